@@ -1,0 +1,1 @@
+"""Nightly evaluation of RAG systems."""

@@ -1,0 +1,109 @@
+"""What conversion makes of a benchmark: questions, quarantine records, counts.
+
+Question ids are 0-based over the rows that the `questions` query returns; messages and quarantine records count rows from 1.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A document, or a text, that supports the answer.
+
+    Args:
+        document: `PlannedDocument.key`; None when the source gives a text without a document.
+        file_name: Exact basename in the corpus; None exactly when `document` is.
+        text: Gold text, where the source has one.
+        page: 1-based page the source gives.
+        start: Start of the gold text in the source's own body, in code points; never written to a product file.
+        end: End of it, exclusive.
+    """
+
+    document: str | None
+    file_name: str | None
+    text: str | None = None
+    page: int | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One accepted row of a benchmark.
+
+    Args:
+        id: 0-based row of the `questions` query; does not move when other rows are dropped.
+        question: As the source has it, white space included.
+        answer: "" only when impossible.
+        answers: All accepted answers, `answer` first, without repeats; empty when impossible.
+        is_impossible: The corpus has no answer; a right system abstains.
+        contexts: In the source's order.
+        source_id: The source's own id.
+        query_type: One of the specification's four; other words stay in `metadata`.
+        difficulty: One of the specification's three; other words stay in `metadata`.
+        metadata: Anything else the mapping kept; JSON values.
+        source_file: Name of the file the row came from, relative to the benchmark's folder.
+        source_row: 1-based row in that file.
+    """
+
+    id: int
+    question: str
+    answer: str
+    answers: tuple[str, ...]
+    is_impossible: bool
+    contexts: tuple[Context, ...]
+    source_id: str | None = None
+    query_type: str | None = None
+    difficulty: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    source_file: str | None = None
+    source_row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRecord:
+    """A row that was dropped or refused, and why: the facts of an `InputError`.
+
+    Args:
+        stage: `where` for rows dropped as the spec states, `validation` for bad rows, `documents` for rows whose document
+            could not be had.
+        code: One cause, one code.
+        file: Source file, relative to the benchmark's folder.
+        sha256: Of that file.
+        row: 1-based row in that file (logical: a record, not a line of text).
+        line: 1-based physical line where known.
+        question_id: The id the question would have had.
+        field: The source's or the mapping's column name.
+        expected: What should have stood there.
+        excerpt: What stood there, at most 200 characters.
+    """
+
+    stage: str
+    code: str
+    file: str | None
+    sha256: str | None
+    row: int | None
+    question_id: int | None
+    field: str | None
+    expected: str
+    excerpt: str | None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the rows: `rows == accepted + dropped + quarantined` always."""
+
+    rows: int
+    accepted: int
+    dropped: int
+    quarantined: int
+    impossible: int
+    contexts: int
+    documents: int
+
+    @property
+    def conserved(self) -> bool:
+        """No row was lost and none was made up."""
+        return self.rows == self.accepted + self.dropped + self.quarantined

@@ -1,0 +1,87 @@
+"""A document on its way into the corpus: what it is called, where its body comes from, what became of it.
+
+`PlannedDocument` is made by conversion without touching the network; `CorpusDocument` is a row of the manifest,
+made when the document was rendered, kept or could not be had.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+BodyKind = Literal["url", "file", "html", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """One name of a document in the corpus folder.
+
+    Args:
+        name: Exact basename, `.pdf` included.
+        url: The URL as written in the source, fragment included; None for documents without URL.
+        flags: What the naming rule had to do beyond the plain stem (`collision`, `truncated`, `escaped`, `empty_segment`, ...).
+    """
+
+    name: str
+    url: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDocument:
+    """One document: fetched and rendered once, stored under each of its names.
+
+    Args:
+        key: Its identity; of a URL: lower-case host, percent-decoded path, params and query; else the name.
+        names: One or more; URLs that differ in their fragment only give one document several names.
+        body: Where the bytes come from.
+        url: The URL to fetch, or the address a local body is shown under; None for documents without URL.
+        path: The local file, absolute; only with `body="file"`.
+        content: HTML or plain text; only with `body="html"` or `"text"`.
+    """
+
+    key: str
+    names: tuple[FileName, ...]
+    body: BodyKind
+    url: str | None = None
+    path: Path | None = None
+    content: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusDocument:
+    """A row of the manifest `documents.parquet`: one file name, and what is known of the file.
+
+    Args:
+        key: Identity of the document; rows of one document share it, its hashes and its page count.
+        file_name: Exact basename in the corpus folder.
+        url: As written in the source; None for documents without URL.
+        final_url: After redirects; None when nothing was fetched.
+        flags: Of the name and of the rendering (`collision`, `load_timeout`, `js_off`, ...).
+        origin: `kept` is a publisher's PDF byte for byte, `rendered` a page printed by the browser, `missing` a document that
+            could not be had; then `error` says why and the file does not exist.
+        body_sha256: Of the bytes that were fetched or read; None when missing.
+        pdf_sha256: Of the file in the corpus; None when missing.
+        renderer: Fingerprint of browser, fonts and options; None unless rendered.
+        pages: Number of sheets; 0 when missing.
+        images_expected: Images the page asked for.
+        images_drawn: Images that had arrived when it was printed.
+        seconds: Time it took to fetch and render; 0.0 when taken over from an earlier conversion.
+        error_code: `http_404`, `egress_blocked`, ...; None when the file is there.
+        error: The same in one line for a person.
+    """
+
+    key: str
+    file_name: str
+    url: str | None
+    final_url: str | None
+    flags: tuple[str, ...]
+    origin: Literal["rendered", "kept", "missing"]
+    body_sha256: str | None
+    pdf_sha256: str | None
+    renderer: str | None
+    pages: int
+    images_expected: int = 0
+    images_drawn: int = 0
+    seconds: float = 0.0
+    error_code: str | None = None
+    error: str | None = None

@@ -1,0 +1,78 @@
+"""The one error for bad input, and what it says.
+
+The facts are kept apart from the sentence, because the same facts are the quarantine record of a bad row.
+"""
+
+from pathlib import Path
+
+FOUND_LIMIT = 200  # characters of a cell that a message or a quarantine record shows; a page of HTML helps nobody
+
+
+def excerpt(value: object) -> str:
+    """`repr` of a value on one line, cut to 200 characters."""
+    text = repr(value)
+    return text if len(text) <= FOUND_LIMIT else text[: FOUND_LIMIT - 1] + "…"
+
+
+class InputError(Exception):
+    """Input that a person has to mend: one line with place, expectation, finding, code and remedy.
+
+    Args:
+        code: One cause, one code (`bad_url`, `missing_column`); tests and quarantine records match it.
+        file: The file the input came from; a name where there is no file (`--system`).
+        expected: What should have stood there.
+        row: 1-based row in the source, where the input has rows.
+        field: The source's own name of the column or key.
+        found: What stood there; left out when nothing did. Shown by `repr`, at most 200 characters.
+        hint: What to do now.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        file: Path | str,
+        expected: str,
+        *,
+        row: int | None = None,
+        field: str | None = None,
+        found: object = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(code, file, expected)
+        self.code = code
+        self.file = str(file)
+        self.expected = expected
+        self.row = row
+        self.field = field
+        self.found = None if found is None else excerpt(found)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = self.file
+        if self.row is not None:
+            place += f", row {self.row}"
+        if self.field is not None:
+            place += f', field "{self.field}"'
+        found = "" if self.found is None else f", found {self.found}"
+        hint = "" if self.hint is None else f" {self.hint}"
+        return f"{place}: expected {self.expected}{found} [{self.code}].{hint}"
+
+
+class ServiceError(Exception):
+    """A server, judge or browser that could not be used; `rag-eval` exits 4 with this one line.
+
+    Args:
+        code: One cause, one code (`browser_missing`, `egress_open`).
+        message: What was tried and what happened, in one line.
+        hint: What to do now.
+    """
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        hint = "" if self.hint is None else f" {self.hint}"
+        return f"{self.message} [{self.code}].{hint}"
