@@ -1,6 +1,7 @@
 """Where every file lives: paths and names, one object handed to everything.
 
-Nothing here reads a file's content or creates a folder; a `Workspace` of a folder that does not exist is a value like any other.
+Nothing here reads a file's content or creates a folder; a `Workspace` of a folder that does not exist is a value like
+any other.
 """
 
 import re
@@ -9,7 +10,8 @@ from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
 
-# Names become partition keys, file names and URL parts: no `/`, `|` (Dagster's separator of dimensions), `,` or `...` (its ranges).
+# Names become partition keys, file names and URL parts: no `/`, `|` (Dagster's separator of dimensions), `,` or `...`
+# (its ranges).
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 SYSTEM_SUFFIX = ".config.yaml"
 
@@ -22,7 +24,9 @@ def check_name(kind: str, name: str) -> str:
     """
     if NAME.fullmatch(name):
         return name
-    raise InputError("bad_name", kind, f"a name matching ^{NAME.pattern}$", found=name, hint="Rename the folder or file.")
+    raise InputError(
+        "bad_name", kind, f"a name matching ^{NAME.pattern}$", found=name, hint="Rename the folder or file."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +183,7 @@ class Workspace:
         return self.config / "systems" / f"{name}{SYSTEM_SUFFIX}"
 
     def benchmarks(self) -> list[str]:
-        """Names of the benchmark folders, sorted; folders without a lawful name or a benchmark.yaml are not benchmarks."""
+        """Names of the folders with a lawful name and a benchmark.yaml, sorted."""
         folders = self.sources.iterdir() if self.sources.is_dir() else []
         return sorted(f.name for f in folders if NAME.fullmatch(f.name) and (f / "benchmark.yaml").is_file())
 

@@ -1,0 +1,1 @@
+"""Files that survive: atomic publishing, checksummed journals, locks between processes."""

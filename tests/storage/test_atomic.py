@@ -1,0 +1,48 @@
+"""A published file is whole, readable by others, and leaves nothing beside it."""
+
+import os
+import stat
+
+import pytest
+
+from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_json, publishing
+
+
+def test_the_target_has_the_new_bytes_and_the_folder_nothing_else(tmp_path):
+    atomic_write(tmp_path / "deep" / "file.bin", b"new")
+
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["file.bin"]
+    assert (tmp_path / "deep" / "file.bin").read_bytes() == b"new"
+
+
+def test_a_writer_that_fails_leaves_the_old_file_and_no_temp_file(tmp_path):
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+
+    def write_half():
+        with publishing(target) as file:
+            file.write(b"half of the ne")
+            raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        write_half()
+
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_mode_is_the_umasks_not_the_temp_files(tmp_path):
+    before = os.umask(0o022)
+    try:
+        atomic_write(tmp_path / "file", b"")
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644
+
+
+def test_json_refuses_nan(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        atomic_write_json(tmp_path / "file.json", {"mean": float("nan")})
+
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,56 @@
+"""A journal gives back what was appended, loses at most a torn tail, and says when bits have changed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
+
+RECORDS = st.lists(
+    st.dictionaries(st.text(), st.one_of(st.text(), st.integers(-(2**53), 2**53), st.none())), max_size=8
+)
+
+
+@given(records=RECORDS)
+def test_reading_gives_what_was_appended(records, tmp_path_factory):
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    with JournalWriter(path) as journal:
+        for record in records:
+            journal.append(record)
+
+    assert list(read_journal(path)) == records
+
+
+@given(records=st.lists(st.text(max_size=5), min_size=1, max_size=5), cut=st.integers(1, 200), data=st.data())
+def test_a_journal_cut_anywhere_gives_a_prefix_and_goes_on(records, cut, data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    with JournalWriter(path) as journal:
+        for record in records:
+            journal.append(record)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: max(0, len(whole) - cut)])
+
+    kept = list(read_journal(path))
+    with JournalWriter(path) as journal:
+        journal.append("after")
+
+    assert kept == records[: len(kept)]
+    assert list(read_journal(path)) == [*kept, "after"]
+
+
+def test_a_changed_bit_before_good_lines_is_named(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with JournalWriter(path) as journal:
+        for record in ("first", "second", "third"):
+            journal.append(record)
+    path.write_bytes(path.read_bytes().replace(b"second", b"sekond"))
+
+    with pytest.raises(InputError) as error:
+        list(read_journal(path))
+
+    assert (error.value.code, error.value.row) == ("corrupt_journal", 2)
+
+
+def test_no_file_is_an_empty_journal(tmp_path):
+    assert list(read_journal(tmp_path / "none.jsonl")) == []

@@ -1,0 +1,40 @@
+"""One conversion at a time, evaluations together, and a busy lock names its holder."""
+
+import pytest
+
+from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.storage.lock import locked
+
+
+def test_a_busy_lock_names_its_holder(tmp_path):
+    path = tmp_path / "frames" / ".lock"
+
+    with (
+        locked(path, holder="convert frames, process 412", exclusive=True),
+        pytest.raises(ServiceError, match="frames is in use by convert frames, process 412") as error,
+        locked(path, holder="evaluate", exclusive=False, wait_seconds=0),
+    ):
+        pass
+
+    assert error.value.code == "locked"
+
+
+def test_shared_holders_do_not_wait_for_each_other(tmp_path):
+    path = tmp_path / ".lock"
+
+    with (
+        locked(path, holder="a", exclusive=False, wait_seconds=0),
+        locked(path, holder="b", exclusive=False, wait_seconds=0),
+        pytest.raises(ServiceError),
+        locked(path, holder="c", exclusive=True, wait_seconds=0),
+    ):
+        pass
+
+
+def test_a_lock_is_free_after_its_block_failed(tmp_path):
+    path = tmp_path / ".lock"
+    with pytest.raises(RuntimeError, match="inside"), locked(path, holder="a", exclusive=True):
+        raise RuntimeError("inside")
+
+    with locked(path, holder="b", exclusive=True, wait_seconds=0):
+        pass
