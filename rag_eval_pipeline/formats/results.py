@@ -1,0 +1,198 @@
+"""`<evaluation_id>.results.json`: what one system did on one dataset version.
+
+Where the specification shows a number, null with a reason may stand: `no_judge`, `no_baseline`, `nothing_to_score`, ...
+A failure is never a number, and every mean says how many questions it is made of.
+Source: Evaluation Data Formats 2.3.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
+from rag_eval_pipeline.storage.atomic import atomic_write
+
+Status = Literal["ok", "error", "timeout", "truncated", "refused"]
+
+
+class Metric(Model):
+    """A mean over questions."""
+
+    value: float | None = pydantic.Field(description="The mean; null where nothing could be scored.")
+    confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="At the file's level.")
+    method: str | None = pydantic.Field(None, description="How the interval was made: wilson, bootstrap.")
+    n_scored: int = pydantic.Field(0, description="Questions in the mean.")
+    n_failed: int = pydantic.Field(0, description="Questions without an answer or a verdict.")
+    n_skipped: int = pydantic.Field(0, description="Questions to which the measure does not apply.")
+    coverage: float | None = pydantic.Field(None, description="n_scored / (n_scored + n_failed).")
+    level: Literal["document", "page"] | None = pydantic.Field(None, description="What retrieval was scored on.")
+    reason: str | None = pydantic.Field(None, description="Why value is null.")
+
+
+class SpanAccuracy(Model):
+    """Expected against given citations, each expected span with its best partner."""
+
+    mean_exact_jaccard: float | None
+    mean_tolerance_jaccard: float | None
+    perfect_matches: int = 0
+    good_matches: int = 0
+    true_spans: int = 0
+    predicted_spans: int = 0
+    precision: Metric | None = None
+    recall: Metric | None = None
+    f1: Metric | None = None
+    reason: str | None = None
+
+
+class ClaimShare(Model):
+    """A share of claims or citations that a judge counts; null without one."""
+
+    value: float | None = None
+    total_claims: int | None = None
+    cited_claims: int | None = None
+    total_citations: int | None = None
+    correct_citations: int | None = None
+    hallucinated_claims: int | None = None
+    mean_consistency: float | None = None
+    consistency_scores: tuple[float, ...] | None = None
+    reason: str | None = None
+
+
+class CitationMetrics(Model):
+    """How well the system cites."""
+
+    span_accuracy: SpanAccuracy
+    citation_completeness: ClaimShare
+    citation_correctness: ClaimShare
+
+
+class AnswerQualityMetrics(Model):
+    """How well the system answers."""
+
+    exact_match: Metric
+    f1: Metric
+    abstention: dict[str, float | int | None] = pydantic.Field(
+        description="Answerable and unanswerable against answered and abstained, and the rates made of them."
+    )
+    factual_consistency: ClaimShare
+    hallucination_rate: ClaimShare
+
+
+class ResourceUsage(Model):
+    """Sampled once a second at least, while the questions were asked."""
+
+    mean: float | None
+    peak: float | None
+    std: float | None
+
+
+class PerformanceMetrics(Model):
+    """Time, memory, processor and tokens."""
+
+    latency_stats: dict[Literal["mean", "p50", "p95", "p99", "min", "max"], float | None] = pydantic.Field(
+        description="Milliseconds a question."
+    )
+    resource_usage: dict[Literal["memory_mb", "cpu_percent"], ResourceUsage]
+    api_usage: dict[Literal["total_tokens", "total_requests", "estimated_cost_usd"], float | None]
+    reused_from: str | None = pydantic.Field(None, description="The evaluation in which these figures were measured.")
+
+
+class RetrievalResults(Model):
+    """What came back, and what should have."""
+
+    retrieved_docs: tuple[str, ...]
+    relevance_scores: tuple[float | None, ...]
+    ground_truth_relevant: tuple[str, ...]
+
+
+class QueryResult(Model):
+    """One question."""
+
+    query_id: str
+    query_text: str
+    status: Status
+    latency_ms: float | None
+    retrieval_results: RetrievalResults
+    generated_answer: str | None
+    abstained: bool
+    citations: tuple[CitationSpan, ...]
+    individual_metrics: dict[str, float | None] = pydantic.Field(
+        description="null: failed, or the measure does not apply."
+    )
+    error: str | None = None
+
+
+class SignificanceTest(Model):
+    """A paired test against the baseline."""
+
+    baseline_mean: float | None = None
+    current_mean: float | None = None
+    p_value: float | None = None
+    significant: bool | None = None
+    effect_size: float | None = None
+    reason: str | None = None
+
+
+class Summary(Model):
+    """How many, how long."""
+
+    total_queries: int
+    successful_queries: int
+    failed_queries: int
+    average_latency_ms: float | None
+    total_evaluation_time_seconds: float
+
+
+class StatisticalAnalysis(Model):
+    """Tests and intervals."""
+
+    significance_tests: dict[str, SignificanceTest]
+    confidence_intervals: dict[str, Any]
+
+
+class Fingerprints(Model):
+    """What must be equal for two evaluations to be compared; sha256 or a version."""
+
+    dataset: str
+    corpus: str
+    system: str
+    metrics: str
+    judge: str | None = None
+
+
+class ResultsMetadata(Model):
+    """Where and how."""
+
+    evaluation_environment: dict[str, str]
+    evaluation_parameters: dict[str, Any]
+    quality_assurance: dict[str, str]
+
+
+class EvaluationResults(FileModel):
+    """One evaluation, published."""
+
+    schema_version: str = SCHEMA_VERSION
+    evaluation_id: str
+    timestamp: pydantic.AwareDatetime
+    benchmark: str
+    system: str
+    system_version: str
+    dataset_id: str
+    dataset_version: str
+    configuration: dict[str, Any]
+    fingerprints: Fingerprints
+    summary: Summary
+    retrieval_metrics: dict[str, Metric]
+    page_retrieval_metrics: dict[str, Metric]
+    citation_metrics: CitationMetrics
+    answer_quality_metrics: AnswerQualityMetrics
+    performance_metrics: PerformanceMetrics
+    query_results: tuple[QueryResult, ...]
+    statistical_analysis: StatisticalAnalysis
+    metadata: ResultsMetadata
+
+    def write(self, path: Path) -> None:
+        """Publishes the file; nulls are written, because a reader of the specification looks for the keys."""
+        atomic_write(path, self.model_dump_json(indent=2).encode() + b"\n")

@@ -1,0 +1,105 @@
+"""The words of a sentence that answer a question: a reader without a model.
+
+The kind of answer follows from the question's first words (a number, a date, a name); of the candidates of that kind in
+the sentence, the one nearest to the question's own words is taken. It is a yardstick, not a language model: what it
+cannot do, it does equally badly every night.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from rag_eval_pipeline.systems.terms import STOP_WORDS, WORD, stem, terms
+
+_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_YEAR = r"(?:1[0-9]{3}|20[0-9]{2})"
+_DATE = re.compile(
+    rf"\b(?:\d{{1,2}} {_MONTH} {_YEAR}|{_MONTH} \d{{1,2}}, {_YEAR}|{_MONTH} {_YEAR}|\d{{1,2}} {_MONTH}|{_YEAR})\b"
+)
+_NUMBER = re.compile(
+    r"[$£€]?\d[\d,]*(?:\.\d+)?(?: ?(?:%|per cent|million|billion|thousand))?(?: [a-zà-ÿ]+)?"
+    r"|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty)\b(?: [a-z]+)?"
+)
+_NAME = re.compile(
+    r"\b[A-ZÀ-Þ][\w'’-]*(?:\s(?:(?:of|the|de|da|van|von|and|du|la)\s)*[A-ZÀ-Þ][\w'’-]*)*"
+)  # fmt: skip
+
+
+class Place(NamedTuple):
+    """A stretch of a sentence, half-open."""
+
+    start: int
+    end: int
+
+
+def extract(question: str, sentence: str) -> Place:
+    """The place of the answer in a sentence; the whole sentence when nothing in it looks like the answer."""
+    asked = set(terms(question))
+    anchors = [match.start() for match in WORD.finditer(sentence) if stem(match[0]) in asked]
+    candidates = [place for place in _finder(question)(sentence) if not set(terms(_cut(sentence, place))) & asked]
+    if not candidates:
+        return Place(0, len(sentence))
+    if not anchors:
+        return candidates[0]
+    return min(candidates, key=lambda place: (_distance(place, anchors), place.start))
+
+
+def _cut(sentence: str, place: Place) -> str:
+    return sentence[place.start : place.end]
+
+
+def _distance(place: Place, anchors: list[int]) -> float:
+    nearest = sorted(abs(place.start - anchor) for anchor in anchors)[:2]
+    return sum(nearest) / len(nearest)
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Place]]:
+    return lambda sentence: (Place(match.start(), match.end()) for match in pattern.finditer(sentence))
+
+
+def _names(sentence: str) -> Iterator[Place]:
+    """Capitalised runs but for months; a sentence's first word alone is none, as every sentence begins with a capital."""
+    for match in _NAME.finditer(sentence):
+        start = match.start()
+        if re.fullmatch(_MONTH, match[0]):
+            continue
+        first = WORD.match(sentence, start)
+        if start == 0 and first and (first[0].casefold() in STOP_WORDS):
+            rest = _NAME.search(sentence, first.end(), match.end())
+            if rest:
+                yield Place(rest.start(), rest.end())
+        elif start > 0 or " " in match[0]:
+            yield Place(start, match.end())
+
+
+def _clauses(sentence: str) -> Iterator[Place]:
+    """Runs of words between function words and punctuation: the nearest thing to a noun phrase without a grammar."""
+    yield from _names(sentence)
+    for match in re.finditer(r"[^,;:()\n.]+", sentence):
+        begin = None
+        end = 0
+        for word in WORD.finditer(sentence, match.start(), match.end()):
+            if word[0].casefold() in STOP_WORDS:
+                if begin is not None:
+                    yield Place(begin, end)
+                begin = None
+            else:
+                begin = word.start() if begin is None else begin
+                end = word.end()
+        if begin is not None:
+            yield Place(begin, end)
+
+
+# The first rule whose pattern stands in the question decides what an answer looks like.
+_KINDS: tuple[tuple[re.Pattern[str], Callable[[str], Iterator[Place]]], ...] = (
+    (re.compile(r"\bwhen\b|\b(?:what|which) (?:year|date|day|month)\b", re.IGNORECASE), _matches(_DATE)),
+    (
+        re.compile(r"\bhow (?:many|much|long|far|tall|high|deep|old|wide|heavy|fast|often|large|big)\b", re.IGNORECASE),
+        _matches(_NUMBER),
+    ),
+    (re.compile(r"\bwh(?:o|om|ose)\b", re.IGNORECASE), _names),
+)  # fmt: skip
+
+
+def _finder(question: str) -> Callable[[str], Iterator[Place]]:
+    return next((finder for pattern, finder in _KINDS if pattern.search(question)), _clauses)
