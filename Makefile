@@ -1,0 +1,60 @@
+# Each target does its own set-up: on a fresh clone with Python 3.11, `make demo` and `make test` need nothing before them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+HOME_FOLDER := $(CURDIR)/.dagster
+export DAGSTER_HOME ?= $(HOME_FOLDER)
+# Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
+export PYTHONWARNINGS ?= ignore::DeprecationWarning
+
+.PHONY: help demo up test check format bench clean
+
+help:      ## list the targets
+	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+demo: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## convert and evaluate the bundled benchmarks, print the leaderboard
+	@$(BIN)/python -m rag_eval_pipeline.defs.demo
+
+up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 127.0.0.1:3000; Ctrl-C stops everything
+	@$(BIN)/python -m rag_eval_pipeline.defs.serve --host 127.0.0.1 --port 3000
+
+test: $(VENV)/.browser  ## the whole test suite
+	$(BIN)/python -m pytest -q
+
+check: $(VENV)/.installed  ## lint, types, definitions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/dg check defs
+
+format: $(VENV)/.installed  ## put the code into the one form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed  ## measurements; ratios, never asserted
+	for script in bench/*.py; do $(BIN)/python $$script; done
+
+clean:  ## remove what the pipeline generated, and Dagster's history; sources and settings stay
+	rm -rf data/datasets data/evaluation data/reports data/benchmarks .dagster
+	find corpus -mindepth 1 -not -name .gitkeep -delete
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
+	@echo "Installing the pinned packages into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed
+	@PATH=$(BIN):$$PATH tools/install_browser.sh
+	@touch $@
+
+# A package added to requirements.txt must be installed although the browser is there.
+demo up test: $(VENV)/.installed
+
+$(DAGSTER_HOME)/dagster.yaml: dagster.yaml
+	@mkdir -p $(DAGSTER_HOME)
+	@cp dagster.yaml $@

@@ -1,0 +1,111 @@
+"""Which source a file was made from, and whether a conversion is complete and current.
+
+Each step leaves a small record with the source digest it used; the next step refuses a record with another digest, so
+files of two versions of a source are never mixed. `conversion.json` is written last, only when every blocking check
+passed: evaluation trusts it and nothing else, because Dagster's blocking checks do not hold back other runs.
+"""
+
+from typing import Any
+
+import pydantic
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+CODE_VERSION = "conversion/1"  # raised when the same source may convert differently; then every benchmark converts anew
+
+
+class Check(Model):
+    """A property that holds or does not, with its numbers either way."""
+
+    name: str = pydantic.Field(description="Named for the property that holds.")
+    passed: bool = pydantic.Field(description="Whether it does.")
+    blocking: bool = pydantic.Field(True, description="A failed one keeps the benchmark from being evaluated.")
+    numbers: dict[str, Any] = pydantic.Field(default_factory=dict, description="What it was decided on.")
+
+
+class StepRecord(FileModel):
+    """What one conversion step used and found."""
+
+    step: str
+    source_digest: str
+    code_version: str = CODE_VERSION
+    counts: dict[str, int] = pydantic.Field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the blocking checks that failed."""
+        return [check.name for check in self.checks if check.blocking and not check.passed]
+
+
+class Stamp(FileModel):
+    """`conversion.json`: the benchmark is converted, from this source, with these counts."""
+
+    schema_version: str = SCHEMA_VERSION
+    benchmark: str
+    source_digest: str
+    code_version: str = CODE_VERSION
+    dataset_id: str
+    dataset_version: str
+    dataset_fingerprint: str = pydantic.Field(description="sha256 of the .eval.json.")
+    corpus_fingerprint: str = pydantic.Field(description="sha256 over the names and hashes of the corpus files.")
+    counts: dict[str, int]
+    checks: dict[str, bool]
+
+
+def write_record(paths: BenchmarkPaths, record: StepRecord) -> None:
+    """Leaves a step's record."""
+    record.write(paths.steps / f"{record.step}.json")
+
+
+def require(paths: BenchmarkPaths, step: str, digest: str) -> StepRecord:
+    """The record of an earlier step.
+
+    Raises:
+        InputError: `step_missing`, `step_stale` when it was made from another source or by other code, `step_failed`
+            when one of its blocking checks failed.
+    """
+    path = paths.steps / f"{step}.json"
+    hint = f"Materialize {step} first, or run: rag-eval convert {paths.name}"
+    if not path.exists():
+        raise InputError("step_missing", path, f"the step {step} to be done for {paths.name}", hint=hint)
+    record = StepRecord.read(path)
+    if (record.source_digest, record.code_version) != (digest, CODE_VERSION):
+        raise InputError("step_stale", path, f"the step {step} made from the present source of {paths.name}", hint=hint)
+    if record.failed:
+        raise InputError("step_failed", path, f"the checks of {step} to pass", found=", ".join(record.failed))
+    return record
+
+
+def discard_stamp(paths: BenchmarkPaths) -> None:
+    """Takes the stamp and the records away: from here on the benchmark is not converted."""
+    paths.stamp.unlink(missing_ok=True)
+    for record in paths.steps.glob("*.json"):
+        record.unlink(missing_ok=True)
+
+
+def is_converted(paths: BenchmarkPaths, digest: str) -> bool:
+    """Whether the benchmark has a stamp made from this source by this code."""
+    if not paths.stamp.exists():
+        return False
+    try:
+        stamp = Stamp.read(paths.stamp)
+    except InputError:
+        return False  # a damaged stamp is no stamp: the benchmark is converted again
+    return (stamp.source_digest, stamp.code_version) == (digest, CODE_VERSION)
+
+
+def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
+    """The stamp of a benchmark that may be evaluated.
+
+    Raises:
+        InputError: `not_converted`, `stale_conversion`.
+    """
+    hint = f"Materialize the conversion group, or run: rag-eval convert {paths.name}"
+    if not paths.stamp.exists():
+        raise InputError("not_converted", paths.stamp, f"a finished conversion of {paths.name}", hint=hint)
+    if not is_converted(paths, digest):
+        raise InputError("stale_conversion", paths.stamp, f"a conversion of the present {paths.source}", hint=hint)
+    return Stamp.read(paths.stamp)

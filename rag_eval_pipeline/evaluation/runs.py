@@ -1,0 +1,133 @@
+"""The folder of one evaluation: its record, its files, and which evaluation of a pair is the newest.
+
+`data/evaluation/runs/<evaluation_id>/` holds `evaluation.json`, the journal and a parquet a score asset. Ids are taken
+by exclusive creation of the folder, so two processes never share one and the clock alone never makes one.
+"""
+
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.settings import EvaluationSettings
+from rag_eval_pipeline.formats.model import FileModel
+from rag_eval_pipeline.formats.results import Fingerprints
+from rag_eval_pipeline.storage.atomic import atomic_write_json
+from rag_eval_pipeline.workspace import Workspace, check_name
+
+State = Literal["open", "answered", "scored", "published"]
+SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores")
+
+
+class EvaluationRecord(FileModel):
+    """`evaluation.json`: what is evaluated, with what, and how far it has come."""
+
+    evaluation_id: str
+    benchmark: str
+    system: str
+    system_version: str
+    dataset_id: str
+    dataset_version: str
+    fingerprints: Fingerprints
+    settings: EvaluationSettings
+    configuration: dict[str, Any]
+    limit: int | None = None
+    state: State = "open"
+    opened_at: pydantic.AwareDatetime
+    answered_at: pydantic.AwareDatetime | None = None
+    reused_from: str | None = None
+    asking_seconds: float = pydantic.Field(0.0, description="Wall-clock time spent asking, over all sessions.")
+
+
+class Evaluation:
+    """Paths of one evaluation and its record."""
+
+    def __init__(self, folder: Path, record: EvaluationRecord) -> None:
+        self.folder = folder
+        self.record = record
+
+    @property
+    def journal(self) -> Path:
+        """Terminal answers in the order they came."""
+        return self.folder / "journal.jsonl"
+
+    @property
+    def responses(self) -> Path:
+        """Answers in the dataset's order, one row a question."""
+        return self.folder / "responses.parquet"
+
+    @property
+    def resources(self) -> Path:
+        """Samples of memory and processor use while asking."""
+        return self.folder / "resources.json"
+
+    def scores(self, kind: str) -> Path:
+        """Per-query scores of one of `SCORE_FILES`."""
+        return self.folder / f"{kind}.parquet"
+
+    def save(self, **changes: Any) -> None:
+        """Publishes the record with some fields changed."""
+        self.record = self.record.model_copy(update=changes)
+        self.record.write(self.folder / "evaluation.json")
+
+
+def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
+    """An evaluation by its id.
+
+    Raises:
+        InputError: `bad_evaluation_id`, `missing_file`, `bad_format`.
+    """
+    if "/" in evaluation_id or evaluation_id.startswith("."):
+        raise InputError("bad_evaluation_id", workspace.runs, "an evaluation id", found=evaluation_id)
+    folder = workspace.runs / evaluation_id
+    return Evaluation(folder, EvaluationRecord.read(folder / "evaluation.json"))
+
+
+def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Evaluation | None:
+    """The pair's newest evaluation, finished or not; None when there is none."""
+    pointer = pair_pointer(workspace, benchmark, system)
+    if not pointer.exists():
+        return None
+    return load_evaluation(workspace, _Pointer.read(pointer).evaluation_id)
+
+
+def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
+    """The file that names a pair's newest evaluation."""
+    return workspace.runs / "by_pair" / check_name("benchmark", benchmark) / f"{check_name('system', system)}.json"
+
+
+def open_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evaluation:
+    """A new evaluation, the newest of its pair from now on.
+
+    Args:
+        workspace: Where.
+        now: Aware; its UTC date goes into the id.
+        fields: Of `EvaluationRecord`, without id, state and times.
+    """
+    date = now.astimezone(UTC).strftime("%Y%m%d")
+    folder = _take_folder(workspace.runs, date)
+    evaluation = Evaluation(folder, EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields))
+    evaluation.save()
+    pointer = pair_pointer(workspace, evaluation.record.benchmark, evaluation.record.system)
+    atomic_write_json(pointer, {"evaluation_id": folder.name})
+    return evaluation
+
+
+class _Pointer(FileModel):
+    evaluation_id: str
+
+
+def _take_folder(runs: Path, date: str) -> Path:
+    runs.mkdir(parents=True, exist_ok=True)
+    taken = [int(tail) for f in runs.glob(f"eval_run_{date}_*") if (tail := f.name.rpartition("_")[2]).isdecimal()]
+    for number in count(max(taken, default=0) + 1):
+        folder = runs / f"eval_run_{date}_{number:03d}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue  # another process took it between the listing and now
+        return folder
+    raise AssertionError("count() does not end")

@@ -1,0 +1,72 @@
+"""Settings of an evaluation: built-in < evaluation_defaults < the benchmark's < the system's.
+
+The merged result is stored with the evaluation and hashed into the system's fingerprint.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pydantic
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.model import Model, expectation, place
+from rag_eval_pipeline.systems.settings import read_yaml
+from rag_eval_pipeline.workspace import Workspace
+
+METRICS_VERSION = "retrieval/1 spans/1 answers/1"  # raised whenever a score moves; old and new nights are not compared
+
+
+class EvaluationSettings(Model):
+    """How questions are asked and answers scored."""
+
+    measures: tuple[str, ...] = pydantic.Field(
+        (
+            "hit@1", "hit@3", "hit@5", "recall@5", "recall@10", "precision@5", "ndcg@3", "ndcg@5", "ndcg@10", "mrr", "map@5",
+        ),
+        description="Retrieval measures, such as ndcg@10.",
+    )  # fmt: skip
+    tolerance_chars: int = pydantic.Field(
+        10, ge=0, description="Edges of a citation this near to the gold ones count as equal."
+    )
+    confidence_level: float = pydantic.Field(0.95, gt=0, lt=1, description="Of the intervals.")
+    random_seed: int = pydantic.Field(42, description="Of bootstrap and permutation.")
+    min_coverage: float = pydantic.Field(
+        0.98, ge=0, le=1, description="Share of questions answered; below, a check warns."
+    )
+    concurrency: int = pydantic.Field(8, ge=1, le=1000, description="Questions in flight at once.")
+    timeout_seconds: float = pydantic.Field(30.0, gt=0, description="For one question; then its status is `timeout`.")
+    max_retries: int = pydantic.Field(3, ge=0, description="Of a request that may succeed the next time.")
+    inline_documents: bool = pydantic.Field(False, description="Write the documents' texts into the .eval.json.")
+
+
+def merged_settings(
+    workspace: Workspace, benchmark: Mapping[str, Any], system: Mapping[str, Any], *, of: str
+) -> EvaluationSettings:
+    """The settings of one pair.
+
+    Args:
+        workspace: Where evaluation_defaults lies; it may be absent.
+        benchmark: `evaluation:` of the benchmark.yaml.
+        system: `evaluation:` of the system's file.
+        of: The pair, for messages.
+
+    Raises:
+        InputError: `bad_yaml`, or `bad_setting` naming the first bad one.
+    """
+    defaults = read_yaml(workspace.defaults_config) if workspace.defaults_config.exists() else {}
+    try:
+        return EvaluationSettings.model_validate({**defaults, **benchmark, **system})
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(
+            "bad_setting", f"evaluation settings of {of}", expectation(first), field=place(first["loc"]),
+            found=first["input"],
+            hint=f"Known: {', '.join(EvaluationSettings.model_fields)}.",
+        ) from error  # fmt: skip
+
+
+def digest(value: Any) -> str:
+    """sha256 of a value's JSON with sorted keys: equal settings, equal fingerprint."""
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
