@@ -1,0 +1,153 @@
+"""What is known of each metric's change since the baseline: size, interval, p, coverage, and what could be shown.
+
+The metrics of one benchmark and system are compared together, because they share questions and a correction for their
+number. The numbers in `Rules` were chosen by simulation, and its false-alarm rates hold for them only: less than one
+false alert a year over 30 comparisons a night when 2 % of the answers differ between two runs of an unchanged system.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+
+from rag_eval_pipeline.metrics.significance import (
+    FLIPS,
+    difference_interval,
+    holm,
+    paired_differences,
+    sign_flip_p_values,
+    smallest_detectable_drop,
+)
+from rag_eval_pipeline.metrics.statistics import Interval, mean
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The numbers of the procedure; shares of a metric's range where they are effects.
+
+    Args:
+        alpha: Two-sided; half of it on each side, after Holm over the metrics of one comparison.
+        min_effect: The smallest change of the mean that is worth a word.
+        equivalence_margin: A change is called small when its whole interval is inside this.
+        min_coverage: Share of pairs that must be scored.
+        min_questions: Fewer independent questions get no verdict; with clusters, fewer clusters.
+        flips: Sign assignments; raised when many metrics are compared.
+    """
+
+    alpha: float = 0.02
+    min_effect: float = 0.01
+    equivalence_margin: float = 0.02
+    min_coverage: float = 0.98
+    min_questions: int = 30
+    flips: int = FLIPS
+
+
+RULES = Rules()
+
+
+class ComparedMetric(NamedTuple):
+    """One metric's scores tonight and in the baseline, question by question.
+
+    Args:
+        name: As it stands in the sentence.
+        tonight: One score a question; None where it failed or the metric does not apply.
+        baselines: The pinned runs, five of them unless the system is deterministic; same questions, same order.
+        value_range: Largest minus smallest possible score.
+        higher_is_better: False for failure rates, hallucination rates and the like.
+        applies: False where the metric skips the question (retrieval of an impossible one), which then lowers no
+            coverage; None when it applies to all.
+    """
+
+    name: str
+    tonight: Sequence[float | None]
+    baselines: Sequence[Sequence[float | None]]
+    value_range: float = 1.0
+    higher_is_better: bool = True
+    applies: Sequence[bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one metric's change.
+
+    Args:
+        metric: Its name.
+        higher_is_better: As given.
+        value_range: As given; effects are shares of it.
+        estimate: Mean of tonight minus baseline over the pairs, in the metric's unit; None without pairs.
+        confidence_interval: 95 %, in the metric's unit; None without pairs.
+        p_value: One-sided, in the direction of the estimate; None without pairs.
+        p_corrected: The same after Holm; compared with alpha / 2.
+        n_pairs: Questions scored tonight and in every baseline run.
+        n_units: Independent units among them: clusters, or the questions themselves.
+        is_clustered: Whether the units are clusters.
+        coverage: n_pairs / questions that the metric applies to; None without such questions.
+        smallest_drop: The smallest one-directional change that can be flagged, as a share of the range; None when
+            none can.
+    """
+
+    metric: str
+    higher_is_better: bool
+    value_range: float
+    estimate: float | None
+    confidence_interval: Interval | None
+    p_value: float | None
+    p_corrected: float | None
+    n_pairs: int
+    n_units: int
+    is_clustered: bool
+    coverage: float | None
+    smallest_drop: float | None
+
+
+def compare(
+    metrics: Sequence[ComparedMetric], *, seed: int, clusters: Sequence[str] | None = None, rules: Rules = RULES
+) -> dict[str, Evidence]:
+    """The evidence for each metric of one benchmark and system, tested together.
+
+    Args:
+        metrics: All over the same questions in the same order; one or more.
+        seed: See `significance.comparison_seed`.
+        clusters: A name a question (its document) where questions share one; the test and interval are then by cluster.
+        rules: Alpha and the number of flips are used here.
+
+    Raises:
+        ValueError: No metrics, a name twice, or sequences of different lengths.
+    """
+    if not metrics or len({metric.name for metric in metrics}) < len(metrics):
+        raise ValueError("expected one or more metrics, each name once")
+    columns = [paired_differences(metric.tonight, metric.baselines) for metric in metrics]
+    questions = [np.array(metric.applies or [True] * len(metric.tonight), dtype=bool) for metric in metrics]
+    columns = [np.where(is_asked, column, np.nan) for is_asked, column in zip(questions, columns, strict=True)]
+    # Enough flips that the smallest possible p, after Holm, is ten times below the limit.
+    flips = max(rules.flips, math.ceil(10 * len(metrics) / (rules.alpha / 2)) - 1)
+    p_values = sign_flip_p_values(np.column_stack(columns), seed=seed, clusters=clusters, flips=flips)
+    known = [p_value for p_value in p_values if p_value is not None]
+    corrected = iter(holm(known))
+    evidence = {}
+    for metric, column, is_asked, p_value in zip(metrics, columns, questions, p_values, strict=True):
+        is_pair = ~np.isnan(column)
+        pairs = column[is_pair]
+        names = None if clusters is None else list(compress(clusters, is_pair))
+        n_units = pairs.size if names is None else len(set(names))
+        interval = difference_interval(pairs, clusters=names, value_range=metric.value_range)
+        evidence[metric.name] = Evidence(
+            metric=metric.name,
+            higher_is_better=metric.higher_is_better,
+            value_range=metric.value_range,
+            estimate=mean(pairs) if pairs.size else None,
+            confidence_interval=interval if pairs.size else None,
+            p_value=p_value,
+            p_corrected=None if p_value is None else next(corrected),
+            n_pairs=pairs.size,
+            n_units=n_units,
+            is_clustered=clusters is not None,
+            coverage=pairs.size / int(is_asked.sum()) if is_asked.any() else None,
+            smallest_drop=smallest_detectable_drop(
+                n_units, n_metrics=max(1, len(known)), alpha=rules.alpha, min_effect=rules.min_effect
+            ),
+        )
+    return evidence

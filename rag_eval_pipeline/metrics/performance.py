@@ -1,0 +1,113 @@
+"""Performance of a run: latency, resources and what the API calls cost.
+
+The records carry the names of the specification's `performance_metrics`. A figure without measurements is None with a
+reason, and sums say how many of their parts were not reported.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyStats:
+    """Latency of the answered questions in milliseconds.
+
+    Percentiles interpolate linearly between the two nearest measurements (numpy's and R's default, Hyndman-Fan type 7);
+    below 100 measurements p99 is close to the maximum and says little.
+    """
+
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    min: float | None
+    max: float | None
+    n: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUsage:
+    """A resource over the samples of a run, in the unit of the samples (MB, percent of one core).
+
+    `std` is the spread of the samples themselves (divided by n), not an estimate for other runs.
+    """
+
+    mean: float | None
+    peak: float | None
+    std: float | None
+    n: int
+    reason: str | None
+
+
+class CallUsage(NamedTuple):
+    """What one answer cost.
+
+    Args:
+        total_tokens: Prompt and completion; None when the server did not say.
+        requests: Requests sent, retries included.
+        cost_usd: None when no price is known.
+    """
+
+    total_tokens: int | None = None
+    requests: int = 1
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiUsage:
+    """Sums over a run.
+
+    Args:
+        total_tokens: Sum of what was reported; None when nothing was.
+        total_requests: All requests.
+        estimated_cost_usd: Sum of what is known; None when nothing is.
+        n_without_tokens: Answers whose tokens are missing from the sum.
+        n_without_cost: Answers whose cost is missing from the sum.
+    """
+
+    total_tokens: int | None
+    total_requests: int
+    estimated_cost_usd: float | None
+    n_without_tokens: int
+    n_without_cost: int
+
+
+def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
+    """Latency statistics; all None with reason `no_latencies` when nothing was measured.
+
+    Args:
+        latencies_ms: Of answered questions only: a time-out is the limit's latency, not the system's.
+    """
+    if len(latencies_ms) == 0:
+        return LatencyStats(None, None, None, None, None, None, 0, "no_latencies")
+    p50, p95, p99 = np.percentile(latencies_ms, (50, 95, 99), method="linear").tolist()
+    mean = math.fsum(latencies_ms) / len(latencies_ms)
+    return LatencyStats(mean, p50, p95, p99, min(latencies_ms), max(latencies_ms), len(latencies_ms), None)
+
+
+def resource_usage(samples: Sequence[float]) -> ResourceUsage:
+    """Statistics of one resource; all None with reason `no_samples` when nothing was sampled."""
+    if len(samples) == 0:
+        return ResourceUsage(None, None, None, 0, "no_samples")
+    mean = math.fsum(samples) / len(samples)
+    std = math.sqrt(math.fsum((sample - mean) ** 2 for sample in samples) / len(samples))
+    return ResourceUsage(mean, max(samples), std, len(samples), None)
+
+
+def api_usage(calls: Iterable[CallUsage]) -> ApiUsage:
+    """Sums of tokens, requests and cost."""
+    counted = list(calls)
+    tokens = [call.total_tokens for call in counted if call.total_tokens is not None]
+    costs = [call.cost_usd for call in counted if call.cost_usd is not None]
+    return ApiUsage(
+        total_tokens=sum(tokens) if tokens else None,
+        total_requests=sum(call.requests for call in counted),
+        estimated_cost_usd=math.fsum(costs) if costs else None,
+        n_without_tokens=len(counted) - len(tokens),
+        n_without_cost=len(counted) - len(costs),
+    )

@@ -1,0 +1,130 @@
+"""Metrics are compared question by question: a failure is no pair, a skip no failure, and few questions show little."""
+
+import numpy as np
+import pytest
+
+from rag_eval_pipeline.metrics.evidence import ComparedMetric, compare
+from rag_eval_pipeline.metrics.verdicts import is_flagged, verdict
+
+
+def unchanged(name, n_questions=500):
+    return ComparedMetric(name, [1.0] * n_questions, [[1.0] * n_questions] * 5)
+
+
+def with_drops(name, n_drops, n_questions=500):
+    return unchanged(name, n_questions)._replace(tonight=[0.0] * n_drops + [1.0] * (n_questions - n_drops))
+
+
+def test_eleven_questions_are_enough_with_twelve_metrics_and_nine_are_not():
+    others = [unchanged(f"metric {i}") for i in range(11)]
+
+    # Exactly: 12 x 2^-11 = 0.0059 and 12 x 2^-9 = 0.023 against 0.01.
+    eleven = compare([with_drops("EM", 11), *others], seed=1)["EM"]
+    nine = compare([with_drops("EM", 9), *others], seed=1)["EM"]
+
+    assert (verdict(eleven).kind, verdict(nine).kind) == ("regressed", "inconclusive")
+    assert eleven.estimate == -11 / 500
+    assert eleven.smallest_drop == 11 / 500
+
+
+def test_an_unchanged_system_is_equivalent():
+    evidence = compare([unchanged("EM"), unchanged("F1")], seed=2)
+
+    assert [verdict(part).kind for part in evidence.values()] == ["equivalent", "equivalent"]
+    assert [part.p_value for part in evidence.values()] == [1.0, 1.0]
+
+
+def test_fifty_questions_cannot_show_a_drop_of_ten_points():
+    metrics = [with_drops("EM", 5, 50), *(unchanged(f"metric {i}", 50) for i in range(11))]
+
+    assert verdict(compare(metrics, seed=3)["EM"]).kind == "inconclusive"
+
+
+def test_churn_without_a_net_change_is_no_regression():
+    # 30 of 500 answers became wrong and 30 others right.
+    metric = ComparedMetric("EM", [0.0] * 30 + [1.0] * 470, [[1.0] * 470 + [0.0] * 30] * 5)
+
+    assert verdict(compare([metric], seed=4)["EM"]).kind == "inconclusive"
+
+
+def test_failures_are_not_pairs_and_withhold_the_verdict():
+    metric = unchanged("EM", 100)._replace(tonight=[None] * 3 + [1.0] * 97)
+
+    evidence = compare([metric], seed=5)["EM"]
+
+    assert (evidence.n_pairs, evidence.coverage) == (97, 0.97)
+    assert verdict(evidence).kind == "withheld"
+
+
+def test_a_failure_rate_can_regress_while_the_other_verdicts_are_withheld():
+    answered = unchanged("EM", 200)._replace(tonight=[None] * 20 + [1.0] * 180)
+    failed = ComparedMetric(
+        "Failure rate", [1.0] * 20 + [0.0] * 180, [[0.0] * 200] * 5, higher_is_better=False
+    )  # fmt: skip
+
+    evidence = compare([answered, failed], seed=6)
+
+    assert [verdict(part).kind for part in evidence.values()] == ["withheld", "regressed"]
+
+
+def test_skipped_questions_are_neither_pairs_nor_failures():
+    metric = with_drops("ndcg@5", 11, 100)._replace(applies=[True] * 40 + [False] * 60)
+
+    evidence = compare([metric], seed=7)["ndcg@5"]
+
+    assert (evidence.n_pairs, evidence.coverage, evidence.estimate) == (40, 1.0, -11 / 40)
+
+
+def test_a_metric_that_applies_nowhere_has_no_verdict_and_costs_the_others_nothing():
+    nowhere = unchanged("Abstention")._replace(applies=[False] * 500)
+
+    evidence = compare([nowhere, with_drops("EM", 11)], seed=8)
+
+    assert verdict(evidence["Abstention"]).kind == "no_verdict"
+    assert (evidence["Abstention"].estimate, evidence["Abstention"].p_value) == (None, None)
+    assert evidence["EM"].p_corrected == evidence["EM"].p_value
+
+
+def test_questions_of_one_document_count_as_one():
+    # 40 questions fell, all of one document in 50: the test sees one change.
+    metric = with_drops("EM", 40, 2000)
+    documents = [f"document {i // 40}" for i in range(2000)]
+
+    evidence = compare([metric], seed=9, clusters=documents)["EM"]
+
+    assert (evidence.n_pairs, evidence.n_units) == (2000, 50)
+    assert evidence.p_value == pytest.approx(1 / 2, abs=0.015)
+    assert verdict(evidence).kind == "inconclusive"
+
+
+def test_many_metrics_get_enough_sign_assignments():
+    # 60 metrics: the smallest p of 19,999 flips, times 60, is only 3 times below the limit; the rule asks for 10.
+    metrics = [with_drops("EM", 40), *(unchanged(f"metric {i}") for i in range(59))]
+
+    assert compare(metrics, seed=10)["EM"].p_value == 1 / 60_000
+
+
+def test_names_are_distinct_and_there_is_one():
+    with pytest.raises(ValueError, match="each name once"):
+        compare([], seed=1)
+    with pytest.raises(ValueError, match="each name once"):
+        compare([unchanged("EM"), unchanged("EM")], seed=1)
+
+
+def test_noise_alone_is_rarely_flagged():
+    """φ = 5 %, 200 questions, 3 metrics: at alpha 0.02 the first look flags 2 in 100 at most; 60 nights flag few."""
+    rng = np.random.default_rng(11)
+    unstable = rng.random((3, 200)) < 0.1  # of an unstable question two runs differ half of the time
+
+    def one_run():
+        return np.where(unstable, rng.random((3, 200)) < 0.5, 1.0)
+
+    flags = 0
+    for night in range(60):
+        runs = [one_run() for _ in range(5)]
+        tonight = one_run()
+        metrics = [ComparedMetric(str(i), tonight[i].tolist(), [run[i].tolist() for run in runs]) for i in range(3)]
+        flags += any(is_flagged(part) for part in compare(metrics, seed=night).values())
+
+    # The expectation is 1.2; more than 5 has a probability below 0.002.
+    assert flags <= 5

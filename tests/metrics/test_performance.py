@@ -1,0 +1,73 @@
+"""Performance figures carry the specification's names; without measurements they have a reason, not a zero."""
+
+import json
+
+import pytest
+
+from rag_eval_pipeline.metrics.performance import (
+    ApiUsage,
+    CallUsage,
+    LatencyStats,
+    ResourceUsage,
+    api_usage,
+    latency_stats,
+    resource_usage,
+)
+
+
+def test_percentiles_interpolate_linearly():
+    stats = latency_stats([400.0, 100.0, 300.0, 200.0])
+
+    # Rank (n - 1) x p from 0: 1.5, 2.85 and 2.97 among 100, 200, 300, 400.
+    assert stats == LatencyStats(
+        mean=250.0,
+        p50=250.0,
+        p95=pytest.approx(385.0),
+        p99=pytest.approx(397.0),
+        min=100.0,
+        max=400.0,
+        n=4,
+        reason=None,
+    )
+
+
+def test_one_measurement_is_every_statistic():
+    assert latency_stats([7.0]) == LatencyStats(7.0, 7.0, 7.0, 7.0, 7.0, 7.0, 1, None)
+
+
+def test_no_measurement_is_no_zero():
+    assert latency_stats([]) == LatencyStats(None, None, None, None, None, None, 0, "no_latencies")
+    assert resource_usage([]) == ResourceUsage(None, None, None, 0, "no_samples")
+
+
+def test_a_published_run_has_the_published_latencies(oracles):
+    folder = oracles / "ai-rag-chat-evaluator"
+    published = json.loads((folder / "summary.json").read_text())["latency"]
+    rows = [json.loads(line) for line in (folder / "eval_results.jsonl").read_text().splitlines()]
+
+    stats = latency_stats([row["latency"] for row in rows])
+
+    assert {"mean": round(stats.mean, 2), "max": stats.max, "min": stats.min} == published
+    assert stats.min <= stats.p50 <= stats.p95 <= stats.p99 <= stats.max
+
+
+def test_the_spread_of_samples_is_divided_by_their_number():
+    # Mean 5; squared distances 9, 1, 1, 1, 0, 0, 4, 16: sum 32, over 8 is 4.
+    assert resource_usage([2, 4, 4, 4, 5, 5, 7, 9]) == ResourceUsage(mean=5.0, peak=9, std=2.0, n=8, reason=None)
+
+
+def test_sums_say_how_many_parts_are_missing():
+    calls = [CallUsage(100, 1, 0.1), CallUsage(None, 3, 0.2), CallUsage(50, 1, None)]
+
+    assert api_usage(calls) == ApiUsage(
+        total_tokens=150,
+        total_requests=5,
+        estimated_cost_usd=pytest.approx(0.3),
+        n_without_tokens=1,
+        n_without_cost=1,
+    )
+
+
+def test_a_sum_of_nothing_known_is_not_zero():
+    assert api_usage([CallUsage(), CallUsage()]) == ApiUsage(None, 2, None, 2, 2)
+    assert api_usage([]) == ApiUsage(None, 0, None, 0, 0)

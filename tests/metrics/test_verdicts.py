@@ -1,0 +1,126 @@
+"""A verdict is one word and one sentence; it says "regressed" of real drops only, and "cannot tell" where it cannot."""
+
+from dataclasses import replace
+
+import pytest
+
+from rag_eval_pipeline.metrics.evidence import Evidence
+from rag_eval_pipeline.metrics.statistics import Interval
+from rag_eval_pipeline.metrics.verdicts import confirm, is_flagged, verdict
+
+# The example of the procedure: a drop of 3.1 points on 500 questions.
+DROP = Evidence(
+    metric="EM",
+    higher_is_better=True,
+    value_range=1.0,
+    estimate=-0.031,
+    confidence_interval=Interval(-0.046, -0.016),
+    p_value=0.0002,
+    p_corrected=0.002,
+    n_pairs=500,
+    n_units=500,
+    is_clustered=False,
+    coverage=1.0,
+    smallest_drop=0.022,
+)
+RISE = replace(DROP, estimate=0.031, confidence_interval=Interval(0.016, 0.046))
+SMALL = replace(DROP, estimate=0.001, confidence_interval=Interval(-0.008, 0.011), p_value=0.4, p_corrected=1.0)
+UNCLEAR = replace(DROP, estimate=-0.012, confidence_interval=Interval(-0.034, 0.010), p_value=0.1, p_corrected=0.9)
+
+SENTENCES = {
+    "a confirmed drop": (
+        DROP, "confirmed", "regressed",
+        "EM fell 3.1 points (95 % −4.6 to −1.6), n=500, corrected p=0.002, seen again in a rerun.",
+    ),
+    "a drop not yet run again": (
+        DROP, "pending", "regressed",
+        "EM fell 3.1 points (95 % −4.6 to −1.6), n=500, corrected p=0.002, not yet seen again in a rerun.",
+    ),
+    "a drop that the rerun did not show": (
+        DROP, "not_confirmed", "inconclusive",
+        "Cannot tell: EM fell 3.1 points (95 % −4.6 to −1.6), not confirmed by a rerun.",
+    ),
+    "a system that answers the same every night": (
+        replace(DROP, p_corrected=0.0006), "not_needed", "regressed",
+        "EM fell 3.1 points (95 % −4.6 to −1.6), n=500, corrected p<0.001, from a deterministic system.",
+    ),
+    "a rise": (
+        RISE, "confirmed", "improved",
+        "EM rose 3.1 points (95 % +1.6 to +4.6), n=500, corrected p=0.002, seen again in a rerun.",
+    ),
+    "a rise of what should be low": (
+        replace(RISE, metric="Failure rate", higher_is_better=False), "confirmed", "regressed",
+        "Failure rate rose 3.1 points (95 % +1.6 to +4.6), n=500, corrected p=0.002, seen again in a rerun.",
+    ),
+    "a scale of five steps is shown in points too": (
+        replace(DROP, value_range=4.0, estimate=-0.2, confidence_interval=Interval(-0.3, -0.1)), "confirmed",
+        "regressed", "EM fell 5.0 points (95 % −7.5 to −2.5), n=500, corrected p=0.002, seen again in a rerun.",
+    ),
+    "surely small": (SMALL, "pending", "equivalent", "Any change is smaller than 2 points (95 % −0.8 to +1.1)."),
+    "sure but too small to matter": (
+        replace(SMALL, estimate=-0.009, confidence_interval=Interval(-0.015, -0.003), p_corrected=0.001), "pending",
+        "equivalent", "Any change is smaller than 2 points (95 % −1.5 to −0.3).",
+    ),
+    "neither": (
+        UNCLEAR, "pending", "inconclusive",
+        "Cannot tell: −1.2 (95 % −3.4 to +1.0); this set can show drops of 2.2 points or more.",
+    ),
+    "too much failed, however large the drop": (
+        replace(DROP, coverage=0.9799), "pending", "withheld", "Cannot tell: coverage 97.9 %, 98 % is needed.",
+    ),
+    "too few questions": (
+        replace(DROP, n_pairs=29, n_units=29, smallest_drop=11 / 29), "pending", "no_verdict",
+        "No verdict: 29 questions, 30 are needed; this set can show drops of 37.9 points or more.",
+    ),
+    "too few documents": (
+        replace(DROP, n_units=3, is_clustered=True, smallest_drop=None), "pending", "no_verdict",
+        "No verdict: 3 documents, 30 are needed; this set cannot show drops of any size.",
+    ),
+    "coverage is looked at before size": (
+        replace(DROP, n_units=20, coverage=0.5), "pending", "withheld", "Cannot tell: coverage 50.0 %, 98 % is needed.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "confirmation", "kind", "sentence"), SENTENCES.values(), ids=SENTENCES)
+def test_the_word_and_the_sentence(evidence, confirmation, kind, sentence):
+    decided = verdict(evidence, confirmation=confirmation)
+
+    assert (decided.kind, decided.sentence) == (kind, sentence)
+
+
+def test_a_confirmation_belongs_to_a_flag():
+    assert verdict(UNCLEAR, confirmation="confirmed").confirmation is None
+    assert verdict(DROP).confirmation == "pending"
+
+
+LIMITS = {
+    "a corrected p of half of alpha":      (replace(DROP, p_corrected=0.01), True),
+    "just above it":                       (replace(DROP, p_corrected=0.010001), False),
+    "one point, but for rounding":         (replace(DROP, estimate=-0.00999999999999999), True),
+    "less than one point":                 (replace(DROP, estimate=-0.0099), False),
+    "one point of a scale of five steps":  (replace(DROP, estimate=-0.039, value_range=4.0), False),
+    "98 of 100 scored":                    (replace(DROP, coverage=98 / 100), True),
+    "30 questions":                        (replace(DROP, n_units=30), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "flagged"), LIMITS.values(), ids=LIMITS)
+def test_the_limits_themselves_count_as_reached(evidence, flagged):
+    assert is_flagged(evidence) is flagged
+
+
+RERUNS = {
+    "seen again":                     (replace(DROP, p_value=0.005), 2, "confirmed"),
+    "p times the number flagged":     (replace(DROP, p_value=0.005), 3, "not_confirmed"),
+    "the uncorrected p counts":       (replace(DROP, p_value=0.005, p_corrected=0.06), 2, "confirmed"),
+    "the other way round":            (RISE, 1, "not_confirmed"),
+    "less than one point this time":  (replace(DROP, estimate=-0.009), 1, "not_confirmed"),
+    "too much failed this time":      (replace(DROP, coverage=0.9), 1, "not_confirmed"),
+    "no pairs this time":             (replace(DROP, estimate=None, p_value=None), 1, "not_confirmed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rerun", "n_flagged", "expected"), RERUNS.values(), ids=RERUNS)
+def test_a_rerun_confirms_what_it_shows_again(rerun, n_flagged, expected):
+    assert confirm(DROP, rerun, n_flagged=n_flagged) == expected
