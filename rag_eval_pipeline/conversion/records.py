@@ -1,6 +1,7 @@
 """What conversion makes of a benchmark: questions, quarantine records, counts.
 
-Question ids are 0-based over the rows that the `questions` query returns; messages and quarantine records count rows from 1.
+Question ids are 0-based over the rows that the `questions` query returns; messages and quarantine records count rows
+from 1.
 """
 
 from dataclasses import dataclass, field
@@ -66,8 +67,8 @@ class QuarantineRecord:
     """A row that was dropped or refused, and why: the facts of an `InputError`.
 
     Args:
-        stage: `where` for rows dropped as the spec states, `validation` for bad rows, `documents` for rows whose document
-            could not be had.
+        stage: `where` for rows dropped as the spec states, `validation` for bad rows, `documents` for rows whose
+            document could not be had.
         code: One cause, one code.
         file: Source file, relative to the benchmark's folder.
         sha256: Of that file.

@@ -5,6 +5,7 @@ files of two versions of a source are never mixed. `conversion.json` is written 
 passed: evaluation trusts it and nothing else, because Dagster's blocking checks do not hold back other runs.
 """
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pydantic
@@ -38,6 +39,15 @@ class StepRecord(FileModel):
     def failed(self) -> list[str]:
         """Names of the blocking checks that failed."""
         return [check.name for check in self.checks if check.blocking and not check.passed]
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What a step did: its record, and rows and remarks that people look at."""
+
+    record: StepRecord
+    preview: list[dict[str, Any]] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
 
 
 class Stamp(FileModel):

@@ -1,7 +1,7 @@
 """A document on its way into the corpus: what it is called, where its body comes from, what became of it.
 
 `PlannedDocument` is made by conversion without touching the network; `CorpusDocument` is a row of the manifest,
-made when the document was rendered, kept or could not be had.
+made when the document was rendered, kept or could not be had (`DocumentError`).
 """
 
 from dataclasses import dataclass, field
@@ -11,6 +11,23 @@ from typing import Literal
 BodyKind = Literal["url", "file", "html", "text"]
 
 
+class DocumentError(Exception):
+    """A document that could not be had; the others are not concerned.
+
+    Args:
+        code: One cause, one code (`http_404`, `egress_blocked`, `pdf_damaged`).
+        message: The same in one line for a person.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}]"
+
+
 @dataclass(frozen=True, slots=True)
 class FileName:
     """One name of a document in the corpus folder.
@@ -18,7 +35,8 @@ class FileName:
     Args:
         name: Exact basename, `.pdf` included.
         url: The URL as written in the source, fragment included; None for documents without URL.
-        flags: What the naming rule had to do beyond the plain stem (`collision`, `truncated`, `escaped`, `empty_segment`, ...).
+        flags: What the naming rule had to do beyond the plain stem (`collision`, `truncated`, `escaped`,
+            `empty_segment`, ...).
     """
 
     name: str
@@ -57,15 +75,20 @@ class CorpusDocument:
         url: As written in the source; None for documents without URL.
         final_url: After redirects; None when nothing was fetched.
         flags: Of the name and of the rendering (`collision`, `load_timeout`, `js_off`, ...).
-        origin: `kept` is a publisher's PDF byte for byte, `rendered` a page printed by the browser, `missing` a document that
-            could not be had; then `error` says why and the file does not exist.
+        origin: `kept` is a publisher's PDF byte for byte, `rendered` a page printed by the browser, `missing` a
+            document that could not be had; then `error` says why and the file does not exist.
         body_sha256: Of the bytes that were fetched or read; None when missing.
         pdf_sha256: Of the file in the corpus; None when missing.
         renderer: Fingerprint of browser, fonts and options; None unless rendered.
         pages: Number of sheets; 0 when missing.
         images_expected: Images the page asked for.
         images_drawn: Images that had arrived when it was printed.
-        seconds: Time it took to fetch and render; 0.0 when taken over from an earlier conversion.
+        shown_url: The address that the page was rendered under, because its links are printed with it; None unless
+            rendered from a local body.
+        resources: Files beside the body that the page asked for, each as `<sha256> <relative path>`, with `-` for one
+            that was not there.
+        seconds: Time it took to fetch and render; 0.0 when taken over from an earlier conversion. Not in the manifest,
+            whose bytes depend on the inputs only.
         error_code: `http_404`, `egress_blocked`, ...; None when the file is there.
         error: The same in one line for a person.
     """
@@ -82,6 +105,8 @@ class CorpusDocument:
     pages: int
     images_expected: int = 0
     images_drawn: int = 0
+    shown_url: str | None = None
+    resources: tuple[str, ...] = ()
     seconds: float = 0.0
     error_code: str | None = None
     error: str | None = None

@@ -170,7 +170,7 @@ def _run(
 async def _ask_all(
     system: System, questions: Iterable[Query], concurrency: int, keep: Callable[[RagAnswer], None]
 ) -> None:
-    """Asks in order, with at most `concurrency` questions in flight; memory does not grow with the number of questions."""
+    """Asks in order, at most `concurrency` questions at once; memory does not grow with the number of questions."""
     pending = iter(questions)
 
     async def worker() -> None:

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from rag_eval_pipeline.conversion.source_digest import source_digest
+from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp
 from rag_eval_pipeline.errors import InputError
@@ -44,8 +44,8 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     paths = workspace.benchmark(benchmark)
     if not paths.spec.exists():
         raise InputError("no_benchmark", paths.spec, f"a folder data/sources/{benchmark} with a benchmark.yaml")
-    spec = read_spec(paths.spec)
-    stamp = current_stamp(paths, source_digest(paths, spec))
+    spec = read_spec(paths)
+    stamp = current_stamp(paths, source_digest(paths))
     dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)
     fingerprint = hashlib.sha256(read_bytes(dataset_path)).hexdigest()
     if fingerprint != stamp.dataset_fingerprint:

@@ -68,6 +68,14 @@ class Evaluation:
         """Per-query scores of one of `SCORE_FILES`."""
         return self.folder / f"{kind}.parquet"
 
+    def require_answered(self) -> None:
+        """Raises `not_answered` unless every question has its terminal answer."""
+        if self.record.state == "open":
+            raise InputError(
+                "not_answered", self.folder, "an evaluation whose questions are all answered",
+                hint=f"Materialize responses of {self.record.benchmark} x {self.record.system}.",
+            )  # fmt: skip
+
     def save(self, **changes: Any) -> None:
         """Publishes the record with some fields changed."""
         self.record = self.record.model_copy(update=changes)

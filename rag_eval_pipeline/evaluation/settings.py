@@ -23,7 +23,8 @@ class EvaluationSettings(Model):
 
     measures: tuple[str, ...] = pydantic.Field(
         (
-            "hit@1", "hit@3", "hit@5", "recall@5", "recall@10", "precision@5", "ndcg@3", "ndcg@5", "ndcg@10", "mrr", "map@5",
+            "hit@1", "hit@3", "hit@5", "recall@5", "recall@10", "precision@5", "ndcg@3", "ndcg@5", "ndcg@10", "mrr",
+            "map@5",
         ),
         description="Retrieval measures, such as ndcg@10.",
     )  # fmt: skip
@@ -32,9 +33,7 @@ class EvaluationSettings(Model):
     )
     confidence_level: float = pydantic.Field(0.95, gt=0, lt=1, description="Of the intervals.")
     random_seed: int = pydantic.Field(42, description="Of bootstrap and permutation.")
-    min_coverage: float = pydantic.Field(
-        0.98, ge=0, le=1, description="Share of questions answered; below, a check warns."
-    )
+    min_coverage: float = pydantic.Field(0.98, ge=0, le=1, description="Share answered; below, a check warns.")
     concurrency: int = pydantic.Field(8, ge=1, le=1000, description="Questions in flight at once.")
     timeout_seconds: float = pydantic.Field(30.0, gt=0, description="For one question; then its status is `timeout`.")
     max_retries: int = pydantic.Field(3, ge=0, description="Of a request that may succeed the next time.")

@@ -68,14 +68,28 @@ class CitationMetrics(Model):
     citation_correctness: ClaimShare
 
 
+class Abstention(Model):
+    """Answerable and unanswerable questions against answered and abstained ones."""
+
+    answerable_answered: int
+    answerable_abstained: int
+    unanswerable_answered: int
+    unanswerable_abstained: int
+    precision: Metric = pydantic.Field(description="Unanswerable among the abstained.")
+    recall: Metric = pydantic.Field(description="Abstained among the unanswerable.")
+    f1: Metric
+    over_refusal_rate: Metric = pydantic.Field(description="Abstained among the answerable.")
+
+
 class AnswerQualityMetrics(Model):
-    """How well the system answers."""
+    """How well the system answers; exact match and F1 are those of SQuAD v2."""
 
     exact_match: Metric
     f1: Metric
-    abstention: dict[str, float | int | None] = pydantic.Field(
-        description="Answerable and unanswerable against answered and abstained, and the rates made of them."
-    )
+    answerable_exact_match: Metric
+    answerable_f1: Metric
+    unanswerable_exact_match: Metric = pydantic.Field(description="1 where the system rightly abstained.")
+    abstention: Abstention
     factual_consistency: ClaimShare
     hallucination_rate: ClaimShare
 

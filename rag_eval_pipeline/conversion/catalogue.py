@@ -1,0 +1,233 @@
+"""The documents of a benchmark by every way in which a question may name them: URL, name, file.
+
+A document is known by its row in the `documents` query, by being in a folder that a `files:` table lists, or by its
+URL alone. Only documents that have a row or that an accepted question uses are planned.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from rag_eval_pipeline.conversion.mapping import MappedRow
+from rag_eval_pipeline.conversion.sources import local_file
+from rag_eval_pipeline.conversion.validation import NamedContext, RowFault, check_url
+from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
+from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+BODIES: tuple[BodyKind, ...] = ("file", "html", "text")
+TEXT_SUFFIXES = frozenset(
+    {".txt", ".md"}
+)  # files whose text is their body, so that source offsets can be checked against it
+
+
+@dataclass(slots=True)
+class Entry:
+    """A document before it has file names.
+
+    Args:
+        key: `PlannedDocument.key`.
+        name: Of documents without URL.
+        url: Its own, or the first that a question used.
+        used: URLs by which questions name it, as written, in order of appearance.
+    """
+
+    key: str
+    body: BodyKind
+    name: str | None = None
+    url: str | None = None
+    path: Path | None = None
+    content: str | None = None
+    used: dict[str, None] = field(default_factory=dict)
+    is_planned: bool = True
+
+    def same_body(self, other: "Entry") -> bool:
+        """Whether both have the same bytes to show for it."""
+        return (self.body, self.path, self.content) == (other.body, other.path, other.content)
+
+    def text(self) -> str | None:
+        """The source's own text, in which its offsets count; None for HTML, PDF and what is still to be fetched."""
+        if self.body == "file" and self.content is None and self.path is not None and self.path.suffix in TEXT_SUFFIXES:
+            self.content = self.path.read_text("utf-8-sig") if self.path.is_file() else None
+        return self.content if self.body != "html" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A context and the document it is of; None for a gold text without document."""
+
+    context: NamedContext
+    entry: Entry | None
+
+
+class Catalogue:
+    """Documents by key, in the order in which they get their names."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._files: dict[str, list[str]] = {}
+        self._names: dict[str, str] = {}
+
+    def add_row(self, paths: BenchmarkPaths, row: MappedRow) -> None:
+        """A row of the `documents` query.
+
+        Raises:
+            RowFault: `bad_document`, `bad_url`, `path_outside`, `duplicate_document`.
+        """
+        values = {name: value for name, value in row.values.items() if value is not None}
+        bodies = [name for name in BODIES if name in values]
+        if len(bodies) > 1 or ("url" in values and "name" in values):
+            raise RowFault(
+                "bad_document", "documents", "one of url, name and at most one of file, html, text", sorted(values)
+            )
+        for name in ("url", "name", *bodies):
+            if name in values and (not isinstance(values[name], str) or not values[name]):
+                raise RowFault("bad_document", f"documents.{name}", "text", values[name])
+        entry = self._entry(paths, values, bodies[0] if bodies else "url")
+        known = self.entries.get(entry.key)
+        if known is None:
+            self._add(entry)
+        elif not known.same_body(entry):
+            raise RowFault("duplicate_document", "documents", "one body for a document", entry.key)
+        elif entry.url is not None:
+            known.used.setdefault(entry.url)
+
+    def add_files(self, paths: BenchmarkPaths, files: Iterable[str]) -> None:
+        """Files of a `files:` table: documents if a question names them."""
+        for file in files:
+            if file not in self.entries:
+                path = paths.source / file
+                self._add(Entry(file, "file", name=PurePosixPath(file).name, path=path, is_planned=False))
+
+    def find(self, context: NamedContext) -> Found:
+        """The document that a context names; a URL without a row is a document to be fetched.
+
+        Raises:
+            RowFault: `unknown_document`, `ambiguous_file`, `span_mismatch`, `bad_span`.
+        """
+        if context.url is not None:
+            key = document_key(context.url)
+            entry = self.entries.get(key) or Entry(key, "url", url=context.url, is_planned=False)
+        elif context.document is not None:
+            if context.document not in self._names:
+                raise RowFault("unknown_document", "contexts.document", "the name of a document", context.document)
+            entry = self.entries[self._names[context.document]]
+        elif context.file is not None:
+            entry = self._by_file(context.file)
+        else:
+            return Found(context, None)
+        return Found(_with_text(context, entry), entry)
+
+    def use(self, found: Found) -> None:
+        """Plans the document that an accepted question names."""
+        if found.entry is None:
+            return
+        entry = self.entries.setdefault(found.entry.key, found.entry)
+        entry.is_planned = True
+        if found.context.url is not None:
+            entry.used.setdefault(found.context.url)
+
+    def planned(
+        self, pinned: Mapping[NameIdentity, str] | None, *, strict: bool
+    ) -> tuple[list[PlannedDocument], Mapping[tuple[str, str | None], str]]:
+        """Documents with their file names, and the name of each (key, URL as written).
+
+        A document is stored under the URLs by which questions name it; one that no question names, under its own.
+
+        Raises:
+            InputError: `stem_collision`, only with `strict`.
+        """
+        entries = [entry for entry in self.entries.values() if entry.is_planned]
+        urls: list[Sequence[str | None]] = [list(entry.used) or [entry.url] for entry in entries]
+        requests = [
+            NameRequest(entry.key, url, entry.name) for entry, own in zip(entries, urls, strict=True) for url in own
+        ]
+        names = dict(
+            zip(
+                ((request.key, request.url) for request in requests),
+                assign_names(requests, pinned, strict=strict),
+                strict=True,
+            )
+        )
+        documents = []
+        for entry, own in zip(entries, urls, strict=True):
+            distinct: dict[str, FileName] = {}
+            for url in own:
+                name = names[entry.key, url]
+                distinct.setdefault(name.name, name)
+            content = entry.content if entry.body in {"html", "text"} else None
+            documents.append(
+                PlannedDocument(entry.key, tuple(distinct.values()), entry.body, entry.url, entry.path, content)
+            )
+        return documents, {request: name.name for request, name in names.items()}
+
+    def _entry(self, paths: BenchmarkPaths, values: Mapping[str, str], body: BodyKind) -> Entry:
+        url, name, file = values.get("url"), values.get("name"), values.get("file")
+        if url is not None:
+            check_url(url, "documents.url")
+        path = _body_path(paths, file) if file is not None else None
+        if url is not None:
+            return Entry(document_key(url), body, None, url, path, values.get(body))
+        if file is not None:
+            # The row's own name is how contexts may call it; the file on disk keeps the basename it had.
+            return Entry(name or file, "file", PurePosixPath(file).name, None, path)
+        if name is None or body == "url":
+            raise RowFault("bad_document", "documents", "a url, or a name with html or text, or a file", sorted(values))
+        return Entry(name, body, name, None, None, values.get(body))
+
+    def _add(self, entry: Entry) -> None:
+        self.entries[entry.key] = entry
+        if entry.url is None:
+            self._names.setdefault(entry.key, entry.key)
+        if entry.path is not None:
+            for name in {entry.path.name, entry.path.as_posix()}:
+                self._files.setdefault(name, []).append(entry.key)
+
+    def _by_file(self, file: str) -> Entry:
+        """A document by the path or the basename of its file."""
+        keys = self._files.get(file) or [
+            key
+            for key in self._files.get(PurePosixPath(file).name, ())
+            if str(self.entries[key].path).endswith(f"/{file}")
+        ]
+        bodies = {self.entries[key].path for key in keys}
+        if not keys:
+            raise RowFault(
+                "unknown_document", "contexts.file", "a file of the `documents` query or of a `files:` table", file
+            )
+        if len(bodies) > 1:
+            raise RowFault("ambiguous_file", "contexts.file", "a file name that only one folder has", file)
+        return self.entries[keys[0]]
+
+
+def _body_path(paths: BenchmarkPaths, file: str) -> Path:
+    """The file, which need not exist: then the corpus lists the document as missing."""
+    try:
+        return local_file(paths, file)
+    except InputError as error:
+        if error.code == "missing_file":
+            return paths.source / file
+        raise RowFault(error.code, "documents.file", error.expected, file) from None
+
+
+def _with_text(context: NamedContext, entry: Entry) -> NamedContext:
+    """The context with the text that its offsets cut from the source's own body.
+
+    Raises:
+        RowFault: `bad_span` beyond the body, `span_mismatch` when offsets and text disagree.
+    """
+    body = entry.text() if context.start is not None else None
+    if body is None or context.start is None or context.end is None:
+        return context
+    if context.end > len(body):
+        raise RowFault("bad_span", "contexts.end", f"at most {len(body)}, the length of the body", context.end)
+    cut = body[context.start : context.end]
+    if context.text is not None and context.text != cut:
+        raise RowFault(
+            "span_mismatch",
+            "contexts.text",
+            f"the body's text from {context.start} to {context.end}, {cut!r}",
+            context.text,
+        )
+    return context._replace(text=cut)

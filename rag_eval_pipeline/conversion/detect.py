@@ -1,0 +1,139 @@
+"""What a file is, by its content: encoding, format, delimiter. Names only decide where contents cannot."""
+
+import codecs
+import csv
+import io
+import json
+from typing import Literal
+
+from rag_eval_pipeline.errors import InputError
+
+Format = Literal["csv", "tsv", "jsonl", "json", "parquet"]
+
+SAMPLE_BYTES = 65_536
+DELIMITERS = (",", "\t", ";", "|")  # of two that fit equally well, the first
+SNIFFED_ROWS = 20
+
+_BYTE_ORDER_MARKS = (  # UTF-32's begins with UTF-16's
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_OTHER_KINDS = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "a zip archive",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstandard",
+    b"%PDF-": "a PDF",
+    b"\x93NUMPY": "a numpy array",
+    b"SQLite format 3": "an SQLite database",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+}
+
+
+def detect_encoding(sample: bytes, stated: str | None = None) -> str:
+    """Name of the codec: the byte order mark's, else the stated one, else UTF-8."""
+    for mark, name in _BYTE_ORDER_MARKS:
+        if sample.startswith(mark):
+            return name
+    return stated or "utf-8"
+
+
+def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole: bool) -> Format:
+    """Format of a file by its first bytes.
+
+    Args:
+        sample: The first `SAMPLE_BYTES`.
+        name: Basename; decides between formats that look alike.
+        shown: How messages name the file.
+        encoding: From `detect_encoding`.
+        whole: The sample is the file.
+
+    Raises:
+        InputError: `empty_source`, `unsupported_format`.
+    """
+    if sample.startswith(b"PAR1"):
+        return "parquet"
+    kind = next((kind for magic, kind in _OTHER_KINDS.items() if sample.startswith(magic)), None)
+    if kind is not None:
+        raise InputError(
+            "unsupported_format", shown, "CSV, TSV, JSONL, JSON or parquet", found=kind, hint="Unpack or convert it."
+        )
+    text = _decoded(sample, encoding)
+    if not text.strip():
+        raise InputError("empty_source", shown, "rows", found="an empty file")
+    suffix = name.rpartition(".")[2].lower()
+    start = text.lstrip()[:1]
+    if start == "{" or (start == "[" and (suffix not in {"csv", "tsv"} or _is_json(text.lstrip().split("\n", 1)[0]))):
+        return _json_layout(text, start, suffix, whole=whole)
+    if text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")):
+        raise InputError(
+            "unsupported_format",
+            shown,
+            "CSV, TSV, JSONL, JSON or parquet",
+            found="an HTML page",
+            hint="Was it a log-in page?",
+        )
+    return "tsv" if sniff_delimiter(text) == "\t" else "csv"
+
+
+def sniff_delimiter(text: str) -> str:
+    """The delimiter that gives most rows the header's width; a comma for a single column."""
+    best, best_score = ",", (0.0, 1)
+    for delimiter in DELIMITERS:
+        widths = []
+        try:
+            for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+                if cells:
+                    widths.append(len(cells))
+                if len(widths) > SNIFFED_ROWS:
+                    break
+        except csv.Error:
+            continue
+        # The last record of a sample may be cut.
+        widths = widths[:-1] if len(widths) > 2 else widths
+        if not widths or widths[0] == 1:
+            continue
+        score = (widths.count(widths[0]) / len(widths), widths[0])
+        if score > best_score:
+            best, best_score = delimiter, score
+    return best
+
+
+def _decoded(sample: bytes, encoding: str) -> str:
+    """The sample's text; a character cut at its end is left out, wrong bytes stand as lone surrogates."""
+    decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
+    try:
+        return decoder.decode(sample)
+    except UnicodeDecodeError:
+        return sample.decode("latin-1")
+
+
+def _json_layout(text: str, start: str, suffix: str, *, whole: bool) -> Format:
+    """JSON or JSON lines: one value a line, or one value."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not whole and len(lines) > 1:
+        lines = lines[:-1]
+    if len(lines) == 1 and whole:
+        return "jsonl" if suffix in {"jsonl", "ndjson", "jsonlines"} and start == "{" else "json"
+    if len(lines) == 1:  # the first line is longer than the sample
+        return "json" if start == "[" or suffix == "json" else "jsonl"
+    if start == "[":
+        return "jsonl" if all(_is_json(line) for line in lines[:SNIFFED_ROWS]) else "json"
+    if whole and _is_json(text):
+        return "json"
+    complete = sum(map(_is_json, lines[:SNIFFED_ROWS]))
+    if complete == 0:
+        return "jsonl" if suffix in {"jsonl", "ndjson", "jsonlines"} else "json"
+    return "jsonl" if 2 * complete >= len(lines[:SNIFFED_ROWS]) or _is_json(lines[0]) else "json"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

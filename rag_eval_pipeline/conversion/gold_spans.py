@@ -1,0 +1,101 @@
+"""Gold texts of a benchmark and the places where the corpus has them.
+
+A text that stands several times is told apart by where the source says it stands in its own body; offsets of that body
+are never written out, because they do not count the characters that printing adds and takes away.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rag_eval_pipeline.conversion.records import Context, Question
+from rag_eval_pipeline.corpus.alignment import Hint, TextIndex
+from rag_eval_pipeline.corpus.documents import PlannedDocument
+from rag_eval_pipeline.corpus.text import Page, pages_by_document
+from rag_eval_pipeline.storage.atomic import publishing
+
+
+@dataclass(frozen=True, slots=True)
+class GoldSpan:
+    """A gold text and its place.
+
+    Args:
+        question_id: Whose.
+        file_name: Document that should have it.
+        text: As the source has it.
+        method: How it was found (`exact`, `normalised`, `citations`, `fuzzy`); None when it was not, and the
+            offsets are 0.
+        score: Similarity, 0 to 100.
+        page: 1-based page on which it starts.
+        start: First code point in the document's text; `end` is one past the last.
+        page_start: The same counted from the page's first character.
+    """
+
+    question_id: int
+    file_name: str
+    text: str
+    method: str | None
+    score: float
+    page: int
+    start: int
+    end: int
+    page_start: int
+    page_end: int
+
+
+def locate_gold(
+    questions: Iterable[Question], planned: Sequence[PlannedDocument], pages: Sequence[Page]
+) -> list[GoldSpan]:
+    """Every gold text with a document, located or not, in the questions' order."""
+    texts = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
+    bodies = {document.key: len(document.content) for document in planned if document.content}
+    indexes: dict[str, TextIndex] = {}
+    spans = []
+    for question in questions:
+        for context in question.contexts:
+            if context.file_name is None or context.text is None:
+                continue
+            if context.file_name not in indexes:
+                indexes[context.file_name] = TextIndex(texts.get(context.file_name, []))
+            spans.append(_locate(question.id, context.file_name, context, indexes[context.file_name], bodies))
+    return spans
+
+
+def _locate(question_id: int, file_name: str, context: Context, index: TextIndex, bodies: dict[str, int]) -> GoldSpan:
+    length = bodies.get(context.document or "")
+    near = context.start / length if context.start is not None and length else None
+    text = context.text or ""
+    found = index.locate(text, Hint(page=context.page, position=near))
+    if found is None:
+        return GoldSpan(question_id, file_name, text, None, 0.0, 1, 0, 0, 0, 0)
+    return GoldSpan(
+        question_id, file_name, text, found.method, found.score, found.page, found.start, found.end, found.page_start,
+        found.page_end,
+    )  # fmt: skip
+
+
+def write_gold_spans(path: Path, spans: Sequence[GoldSpan]) -> None:
+    """Publishes the spans, one row each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema(
+        {
+            "question_id": pa.int64(),
+            "file_name": pa.string(),
+            "text": pa.string(),
+            "method": pa.string(),
+            "score": pa.float64(),
+            **{name: pa.int64() for name in ("page", "start", "end", "page_start", "page_end")},
+        }
+    )
+    with publishing(path) as file:
+        pq.write_table(pa.Table.from_pylist([asdict(span) for span in spans], schema=schema), file)
+
+
+def read_gold_spans(path: Path) -> list[GoldSpan]:
+    """The spans of a file."""
+    import pyarrow.parquet as pq
+
+    with path.open("rb") as file:
+        return [GoldSpan(**row) for row in pq.read_table(file).to_pylist()]

@@ -1,0 +1,150 @@
+"""`questions.parquet`: the accepted questions, one row each, everything about them that train.json may not carry.
+
+`read_questions(write_questions(x)) == x`. Metadata is JSON text in one column, so that benchmarks of any shape share
+one schema.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rag_eval_pipeline.conversion.records import Context, Question
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.atomic import publishing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP = 50_000  # questions; bounds the memory of a reader that goes through the file
+
+
+def schema() -> "pa.Schema":
+    """Columns of the file, in order."""
+    import pyarrow as pa
+
+    context = pa.struct(
+        [
+            ("document", pa.string()),
+            ("file_name", pa.string()),
+            ("text", pa.string()),
+            ("page", pa.int64()),
+            ("start", pa.int64()),
+            ("end", pa.int64()),
+        ]
+    )
+    return pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("question", pa.string(), nullable=False),
+            pa.field("answer", pa.string(), nullable=False),
+            pa.field("answers", pa.list_(pa.string()), nullable=False),
+            pa.field("is_impossible", pa.bool_(), nullable=False),
+            pa.field("contexts", pa.list_(context), nullable=False),
+            ("source_id", pa.string()),
+            ("query_type", pa.string()),
+            ("difficulty", pa.string()),
+            pa.field("metadata", pa.string(), nullable=False),
+            ("source_file", pa.string()),
+            ("source_row", pa.int64()),
+        ]
+    )
+
+
+def write_questions(path: Path, questions: Iterable[Question], metadata: Mapping[str, str] | None = None) -> None:
+    """Publishes the file atomically.
+
+    Args:
+        path: Where.
+        questions: In order of their ids.
+        metadata: Key-value metadata of the file, such as the source digest.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = schema().with_metadata(dict(metadata or {}))
+    remaining = iter(questions)
+    with publishing(path) as file, pq.ParquetWriter(file, columns, compression="zstd") as writer:
+        while group := list(islice(remaining, ROW_GROUP)):
+            writer.write_table(pa.Table.from_pylist([_record(question) for question in group], schema=columns))
+
+
+def read_questions(path: Path) -> list[Question]:
+    """All questions of the file, in its order.
+
+    Raises:
+        InputError: `bad_parquet`.
+    """
+    return list(iterate_questions(path))
+
+
+def iterate_questions(path: Path) -> Iterator[Question]:
+    """Questions one by one, a row group in memory at a time.
+
+    Raises:
+        InputError: `bad_parquet`.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(ROW_GROUP):
+                yield from map(_question, batch.to_pylist())
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise InputError(
+            "bad_parquet",
+            path,
+            "a questions.parquet",
+            found=str(error).splitlines()[0],
+            hint="Convert the benchmark again.",
+        ) from None
+
+
+def read_file_metadata(path: Path) -> dict[str, str]:
+    """What `write_questions` was given as metadata."""
+    import pyarrow.parquet as pq
+
+    found: Mapping[bytes, bytes] = pq.read_schema(path).metadata or {}
+    return {key.decode(): value.decode() for key, value in found.items() if not key.startswith(b"ARROW:")}
+
+
+def _record(question: Question) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "question": question.question,
+        "answer": question.answer,
+        "answers": question.answers,
+        "is_impossible": question.is_impossible,
+        "contexts": [_fields(context) for context in question.contexts],
+        "source_id": question.source_id,
+        "query_type": question.query_type,
+        "difficulty": question.difficulty,
+        "metadata": json.dumps(question.metadata, ensure_ascii=False, allow_nan=False),
+        "source_file": question.source_file,
+        "source_row": question.source_row,
+    }
+
+
+def _fields(context: Context) -> dict[str, Any]:
+    return {
+        "document": context.document,
+        "file_name": context.file_name,
+        "text": context.text,
+        "page": context.page,
+        "start": context.start,
+        "end": context.end,
+    }
+
+
+def _question(record: dict[str, Any]) -> Question:
+    contexts: Sequence[dict[str, Any]] = record.pop("contexts")
+    answers: Sequence[str] = record.pop("answers")
+    metadata: str = record.pop("metadata")
+    return Question(
+        **record,
+        answers=tuple(answers),
+        contexts=tuple(Context(**context) for context in contexts),
+        metadata=json.loads(metadata),
+    )

@@ -1,0 +1,316 @@
+"""benchmark.yaml: the one declarative file that makes a folder of foreign data a benchmark.
+
+A spec that was read is complete and consistent in itself; whether its files and columns exist is found out by reading
+them.
+"""
+
+import codecs
+import datetime
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from rag_eval_pipeline.conversion.records import Counts
+from rag_eval_pipeline.conversion.yaml_reader import YamlText, plain_value, read_yaml
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.workspace import NAME, BenchmarkPaths
+
+SEMVER = (
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+)
+TABLE_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+SOURCE = "source"  # the relation that `source:` becomes
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
+
+
+def check_relative(path: str) -> str:
+    """The path itself, when it can only lead into the benchmark's folder."""
+    parts = PurePosixPath(path).parts
+    if not path or "\x00" in path or path.startswith("/") or ".." in parts:
+        raise PydanticCustomError(
+            "path_outside",
+            "a path inside the benchmark's folder, relative and without `..`",
+            {"hint": "Copy the file into the folder."},
+        )
+    return path
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+RelativePath = Annotated[str, Field(min_length=1)]
+
+
+class SourceSpec(_Model):
+    """Where a relation comes from: data files, or the list of a folder's files."""
+
+    path: Annotated[tuple[RelativePath, ...], BeforeValidator(_listed)] = Field(
+        default=(), description="A data file, a list of them, or a glob (sorted by name), relative to this folder."
+    )
+    files: RelativePath | None = Field(
+        default=None, description="A glob: each file is a row with `file` (path in this folder) and `name` (basename)."
+    )
+    url: str | None = Field(
+        default=None, description="Address of a data file; refused until fetching of sources is built."
+    )
+    format: Literal["csv", "tsv", "jsonl", "json", "parquet"] | None = Field(
+        default=None, description="Stated, it is not detected by content."
+    )
+    encoding: str | None = Field(
+        default=None, description="Python's name of it; else a byte order mark decides, else UTF-8."
+    )
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
+        default=None, description="Of CSV cells; else the one that gives rows of equal width."
+    )
+    root: str | None = Field(
+        default=None, description="JSON only: keys, dot-separated, that lead to the rows (`data`)."
+    )
+
+    @field_validator("path")
+    @classmethod
+    def _paths_inside(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(check_relative(path) for path in value)
+
+    @field_validator("files")
+    @classmethod
+    def _files_inside(cls, value: str | None) -> str | None:
+        return value if value is None else check_relative(value)
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            name = codecs.lookup(value).name
+            b"".decode(name)
+        except LookupError:
+            raise PydanticCustomError("bad_value", "the name of a text encoding, such as cp1252") from None
+        return name
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> "SourceSpec":
+        if (bool(self.path), self.files is not None, self.url is not None).count(True) != 1:
+            raise PydanticCustomError("bad_value", "exactly one of path, files, url")
+        if self.url is not None:
+            raise PydanticCustomError(
+                "unsupported_source",
+                "`path` or `files`: sources are not fetched yet",
+                {"hint": "Download the file into the folder."},
+            )
+        return self
+
+
+class QuestionColumns(_Model):
+    """The short form: our column <- their column."""
+
+    question: Text = Field(description="Column with the question.")
+    answer: Text | None = Field(default=None, description="Column with the answer; else the first of `answers`.")
+    answers: Text | None = Field(default=None, description="Column with the accepted answers: a list, or one text.")
+    is_impossible: Text | None = Field(default=None, description="Column with true or false; missing is false.")
+    source_id: Text | None = Field(default=None, description="Column with the source's own id.")
+    urls: Text | None = Field(default=None, description="Column with the documents' URLs: a list, or one text.")
+    contexts: Text | None = Field(default=None, description="Column with a list of contexts: structs, or gold texts.")
+    query_type: Text | None = Field(
+        default=None, description="Column with factual, analytical, comparative, temporal; other words go to metadata."
+    )
+    difficulty: Text | None = Field(
+        default=None, description="Column with easy, medium, hard; other words go to metadata."
+    )
+    metadata: Annotated[tuple[Text, ...], BeforeValidator(_listed)] = Field(
+        default=(), description="Column or columns kept beside the question under their own names."
+    )
+
+
+QUESTION_COLUMNS = tuple(QuestionColumns.model_fields)
+
+
+class QuestionsSpec(_Model):
+    """How questions are made of the source: SQL, or the short form."""
+
+    sql: Text | None = Field(default=None, description="Exactly one SELECT over `source` and the tables.")
+    columns: QuestionColumns | None = Field(default=None, description="Our column <- their column.")
+
+
+class Expect(_Model):
+    """Counts that must come out; a blocking check compares them."""
+
+    rows: int | None = Field(default=None, ge=0, description="Rows that were read, undecodable ones included.")
+    questions: int | None = Field(default=None, ge=0, description="Accepted questions.")
+    impossible: int | None = Field(
+        default=None, ge=0, description="Accepted questions without an answer in the corpus."
+    )
+    dropped: int | None = Field(default=None, ge=0, description="Rows that `where` leaves out.")
+    quarantined: int | None = Field(default=None, ge=0, description="Rows that were refused.")
+    contexts: int | None = Field(default=None, ge=0, description="Contexts of accepted questions.")
+    documents: int | None = Field(default=None, ge=0, description="Documents of the corpus.")
+
+    def differences(self, counts: Counts) -> list["Difference"]:
+        """Counts that came out otherwise."""
+        found = {
+            "rows": counts.rows,
+            "questions": counts.accepted,
+            "impossible": counts.impossible,
+            "dropped": counts.dropped,
+            "quarantined": counts.quarantined,
+            "contexts": counts.contexts,
+            "documents": counts.documents,
+        }
+        wanted = self.model_dump(exclude_none=True)
+        return [Difference(name, count, found[name]) for name, count in wanted.items() if count != found[name]]
+
+
+class Difference(NamedTuple):
+    """A count that was expected, and the one that was found."""
+
+    name: str
+    expected: int
+    found: int
+
+
+class BenchmarkSpec(_Model):
+    """One benchmark: where its rows are, and what of them is question, answer, document."""
+
+    name: str = Field(description="Equals the folder's name; becomes partition key and file name.")
+    title: Text | None = Field(default=None, description="Name for people; else the name.")
+    version: str = Field(
+        pattern=rf"^{SEMVER}$", description="Semantic version of this benchmark: three numbers, as 1.10.0."
+    )
+    license: Text | None = Field(default=None, description="Licence of the data, SPDX where there is one.")
+    description: Text | None = Field(default=None, description="One or two sentences for people.")
+    language: Text | None = Field(default=None, description="ISO 639-1 code of the questions' language.")
+    domain: Text | None = Field(default=None, description="What it is about.")
+    released: datetime.date | None = Field(default=None, description="Day of publication; becomes created_at.")
+    source: SourceSpec = Field(description="The rows that become questions: relation `source`.")
+    tables: dict[str, SourceSpec] = Field(default={}, description="Further relations by name.")
+    questions: QuestionsSpec = Field(description="One row a question: SQL, or our column <- their column.")
+    documents: Text | None = Field(
+        default=None,
+        description="SQL: url or name, and file, html or text; without it documents are fetched from their URL.",
+    )
+    where: Text | None = Field(
+        default=None, description="SQL condition on the columns of `questions`; other rows are dropped and listed."
+    )
+    on_missing_document: Literal["quarantine", "keep", "fail"] = Field(
+        default="quarantine",
+        description="quarantine: the question goes; keep: the context goes; fail: the conversion fails.",
+    )
+    naming: Literal["stem", "strict"] = Field(
+        default="stem", description="strict: two documents with one file name are an error."
+    )
+    expect: Expect = Field(default=Expect(), description="Counts that must come out.")
+    evaluation: Annotated[dict[str, Any], BeforeValidator(plain_value)] = Field(
+        default={}, description="Settings of evaluations on this benchmark; they go over evaluation_defaults."
+    )
+
+    @field_validator("source", mode="before")
+    @classmethod
+    def _source_path(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str | list) else value
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _table_paths(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: {"path": table} if isinstance(table, str | list) else table for name, table in value.items()}
+
+    @field_validator("tables")
+    @classmethod
+    def _table_names(cls, value: dict[str, SourceSpec]) -> dict[str, SourceSpec]:
+        for name in value:
+            if not TABLE_NAME.fullmatch(name) or name == SOURCE:
+                raise PydanticCustomError(
+                    "bad_value", f"names of tables that match {TABLE_NAME.pattern} and are not `{SOURCE}`"
+                )
+        return value
+
+    @field_validator("questions", mode="before")
+    @classmethod
+    def _question_form(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"sql": value}
+        return {"columns": value} if isinstance(value, dict) else value
+
+
+_PARTS: dict[str, type[BaseModel]] = {
+    "source": SourceSpec,
+    "tables": SourceSpec,
+    "questions": QuestionColumns,
+    "expect": Expect,
+}
+
+
+def shown_path(paths: BenchmarkPaths, relative: str) -> str:
+    """How messages name a file of a benchmark: from the workspace's root."""
+    return f"data/sources/{paths.name}/{relative}"
+
+
+def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:
+    """The benchmark's spec.
+
+    Raises:
+        InputError: `missing_spec`, `bad_yaml`, `bad_encoding`, `unknown_key`, `missing_key`, `bad_value`,
+            `name_mismatch`, `path_outside`, `unsupported_source`; the message names the line.
+    """
+    shown = shown_path(paths, paths.spec.name)
+    text = read_yaml(paths.spec, shown)
+    if not isinstance(text.value, dict):
+        raise InputError("bad_value", shown, "a mapping with name, version, source, questions", found=text.value)
+    try:
+        spec = BenchmarkSpec.model_validate(text.value)
+    except ValidationError as error:
+        raise _input_error(error, text, shown) from None
+    if spec.name != paths.name or not NAME.fullmatch(spec.name):
+        raise InputError(
+            "name_mismatch",
+            f"{shown}, line {text.line(('name',))}",
+            f"the folder's name {paths.name!r}",
+            field="name",
+            found=spec.name,
+        )
+    return spec
+
+
+def _input_error(error: ValidationError, text: YamlText, shown: str) -> InputError:
+    """The error that stands first in the file; a person mends one line at a time."""
+    placed = [(text.line(detail["loc"]) or 1, detail) for detail in error.errors()]
+    line, detail = min(placed, key=lambda item: item[0])
+    place = f"{shown}, line {line}"
+    field = ".".join(str(part) for part in detail["loc"] if part not in {"sql", "columns"})
+    more = f" {len(placed) - 1} more to mend." if len(placed) > 1 else ""
+    if detail["type"] == "extra_forbidden":
+        known = ", ".join(_model(detail).model_fields)
+        return InputError(
+            "unknown_key", place, "a known key", found=str(detail["loc"][-1]), hint=f"Known: {known}.{more}"
+        )
+    if detail["type"] == "missing":
+        return InputError("missing_key", place, f"the key `{detail['loc'][-1]}`", hint=f"Add it.{more}")
+    own = detail["type"] in {"path_outside", "unsupported_source", "bad_value"}
+    expected = detail["msg"] if own else detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    if detail["type"] == "string_pattern_mismatch":
+        expected = "a semantic version such as 1.0.0"
+    hint = detail.get("ctx", {}).get("hint")
+    return InputError(
+        detail["type"] if own else "bad_value",
+        place,
+        expected,
+        field=field or None,
+        found=detail["input"],
+        hint=f"{hint or ''}{more}".strip() or None,
+    )
+
+
+def _model(detail: ErrorDetails) -> type[BaseModel]:
+    """The model that refused a key."""
+    top = detail["loc"][0]
+    return _PARTS[str(top)] if len(detail["loc"]) > 1 else BenchmarkSpec

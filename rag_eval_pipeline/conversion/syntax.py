@@ -1,0 +1,140 @@
+"""Row order, origin of rows and columns of a query, read from DuckDB's syntax tree.
+
+SQL results have no order of their own. A query that only filters, computes and unnests keeps the order of its source;
+one that groups, joins or takes distinct rows does not, and must return `source_file, source_row` to be put back in
+order.
+"""
+
+import copy
+from typing import Any
+
+Node = dict[str, Any]
+
+TRACE_FILE = "__source_file"
+TRACE_ROW = "__source_row"
+_TRACES = {TRACE_FILE: "source_file", TRACE_ROW: "source_row"}
+_SOURCE = "source"
+
+
+def order_hazard(node: Node, common: dict[str, Node] | None = None) -> str | None:
+    """What in a query loses the order of its source (`GROUP BY`, `JOIN`, ...); None when nothing does."""
+    if node["type"] == "SET_OPERATION_NODE":
+        if node["setop_type"] != "UNION" or not node["setop_all"]:
+            return "UNION" if node["setop_type"] == "UNION" else str(node["setop_type"])
+        return next((hazard for child in _children(node) if (hazard := order_hazard(child, common))), None)
+    if node["type"] != "SELECT_NODE":
+        return "a recursive query"
+    common = {**(common or {}), **_common_tables(node)}
+    if any(modifier["type"] == "DISTINCT_MODIFIER" for modifier in node["modifiers"]):
+        return "DISTINCT"
+    if _groups(node):
+        return "GROUP BY"
+    return _from_hazard(node["from_table"], common)
+
+
+def traced(tree: Node) -> Node | None:
+    """The tree with the source's file and row as further columns; None when single rows are not handed through."""
+    tree = copy.deepcopy(tree)
+    return tree if _trace(tree["statements"][0]["node"], {}) else None
+
+
+def has_own_order(tree: Node) -> bool:
+    """Whether the outermost SELECT has an ORDER BY."""
+    return any(modifier["type"] == "ORDER_MODIFIER" for modifier in tree["statements"][0]["node"].get("modifiers", ()))
+
+
+def columns_used(node: Any) -> list[str]:
+    """Last parts of the column names in an expression, sorted."""
+    if isinstance(node, list):
+        return sorted({name for item in node for name in columns_used(item)})
+    if not isinstance(node, dict):
+        return []
+    own = {node["column_names"][-1]} if node.get("class") == "COLUMN_REF" else set()
+    return sorted(own | {name for item in node.values() for name in columns_used(item)})
+
+
+def _from_hazard(table: Node, common: dict[str, Node]) -> str | None:
+    if table["type"] == "JOIN":
+        if not _unnests(table["right"]):
+            return "JOIN"
+        return _from_hazard(table["left"], common)
+    if table["type"] == "SUBQUERY":
+        return order_hazard(table["subquery"]["node"], common)
+    if table["type"] == "BASE_TABLE" and table["table_name"] in common:
+        name = table["table_name"]
+        return order_hazard(common[name], {key: node for key, node in common.items() if key != name})
+    return None
+
+
+def _unnests(table: Node) -> bool:
+    """Whether the right side of a join is made of the left side's own row: a table function, a SELECT without FROM."""
+    if table["type"] == "TABLE_FUNCTION":
+        return True
+    if table["type"] != "SUBQUERY":
+        return False
+    node = table["subquery"]["node"]
+    return bool(
+        node["type"] == "SELECT_NODE"
+        and not _groups(node)
+        and not node["modifiers"]
+        and node["from_table"]["type"] in {"EMPTY", "TABLE_FUNCTION"}
+    )
+
+
+def _trace(node: Node, common: dict[str, Node]) -> bool:
+    """Adds the two columns to a SELECT and to what it selects from, down to `source`."""
+    if node["type"] != "SELECT_NODE" or _groups(node):
+        return False
+    if any(modifier["type"] == "DISTINCT_MODIFIER" for modifier in node["modifiers"]):
+        return False
+    common = {**common, **_common_tables(node)}
+    found = _origin(node["from_table"], common)
+    if found is None:
+        return False
+    qualifier, names = found
+    present = {item.get("alias") for item in node["select_list"]}
+    for alias, name in names.items():
+        if alias not in present:
+            path = [qualifier, name] if qualifier else [name]
+            node["select_list"].append(_column(path, alias))
+    return True
+
+
+def _origin(table: Node, common: dict[str, Node]) -> tuple[str, dict[str, str]] | None:
+    """How the FROM clause names the source's file and row: qualifier, and trace -> column; None when it does not."""
+    while table["type"] == "JOIN":
+        table = table["left"]
+    alias = table.get("alias") or ""
+    if table["type"] == "SUBQUERY":
+        return (alias, {name: name for name in _TRACES}) if _trace(table["subquery"]["node"], common) else None
+    if table["type"] != "BASE_TABLE":
+        return None
+    name = table["table_name"]
+    if name in common:
+        rest = {key: node for key, node in common.items() if key != name}
+        return (alias or name, {trace: trace for trace in _TRACES}) if _trace(common[name], rest) else None
+    return (alias or name, dict(_TRACES)) if name.lower() == _SOURCE else None
+
+
+def _column(path: list[str], alias: str) -> Node:
+    return {
+        "class": "COLUMN_REF",
+        "type": "COLUMN_REF",
+        "alias": alias,
+        "query_location": 0,
+        "query_location_length": 0,
+        "column_names": path,
+    }
+
+
+def _groups(node: Node) -> bool:
+    return bool(node["group_expressions"] or node["group_sets"] or node["aggregate_handling"] != "STANDARD_HANDLING")
+
+
+def _common_tables(node: Node) -> dict[str, Node]:
+    return {item["key"]: item["value"]["query_node"] for item in node.get("cte_map", {}).get("map", ())}
+
+
+def _children(node: Node) -> list[Node]:
+    children = node.get("children")
+    return list(children) if children else [node["left"], node["right"]]

@@ -1,0 +1,285 @@
+"""A mapped row as a question, or the reason why it is none.
+
+Nothing is repaired: white space stays, numbers are not made text, a word is not guessed to mean false. What a row may
+lack is stated here once; every refusal names the field, what was expected and what was found.
+"""
+
+import datetime
+import decimal
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from rag_eval_pipeline.conversion.mapping import MappedRow
+from rag_eval_pipeline.errors import excerpt
+
+QUERY_TYPES = frozenset({"factual", "analytical", "comparative", "temporal"})
+DIFFICULTIES = frozenset({"easy", "medium", "hard"})
+IMPOSSIBLE = {
+    "true": True,
+    "false": False,
+    "1": True,
+    "0": False,
+}  # text that stands for a boolean; case does not matter
+
+MAX_TEXT = 10_000_000  # characters
+MAX_URL = 8_000  # characters; servers refuse longer request lines
+
+_URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
+
+
+class RowFault(Exception):
+    """A row that is no question: the facts of its quarantine record."""
+
+    def __init__(self, code: str, field: str | None, expected: str, found: object = None) -> None:
+        super().__init__(code)
+        self.code, self.field, self.expected = code, field, expected
+        self.excerpt = None if found is None else excerpt(found)
+
+
+class NamedContext(NamedTuple):
+    """A context as the source names it: at most one of url, file, document."""
+
+    url: str | None = None
+    file: str | None = None
+    document: str | None = None
+    text: str | None = None
+    page: int | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A valid question whose documents have not been looked up.
+
+    Args:
+        notes: What a person should know of the row, worded alike for alike rows so that they can be counted.
+    """
+
+    question: str
+    answer: str
+    answers: tuple[str, ...]
+    is_impossible: bool
+    contexts: tuple[NamedContext, ...]
+    source_id: str | None = None
+    query_type: str | None = None
+    difficulty: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def validate(row: MappedRow) -> Draft:
+    """The question of a row.
+
+    Raises:
+        RowFault: `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`, `bad_page`,
+            `empty_context`, `bad_context`, `bad_metadata`, `bad_number`, `bad_character`, `text_too_long`.
+    """
+    values = row.values
+    question = _text(values.get("question"), "question")
+    if question is None or not question.strip():
+        raise RowFault("empty_question", "question", "a question", question)
+    notes: list[str] = []
+    is_impossible = _boolean(values.get("is_impossible"))
+    answer, answers = _answers(values, is_impossible, notes)
+    metadata = _metadata(values.get("metadata"))
+    contexts = _url_contexts(values["urls"]) if "urls" in values else _contexts(values.get("contexts"))
+    return Draft(
+        question=question,
+        answer=answer,
+        answers=answers,
+        is_impossible=is_impossible,
+        contexts=contexts,
+        source_id=_identifier(values.get("source_id")),
+        query_type=_word(values.get("query_type"), "query_type", QUERY_TYPES, metadata, notes),
+        difficulty=_word(values.get("difficulty"), "difficulty", DIFFICULTIES, metadata, notes),
+        metadata=metadata,
+        notes=tuple(notes),
+    )
+
+
+def check_url(url: object, field: str = "urls") -> str:
+    """An http(s) URL that names one host and nothing that a fetcher could read in two ways.
+
+    Raises:
+        RowFault: `bad_url`.
+    """
+    expected = "an http(s) URL"
+    if not isinstance(url, str) or len(url) > MAX_URL or _URL_REFUSED.search(url):
+        raise RowFault("bad_url", field, expected, url)
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise RowFault("bad_url", field, expected, url) from None
+    folds = (
+        unicodedata.normalize("NFKC", host) != host
+    )  # full-width digits turn into an address behind the policy's back
+    if parts.scheme not in {"http", "https"} or not host or folds or "@" in parts.netloc or "\x00" in unquote(url):
+        raise RowFault("bad_url", field, expected, url)
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        raise RowFault("bad_url", field, expected, url) from None
+    return url
+
+
+def _text(value: Any, field: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise RowFault("bad_type", field, "text (in SQL: CAST(... AS VARCHAR))", value)
+    if len(value) > MAX_TEXT:
+        raise RowFault("text_too_long", field, f"at most {MAX_TEXT} characters", value)
+    if "\x00" in value:
+        raise RowFault("bad_character", field, "text without NUL", value)
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, bool):
+        return value
+    meant = IMPOSSIBLE.get(str(value).lower()) if isinstance(value, str | int) else None
+    if meant is None:
+        raise RowFault("bad_boolean", "is_impossible", "true, false, 1, 0 or NULL", value)
+    return meant
+
+
+def _answers(values: Mapping[str, Any], is_impossible: bool, notes: list[str]) -> tuple[str, tuple[str, ...]]:
+    """The answer and all accepted ones."""
+    answer = _text(values.get("answer"), "answer")
+    given = values.get("answers")
+    if isinstance(given, str):
+        given = [given]
+    if given is not None and not isinstance(given, list):
+        raise RowFault("bad_type", "answers", "a list of texts", given)
+    aliases = [_text(item, "answers") for item in given or ()]
+    if is_impossible:
+        if aliases:
+            notes.append("answers of impossible questions are left out")
+        return answer or "", ()
+    if answer is None and aliases:
+        answer = aliases[0]
+    if answer is None or not answer.strip():
+        raise RowFault("empty_answer", "answer", "an answer, or is_impossible", answer)
+    accepted = []
+    for alias in aliases:
+        if alias is None or not alias.strip():
+            raise RowFault("empty_answer", "answers", "texts", given)
+        accepted.append(alias)
+    return answer, tuple(dict.fromkeys([answer, *accepted]))
+
+
+def _url_contexts(value: Any) -> tuple[NamedContext, ...]:
+    """One context a URL; the empty cell of a CSV has none."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        raise RowFault("bad_type", "urls", "a list of URLs, or one", value)
+    return tuple(NamedContext(url=check_url(url)) for url in value)
+
+
+def _contexts(value: Any) -> tuple[NamedContext, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise RowFault("bad_type", "contexts", "a list of structs or texts", value)
+    return tuple(_context(item) for item in value)
+
+
+def _context(item: Any) -> NamedContext:
+    if isinstance(item, str):
+        item = {"text": item}
+    if not isinstance(item, dict):
+        raise RowFault("empty_context", "contexts", "a struct or a text", item)
+    named = [name for name in ("url", "file", "document") if item.get(name) is not None]
+    text = _text(item.get("text"), "contexts.text")
+    if len(named) > 1:
+        raise RowFault("bad_context", "contexts", "one of url, file, document", item)
+    if (not named and text is None) or (text is not None and not text.strip()):
+        raise RowFault("empty_context", "contexts", "a document, a text, or both", item)
+    if item.get("url") is not None:
+        check_url(item["url"], "contexts.url")
+    for name in ("file", "document"):
+        if _text(item.get(name), f"contexts.{name}") == "":
+            raise RowFault("empty_context", f"contexts.{name}", "a name", item)
+    page = _whole(item.get("page"), "contexts.page", "bad_page", 1)
+    start = _whole(item.get("start"), "contexts.start", "bad_span", 0)
+    end = _whole(item.get("end"), "contexts.end", "bad_span", 0)
+    if (start is None) != (end is None) or (start is not None and end is not None and start >= end):
+        raise RowFault("bad_span", "contexts", "start < end, or neither", {"start": start, "end": end})
+    return NamedContext(item.get("url"), item.get("file"), item.get("document"), text, page, start, end)
+
+
+def _whole(value: Any, field: str, code: str, least: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, decimal.Decimal) and value == value.to_integral_value():
+        value = int(value)  # DuckDB sums integers to a wider type, which Arrow hands over as a decimal
+    if type(value) is not int or value < least:
+        raise RowFault(code, field, f"a whole number from {least}", value)
+    return value
+
+
+def _identifier(value: Any) -> str | None:
+    if type(value) is int:
+        return str(value)
+    return _text(value, "source_id")
+
+
+def _word(value: Any, field: str, known: frozenset[str], metadata: dict[str, Any], notes: list[str]) -> str | None:
+    """A word of the specification; any other is kept in metadata as `<field>_source`."""
+    word = _text(value, field)
+    if word is None or word == "" or word in known:
+        return word or None
+    metadata[f"{field}_source"] = word
+    notes.append(f"{field}: {excerpt(word)} is kept as metadata.{field}_source")
+    return None
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise RowFault("bad_metadata", "metadata", "a struct, a map or a JSON object", value) from None
+    if isinstance(value, list) and all(isinstance(item, tuple) for item in value):  # how Arrow gives a MAP
+        value = dict(value)
+    if not isinstance(value, dict):
+        raise RowFault("bad_metadata", "metadata", "a struct, a map or a JSON object", value)
+    return {str(key): _json_value(item) for key, item in value.items()}
+
+
+def _json_value(value: Any) -> Any:
+    """A value as JSON can hold it: dates as ISO 8601, decimals as numbers."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, decimal.Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise RowFault("bad_number", "metadata", "finite numbers", value)
+        return value
+    if isinstance(value, int):
+        return value
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, list) and value and all(isinstance(item, tuple) for item in value):
+        return {str(key): _json_value(item) for key, item in value}
+    if isinstance(value, list):
+        return [_json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    raise RowFault("bad_metadata", "metadata", "JSON values", value)

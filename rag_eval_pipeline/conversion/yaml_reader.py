@@ -1,0 +1,164 @@
+"""YAML as data: text, lists and mappings with their lines, nothing else.
+
+Tags, anchors, aliases, repeated keys and several documents are refused. A scalar without quotes stays the text that was
+written, so that `no` is Norwegian and `1.10` is a version; whoever wants a number or a boolean asks for it.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rag_eval_pipeline.errors import InputError
+
+MAX_BYTES = 1_000_000  # a benchmark.yaml of a hundred queries has 50 kB
+MAX_DEPTH = 32
+
+NodePath = tuple[str | int, ...]
+
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
+
+
+class Plain(str):
+    """A scalar written without quotes."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class YamlText:
+    """What a YAML file says.
+
+    Args:
+        value: Mappings, lists, text and None.
+        lines: 1-based line of each key or item, by its path from the top.
+    """
+
+    value: Any
+    lines: dict[NodePath, int]
+
+    def line(self, path: NodePath) -> int | None:
+        """Line of the deepest part of `path` that the file has; parts that it lacks are passed over."""
+        known: NodePath = ()
+        for part in path:
+            if (*known, part) in self.lines:
+                known = (*known, part)
+        return self.lines.get(known)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end has not been read."""
+
+    value: Any
+    path: NodePath
+    key: str | None = None
+    seen: set[str] = field(default_factory=set)
+
+
+def read_yaml(path: Path, shown: str) -> YamlText:
+    """The one document of a YAML file.
+
+    Args:
+        path: The file.
+        shown: How messages name it.
+
+    Raises:
+        InputError: `missing_spec`, `bad_encoding`, `bad_yaml`.
+    """
+    if not path.is_file():
+        raise InputError("missing_spec", shown, "a YAML file", hint="Create it; `rag-eval init` proposes one.")
+    raw = path.read_bytes()
+    if len(raw) > MAX_BYTES:
+        raise InputError("bad_yaml", shown, f"at most {MAX_BYTES} bytes", found=len(raw))
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "bad_encoding", shown, f"UTF-8 at byte {error.start}", found=raw[error.start : error.start + 8]
+        ) from None
+    try:
+        return _build(text, shown)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = shown if mark is None else f"{shown}, line {mark.line + 1}"
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise InputError("bad_yaml", place, "YAML", found=problem, hint="Check quotes and indentation.") from None
+
+
+def plain_value(value: Any) -> Any:
+    """The value with unquoted scalars read as in YAML 1.2: true, false, integers, floats; other text stays text."""
+    if isinstance(value, dict):
+        return {key: plain_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain_value(item) for item in value]
+    if not isinstance(value, Plain):
+        return value
+    if value in _BOOLEAN:
+        return _BOOLEAN[value]
+    if _INTEGER.fullmatch(value):
+        return int(value)
+    return float(value) if _FLOAT.fullmatch(value) else str(value)
+
+
+def _build(text: str, shown: str) -> YamlText:
+    """Events instead of nodes: a thousand nested brackets then cost a comparison, not a stack."""
+    lines: dict[NodePath, int] = {}
+    stack: list[_Open] = [_Open([], ())]
+
+    def line(event: Any) -> int:
+        return int(event.start_mark.line) + 1
+
+    def refuse(event: Any, expected: str, found: object) -> InputError:
+        return InputError("bad_yaml", f"{shown}, line {line(event)}", expected, found=found)
+
+    def place(event: Any, value: Any) -> NodePath:
+        top = stack[-1]
+        if isinstance(top.value, list):
+            path: NodePath = (*top.path, len(top.value)) if len(stack) > 1 else ()
+            top.value.append(value)
+            lines[path] = line(event)
+            return path
+        assert top.key is not None
+        path = (*top.path, top.key)
+        top.value[top.key] = value
+        top.key = None
+        return path
+
+    events: Iterable[Any] = yaml.parse(text, Loader=yaml.CSafeLoader)
+    for event in events:
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise refuse(event, "YAML without anchors and aliases", event.anchor)
+        if getattr(event, "tag", None) is not None:
+            raise refuse(event, "YAML without tags", event.tag)
+        top = stack[-1]
+        is_key = isinstance(top.value, dict) and top.key is None
+        if isinstance(event, yaml.ScalarEvent):
+            if is_key:
+                if event.value in top.seen:
+                    raise refuse(event, "each key once", event.value)
+                top.seen.add(event.value)
+                top.key = event.value
+                lines[(*top.path, event.value)] = line(event)
+                continue
+            unquoted = event.style is None
+            place(event, None if unquoted and event.value in _NULL else (Plain if unquoted else str)(event.value))
+        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            if is_key:
+                raise refuse(event, "a text as key", "a collection")
+            if len(stack) > MAX_DEPTH:
+                raise refuse(event, f"at most {MAX_DEPTH} levels", len(stack))
+            value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+            stack.append(_Open(value, place(event, value)))
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            stack.pop()
+        elif isinstance(event, yaml.DocumentStartEvent) and stack[0].value:
+            raise refuse(event, "one YAML document", "a second one")
+    documents = stack[0].value
+    return YamlText(documents[0] if documents else None, lines)

@@ -1,0 +1,140 @@
+"""Bodies of documents: bytes, what they are, and the address they are shown under.
+
+What bytes are is decided by the bytes first and by their label second, in the same way for files and for answers of
+servers. A charset that the bytes contradict is replaced by the one that they speak for.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+from urllib.parse import quote, urlsplit
+
+from rag_eval_pipeline.corpus.documents import DocumentError, PlannedDocument
+from rag_eval_pipeline.corpus.pdf import is_pdf
+
+Kind = Literal["pdf", "html", "text"]
+
+_HTML_TYPES = {"text/html", "application/xhtml+xml"}
+_TEXT_TYPES = {"application/json", "application/xml", "application/x-ndjson", "application/yaml"}
+_UNSTATED_TYPES = {"", "application/octet-stream", "binary/octet-stream", "application/x-download"}
+_HTML_SUFFIXES = {".html", ".htm", ".xhtml"}
+_HTML_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title|meta)\b", re.I | re.S
+)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset", re.I)
+_META_WITHIN_BYTES = 1024  # as far as a browser looks for it
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a document is made from.
+
+    Args:
+        kind: What the bytes are.
+        data: As fetched or read.
+        url: The address the page is shown under; links are printed relative to it.
+        charset: To be told to the browser; None when the bytes say it themselves.
+        folder: Files in it are served to the page; None when the body was fetched or is no file.
+        final_url: After redirects; None when nothing was fetched.
+        flags: What had to be done (`charset_repaired`).
+    """
+
+    kind: Kind
+    data: bytes
+    url: str
+    charset: str | None = None
+    folder: Path | None = None
+    final_url: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+def local_body(document: PlannedDocument) -> Body:
+    """The body of a document that need not be fetched.
+
+    Raises:
+        DocumentError: `file_missing`, `empty_body`, `unsupported_type`.
+    """
+    url = document.url or f"http://document.invalid/{quote(document.key, safe='', errors='replace')}"
+    if document.body == "file":
+        if document.path is None:
+            raise DocumentError("file_missing", "the document names no file")
+        try:
+            data = document.path.read_bytes()
+        except OSError as error:
+            raise DocumentError("file_missing", f"{document.path.name}: {error.strerror}") from error
+        kind = sniff(data, suffix=document.path.suffix.lower())
+        return _body(kind, data, url, None, folder=document.path.parent)
+    data = (document.content or "").encode("utf-8", "replace")
+    if not data.strip():
+        raise DocumentError("empty_body", "the document has no content")
+    return Body("html" if document.body == "html" else "text", data, url, charset="utf-8")
+
+
+def fetched_body(data: bytes, content_type: str, url: str) -> Body:
+    """The body that a server answered with.
+
+    Raises:
+        DocumentError: `empty_body`, `unsupported_type`, `content_mismatch`.
+    """
+    media_type, _, parameters = content_type.partition(";")
+    charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
+    kind = sniff(data, media_type=media_type.strip().lower())
+    promised = media_type.strip().lower() == "application/pdf" or PurePosixPath(urlsplit(url).path).suffix == ".pdf"
+    if promised and kind != "pdf":
+        raise DocumentError("content_mismatch", f"{url} should be a PDF and is {kind}")
+    return _body(kind, data, url, charset[1].lower() if charset else None, final_url=url)
+
+
+def sniff(data: bytes, *, media_type: str = "", suffix: str = "") -> Kind:
+    """What bytes are: PDF by their magic, else by label, else by how they begin.
+
+    Raises:
+        DocumentError: `empty_body`, `unsupported_type`.
+    """
+    if not data.strip():
+        raise DocumentError("empty_body", "the body is empty")
+    if is_pdf(data):
+        return "pdf"
+    if suffix == ".pdf":
+        raise DocumentError("pdf_damaged", "the file is called .pdf and has no %PDF- at its start")
+    if media_type in _HTML_TYPES or suffix in _HTML_SUFFIXES:
+        return "html"
+    if media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith(("+json", "+xml")):
+        return "text"
+    if media_type in _UNSTATED_TYPES and _HTML_START.match(data[:4096]):
+        return "html"
+    if media_type in _UNSTATED_TYPES and b"\0" not in data:
+        return "text"
+    raise DocumentError("unsupported_type", f"neither PDF nor HTML nor text: {media_type or suffix or 'binary data'}")
+
+
+def decode_text(body: Body) -> str:
+    """Plain text as a string, without a byte order mark; bytes that its charset does not know are U+FFFD."""
+    charset = "utf-8-sig" if body.charset in (None, "utf-8") else body.charset
+    try:
+        return body.data.decode(charset, "replace")
+    except LookupError:
+        return body.data.decode("utf-8-sig", "replace")
+
+
+def _body(
+    kind: Kind, data: bytes, url: str, charset: str | None, *, folder: Path | None = None, final_url: str | None = None
+) -> Body:
+    flags: tuple[str, ...] = ()
+    states_itself = kind == "html" and charset is None and _META_CHARSET.search(data[:_META_WITHIN_BYTES]) is not None
+    if kind != "pdf" and not states_itself:
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            charset = "utf-16"
+        elif charset in (None, "utf-8", "utf8"):
+            # A browser would take an unlabelled page for windows-1252, and most of them are UTF-8.
+            labelled, charset = charset, _utf8_or_windows(data)
+            flags = ("charset_repaired",) if labelled and charset != "utf-8" else ()
+    return Body(kind, data, url, charset, folder, final_url, flags)
+
+
+def _utf8_or_windows(data: bytes) -> str:
+    """The likelier of the two; saved pages of real sites hold a few broken sequences among thousands of good ones."""
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    return "windows-1252" if broken and 2 * broken > sum(not char.isascii() for char in text) else "utf-8"

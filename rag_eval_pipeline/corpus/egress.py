@@ -1,0 +1,204 @@
+"""What may be reached from here: one policy for every byte that comes from outside.
+
+A host is resolved once, every one of its addresses must be public, and the caller dials an address from the answer and
+never the name again. Private hosts are allowed by exact host and port, from a settings file and never from data.
+"""
+
+import asyncio
+import ipaddress
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from rag_eval_pipeline.errors import InputError
+
+Resolver = Callable[[str, int], Awaitable[list[str]]]
+
+# `ip_address.is_global` alone is wrong on 13 of 40 hostile addresses (multicast, NAT64, 6to4, ::127.0.0.1, ...).
+_REFUSED_NETWORKS = [
+    ipaddress.ip_network(network)
+    for network in (
+        *(
+            "0.0.0.0/8",
+            "100.64.0.0/10",
+            "192.0.0.0/24",
+            "192.88.99.0/24",
+            "198.18.0.0/15",
+            "224.0.0.0/4",
+            "240.0.0.0/4",
+        ),
+        *("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2002::/16", "3fff::/20", "5f00::/16"),
+        *("fc00::/7", "fec0::/10", "ff00::/8"),
+    )
+]
+_LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
+_NOWHERE_SUFFIXES = (".invalid", ".onion")  # RFC 6761, RFC 7686: no server may answer for them, so none is asked
+_HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")
+_LOOKUPS_AT_ONCE = 16  # a slow name server must not make one host wait for another
+_LOOKUP_LIMIT_S = 5.0  # the C library tries for up to 40 s
+
+
+class HostPort(NamedTuple):
+    """A host as it is written in a URL, lower case and without brackets, and a port."""
+
+    host: str
+    port: int
+
+
+class EgressConfig(BaseModel):
+    """`data/config/egress.config.yaml`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Private hosts that documents may come from, each as exact `host:port`; none by default.",
+    )
+    allowed_ports: tuple[int, ...] = Field(
+        default=(80, 443, 8080, 8443), description="Ports of public hosts that may be asked; others are refused."
+    )
+    max_redirects: int = Field(default=5, ge=0, le=20, description="Redirects that a document may take to its body.")
+    max_body_bytes: int = Field(
+        default=100_000_000, gt=0, description="Decoded size of a body; a larger one is `body_too_large`."
+    )
+    fetch_limit_s: float = Field(
+        default=30.0, gt=0, description="Wall-clock seconds for one attempt at a document, redirects and body included."
+    )
+    attempts: int = Field(default=3, ge=1, le=10, description="Times that a busy or broken server is asked.")
+    allow_no_sandbox: bool = Field(
+        default=False,
+        description="Whether pages from URLs may be rendered where the browser's sandbox cannot be used.",
+    )
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _exact(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in value:
+            if not _HOST_PORT.fullmatch(entry):
+                raise ValueError(f"{entry!r} is not an exact host:port")
+        return value
+
+    @property
+    def allowed(self) -> frozenset[HostPort]:
+        """The private hosts, as they are compared."""
+        return frozenset(_host_port(*entry.rsplit(":", 1)) for entry in self.allowed_hosts)
+
+
+def read_egress_config(path: Path) -> EgressConfig:
+    """The settings; the defaults where there is no file.
+
+    Raises:
+        InputError: `bad_config`.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return EgressConfig()
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise InputError("bad_config", path, "a YAML mapping in UTF-8", found=str(error)) from error
+    try:
+        return EgressConfig.model_validate({} if data is None else data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or None
+        raise InputError("bad_config", path, first["msg"], field=field, found=first["input"]) from error
+
+
+class EgressBlocked(Exception):
+    """A host that the policy refuses."""
+
+    code = "egress_blocked"
+
+
+class HostUnresolved(Exception):
+    """A host that has no address."""
+
+    code = "host_unresolved"
+
+
+class EgressPolicy:
+    """Which addresses a host may be dialled at.
+
+    Args:
+        config: Allowed private hosts and limits.
+        resolver: Host and port to addresses; the system's unless a test puts another in.
+    """
+
+    def __init__(self, config: EgressConfig | None = None, *, resolver: Resolver | None = None) -> None:
+        self.config = config or EgressConfig()
+        self._resolve = resolver or system_resolver
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Addresses to dial, in the resolver's order; never empty.
+
+        Raises:
+            EgressBlocked: One of them is not public, or the port is not allowed.
+            HostUnresolved: There is none.
+        """
+        host, port = _host_port(host, port)
+        allowed = HostPort(host, port) in self.config.allowed
+        if not allowed:
+            if port not in self.config.allowed_ports:
+                raise EgressBlocked(f"port {port} is not allowed")
+            if host == "localhost" or host.endswith(_LOCAL_SUFFIXES):
+                raise EgressBlocked(f"{host} is a local name")
+            if host.endswith(_NOWHERE_SUFFIXES):
+                raise HostUnresolved(f"{host} is no host of the internet")
+        addresses = await self._resolve(host, port)
+        if not addresses:
+            raise HostUnresolved(f"{host} has no address")
+        if not allowed:
+            # One bad address refuses all: which of them is dialled is not for a name server to choose.
+            for address in addresses:
+                if not is_public(address):
+                    raise EgressBlocked(f"{host} has the address {address}, which is not public")
+        return addresses
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the internet: no private, local, shared, translated, multicast or reserved one."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.scope_id is not None:
+            return False
+        if parsed.ipv4_mapped is not None:
+            return is_public(str(parsed.ipv4_mapped))
+    if any(parsed in network for network in _REFUSED_NETWORKS if network.version == parsed.version):
+        return False
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved and not parsed.is_unspecified
+
+
+async def system_resolver(host: str, port: int) -> list[str]:
+    """Addresses from the system's resolver, without repeats; an address resolves to itself.
+
+    Raises:
+        HostUnresolved: No answer, or none within 5 s.
+    """
+    loop = asyncio.get_running_loop()
+    lookup = loop.run_in_executor(_lookups, _getaddrinfo, host, port)
+    try:
+        # Spellings such as 0x7f.1 or 2130706433 are resolved by the C library and judged by what they stand for.
+        return await asyncio.wait_for(lookup, _LOOKUP_LIMIT_S)
+    except (OSError, UnicodeError, TimeoutError) as error:
+        raise HostUnresolved(f"{host} cannot be resolved: {error or 'no answer'}") from error
+
+
+_lookups = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
+
+
+def _getaddrinfo(host: str, port: int) -> list[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def _host_port(host: str, port: str | int) -> HostPort:
+    return HostPort(host.strip("[]").rstrip(".").lower(), int(port))

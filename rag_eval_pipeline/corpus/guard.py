@@ -1,0 +1,251 @@
+"""The guard: a forward proxy on 127.0.0.1 through which both the fetcher and the browser reach the outside.
+
+It applies the egress policy to each connection, dials only addresses that the policy has judged, and answers one
+request per connection, so that nothing can be smuggled behind a lawful first request.
+"""
+
+import asyncio
+import contextlib
+import re
+import secrets
+import time
+from collections import deque
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from rag_eval_pipeline.corpus.egress import EgressBlocked, EgressPolicy, HostUnresolved
+
+GUARD_HEADER = "x-egress-guard"  # marks the guard's own answers; its value is a secret that no server can guess
+
+_HEAD_LIMIT_BYTES = 64 * 1024
+_IDLE_LIMIT_S = 30.0
+_BODY_MARGIN_BYTES = 1 << 20  # so that it is the fetcher who notices, and says so
+_CONNECT_LIMIT_S = 10.0
+_ADDRESSES_TRIED = 4
+_UNRESOLVED_KEPT_S = 30.0  # an offline page asks one dead host for each of its pictures
+_RESOLVED_KEPT_S = 300.0
+_DENIALS_KEPT = 1000
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HOP_BY_HOP = {"connection", "keep-alive", "upgrade", "te", "trailer", "expect", "host"}
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Denial(NamedTuple):
+    """A request that the guard refused."""
+
+    code: str
+    target: str
+    reason: str
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.code = code
+
+
+class _Request(NamedTuple):
+    method: str
+    host: str
+    port: int
+    head: bytes  # to send to the server; empty for a tunnel
+    body_bytes: int
+
+
+class Guard:
+    """The running proxy; use as an asynchronous context manager.
+
+    Args:
+        policy: Decides about hosts and their addresses.
+
+    Attributes:
+        denials: The newest refusals.
+        denied: Number of all refusals.
+    """
+
+    def __init__(self, policy: EgressPolicy) -> None:
+        self.policy = policy
+        self.denials: deque[Denial] = deque(maxlen=_DENIALS_KEPT)
+        self.denied = 0
+        self.secret = secrets.token_hex(16)
+        self._answers: dict[tuple[str, int], tuple[float, list[str] | Exception]] = {}
+        self._asking: dict[tuple[str, int], asyncio.Lock] = {}
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """Address of the proxy."""
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aenter__(self) -> "Guard":
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_HEAD_LIMIT_BYTES)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            try:
+                await self._serve((reader, writer))
+            except _Refused as refusal:
+                await self._refuse(writer, refusal)
+            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+                pass  # the client went away, or never finished its request
+        writer.close()
+
+    async def _serve(self, client: Streams) -> None:
+        head = await asyncio.wait_for(client[0].readuntil(b"\r\n\r\n"), _IDLE_LIMIT_S)
+        request = _parse(head)
+        server = await self._dial(request.host, request.port)
+        limit = self.policy.config.max_body_bytes + _BODY_MARGIN_BYTES
+        try:
+            if request.method == "CONNECT":
+                client[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await _first_done(_send(client[0], server[1]), _receive(server[0], client[1], limit))
+                return
+            server[1].write(request.head)
+            sending = _send(client[0], server[1], request.body_bytes)
+            await _first_done(_answer(server[0], client[1], limit), sending)
+        finally:
+            server[1].close()
+
+    async def _dial(self, host: str, port: int) -> Streams:
+        target = f"{host}:{port}"
+        try:
+            addresses = await self._addresses(host, port)
+        except EgressBlocked as error:
+            self.denied += 1
+            self.denials.append(Denial(error.code, target, str(error)))
+            raise _Refused(403, error.code, str(error)) from error
+        except HostUnresolved as error:
+            raise _Refused(502, error.code, str(error)) from error
+        reason = "no answer"
+        for address in addresses[:_ADDRESSES_TRIED]:
+            try:
+                opening = asyncio.open_connection(address, port, limit=_HEAD_LIMIT_BYTES)
+                return await asyncio.wait_for(opening, _CONNECT_LIMIT_S)
+            except (OSError, TimeoutError) as error:
+                reason = str(error) or reason
+        raise _Refused(504, "connect_failed", f"{target}: {reason}")
+
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        """The policy's answer, asked once a host: a second answer could be another one."""
+        async with self._asking.setdefault((host, port), asyncio.Lock()):
+            until, answer = self._answers.get((host, port), (0.0, None))
+            if answer is None or until < time.monotonic():
+                try:
+                    answer, kept_s = await self.policy.addresses(host, port), _RESOLVED_KEPT_S
+                except (EgressBlocked, HostUnresolved) as error:
+                    answer, kept_s = error, _UNRESOLVED_KEPT_S
+                self._answers[host, port] = (time.monotonic() + kept_s, answer)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _refuse(self, writer: asyncio.StreamWriter, refusal: _Refused) -> None:
+        # No body: a browser then shows its own error page, which is recognised, and not a page that could be printed.
+        reason = re.sub(r"[^\x20-\x7e]", "?", str(refusal))[:200]
+        writer.write(
+            f"HTTP/1.1 {refusal.status} {refusal.code}\r\n{GUARD_HEADER}: {self.secret} {reason}\r\n"
+            "Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
+        )
+        await writer.drain()
+
+
+def _parse(head: bytes) -> _Request:
+    """The one request of a connection, with its head as the server gets it.
+
+    Raises:
+        _Refused: 400 for what a well-behaved client never sends.
+    """
+    line, *fields = head[:-4].decode("latin-1").split("\r\n")
+    parts = line.split(" ")
+    if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or re.search(r"[\x00-\x1f\x7f-\xff]", line):
+        raise _Refused(400, "bad_request", "the request line cannot be read")
+    method, target, _ = parts
+    try:
+        url = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        host, port = url.hostname, url.port or 80
+    except ValueError as error:
+        raise _Refused(400, "bad_request", str(error)) from error
+    if not host or "@" in url.netloc or (url.path if method == "CONNECT" else url.scheme != "http"):
+        raise _Refused(400, "bad_request", "only http:// without credentials, and CONNECT host:port")
+    if method == "CONNECT":
+        return _Request(method, host, port, b"", 0)
+    kept = [f"Host: {url.netloc}"]
+    length = 0
+    for field in fields:
+        name, colon, value = field.partition(":")
+        if not colon or not _TOKEN.fullmatch(name) or re.search(r"[\x00\r\n]", value):
+            raise _Refused(400, "bad_request", "a header cannot be read")
+        if name.lower() == "transfer-encoding":
+            raise _Refused(400, "bad_request", "a request body needs a length")
+        if name.lower() == "content-length":
+            if length or not value.strip().isdecimal():
+                raise _Refused(400, "bad_request", "the length of the body cannot be read")
+            length = int(value)
+        if name.lower() not in _HOP_BY_HOP and not name.lower().startswith("proxy-"):
+            kept.append(field)
+    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    lines = [f"{method} {path} HTTP/1.1", *kept, "Connection: close", "", ""]
+    return _Request(method, host, port, "\r\n".join(lines).encode("latin-1"), length)
+
+
+async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, limit: int) -> None:
+    """One final answer, marked as the connection's last."""
+    while True:
+        head = await asyncio.wait_for(server.readuntil(b"\r\n\r\n"), _IDLE_LIMIT_S)
+        status, *fields = head[:-4].split(b"\r\n")
+        # 1xx answers are steps on the way; 101 would turn the connection into something else, and was never asked for.
+        if not re.match(rb"HTTP/1\.[01] 1\d\d", status):
+            break
+    kept = [f for f in fields if f.split(b":")[0].strip().lower() not in (b"connection", b"keep-alive", b"upgrade")]
+    kept = [f for f in kept if not f.lower().startswith((b"proxy-", GUARD_HEADER.encode()))]
+    client.write(b"\r\n".join([status, *kept, b"Connection: close", b"", b""]))
+    await _receive(server, client, limit)
+
+
+async def _receive(server: asyncio.StreamReader, client: asyncio.StreamWriter, limit: int) -> None:
+    """Bytes from the server until it ends, is idle for too long, or has sent more than a body may hold."""
+    while chunk := await asyncio.wait_for(server.read(65536), _IDLE_LIMIT_S):
+        limit -= len(chunk)
+        if limit < 0:
+            return
+        client.write(chunk)
+        await client.drain()
+
+
+async def _send(client: asyncio.StreamReader, server: asyncio.StreamWriter, size: int | None = None) -> None:
+    """Bytes to the server, of a plain request its body and not one more; ends when the client goes away."""
+    while chunk := await client.read(65536):
+        if size is not None:
+            chunk = chunk[:size]
+            size -= len(chunk)
+        server.write(chunk)
+        await server.drain()
+
+
+async def _first_done(*directions: Coroutine[Any, Any, None]) -> None:
+    """Runs both directions of a connection until one ends: then the connection has ended."""
+    tasks = [asyncio.ensure_future(direction) for direction in directions]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

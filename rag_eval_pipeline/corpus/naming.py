@@ -1,0 +1,210 @@
+"""Names of corpus files: the URL-stem rule, with a stated answer for each corner.
+
+Names are a function of the URLs, their order and the pins of an earlier manifest, never of fetched bytes. Each is one
+path component of at most 255 bytes, no two are equal after NFC and case folding, and each starts with the stem unless
+a flag says why not.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+from urllib.parse import ParseResult, unquote, urlparse
+
+from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName
+from rag_eval_pipeline.errors import InputError
+
+SUFFIX = ".pdf"  # lower case: NVIDIA's driver counts pages of no other spelling
+NAME_BYTES = 255  # longest path component of ext4, xfs, APFS and NTFS (the last counts UTF-16 units, which are fewer)
+NAME_FLAGS = ("empty_segment", "escaped", "collision", "truncated")
+COLLISION_DIGITS = 8
+TRUNCATION_DIGITS = 16
+NO_STEM = "document"  # the stem of something without segment, fragment, host and name
+
+_AUTHORITY = re.compile(r"([^:/?#]*:)?//([^/?#]*)")
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_HASHED = re.compile(rf"(.*)~[0-9a-f]{{{COLLISION_DIGITS},{TRUNCATION_DIGITS}}}{re.escape(SUFFIX)}", re.DOTALL)
+
+
+class NameIdentity(NamedTuple):
+    """What a name belongs to: a document and one of its stems; requests of equal identity get one name."""
+
+    key: str
+    stem: str
+
+
+@dataclass(frozen=True, slots=True)
+class NameRequest:
+    """A document that needs a file name.
+
+    Args:
+        key: `document_key(url)`; of a document without URL its name.
+        url: As written in the source, fragment included.
+        name: Basename of the document's file, else its name; used only without `url`.
+    """
+
+    key: str
+    url: str | None = None
+    name: str | None = None
+
+    @property
+    def identity(self) -> NameIdentity:
+        """Key and stem, which holds the fragment; a document without URL has one name, so its key is enough."""
+        return NameIdentity(self.key, "" if self.url is None else url_stem(self.url))
+
+
+def url_stem(url: str) -> str:
+    """Last path segment, and `#fragment` where there is one; nothing is decoded.
+
+    Source: Evaluation JSON schema, "Deriving corpus filenames from URLs".
+    """
+    parts = parse_url(url)
+    segment = parts.path.rsplit("/", 1)[-1]
+    return f"{segment}#{parts.fragment}" if parts.fragment else segment
+
+
+def document_key(url: str) -> str:
+    """Lower-case host and port, percent-decoded path, params and query: URLs with equal keys are one document."""
+    parts = parse_url(_LONE_SURROGATE.sub(lambda match: _percent(match[0]), url))
+    path = unquote(parts.path or "/", errors="surrogateescape")
+    # Bytes that are no UTF-8 stay encoded, and so do the delimiters: `/a%3Fb` is another page than `/a?b`.
+    path = re.sub(r"[?;#\udc80-\udcff]", lambda match: _percent(match[0]), path)
+    params = f";{parts.params}" if parts.params else ""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{_host(parts).lower()}{path}{params}{query}"
+
+
+def parse_url(url: str) -> ParseResult:
+    """`urlparse` that splits every string: a host that it refuses (`http://[x/`) is kept as it stands."""
+    url = url.strip()
+    try:
+        return urlparse(url)
+    except ValueError:
+        authority = _AUTHORITY.match(url)
+        if authority is None:  # pragma: no cover - only an authority is ever refused
+            raise
+        return urlparse(f"{authority[1] or ''}//{url[authority.end() :]}")._replace(netloc=authority[2])
+
+
+def pins(previous: Iterable[CorpusDocument]) -> dict[NameIdentity, str]:
+    """Names that an earlier manifest has given; a document keeps them whatever is added or taken away around it."""
+    return {NameRequest(document.key, document.url).identity: document.file_name for document in previous}
+
+
+def assign_names(
+    requests: Sequence[NameRequest], pinned: Mapping[NameIdentity, str] | None = None, *, strict: bool = False
+) -> list[FileName]:
+    """A file name for each request, in the order of the requests.
+
+    Args:
+        requests: In source order: of several documents with one name, the first keeps it.
+        pinned: From `pins`; they win over source order, and a name whose document is gone is not given to another.
+        strict: A collision is an error instead of a longer name.
+
+    Raises:
+        InputError: `stem_collision`, only with `strict`.
+    """
+    reserved: dict[str, NameIdentity] = {}
+    for identity, name in (pinned or {}).items():
+        reserved.setdefault(folded(name), identity)
+    given: dict[NameIdentity, FileName] = {}
+    for request in requests:
+        identity = request.identity
+        if identity in given:
+            continue
+        stem, flags = _stem(request)
+        name = (pinned or {}).get(identity, "")
+        if reserved.get(folded(name)) != identity or not _follows(name, stem):
+            name = next(name for name in _candidates(stem, _source(request)) if folded(name) not in reserved)
+            reserved[folded(name)] = identity
+        plain = _with_suffix(stem)
+        if name != plain and _fits(plain):
+            flags.append("collision")
+            if strict:
+                raise InputError(
+                    "stem_collision",
+                    request.url or request.key,
+                    "a file name that no other document has",
+                    found=plain,
+                    hint="Leave one of the documents out, or drop `naming: strict` to get a longer name.",
+                )
+        if not name.startswith(stem):
+            flags.append("truncated")
+        given[identity] = FileName(name, request.url, tuple(flags))
+    return [given[request.identity] for request in requests]
+
+
+def folded(name: str) -> str:
+    """The name as file systems that fold case and composition compare it (APFS, NTFS, S3 browsers)."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def _host(parts: ParseResult) -> str:
+    return parts.netloc.rpartition("@")[2]
+
+
+def _source(request: NameRequest) -> str:
+    return (request.name or "") if request.url is None else request.url.strip()
+
+
+def _stem(request: NameRequest) -> tuple[str, list[str]]:
+    """The stem as a file system can hold it, but for its length, and flags for what was done to it."""
+    flags = []
+    stem = url_stem(request.url) if request.url is not None else request.name or ""
+    if not stem:
+        flags.append("empty_segment")
+        if request.url is not None:
+            parts = parse_url(request.url)
+            stem = next((segment for segment in reversed(parts.path.split("/")) if segment), _host(parts))
+        stem = stem or NO_STEM
+    # A lone surrogate has no bytes on disk, in JSON or in parquet, so it shares the fate of `/` and NUL.
+    escaped = re.sub(r"[/\x00\ud800-\udfff]", lambda match: _percent(match[0]), stem)
+    if escaped != stem:
+        flags.append("escaped")
+    return escaped, flags
+
+
+def _with_suffix(stem: str) -> str:
+    return stem if stem.endswith(SUFFIX) else stem + SUFFIX
+
+
+def _fits(name: str) -> bool:
+    return len(name.encode()) <= NAME_BYTES
+
+
+def _candidates(stem: str, source: str) -> Iterator[str]:
+    """Names for a document, the wanted one first; endless, because a hostile source can name the hashed ones too."""
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+    yield from filter(_fits, (_with_suffix(stem), f"{stem}~{digest[:COLLISION_DIGITS]}{SUFFIX}"))
+    yield _cut(stem, digest[:TRUNCATION_DIGITS])
+    for attempt in count():
+        yield _cut(stem, hashlib.sha256(f"{digest} {attempt}".encode()).hexdigest()[:TRUNCATION_DIGITS])
+
+
+def _cut(stem: str, digest: str) -> str:
+    """The stem, cut at a character and not inside a `%XX`, with the digest."""
+    tail = f"~{digest}{SUFFIX}"
+    head = stem.encode()[: NAME_BYTES - len(tail)].decode(errors="ignore")
+    if len(head) < len(stem):
+        inside = next((n for n in (1, 2) if _ESCAPE.match(stem, len(head) - n)), 0)
+        head = head[: len(head) - inside]
+    return head + tail
+
+
+def _follows(name: str, stem: str) -> bool:
+    """Whether a pinned name is one that the rule gives this stem; a manifest edited by hand can say anything."""
+    if name == _with_suffix(stem):
+        return _fits(name)
+    hashed = _HASHED.fullmatch(name)
+    return hashed is not None and stem.startswith(hashed[1]) and _fits(name)
+
+
+def _percent(text: str) -> str:
+    """Each byte as %XX; of a lone surrogate made by `surrogateescape` the byte it stands for."""
+    if "\udc80" <= text <= "\udcff":
+        return f"%{ord(text) - 0xDC00:02X}"
+    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,58 @@
+"""PDF files as bytes: their magic, their pages, and the dates that a printed one must not carry."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rag_eval_pipeline.corpus.documents import DocumentError
+
+_MAGIC = b"%PDF-"
+_MAGIC_WITHIN_BYTES = 1024  # readers accept that much in front of it, and servers do send it
+_DATES = re.compile(rb"/(?:CreationDate|ModDate) ?\(D:\d{14}")
+_EPOCH = b"19700101000000"
+_PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+
+
+def is_pdf(data: bytes) -> bool:
+    """Whether bytes are a PDF by their magic."""
+    return _MAGIC in data[:_MAGIC_WITHIN_BYTES]
+
+
+def fix_dates(data: bytes) -> bytes:
+    """A printed PDF with 1970 for its dates: equal pages give equal bytes. The length stays, so offsets stay right."""
+    return _DATES.sub(lambda match: match[0][: -len(_EPOCH)] + _EPOCH, data)
+
+
+@contextmanager
+def open_pdf(data: bytes | Path) -> Iterator[Any]:
+    """A `pypdfium2.PdfDocument` with at least one page; pdfium bears no threads.
+
+    Raises:
+        DocumentError: `pdf_encrypted`, `pdf_damaged`.
+    """
+    import pypdfium2  # type: ignore[import-untyped]  # it publishes no type information
+
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if getattr(error, "err_code", None) == _PASSWORD_ERROR or "password" in str(error).lower():
+            raise DocumentError("pdf_encrypted", "the PDF wants a password") from error
+        raise DocumentError("pdf_damaged", f"the PDF cannot be opened: {error}") from error
+    try:
+        if len(document) == 0:
+            raise DocumentError("pdf_damaged", "the PDF has no page")
+        yield document
+    finally:
+        document.close()
+
+
+def count_pages(data: bytes) -> int:
+    """Number of sheets.
+
+    Raises:
+        DocumentError: `pdf_encrypted`, `pdf_damaged`.
+    """
+    with open_pdf(data) as document:
+        return len(document)

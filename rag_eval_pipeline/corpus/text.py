@@ -1,0 +1,146 @@
+"""Text of the corpus, page by page: the text that spans and citations are offsets into.
+
+One call of pdfium a page gives *the* text of that page, and everything else slices it. A document's text is its pages
+joined by one form feed. Never in threads: pdfium bears none.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.manifest import read_metadata, read_rows, write_rows
+from rag_eval_pipeline.corpus.pdf import open_pdf
+
+PAGE_BREAK = "\f"
+EXTRACTOR_KEY = "extractor"
+
+_REVISION = 1  # of this module: raised when the same PDF would give another text
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The text of one sheet.
+
+    Args:
+        file_name: Basename in the corpus folder.
+        page: 1-based.
+        start: Offset of the page's first character in the document's text, in code points.
+        text: As extracted.
+        pdf_sha256: Of the file it was extracted from.
+    """
+
+    file_name: str
+    page: int
+    start: int
+    text: str
+    pdf_sha256: str = ""
+
+
+def extractor() -> str:
+    """Names what decides the text of a PDF; kept in the metadata of `pages.parquet`."""
+    return f"pypdfium2 {version('pypdfium2')}, revision {_REVISION}"
+
+
+def extract_pages(path: Path) -> list[str]:
+    """The text of each page of a PDF.
+
+    Raises:
+        DocumentError: `pdf_encrypted`, `pdf_damaged`.
+    """
+    texts = []
+    with open_pdf(path) as document:
+        for page in document:
+            layer = page.get_textpage()
+            text = layer.get_text_range()
+            layer.close()
+            page.close()
+            # U+FFFE is pdfium's sign for a hyphen at the end of a line; one character for one, so that offsets hold.
+            texts.append(text.replace("\r\n", "\n").replace("\ufffe", "-").replace(PAGE_BREAK, "\n"))
+    return texts
+
+
+def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: Iterable[Page] = ()) -> list[Page]:
+    """The pages of every file of a corpus, in the order of the manifest.
+
+    Args:
+        documents: The manifest; missing documents have no page.
+        corpus_dir: Where the files lie.
+        known: Pages of an earlier extraction by the same `extractor`; files that have not changed are not opened.
+
+    Raises:
+        DocumentError: `pdf_encrypted`, `pdf_damaged`.
+    """
+    texts = {sha: [page.text for page in pages] for sha, pages in groupby(known, lambda page: page.pdf_sha256)}
+    pages = []
+    for document in documents:
+        if document.pdf_sha256 is None:
+            continue
+        if document.pdf_sha256 not in texts:
+            texts[document.pdf_sha256] = extract_pages(corpus_dir / document.file_name)
+        start = 0
+        for number, text in enumerate(texts[document.pdf_sha256], 1):
+            pages.append(Page(document.file_name, number, start, text, document.pdf_sha256))
+            start += len(text) + len(PAGE_BREAK)
+    return pages
+
+
+def document_text(pages: Iterable[Page]) -> str:
+    """The text of a document from its pages in order."""
+    return PAGE_BREAK.join(page.text for page in pages)
+
+
+def pages_by_document(pages: Iterable[Page]) -> dict[str, list[Page]]:
+    """The pages of each file name, both in the order in which they stand."""
+    return {name: list(group) for name, group in groupby(pages, lambda page: page.file_name)}
+
+
+def write_pages(path: Path, pages: Sequence[Page], metadata: Mapping[str, str] | None = None) -> None:
+    """Publishes `pages.parquet`; each row carries the SHA-256 of its document's whole text, and the file its extractor.
+
+    Args:
+        path: The file.
+        pages: From `corpus_pages`.
+        metadata: Further key/value pairs for the file's footer.
+    """
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            ("file_name", pa.string()),
+            ("page", pa.int32()),
+            ("start", pa.int64()),
+            ("text", pa.large_string()),
+            ("pdf_sha256", pa.string()),
+            ("text_sha256", pa.string()),
+        ]
+    )
+    rows = []
+    for name, own in pages_by_document(pages).items():
+        text_sha256 = hashlib.sha256(document_text(own).encode()).hexdigest()
+        rows += [(name, page.page, page.start, page.text, page.pdf_sha256, text_sha256) for page in own]
+    records = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    write_rows(path, records, schema, {**(metadata or {}), EXTRACTOR_KEY: extractor()})
+
+
+def read_pages(path: Path) -> list[Page]:
+    """The pages of a corpus; none when there is no file.
+
+    Raises:
+        InputError: `bad_manifest`.
+    """
+    return [
+        Page(row["file_name"], row["page"], row["start"], row["text"], row["pdf_sha256"]) for row in read_rows(path)
+    ]
+
+
+def reusable_pages(path: Path) -> list[Page]:
+    """The pages of an earlier extraction, when this version would extract the same; else none.
+
+    Raises:
+        InputError: `bad_manifest`.
+    """
+    return read_pages(path) if read_metadata(path).get(EXTRACTOR_KEY) == extractor() else []

@@ -1,0 +1,104 @@
+"""What runs by itself: new and edited folders at once, converted pairs each night, one aggregation after either."""
+
+import json
+from collections.abc import Iterator
+
+import dagster as dg
+
+from rag_eval_pipeline.defs import aggregation, conversion, evaluation
+from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
+from rag_eval_pipeline.defs.resources import WorkspaceResource
+
+# A tick that asked for 1,200 runs blocked the sensor for six minutes; 50 a tick come as fast as the queue takes them.
+REQUESTS_PER_TICK = 50
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+convert = dg.define_asset_job(
+    "convert", selection=conversion.ASSETS, description="One benchmark's corpus and datasets."
+)
+evaluate = dg.define_asset_job("evaluate", selection=evaluation.ASSETS, description="One system on one benchmark.")
+aggregate = dg.define_asset_job("aggregate", selection=aggregation.ASSETS, description="Leaderboard, verdicts, report.")
+
+
+@dg.sensor(jobs=[convert, evaluate], minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
+    """Makes the partitions equal to the folders, and asks once for what is new or edited.
+
+    The cursor holds the digest that each thing was last asked for, and run keys the same, so a tick that is killed
+    half-way asks for nothing twice. A run that failed is not asked for again until its folder changes: materialize it
+    by hand.
+    """
+    from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
+
+    registry = read_registry(workspace.workspace)
+    for fault in registry.faults:
+        context.log.warning(fault)
+    wanted = {f"convert:{name}": digest for name, digest in registry.benchmarks.items() if name not in registry.stamps}
+    for benchmark, system in registry.automatic_pairs():
+        if not is_evaluated(workspace.workspace, registry, benchmark, system):
+            wanted[f"evaluate:{benchmark}|{system}"] = registry.pair_digest(benchmark, system)
+    asked: dict[str, str] = json.loads(context.cursor or "{}")
+    todo = [what for what, digest in wanted.items() if asked.get(what) != digest][:REQUESTS_PER_TICK]
+    asked = {what: digest for what, digest in asked.items() if what in wanted} | {what: wanted[what] for what in todo}
+    return dg.SensorResult(
+        run_requests=[_request(what, wanted[what]) for what in todo],
+        dynamic_partitions_requests=list(_partition_changes(context.instance, registry.benchmarks, registry.systems)),
+        cursor=json.dumps(asked, sort_keys=True),
+    )
+
+
+def _request(what: str, digest: str) -> dg.RunRequest:
+    job, _, key = what.partition(":")
+    benchmark, _, system = key.partition("|")
+    partition = pair_key(benchmark, system) if system else benchmark
+    return dg.RunRequest(run_key=f"{what}@{digest}", job_name=job, partition_key=partition)
+
+
+def _partition_changes(
+    instance: dg.DagsterInstance, *on_disk: dict[str, str]
+) -> Iterator[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
+    for definition, names in zip((benchmarks, systems), on_disk, strict=True):
+        known = set(instance.get_dynamic_partitions(definition.name or ""))
+        if new := sorted(names.keys() - known):
+            yield definition.build_add_request(new)
+        if gone := sorted(known - names.keys()):
+            yield definition.build_delete_request(gone)
+
+
+@dg.sensor(job=aggregate, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+def aggregation_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    """One aggregation when no run is unfinished and results are newer than those aggregated last."""
+    if busy := context.instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED)):
+        return dg.SkipReason(f"{busy} runs are not finished")
+    latest = context.instance.fetch_materializations(dg.AssetKey("evaluation_results"), limit=1).records
+    if not latest or (mark := str(latest[0].storage_id)) == context.cursor:
+        return dg.SkipReason("no new results")
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_key=f"results-{mark}")], cursor=mark)
+
+
+@dg.schedule(
+    job=evaluate, cron_schedule="0 2 * * *", execution_timezone="UTC", default_status=dg.DefaultScheduleStatus.RUNNING
+)
+def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
+    """One run for every converted benchmark and every nightly system on it, at 02:00 UTC."""
+    from rag_eval_pipeline.evaluation.registry import read_registry
+
+    night = f"{context.scheduled_execution_time:%Y-%m-%d}"
+    pairs = read_registry(workspace.workspace).automatic_pairs()
+    return [
+        dg.RunRequest(
+            run_key=f"{night}:{benchmark}|{system}", partition_key=pair_key(benchmark, system), tags={"night": night}
+        )
+        for benchmark, system in pairs
+    ]
+
+
+JOBS = [convert, evaluate, aggregate]
+SENSORS = [workspace_sensor, aggregation_sensor]
+SCHEDULES = [nightly]

@@ -1,0 +1,91 @@
+"""Assets of the conversion, one partition a benchmark: from foreign files to a corpus and its datasets."""
+
+import dagster as dg
+
+from rag_eval_pipeline.conversion.stamp import StepReport
+from rag_eval_pipeline.conversion.step_checks import CHECKS
+from rag_eval_pipeline.defs.partitions import benchmarks
+from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.defs.shell import check_result, check_specs, numbers, one_line_errors, progress_log, table
+
+GROUP = "conversion"
+
+
+def _run(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> dg.MaterializeResult[None]:
+    from rag_eval_pipeline.conversion.steps import run_step
+
+    step = context.asset_key.path[-1]
+    with one_line_errors():
+        report = run_step(
+            resource.workspace,
+            context.partition_key,
+            step,
+            progress=progress_log(context, f"{step} of {context.partition_key}"),
+        )
+    for note in report.notes:
+        context.log.warning(note)
+    return _result(report)
+
+
+def _result(report: StepReport) -> dg.MaterializeResult[None]:
+    return dg.MaterializeResult(
+        metadata={**numbers(report.record.counts), "preview": table(report.preview)},
+        check_results=[check_result(check) for check in report.record.checks],
+    )
+
+
+@dg.asset(
+    partitions_def=benchmarks, group_name=GROUP, kinds={"sql", "parquet"},
+    check_specs=check_specs("questions", CHECKS["questions"], benchmarks),
+)  # fmt: skip
+def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """Rows of the benchmark's source as questions; bad rows in quarantine, none lost."""
+    return _run(context, workspace)
+
+
+@dg.asset(
+    partitions_def=benchmarks, group_name=GROUP, kinds={"playwright", "pdf"}, deps=[questions],
+    check_specs=check_specs("corpus", CHECKS["corpus"], benchmarks),
+)  # fmt: skip
+def corpus(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest."""
+    return _run(context, workspace)
+
+
+@dg.asset(
+    partitions_def=benchmarks, group_name=GROUP, kinds={"pdf", "parquet"}, deps=[corpus],
+    check_specs=check_specs("corpus_text", CHECKS["corpus_text"], benchmarks),
+)  # fmt: skip
+def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """The text of each page, with its place in the document."""
+    return _run(context, workspace)
+
+
+@dg.asset(
+    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[questions, corpus],
+    check_specs=check_specs("train_json", CHECKS["train_json"], benchmarks),
+)  # fmt: skip
+def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """`train.json`: each accepted question with its answer and its documents' file names."""
+    return _run(context, workspace)
+
+
+@dg.asset(
+    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[train_json, corpus_text],
+    check_specs=check_specs("evaluation_dataset", CHECKS["evaluation_dataset"], benchmarks),
+)  # fmt: skip
+def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """`.eval.json`: the questions with accepted answers and the places of their gold texts."""
+    return _run(context, workspace)
+
+
+@dg.asset(
+    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[evaluation_dataset],
+    check_specs=check_specs("ground_truth", CHECKS["ground_truth"], benchmarks),
+)  # fmt: skip
+def ground_truth(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """`.gt.json` where gold texts were located, and the stamp that lets the benchmark be evaluated."""
+    return _run(context, workspace)
+
+
+ASSETS = [questions, corpus, corpus_text, train_json, evaluation_dataset, ground_truth]

@@ -1,0 +1,101 @@
+"""Assets of the evaluation, one partition a benchmark and system: answers, scores, results."""
+
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from rag_eval_pipeline.conversion.stamp import Check
+from rag_eval_pipeline.defs.conversion import evaluation_dataset, ground_truth
+from rag_eval_pipeline.defs.partitions import pairs
+from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.defs.shell import check_result, check_specs, numbers, one_line_errors, progress_log, table
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.evaluation.pair import Pair
+
+GROUP = "evaluation"
+
+
+def _pair(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> "Pair":
+    from rag_eval_pipeline.evaluation.pair import load_pair
+
+    assert isinstance(context.partition_key, dg.MultiPartitionKey)
+    names = context.partition_key.keys_by_dimension
+    return load_pair(resource.workspace, names["benchmark"], names["system"])
+
+
+@dg.asset(
+    partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[evaluation_dataset, ground_truth],
+    check_specs=check_specs("responses", {"answers_cover_the_dataset": False}, pairs),
+)  # fmt: skip
+def responses(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """The system's answer to each question, asked once, with its contexts and citations."""
+    import rag_eval_pipeline.evaluation.passes as passes
+
+    with one_line_errors():
+        report = passes.ask_pair(workspace.workspace, _pair(context, workspace), progress_log(context, "questions"))
+    covered = Check(
+        name="answers_cover_the_dataset",
+        passed=report.is_covered,
+        blocking=False,
+        numbers={"coverage": report.coverage},
+    )
+    return dg.MaterializeResult(
+        metadata={"evaluation_id": report.evaluation_id, **numbers(report.counts), "preview": table(report.preview)},
+        check_results=[check_result(covered)],
+    )
+
+
+def _scores(
+    context: dg.AssetExecutionContext, resource: WorkspaceResource, measures: list[str]
+) -> dg.MaterializeResult[None]:
+    import rag_eval_pipeline.evaluation.passes as passes
+
+    with one_line_errors():
+        report = passes.score_pair(resource.workspace, _pair(context, resource), context.asset_key.path[-1])
+    counts = {outcome: report.count(outcome) for outcome in ("scored", "failed", "skipped")}
+    means = {measure: report.mean(measure) for measure in measures}
+    return dg.MaterializeResult(metadata={"evaluation_id": report.evaluation_id, **numbers({**counts, **means})})
+
+
+@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
+def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """hit, recall, precision, nDCG, MRR and MAP of each question, by document and by page."""
+    return _scores(context, workspace, ["hit@1", "hit@5", "recall@10", "ndcg@10", "mrr", "page/ndcg@10"])
+
+
+@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
+def citation_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """Overlap of each answer's citations with the located gold texts."""
+    return _scores(context, workspace, ["exact_jaccard", "tolerance_jaccard", "span_f1", "char_f1"])
+
+
+@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
+def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """Exact match and F1 of each answer, and whether the system abstained."""
+    return _scores(context, workspace, ["exact_match", "f1", "abstained"])
+
+
+@dg.asset(
+    partitions_def=pairs, group_name=GROUP, kinds={"json"}, deps=[retrieval_scores, citation_scores, answer_scores],
+    check_specs=check_specs("evaluation_results", {"results_validate": True}, pairs),
+)  # fmt: skip
+def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+    """`.results.json` of the evaluation: every figure with its interval, or null with a reason."""
+    import rag_eval_pipeline.evaluation.passes as passes
+
+    with one_line_errors():
+        published = passes.publish_pair(workspace.workspace, _pair(context, workspace))
+    check = Check(name="results_validate", passed=not published.findings, numbers={"findings": published.findings})
+    return dg.MaterializeResult(
+        metadata={
+            "evaluation_id": published.evaluation_id,
+            "path": dg.MetadataValue.path(published.path),
+            **numbers(published.headline),
+            "preview": table(published.preview),
+        },
+        check_results=[check_result(check)],
+    )
+
+
+ASSETS = [responses, retrieval_scores, citation_scores, answer_scores, evaluation_results]

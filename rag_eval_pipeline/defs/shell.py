@@ -1,0 +1,85 @@
+"""What every asset does around its one call: errors as one line, progress in the log, counts and tables as metadata."""
+
+import base64
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+
+from rag_eval_pipeline.conversion.stamp import Check
+from rag_eval_pipeline.errors import InputError, ServiceError
+
+LOG_SECONDS = 5.0  # between two lines of progress
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """A fault of the input ends the step with its one line, without retries: it would fail again.
+
+    A server or browser that could not be used may work the next time, so its failure may be retried.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise dg.Failure(str(error), allow_retries=False) from None
+    except ServiceError as error:
+        raise dg.Failure(str(error)) from None
+
+
+def progress_log(context: dg.AssetExecutionContext, what: str) -> Callable[[int, int], None]:
+    """Called with done and total; logs the rate and the time that remains, now and then."""
+    started = logged = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal logged
+        now = time.monotonic()
+        if done < total and now - logged < LOG_SECONDS:
+            return
+        logged = now
+        rate = done / (now - started) if now > started else 0.0
+        remaining = f", {(total - done) / rate:.0f} s remain" if rate and done < total else ""
+        context.log.info(f"{what}: {done} of {total}, {rate:.1f} a second{remaining}")
+
+    return report
+
+
+def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:
+    """Metadata that Dagster plots: floats, and what has no value left out."""
+    return {name: float(value) for name, value in values.items() if value is not None}
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | dg.TextMetadataValue:
+    """Rows as a table; cells of untrusted text stay text."""
+    if not rows:
+        return dg.MetadataValue.text("none")
+    records = [
+        dg.TableRecord({k: v if isinstance(v, int | float | bool) else str(v) for k, v in row.items()}) for row in rows
+    ]
+    return dg.MetadataValue.table(records)
+
+
+def picture(svg: str, title: str) -> dg.MarkdownMetadataValue:
+    """An SVG shown in line: Dagster strips raw SVG from markdown and shows a one-line data URI."""
+    return dg.MetadataValue.md(f"![{title}](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})")
+
+
+def check_result(check: Check) -> dg.AssetCheckResult:
+    """A check as Dagster records it; one that does not block is a warning."""
+    return dg.AssetCheckResult(
+        check_name=check.name,
+        passed=check.passed,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        metadata={name: dg.MetadataValue.text(str(value)[:2000]) for name, value in check.numbers.items()},
+    )
+
+
+def check_specs(
+    asset: str, checks: Mapping[str, bool], partitions: dg.PartitionsDefinition[str]
+) -> list[dg.AssetCheckSpec]:
+    """Specs of an asset's checks: name -> whether it may block."""
+    return [
+        dg.AssetCheckSpec(name, asset=asset, blocking=blocking, partitions_def=partitions)
+        for name, blocking in checks.items()
+    ]

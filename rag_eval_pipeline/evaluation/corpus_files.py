@@ -1,0 +1,46 @@
+"""The corpus as an evaluation sees it: pages to search, and which file names mean one document.
+
+A page that a benchmark names with two fragments lies in the corpus twice, with the same bytes. A system that retrieves
+or cites either has found it, and a system that reports names without `.pdf` means the same file.
+"""
+
+from collections.abc import Iterable
+from typing import Self
+
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.manifest import read_manifest
+from rag_eval_pipeline.corpus.naming import SUFFIX
+from rag_eval_pipeline.corpus.text import read_pages
+from rag_eval_pipeline.systems.passages import PageText
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+
+class CorpusFiles:
+    """The manifest's file names, and the pages behind them."""
+
+    def __init__(self, paths: BenchmarkPaths, documents: Iterable[CorpusDocument]) -> None:
+        self._paths = paths
+        self._canonical: dict[str, str] = {}
+        first_of: dict[str, str] = {}
+        present = [document for document in documents if document.origin != "missing"]
+        for document in present:
+            self._canonical[document.file_name] = first_of.setdefault(document.key, document.file_name)
+        for document in present:  # a bare stem, unless it is itself a file's name
+            self._canonical.setdefault(document.file_name.removesuffix(SUFFIX), self._canonical[document.file_name])
+
+    @classmethod
+    def read(cls, paths: BenchmarkPaths) -> Self:
+        """The corpus of a converted benchmark."""
+        return cls(paths, read_manifest(paths.documents))
+
+    def canonical(self, name: str) -> str:
+        """The first file name of the document that a name means; the name itself when the corpus has no such file."""
+        return self._canonical.get(name, name)
+
+    def pages(self) -> list[PageText]:
+        """The pages of each document once."""
+        return [
+            PageText(page.file_name, page.page, page.start, page.text)
+            for page in read_pages(self._paths.pages)
+            if self.canonical(page.file_name) == page.file_name
+        ]

@@ -1,0 +1,146 @@
+"""The three calls that make an evaluation: ask, score, publish; each picks up where the files say the pair stands."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.publishing import publish, results_path
+from rag_eval_pipeline.evaluation.responses_file import read_responses
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.workspace import Workspace
+
+PREVIEW_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What asking came to, for people."""
+
+    report: AskingReport
+    min_coverage: float
+    preview: list[dict[str, Any]]
+
+    @property
+    def evaluation_id(self) -> str:
+        """Of the evaluation that was opened or resumed."""
+        return self.report.evaluation_id
+
+    @property
+    def coverage(self) -> float:
+        """Share of the questions that were answered."""
+        return self.report.coverage
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether enough were, for a verdict."""
+        return self.report.coverage >= self.min_coverage
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """Numbers of the report."""
+        r = self.report
+        return {
+            "questions": r.questions, "asked": r.asked, "reused": r.reused, "resumed": r.resumed, "failed": r.failed,
+            "abstained": r.abstained, "coverage": r.coverage,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Where the results are, what was found in them, and the figures people look at first."""
+
+    evaluation_id: str
+    path: Path
+    findings: list[str]
+    headline: dict[str, float | None]
+    preview: list[dict[str, Any]]
+
+
+def ask_pair(workspace: Workspace, pair: Pair, progress: Progress | None = None) -> Answered:
+    """Opens or resumes the pair's evaluation and asks what is missing."""
+    report = ask(workspace, pair, now=datetime.now(UTC), progress=progress)
+    answers = read_responses(load_evaluation(workspace, report.evaluation_id).responses)[:PREVIEW_ROWS]
+    texts = {query.query_id: query.query_text for query in pair.queries}
+    preview = [{"question": texts[a.query_id], "answer": a.answer or a.error, "status": a.status} for a in answers]
+    return Answered(report, pair.settings.min_coverage, preview)
+
+
+def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
+    """Scores the pair's newest evaluation.
+
+    Args:
+        workspace: Where.
+        pair: What.
+        kind: One of `SCORE_FILES`.
+    """
+    with locked(pair.paths.lock, holder=f"{kind} of {pair.paths.name}", exclusive=False):
+        return SCORERS[kind](_newest(workspace, pair), pair)
+
+
+def publish_pair(workspace: Workspace, pair: Pair) -> Published:
+    """Publishes the pair's newest evaluation."""
+    with locked(pair.paths.lock, holder=f"results of {pair.paths.name}", exclusive=False):
+        results = publish(workspace, _newest(workspace, pair), pair, now=datetime.now(UTC))
+    path = results_path(workspace, results.evaluation_id)
+    figures = headline(results)
+    preview = [
+        {
+            "question": query.query_text, "answer": query.generated_answer or query.error or "",
+            "f1": query.individual_metrics.get("f1"), "ndcg@10": query.individual_metrics.get("ndcg@10"),
+        }
+        for query in results.query_results[:PREVIEW_ROWS]
+    ]  # fmt: skip
+    return Published(results.evaluation_id, path, validate(path), figures, preview)
+
+
+def evaluate(workspace: Workspace, pair: Pair, progress: Progress | None = None) -> tuple[Answered, Published]:
+    """One whole evaluation."""
+    answered = ask_pair(workspace, pair, progress)
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+    return answered, publish_pair(workspace, pair)
+
+
+def headline(results: EvaluationResults) -> dict[str, float | None]:
+    """The figures that a line of the leaderboard has room for."""
+    quality = results.answer_quality_metrics
+    retrieval = {name: metric.value for name, metric in results.retrieval_metrics.items()}
+    return {
+        "hit@1": retrieval.get("hit@1"),
+        "hit@5": retrieval.get("hit@5"),
+        "ndcg@10": retrieval.get("ndcg@10"),
+        "mrr": retrieval.get("mrr"),
+        "exact_match": quality.exact_match.value,
+        "f1": quality.f1.value,
+        "abstention_f1": quality.abstention.f1.value,
+        "citation_jaccard": results.citation_metrics.span_accuracy.mean_tolerance_jaccard,
+        "latency_p50_ms": results.performance_metrics.latency_stats["p50"],
+        "queries": float(results.summary.total_queries),
+        "failed": float(results.summary.failed_queries),
+    }
+
+
+def _newest(workspace: Workspace, pair: Pair) -> Evaluation:
+    """The pair's newest evaluation.
+
+    Raises:
+        InputError: `not_answered` when there is none, `changed_pair` when it was asked under other fingerprints.
+    """
+    evaluation = newest_evaluation(workspace, pair.paths.name, pair.system)
+    hint = f"Materialize responses of {pair.paths.name} x {pair.system}."
+    if evaluation is None:
+        raise InputError(
+            "not_answered", workspace.runs, f"an evaluation of {pair.paths.name} x {pair.system}", hint=hint
+        )
+    if evaluation.record.fingerprints != pair.fingerprints:
+        expected = "an evaluation of the present dataset, corpus, system and measures"
+        raise InputError("changed_pair", evaluation.folder, expected, hint=hint)
+    return evaluation

@@ -1,0 +1,299 @@
+"""Scores to `<evaluation_id>.results.json`: published only when every part belongs to the evaluation."""
+
+import dataclasses
+import json
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.responses_file import read_responses
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.scores_file import QueryScores, read_scores, written_for
+from rag_eval_pipeline.evaluation.scoring import PAGE
+from rag_eval_pipeline.formats import results as form
+from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
+from rag_eval_pipeline.metrics.abstention import AskedQuestion, count_abstentions
+from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_stats, resource_usage
+from rag_eval_pipeline.metrics.statistics import Summary, summarise
+from rag_eval_pipeline.systems.answer import Citation, RagAnswer
+from rag_eval_pipeline.workspace import Workspace
+
+NO_JUDGE = "no_judge"
+NO_BASELINE = "no_baseline"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Parts:
+    """Everything one results file is made of, a value per question each."""
+
+    queries: Sequence[EvaluationQuery]
+    answers: Sequence[RagAnswer]
+    retrieval: Sequence[QueryScores]
+    citations: Sequence[QueryScores]
+    answer_scores: Sequence[QueryScores]
+    seed: int
+
+
+def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
+    """Writes the results file and marks the evaluation as published.
+
+    Raises:
+        InputError: `not_answered`, or `missing_scores` when a score asset has not scored this evaluation.
+    """
+    evaluation.require_answered()
+    for kind in SCORE_FILES:
+        if written_for(evaluation.scores(kind)) != evaluation.record.evaluation_id:
+            raise InputError(
+                "missing_scores", evaluation.scores(kind), f"scores of {evaluation.record.evaluation_id}",
+                hint=f"Materialize {kind} of {evaluation.record.benchmark} x {evaluation.record.system}.",
+            )  # fmt: skip
+    results = build_results(workspace, evaluation, pair, now=now)
+    results.write(results_path(workspace, evaluation.record.evaluation_id))
+    evaluation.save(state="published")
+    return results
+
+
+def results_path(workspace: Workspace, evaluation_id: str) -> Path:
+    """`<evaluation_id>.results.json`."""
+    return workspace.results / f"{evaluation_id}.results.json"
+
+
+def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
+    """The results of an evaluation; figures that need a judge or a baseline are null and say so."""
+    record = evaluation.record
+    parts = _Parts(
+        queries=pair.queries,
+        answers=read_responses(evaluation.responses),
+        retrieval=read_scores(evaluation.scores("retrieval_scores")),
+        citations=read_scores(evaluation.scores("citation_scores")),
+        answer_scores=read_scores(evaluation.scores("answer_scores")),
+        seed=record.settings.random_seed,
+    )
+    answered = [answer for answer in parts.answers if answer.status == "ok"]
+    measures = record.settings.measures
+    latency = latency_stats([answer.latency_ms for answer in answered])
+    return form.EvaluationResults(
+        evaluation_id=record.evaluation_id,
+        timestamp=now,
+        benchmark=record.benchmark,
+        system=record.system,
+        system_version=record.system_version,
+        dataset_id=record.dataset_id,
+        dataset_version=record.dataset_version,
+        configuration=record.configuration,
+        fingerprints=record.fingerprints,
+        summary=form.Summary(
+            total_queries=len(parts.answers),
+            successful_queries=len(answered),
+            failed_queries=len(parts.answers) - len(answered),
+            average_latency_ms=latency.mean,
+            total_evaluation_time_seconds=record.asking_seconds,
+        ),
+        retrieval_metrics={name: _metric(parts.retrieval, name, parts.seed, level="document") for name in measures},
+        page_retrieval_metrics={
+            name: _metric(parts.retrieval, PAGE + name, parts.seed, level="page") for name in measures
+        },
+        citation_metrics=_citation_metrics(parts),
+        answer_quality_metrics=_answer_metrics(parts),
+        performance_metrics=_performance(workspace, evaluation, parts),
+        query_results=tuple(_query_results(parts)),
+        statistical_analysis=form.StatisticalAnalysis(
+            significance_tests={"against_baseline": form.SignificanceTest(reason=NO_BASELINE)},
+            confidence_intervals={"all_metrics": "calculated", "confidence_level": record.settings.confidence_level},
+        ),
+        metadata=_metadata(evaluation),
+    )
+
+
+def _metric(
+    rows: Iterable[QueryScores], measure: str, seed: int, *, level: Literal["document", "page"] | None = None
+) -> form.Metric:
+    """The mean of a measure; questions of the asset without this measure are skipped."""
+    values: list[float | None] = []
+    skipped = 0
+    for row in rows:
+        if row.outcome == "failed":
+            values.append(None)
+        elif measure in row.scores:
+            values.append(row.scores[measure])
+        else:
+            skipped += 1
+    return _as_metric(summarise(values, skipped=skipped, seed=seed), level)
+
+
+def _as_metric(summary: Summary, level: Literal["document", "page"] | None = None) -> form.Metric:
+    interval = summary.confidence_interval
+    return form.Metric(
+        value=summary.value,
+        confidence_interval=None if interval is None else (interval.low, interval.high),
+        method=summary.method,
+        n_scored=summary.n_scored,
+        n_failed=summary.n_failed,
+        n_skipped=summary.n_skipped,
+        coverage=summary.coverage,
+        level=level,
+        reason=summary.reason,
+    )
+
+
+def _citation_metrics(parts: _Parts) -> form.CitationMetrics:
+    scored = [row.scores for row in parts.citations if row.outcome == "scored"]
+    spans = int(sum(scores["true_spans"] for scores in scored))
+
+    def per_span(measure: str) -> float | None:
+        """The specification's mean is over expected spans, not over questions."""
+        return sum(s[measure] * s["true_spans"] for s in scored) / spans if spans else None
+
+    def total(measure: str) -> int:
+        return int(sum(scores[measure] for scores in scored))
+
+    return form.CitationMetrics(
+        span_accuracy=form.SpanAccuracy(
+            mean_exact_jaccard=per_span("exact_jaccard"),
+            mean_tolerance_jaccard=per_span("tolerance_jaccard"),
+            perfect_matches=total("perfect_matches"),
+            good_matches=total("good_matches"),
+            true_spans=spans,
+            predicted_spans=total("predicted_spans"),
+            precision=_metric(parts.citations, "span_precision", parts.seed),
+            recall=_metric(parts.citations, "span_recall", parts.seed),
+            f1=_metric(parts.citations, "span_f1", parts.seed),
+            reason=None if spans else "no_gold_spans",
+        ),
+        citation_completeness=form.ClaimShare(reason=NO_JUDGE),
+        citation_correctness=form.ClaimShare(reason=NO_JUDGE),
+    )
+
+
+def _answer_metrics(parts: _Parts) -> form.AnswerQualityMetrics:
+    pairs = list(zip(parts.queries, parts.answer_scores, strict=True))
+    answerable = [row for query, row in pairs if not query.is_impossible]
+    unanswerable = [row for query, row in pairs if query.is_impossible]
+    counts = count_abstentions(
+        AskedQuestion(query.is_impossible, bool(row.scores["abstained"]) if row.outcome == "scored" else None)
+        for query, row in pairs
+    )
+    return form.AnswerQualityMetrics(
+        exact_match=_metric(parts.answer_scores, "exact_match", parts.seed),
+        f1=_metric(parts.answer_scores, "f1", parts.seed),
+        answerable_exact_match=_metric(answerable, "exact_match", parts.seed),
+        answerable_f1=_metric(answerable, "f1", parts.seed),
+        unanswerable_exact_match=_metric(unanswerable, "exact_match", parts.seed),
+        abstention=form.Abstention(
+            answerable_answered=counts.answerable_answered,
+            answerable_abstained=counts.answerable_abstained,
+            unanswerable_answered=counts.unanswerable_answered,
+            unanswerable_abstained=counts.unanswerable_abstained,
+            precision=_as_metric(counts.precision),
+            recall=_as_metric(counts.recall),
+            f1=_as_metric(counts.f1),
+            over_refusal_rate=_as_metric(counts.over_refusal_rate),
+        ),
+        factual_consistency=form.ClaimShare(reason=NO_JUDGE),
+        hallucination_rate=form.ClaimShare(reason=NO_JUDGE),
+    )
+
+
+def _performance(workspace: Workspace, evaluation: Evaluation, parts: _Parts) -> form.PerformanceMetrics:
+    """Figures of the evaluation that measured them: reused answers keep the time and the memory they took then."""
+    source = evaluation.record.reused_from
+    measured = load_evaluation(workspace, source) if source else evaluation
+    samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
+    answered = [answer for answer in parts.answers if answer.status == "ok"]
+    latency = latency_stats([answer.latency_ms for answer in answered])
+    usage = api_usage(CallUsage(a.usage.total_tokens, 1, a.usage.estimated_cost_usd) for a in parts.answers)
+
+    def resource(name: str) -> form.ResourceUsage:
+        used = resource_usage(samples.get(name, []))
+        return form.ResourceUsage(mean=used.mean, peak=used.peak, std=used.std)
+
+    return form.PerformanceMetrics(
+        latency_stats={
+            "mean": latency.mean, "p50": latency.p50, "p95": latency.p95, "p99": latency.p99, "min": latency.min,
+            "max": latency.max,
+        },
+        resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
+        api_usage={
+            "total_tokens": usage.total_tokens,
+            "total_requests": usage.total_requests,
+            "estimated_cost_usd": usage.estimated_cost_usd,
+        },
+        reused_from=source,
+    )  # fmt: skip
+
+
+def _query_results(parts: _Parts) -> Iterable[form.QueryResult]:
+    rows = zip(parts.queries, parts.answers, parts.retrieval, parts.citations, parts.answer_scores, strict=True)
+    for query, answer, retrieval, citations, answer_scores in rows:
+        documents = _first_of_each(answer)
+        yield form.QueryResult(
+            query_id=query.query_id,
+            query_text=query.query_text,
+            status=answer.status,
+            latency_ms=answer.latency_ms,
+            retrieval_results=form.RetrievalResults(
+                retrieved_docs=tuple(documents),
+                relevance_scores=tuple(documents.values()),
+                ground_truth_relevant=query.relevant_documents,
+            ),
+            generated_answer=answer.answer,
+            abstained=answer.abstained,
+            citations=tuple(_citation(citation) for citation in answer.citations),
+            individual_metrics={
+                **{name: value for name, value in retrieval.scores.items() if not name.startswith(PAGE)},
+                "citation_span_accuracy": citations.scores.get("tolerance_jaccard"),
+                "exact_match": answer_scores.scores.get("exact_match"),
+                "f1": answer_scores.scores.get("f1"),
+                "factual_consistency": None,
+            },
+            error=answer.error,
+        )
+
+
+def _first_of_each(answer: RagAnswer) -> dict[str, float | None]:
+    """Documents by their best rank, with the score of the passage that gave it."""
+    documents: dict[str, float | None] = {}
+    for passage in sorted(answer.contexts, key=lambda passage: passage.rank):
+        documents.setdefault(passage.document, passage.score)
+    return documents
+
+
+def _citation(citation: Citation) -> CitationSpan:
+    return CitationSpan(
+        file_name=citation.file_name,
+        start_char=citation.start_char,
+        end_char=citation.end_char,
+        page_number=citation.page_number,
+    )
+
+
+def _metadata(evaluation: Evaluation) -> form.ResultsMetadata:
+    import os
+
+    settings = evaluation.record.settings
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return form.ResultsMetadata(
+        evaluation_environment={
+            "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+            "software": f"Python {platform.python_version()}, rag-eval-pipeline {version('rag-eval-pipeline')}",
+            "system_load": f"{load:.2f} a core",
+        },
+        evaluation_parameters={
+            "timeout_seconds": settings.timeout_seconds,
+            "max_retries": settings.max_retries,
+            "random_seed": settings.random_seed,
+            "tolerance_chars": settings.tolerance_chars,
+            "min_coverage": settings.min_coverage,
+        },
+        quality_assurance={
+            "data_validation": "passed",  # a dataset that does not validate is never stamped, hence never evaluated
+            "metric_calculation": f"{len(SCORE_FILES)} score files of {evaluation.record.evaluation_id}",
+            "statistical_tests": NO_BASELINE,
+        },
+    )

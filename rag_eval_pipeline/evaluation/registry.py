@@ -1,0 +1,88 @@
+"""What the folders ask for: benchmarks to convert and pairs to evaluate, each with a digest of its source.
+
+Files decide, not Dagster's event log: a benchmark with a current stamp is converted, and a pair is evaluated when its
+newest published evaluation has the fingerprints of today's dataset, corpus and system. A new instance folder thus asks
+nobody again.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rag_eval_pipeline.conversion.digests import source_digest
+from rag_eval_pipeline.conversion.stamp import Stamp, is_converted
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.pair import system_fingerprint
+from rag_eval_pipeline.evaluation.runs import newest_evaluation
+from rag_eval_pipeline.formats.model import read_bytes
+from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
+from rag_eval_pipeline.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The folders at one moment.
+
+    Args:
+        benchmarks: Name -> digest of its folder.
+        systems: Name -> digest of its file; files with faults among them, disabled ones not.
+        stamps: Name -> stamp of each converted benchmark.
+        system_files: Name -> settings, of the files without faults.
+        faults: One line each, for the log.
+    """
+
+    benchmarks: dict[str, str]
+    systems: dict[str, str]
+    stamps: dict[str, Stamp]
+    system_files: dict[str, SystemFile]
+    faults: list[str] = field(default_factory=list)
+
+    def automatic_pairs(self) -> Iterator[tuple[str, str]]:
+        """Converted benchmarks and the systems that take part in automatic runs on them."""
+        for benchmark in self.stamps:
+            for system, file in self.system_files.items():
+                if file.is_nightly and file.takes(benchmark):
+                    yield benchmark, system
+
+    def pair_digest(self, benchmark: str, system: str) -> str:
+        """Changes when the benchmark or the system does."""
+        return f"{self.benchmarks[benchmark][:16]}.{self.systems[system][:16]}"
+
+
+def read_registry(workspace: Workspace) -> Registry:
+    """The folders as they are; a broken file is a fault in a line, and the others go on."""
+    benchmarks = {name: source_digest(workspace.benchmark(name)) for name in workspace.benchmarks()}
+    stamps = {
+        name: Stamp.read(workspace.benchmark(name).stamp)
+        for name, digest in benchmarks.items()
+        if is_converted(workspace.benchmark(name), digest)
+    }
+    systems: dict[str, str] = {}
+    files: dict[str, SystemFile] = {}
+    faults = []
+    for name in workspace.systems():
+        path = workspace.system_file(name)
+        try:
+            file = read_system_file(path)
+        except InputError as error:
+            faults.append(str(error))
+            systems[name] = "broken"
+            continue
+        if file.enabled:
+            systems[name] = hashlib.sha256(read_bytes(path)).hexdigest()
+            files[name] = file
+    return Registry(benchmarks, systems, stamps, files, faults)
+
+
+def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> bool:
+    """Whether the pair's newest evaluation is published and made from what is there today."""
+    try:
+        newest = newest_evaluation(workspace, benchmark, system)
+    except InputError:
+        return False  # a damaged record: the pair is evaluated again
+    if newest is None or newest.record.state != "published":
+        return False
+    stamp = registry.stamps[benchmark]
+    found = newest.record.fingerprints
+    wanted = (stamp.dataset_fingerprint, stamp.corpus_fingerprint, system_fingerprint(registry.system_files[system]))
+    return (found.dataset, found.corpus, found.system) == wanted

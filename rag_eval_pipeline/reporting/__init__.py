@@ -1,0 +1,1 @@
+"""What nights add up to: history, leaderboard, comparisons, the report."""

@@ -1,0 +1,185 @@
+"""Evaluations against each other, question by question: better, worse, or nobody can tell.
+
+Each pair is compared with its pinned baseline (`data/evaluation/baselines/<benchmark>/<system>.json`), and on each
+benchmark every system with the first one. A baseline of a deterministic system is one evaluation, of any other five.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.scores_file import QueryScores, read_scores
+from rag_eval_pipeline.formats.model import FileModel
+from rag_eval_pipeline.metrics.evidence import ComparedMetric, compare
+from rag_eval_pipeline.metrics.significance import comparison_seed
+from rag_eval_pipeline.metrics.verdicts import Verdict, verdict
+from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.storage.atomic import atomic_write_json
+from rag_eval_pipeline.workspace import Workspace
+
+# What is compared: score file -> measures. Few, because each further one makes the corrected p of all others larger.
+COMPARED = {
+    "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
+    "citation_scores": ("tolerance_jaccard",),
+    "answer_scores": ("exact_match", "f1"),
+}
+
+
+class Baseline(FileModel):
+    """The evaluations that a pair is compared with, pinned by a person."""
+
+    evaluations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides and a verdict a metric.
+
+    Args:
+        kind: `baseline` or `systems`.
+        benchmark: Of both sides.
+        old: The side that is compared with: a baseline, or a system.
+        new: The other.
+        verdicts: Metric -> verdict; empty with a `reason`.
+        reason: Why there is none: `no_baseline`, `different_dataset`, ...
+    """
+
+    kind: str
+    benchmark: str
+    old: str
+    new: str
+    verdicts: dict[str, Verdict]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """All comparisons of a night, and where they are written."""
+
+    rows: Sequence[Comparison]
+    path: Path
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """How many verdicts of each kind against baselines, and how many pairs have none."""
+        against = [row for row in self.rows if row.kind == "baseline"]
+        kinds = [found.kind for row in against for found in row.verdicts.values()]
+        return {
+            "pairs": len(against),
+            "no_baseline": sum(row.reason == "no_baseline" for row in against),
+            "regressed": kinds.count("regressed"),
+            "improved": kinds.count("improved"),
+        }
+
+    def cells(self) -> list[dict[str, Any]]:
+        """A row a verdict."""
+        return [
+            {"benchmark": row.benchmark, "comparison": f"{row.new} against {row.old}", "metric": name, "verdict": text}
+            for row in self.rows
+            for name, text in _texts(row)
+        ]
+
+
+def write_comparisons(workspace: Workspace) -> Comparisons:
+    """Compares the newest evaluations and publishes `regressions.json`."""
+    found = read_comparisons(workspace)
+    atomic_write_json(found.path, [comparison_record(row) for row in found.rows])
+    return found
+
+
+def read_comparisons(workspace: Workspace) -> Comparisons:
+    """The same without writing anything."""
+    newest = [load_evaluation(workspace, header.evaluation_id) for header in read_history(workspace).newest()]
+    rows = [*(_against_baseline(workspace, evaluation) for evaluation in newest), *_between_systems(newest)]
+    return Comparisons(rows, workspace.reports / "regressions.json")
+
+
+def _against_baseline(workspace: Workspace, evaluation: Evaluation) -> Comparison:
+    record = evaluation.record
+    path = workspace.baselines / record.benchmark / f"{record.system}.json"
+    if not path.exists():
+        return Comparison("baseline", record.benchmark, "baseline", record.system, {}, "no_baseline")
+    try:
+        pinned = [load_evaluation(workspace, name) for name in Baseline.read(path).evaluations]
+    except InputError as error:
+        return Comparison("baseline", record.benchmark, "baseline", record.system, {}, str(error))
+    return compare_evaluations("baseline", evaluation, pinned, old="baseline", new=record.system)
+
+
+def _between_systems(newest: Sequence[Evaluation]) -> Iterator[Comparison]:
+    for old, new in combinations(newest, 2):
+        if old.record.benchmark == new.record.benchmark:
+            yield compare_evaluations("systems", new, [old], old=old.record.system, new=new.record.system)
+
+
+def compare_evaluations(
+    kind: str, tonight: Evaluation, baseline: Sequence[Evaluation], *, old: str, new: str
+) -> Comparison:
+    """The verdicts on an evaluation against others of the same dataset, corpus and metrics.
+
+    Args:
+        kind: `baseline` or `systems`.
+        tonight: The evaluation in question.
+        baseline: One or more; their mean is compared with.
+        old: Name of the baseline.
+        new: Name of the evaluation's side.
+    """
+    record = tonight.record
+    for other in baseline:
+        theirs, ours = other.record.fingerprints, record.fingerprints
+        for part in ("dataset", "corpus", "metrics", "judge"):
+            if getattr(theirs, part) != getattr(ours, part):
+                return Comparison(kind, record.benchmark, old, new, {}, f"different_{part}")
+    metrics = [
+        ComparedMetric(
+            name=measure,
+            tonight=[row.scores.get(measure) for row in rows],
+            baselines=[[row.scores.get(measure) for row in other_rows] for other_rows in others],
+            applies=[row.outcome == "failed" or measure in row.scores for row in rows],
+        )
+        for file, measures in COMPARED.items()
+        for rows, others in [(_rows(tonight, file), [_rows(other, file) for other in baseline])]
+        for measure in measures
+        if any(measure in row.scores for row in rows)
+    ]
+    key = f"{kind}/{record.benchmark}/{old}/{new}"
+    evidence = compare(metrics, seed=comparison_seed(key, [other.folder.name for other in (*baseline, tonight)]))
+    # Nothing moves when a deterministic system is asked again, so a rerun would confirm every change.
+    verdicts = {name: verdict(found, confirmation="not_needed") for name, found in evidence.items()}
+    return Comparison(kind, record.benchmark, old, new, verdicts)
+
+
+def _rows(evaluation: Evaluation, file: str) -> list[QueryScores]:
+    return read_scores(evaluation.scores(file))
+
+
+def _texts(row: Comparison) -> list[tuple[str, str]]:
+    if row.reason:
+        return [("all", row.reason)]
+    return [(name, f"{found.kind}: {found.sentence}") for name, found in row.verdicts.items()]
+
+
+def comparison_record(row: Comparison) -> dict[str, Any]:
+    """A comparison as JSON."""
+    return {
+        "kind": row.kind,
+        "benchmark": row.benchmark,
+        "old": row.old,
+        "new": row.new,
+        "reason": row.reason,
+        "verdicts": {
+            name: {
+                "kind": found.kind,
+                "sentence": found.sentence,
+                "estimate": found.evidence.estimate,
+                "confidence_interval": found.evidence.confidence_interval,
+                "p_corrected": found.evidence.p_corrected,
+                "n": found.evidence.n_pairs,
+            }
+            for name, found in row.verdicts.items()
+        },
+    }

@@ -1,0 +1,105 @@
+"""The newest results of every benchmark and system, side by side."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rag_eval_pipeline.reporting.charts import Bar, bars
+from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_json
+from rag_eval_pipeline.workspace import Workspace
+
+COLUMNS = (
+    "hit@1", "hit@5", "ndcg@10", "mrr", "exact_match", "f1", "abstention_f1", "citation_jaccard", "latency_p50_ms",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Newest results a pair, and where the files are."""
+
+    rows: Sequence[ResultsHeader]
+    path: Path
+    notes: Sequence[str]
+
+    @property
+    def trends(self) -> dict[str, float | None]:
+        """Figures named so that Dagster plots each as a line a night: `f1/<benchmark>/<system>`."""
+        return {
+            f"{column}/{row.benchmark}/{row.system}": row.metric(column).value
+            for row in self.rows
+            for column in COLUMNS
+        }
+
+    def cells(self) -> list[dict[str, Any]]:
+        """A row a pair, figures to three digits, "-" where there is none."""
+        return [
+            {
+                "benchmark": row.benchmark,
+                "system": row.system,
+                "questions": int(row.summary["total_queries"] or 0),
+                "failed": int(row.summary["failed_queries"] or 0),
+                **{column: _cell(row.metric(column).value) for column in COLUMNS},
+            }
+            for row in self.rows
+        ]
+
+    def chart(self) -> str:
+        """F1 with its interval, a bar a pair, as SVG."""
+        return bars([_bar(row) for row in self.rows])
+
+
+def write_leaderboard(workspace: Workspace) -> Leaderboard:
+    """Reads the newest results and publishes `leaderboard.json` and `leaderboard.csv`."""
+    history = read_history(workspace)
+    board = Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged)
+    atomic_write_json(board.path, [_record(row) for row in board.rows])
+    atomic_write(board.path.with_suffix(".csv"), _csv(board))
+    return board
+
+
+def read_leaderboard(workspace: Workspace) -> Leaderboard:
+    """The same without writing anything."""
+    history = read_history(workspace)
+    return Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged)
+
+
+def _record(row: ResultsHeader) -> dict[str, Any]:
+    figures = {
+        column: {"value": metric.value, "confidence_interval": metric.confidence_interval, "reason": metric.reason}
+        for column in COLUMNS
+        for metric in [row.metric(column)]
+    }
+    return {
+        "benchmark": row.benchmark,
+        "system": row.system,
+        "evaluation_id": row.evaluation_id,
+        "timestamp": row.timestamp.isoformat(),
+        "queries": row.summary["total_queries"],
+        "failed": row.summary["failed_queries"],
+        "metrics": figures,
+    }
+
+
+def _csv(board: Leaderboard) -> bytes:
+    """Names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["benchmark", "system", "evaluation_id", "queries", "failed", *COLUMNS])
+    for row in board.rows:
+        counts = [int(row.summary[name] or 0) for name in ("total_queries", "failed_queries")]
+        figures = ["" if (value := row.metric(column).value) is None else value for column in COLUMNS]
+        writer.writerow([row.benchmark, row.system, row.evaluation_id, *counts, *figures])
+    return text.getvalue().encode()
+
+
+def _bar(row: ResultsHeader) -> Bar:
+    metric = row.metric("f1")
+    return Bar(row.benchmark, row.system, metric.value, metric.confidence_interval)
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,43 @@
+"""The leaderboard and the verdicts as a terminal shows them."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rag_eval_pipeline.reporting.comparison import read_comparisons
+from rag_eval_pipeline.reporting.leaderboard import Leaderboard
+from rag_eval_pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SHOWN = ("hit@1", "ndcg@10", "exact_match", "f1", "abstention_f1", "citation_jaccard")
+
+
+def leaderboard_table(board: Leaderboard) -> "Table":
+    """A row a pair."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("benchmark", no_wrap=True)
+    table.add_column("system", no_wrap=True)
+    for name in ("questions", *SHOWN):
+        table.add_column(name, justify="right", no_wrap=True)
+    for cells in board.cells():
+        table.add_row(*(str(cells[name]) for name in ("benchmark", "system", "questions", *SHOWN)))
+    return table
+
+
+def verdict_lines(workspace: Workspace) -> Iterator[str]:
+    """One line a comparison of two systems: its strongest words, or why there is none."""
+    for row in read_comparisons(workspace).rows:
+        if row.kind != "systems":
+            continue
+        head = f"{row.benchmark}: {row.new} against {row.old}: "
+        moved = [found for found in row.verdicts.values() if found.kind in ("regressed", "improved")]
+        if row.reason:
+            yield head + row.reason
+        elif moved:
+            yield head + " ".join(found.sentence for found in moved)
+        else:
+            yield head + next(iter(row.verdicts.values())).sentence

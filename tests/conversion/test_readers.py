@@ -1,0 +1,210 @@
+"""Readers decode files row by row: text is never changed, every row is a row or an unread row with its place."""
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.conversion.csv_reader import read_csv
+from rag_eval_pipeline.conversion.decoded import SourceFile
+from rag_eval_pipeline.conversion.detect import detect_encoding
+from rag_eval_pipeline.conversion.json_reader import read_json, read_jsonl
+from rag_eval_pipeline.conversion.parquet_reader import read_parquet
+from rag_eval_pipeline.conversion.spec import SourceSpec
+from rag_eval_pipeline.errors import InputError
+
+
+def decode(reader, raw, tmp_path=None, **stated):
+    raw = raw.encode() if isinstance(raw, str) else raw
+    encoding = detect_encoding(raw, stated.get("encoding"))
+    path = tmp_path
+    return reader(io.BytesIO(raw), SourceFile(path, "f", "f", SourceSpec(path=("f",), **stated), encoding))
+
+
+def unread(rows):
+    return [(row.row, row.line, row.code) for row in rows.unread]
+
+
+class TestCsv:
+    def test_cells_are_the_text_they_were(self):
+        rows = decode(read_csv, "id,answer\n007,NA\n1.0,None\n,  padded \n")
+
+        assert rows.columns == {"id": ["007", "1.0", ""], "answer": ["NA", "None", "  padded "]}
+        assert rows.numbers == [1, 2, 3]
+
+    def test_a_byte_order_mark_is_no_part_of_the_first_name(self):
+        assert list(decode(read_csv, b"\xef\xbb\xbfQuestion,Answer\r\na,b\r\n").columns) == ["Question", "Answer"]
+
+    def test_cells_keep_their_line_ends_and_rows_their_lines(self):
+        rows = decode(read_csv, 'q,a\r\n"one\ntwo",x\r\nthree,y\r\n')
+
+        assert rows.columns["q"] == ["one\ntwo", "three"]
+        assert rows.lines == [2, 4]
+
+    def test_a_line_separator_inside_a_cell_ends_no_row(self):
+        assert decode(read_csv, "q,a\none\u2028two\x0b\x85,x\n").columns["q"] == ["one\u2028two\x0b\x85"]
+
+    UNREAD = {
+        "a short row": (b"q,a\nx\ny,z\n", [(1, 2, "row_width")]),
+        "a long row": (b"q,a\nx,y,z\n", [(1, 2, "row_width")]),
+        "a quote inside a quoted cell": (b'q,a\n"x"y,z\nok,1\n', [(1, 2, "bad_quoting")]),
+        "latin-1 among UTF-8": ("q,a\né,1\n".encode() + b"\xe9,2\n", [(2, 3, "bad_encoding")]),
+        "NUL": (b"q,a\nx\x00,1\n", [(1, 2, "nul_character")]),
+        "a cell of eleven megabytes": (b"q,a\n" + b"x" * 11_000_000 + b",1\n", [(1, 2, "cell_too_long")]),
+    }
+
+    @pytest.mark.parametrize(("raw", "expected"), UNREAD.values(), ids=UNREAD)
+    def test_a_bad_row_is_left_out_and_named(self, raw, expected):
+        assert unread(decode(read_csv, raw)) == expected
+
+    REFUSED = {
+        "an unclosed quote, which swallows all later rows": ('q,a\nx,"y\nz,1\n', "unclosed_quote"),
+        "a quote that swallowed lines before it was closed": ('q,a\nx,"y\nz,"1\n', "bad_quoting"),
+        "a name that stands twice": ("q,q\n1,2\n", "duplicate_column"),
+        "names that SQL cannot tell apart": ("Q,q\n1,2\n", "duplicate_column"),
+        "a header in another encoding": (b"fran\xe7ais,a\n1,2\n", "bad_encoding"),
+    }
+
+    @pytest.mark.parametrize(("raw", "code"), REFUSED.values(), ids=REFUSED)
+    def test_a_file_whose_rows_cannot_be_told_apart_is_refused(self, raw, code):
+        with pytest.raises(InputError) as caught:
+            decode(read_csv, raw)
+        assert caught.value.code == code
+
+    def test_names_stay_as_they_are_and_a_nameless_column_is_called_by_its_place(self):
+        assert list(decode(read_csv, ",Source Docs,link_11+\n0,x,y\n").columns) == ["column_1", "Source Docs", "link_11+"]
+
+    ENCODINGS = {
+        "UTF-16 with its mark": ("q,a\né,1\n".encode("utf-16"), {}),
+        "windows-1252, stated": ("q,a\né,1\n".encode("cp1252"), {"encoding": "cp1252"}),
+    }
+
+    @pytest.mark.parametrize(("raw", "stated"), ENCODINGS.values(), ids=ENCODINGS)
+    def test_marked_and_stated_encodings_are_read(self, raw, stated):
+        assert decode(read_csv, raw, **stated).columns["q"] == ["é"]
+
+    DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "bar": "|"}
+
+    @pytest.mark.parametrize("delimiter", DELIMITERS.values(), ids=DELIMITERS)
+    def test_the_delimiter_is_the_one_that_gives_rows_of_one_width(self, delimiter):
+        text = f'q{delimiter}a\n"x, y; z"{delimiter}1\nwell, then{delimiter}2\n' if delimiter != "," else "q,a\nx;y,1\n"
+        assert list(decode(read_csv, text).columns) == ["q", "a"]
+
+    @given(st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r\n", b"\xe9", b"\x00", b" ", "é".encode()]), max_size=40))
+    def test_rows_are_numbered_without_gaps(self, parts):
+        try:
+            rows = decode(read_csv, b"q,a\n" + b"".join(parts))
+        except InputError as error:
+            assert error.code in {"unclosed_quote", "bad_quoting"}  # noqa: PT017
+            return
+        assert sorted([*rows.numbers, *(row.row for row in rows.unread)]) == list(
+            range(1, len(rows.numbers) + len(rows.unread) + 1)
+        )
+        assert all(len(values) == len(rows.numbers) for values in rows.columns.values())
+
+
+class TestJsonLines:
+    def test_lines_end_at_line_feeds_alone(self):
+        rows = decode(read_jsonl, '{"q": "one\u2028two"}\r\n\n{"q": "three"}')
+
+        assert rows.columns == {"q": ["one\u2028two", "three"]}
+        assert (rows.numbers, rows.lines) == ([1, 2], [1, 3])
+
+    UNREAD = {
+        "a cut line": ('{"q": "x', "bad_json"),
+        "two objects on a line": ('{"q": 1}{"q": 2}', "bad_json"),
+        "a list": ('["x"]', "not_an_object"),
+        "NaN, which is no JSON": ('{"q": NaN}', "bad_number"),
+        "a number beyond a double": ('{"q": 1e999}', "bad_number"),
+        "a number of five thousand digits": ('{"q": ' + "9" * 5000 + "}", "bad_number"),
+        "a key that stands twice": ('{"q": 1, "q": 2}', "duplicate_key"),
+        "a hundred thousand brackets": ('{"q": ' + "[" * 100_000, "bad_json"),
+        "half a character": ('{"q": "\\ud800"}', "bad_encoding"),
+        "bytes of another encoding": (b'{"q": "\xe9"}', "bad_encoding"),
+    }
+
+    @pytest.mark.parametrize(("line", "code"), UNREAD.values(), ids=UNREAD)
+    def test_a_bad_line_is_left_out_and_the_others_go_on(self, line, code):
+        raw = line.encode() if isinstance(line, str) else line
+
+        rows = decode(read_jsonl, b'{"q": "first"}\n\n' + raw + b'\n{"q": "last"}\n')
+
+        assert unread(rows) == [(2, 3, code)]
+        assert (rows.columns, rows.numbers) == ({"q": ["first", "last"]}, [1, 3])
+
+    def test_a_whole_escaped_pair_is_a_character(self):
+        assert decode(read_jsonl, '{"q": "\\ud83d\\ude00"}').columns == {"q": ["😀"]}
+
+    @given(st.lists(st.binary(max_size=12) | st.just(b'{"q": "x"}'), max_size=10))
+    def test_every_line_that_is_not_blank_is_a_row(self, lines):
+        raw = b"\n".join(lines)
+
+        rows = decode(read_jsonl, b"\n" + raw)
+
+        assert len(rows.numbers) + len(rows.unread) == sum(bool(line.strip()) for line in raw.split(b"\n"))
+
+
+class TestJson:
+    SHAPES = {
+        "an array of objects": ([{"q": 1}, {"q": 2}], None),
+        "an array under a key": ({"version": "2", "data": [{"q": 1}, {"q": 2}]}, "data"),
+        "an array under two keys": ({"a": {"b": [{"q": 1}, {"q": 2}]}}, "a.b"),
+        "lists of one length, a column each": ({"q": [1, 2]}, None),
+    }
+
+    @pytest.mark.parametrize(("value", "root"), SHAPES.values(), ids=SHAPES)
+    def test_shapes(self, value, root):
+        assert decode(read_json, json.dumps(value), root=root).columns == {"q": [1, 2]}
+
+    def test_an_object_of_objects_keeps_its_keys(self):
+        rows = decode(read_json, '{"first": {"q": 1}, "second": {"q": 2}}')
+        assert rows.columns == {"source_key": ["first", "second"], "q": [1, 2]}
+
+    def test_an_item_that_is_no_object_is_an_unread_row(self):
+        rows = decode(read_json, '[{"q": 1}, null, {"q": 3}]')
+        assert (unread(rows), rows.numbers) == ([(2, None, "not_an_object")], [1, 3])
+
+    def test_a_missing_root_is_asked_for_with_the_lists_there_are(self):
+        with pytest.raises(InputError, match="State `root: data`") as caught:
+            decode(read_json, '{"version": "2", "data": [{"q": 1}]}')
+        assert caught.value.code == "missing_root"
+
+    def test_cut_json_is_an_error_of_the_file(self):
+        with pytest.raises(InputError) as caught:
+            decode(read_json, '[{"q": 1}, {"q"')
+        assert caught.value.code == "bad_json"
+
+
+class TestParquet:
+    def test_nested_columns_keep_their_types(self, tmp_path):
+        table = pa.table({"q": ["x"], "context": [{"title": ["t"], "sentences": [["a", "b"]]}]})
+        pq.write_table(table, tmp_path / "f.parquet")
+
+        rows = decode(read_parquet, (tmp_path / "f.parquet").read_bytes(), tmp_path / "f.parquet")
+
+        assert rows.table is not None
+        assert rows.table.to_pylist() == table.to_pylist()
+        assert rows.numbers == [1]
+
+    @pytest.mark.parametrize("cut", [10, -10, -1], ids=["header only", "footer cut", "last byte gone"])
+    def test_a_cut_file_is_refused(self, tmp_path, cut):
+        pq.write_table(pa.table({"q": ["x"] * 1000}), tmp_path / "f.parquet")
+        raw = (tmp_path / "f.parquet").read_bytes()[:cut]
+
+        with pytest.raises(InputError) as caught:
+            decode(read_parquet, raw, tmp_path / "f.parquet")
+
+        assert caught.value.code == "bad_parquet"
+
+    def test_bytes_that_are_no_text_in_a_text_column_are_refused(self, tmp_path):
+        wrong = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
+        pq.write_table(pa.table({"q": wrong}), tmp_path / "f.parquet")
+
+        with pytest.raises(InputError) as caught:
+            decode(read_parquet, (tmp_path / "f.parquet").read_bytes(), tmp_path / "f.parquet")
+
+        assert caught.value.code == "bad_parquet"
