@@ -25,7 +25,7 @@ check: $(VENV)/.installed  ## lint, types, definitions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/dg check defs
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/dg check defs
 
 format: $(VENV)/.installed  ## put the code into the one form
 	$(BIN)/ruff check --fix .

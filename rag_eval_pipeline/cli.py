@@ -137,7 +137,8 @@ def convert(names: Names, workspace: Root = None, as_json: AsJson = False, stric
         rows, files = done["counts"]["train_json"], done["counts"]["corpus"]
         return (
             f"{done['benchmark']}: {rows['accepted']} questions, {rows['dropped']} dropped, "
-            f"{rows['quarantined']} quarantined, {files['files']} files ({files['new_or_changed']} new or changed), {done['train_json']}"
+            f"{rows['quarantined']} quarantined, {files['files']} files ({files['new_or_changed']} new or changed), "
+            f"{done['train_json']}"
         )
 
     _for_each(names, one, line, as_json)
@@ -169,9 +170,13 @@ def evaluate(
             answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"))
         failed += answered.report.failed
         return {
-            "benchmark": name, "system": system, "evaluation_id": published.evaluation_id, "results": str(published.path),
-            "counts": answered.counts, "headline": published.headline,
-        }  # fmt: skip
+            "benchmark": name,
+            "system": system,
+            "evaluation_id": published.evaluation_id,
+            "results": str(published.path),
+            "counts": answered.counts,
+            "headline": published.headline,
+        }
 
     def line(done: dict[str, Any]) -> str:
         figures = ", ".join(f"{k} {v:.3f}" for k, v in done["headline"].items() if v is not None)

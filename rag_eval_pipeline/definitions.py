@@ -11,6 +11,7 @@ defs = dg.Definitions(
     sensors=automation.SENSORS,
     schedules=automation.SCHEDULES,
     resources={"workspace": WorkspaceResource()},
-    # A process a step costs 5 to 10 times the run here; work inside an asset is concurrent, and several runs go at once.
+    # A process a step costs 5 to 10 times the run here; work inside an asset is concurrent, and several runs go at
+    # once.
     executor=dg.in_process_executor,
 )

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, time
 
 from rag_eval_pipeline.conversion.gold_spans import GoldSpan
-
 from rag_eval_pipeline.conversion.records import Question
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
 from rag_eval_pipeline.formats.citations import CitationSpan

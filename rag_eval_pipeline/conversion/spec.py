@@ -6,6 +6,7 @@ them.
 
 import codecs
 import datetime
+import io
 import re
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple
@@ -92,7 +93,7 @@ class SourceSpec(_Model):
             return None
         try:
             name = codecs.lookup(value).name
-            b"".decode(name)
+            io.TextIOWrapper(io.BytesIO(), encoding=name)  # refuses codecs of bytes to bytes, such as base64
         except LookupError:
             raise PydanticCustomError("bad_value", "the name of a text encoding, such as cp1252") from None
         return name

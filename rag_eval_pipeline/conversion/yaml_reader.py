@@ -147,7 +147,7 @@ def _build(text: str, shown: str) -> YamlText:
                 top.key = event.value
                 lines[(*top.path, event.value)] = line(event)
                 continue
-            unquoted = event.style is None
+            unquoted = event.implicit[0]
             place(event, None if unquoted and event.value in _NULL else (Plain if unquoted else str)(event.value))
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if is_key:

@@ -22,6 +22,7 @@ from rag_eval_pipeline.corpus.executable import (
 )
 from rag_eval_pipeline.corpus.guard import Guard
 from rag_eval_pipeline.corpus.page_scripts import PREPARE
+from rag_eval_pipeline.corpus.proof import prove_closed
 from rag_eval_pipeline.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ TEMP_PREFIX = "rag-eval-browser-"
 
 _LAUNCH_LIMIT_MS = 60_000.0
 _CLOSE_LIMIT_S = 5.0
-_PROOF_LIMIT_MS = 15_000.0
 _ARGUMENTS = [
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # WebRTC would otherwise go past the proxy
@@ -169,7 +169,8 @@ class BrowserPool:
             plain = [str(executable)] if "setpriv:" in error.message else command
             process = await _launch(plain, self._guard, sandboxed=False)
         try:
-            await _prove_closed(process, self._guard)
+            async with process.context(scripts=False) as context:
+                await prove_closed(context, self._guard)
         except BaseException:
             await process.close()
             raise
@@ -224,35 +225,6 @@ async def _launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Brows
             raise ServiceError("browser_failed", f"{command[-1]} cannot be started: {said}") from error
         raise
     return BrowserProcess(folder, driver, browser, sandboxed=sandboxed)
-
-
-async def _prove_closed(process: BrowserProcess, guard: Guard) -> None:
-    """Asks the browser for this machine's own addresses, which must be refused without a connection.
-
-    Raises:
-        ServiceError: `egress_open`.
-    """
-    connections = 0
-
-    def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        writer.close()
-
-    async with await asyncio.start_server(count, "127.0.0.1", 0) as canary, process.context(scripts=False) as context:
-        port = canary.sockets[0].getsockname()[1]
-        page = await context.new_page()
-        before = guard.denied
-        for host in ("127.0.0.1", "localhost"):
-            with contextlib.suppress(_playwright_error()):
-                await page.goto(f"http://{host}:{port}/", timeout=_PROOF_LIMIT_MS)
-        denied = guard.denied - before
-    if connections or denied < 2:
-        raise ServiceError(
-            "egress_open",
-            f"The browser reached this machine {connections} times and was refused {denied} times where 2 were due",
-            hint="Nothing is rendered while pages can reach local services. Does a browser policy set a proxy?",
-        )
 
 
 def _playwright_error() -> type[Exception]:

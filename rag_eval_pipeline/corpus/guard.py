@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from rag_eval_pipeline.corpus.egress import EgressBlocked, EgressPolicy, HostUnresolved
+from rag_eval_pipeline.corpus.proxy_request import Refused, parse_request
 
 GUARD_HEADER = "x-egress-guard"  # marks the guard's own answers; its value is a secret that no server can guess
 
@@ -27,8 +27,6 @@ _ADDRESSES_TRIED = 4
 _UNRESOLVED_KEPT_S = 30.0  # an offline page asks one dead host for each of its pictures
 _RESOLVED_KEPT_S = 300.0
 _DENIALS_KEPT = 1000
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HOP_BY_HOP = {"connection", "keep-alive", "upgrade", "te", "trailer", "expect", "host"}
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -39,21 +37,6 @@ class Denial(NamedTuple):
     code: str
     target: str
     reason: str
-
-
-class _Refused(Exception):
-    def __init__(self, status: int, code: str, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.code = code
-
-
-class _Request(NamedTuple):
-    method: str
-    host: str
-    port: int
-    head: bytes  # to send to the server; empty for a tunnel
-    body_bytes: int
 
 
 class Guard:
@@ -102,7 +85,7 @@ class Guard:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             try:
                 await self._serve((reader, writer))
-            except _Refused as refusal:
+            except Refused as refusal:
                 await self._refuse(writer, refusal)
             except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
                 pass  # the client went away, or never finished its request
@@ -110,7 +93,7 @@ class Guard:
 
     async def _serve(self, client: Streams) -> None:
         head = await asyncio.wait_for(client[0].readuntil(b"\r\n\r\n"), _IDLE_LIMIT_S)
-        request = _parse(head)
+        request = parse_request(head)
         server = await self._dial(request.host, request.port)
         limit = self.policy.config.max_body_bytes + _BODY_MARGIN_BYTES
         try:
@@ -131,9 +114,9 @@ class Guard:
         except EgressBlocked as error:
             self.denied += 1
             self.denials.append(Denial(error.code, target, str(error)))
-            raise _Refused(403, error.code, str(error)) from error
+            raise Refused(403, error.code, str(error)) from error
         except HostUnresolved as error:
-            raise _Refused(502, error.code, str(error)) from error
+            raise Refused(502, error.code, str(error)) from error
         reason = "no answer"
         for address in addresses[:_ADDRESSES_TRIED]:
             try:
@@ -141,7 +124,7 @@ class Guard:
                 return await asyncio.wait_for(opening, _CONNECT_LIMIT_S)
             except (OSError, TimeoutError) as error:
                 reason = str(error) or reason
-        raise _Refused(504, "connect_failed", f"{target}: {reason}")
+        raise Refused(504, "connect_failed", f"{target}: {reason}")
 
     async def _addresses(self, host: str, port: int) -> list[str]:
         """The policy's answer, asked once a host: a second answer could be another one."""
@@ -157,7 +140,7 @@ class Guard:
             raise answer
         return answer
 
-    async def _refuse(self, writer: asyncio.StreamWriter, refusal: _Refused) -> None:
+    async def _refuse(self, writer: asyncio.StreamWriter, refusal: Refused) -> None:
         # No body: a browser then shows its own error page, which is recognised, and not a page that could be printed.
         reason = re.sub(r"[^\x20-\x7e]", "?", str(refusal))[:200]
         writer.write(
@@ -165,45 +148,6 @@ class Guard:
             "Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
         )
         await writer.drain()
-
-
-def _parse(head: bytes) -> _Request:
-    """The one request of a connection, with its head as the server gets it.
-
-    Raises:
-        _Refused: 400 for what a well-behaved client never sends.
-    """
-    line, *fields = head[:-4].decode("latin-1").split("\r\n")
-    parts = line.split(" ")
-    if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or re.search(r"[\x00-\x1f\x7f-\xff]", line):
-        raise _Refused(400, "bad_request", "the request line cannot be read")
-    method, target, _ = parts
-    try:
-        url = urlsplit(f"//{target}" if method == "CONNECT" else target)
-        host, port = url.hostname, url.port or 80
-    except ValueError as error:
-        raise _Refused(400, "bad_request", str(error)) from error
-    if not host or "@" in url.netloc or (url.path if method == "CONNECT" else url.scheme != "http"):
-        raise _Refused(400, "bad_request", "only http:// without credentials, and CONNECT host:port")
-    if method == "CONNECT":
-        return _Request(method, host, port, b"", 0)
-    kept = [f"Host: {url.netloc}"]
-    length = 0
-    for field in fields:
-        name, colon, value = field.partition(":")
-        if not colon or not _TOKEN.fullmatch(name) or re.search(r"[\x00\r\n]", value):
-            raise _Refused(400, "bad_request", "a header cannot be read")
-        if name.lower() == "transfer-encoding":
-            raise _Refused(400, "bad_request", "a request body needs a length")
-        if name.lower() == "content-length":
-            if length or not value.strip().isdecimal():
-                raise _Refused(400, "bad_request", "the length of the body cannot be read")
-            length = int(value)
-        if name.lower() not in _HOP_BY_HOP and not name.lower().startswith("proxy-"):
-            kept.append(field)
-    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    lines = [f"{method} {path} HTTP/1.1", *kept, "Connection: close", "", ""]
-    return _Request(method, host, port, "\r\n".join(lines).encode("latin-1"), length)
 
 
 async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, limit: int) -> None:

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 RENDER_LIMIT_S = 120.0  # a table of 213 sheets took 32 s on a busy machine
 _LOAD_LIMIT_MS = 15_000.0
+_AFTER_BLOCKED_LIMIT_S = 2.0
 _ALIVE_LIMIT_S = 5.0
 _SETTLE_LIMIT_S = 15.0
 _SETTLE: dict[str, int] = {"budgetMs": 5000, "scrollHeightMax": 200_000, "quietMs": 60, "quietMaxMs": 500}
@@ -50,7 +51,8 @@ class Rendered:
 
     Args:
         pdf: The file.
-        flags: What had to be done (`load_timeout`, `js_off`, `print_css_hides_content`, `no_sandbox`, ...).
+        flags: What had to be done (`load_timeout`, `js_off`, `print_css_hides_content`, `navigation_blocked`,
+            `no_sandbox`).
         images_expected: Images the page asked for.
         images_drawn: Images that had arrived.
         resources: Files served from the body's folder, as in `CorpusDocument`.
@@ -118,17 +120,14 @@ async def _render_in(process: BrowserProcess, body: Body) -> Rendered:
 
 
 async def _print(process: BrowserProcess, body: Body, *, scripts: bool) -> Rendered:
-    from playwright.async_api import TimeoutError as LoadTimeout
 
-    flags = []
+    flags: list[str] = []
     async with process.context(scripts=scripts) as context:
         page = await context.new_page()
         context.on("page", _close_popup)
         serving = Serving(page, body)
         await page.route("**/*", serving.answer)
-        try:
-            await page.goto(body.url, wait_until="load", timeout=_LOAD_LIMIT_MS)
-        except LoadTimeout:
+        if not await _load(page, body.url, serving):
             flags.append("load_timeout")
         seen = await _settle(page, scripts=scripts)
         await page.emulate_media(media="print")
@@ -139,9 +138,36 @@ async def _print(process: BrowserProcess, body: Body, *, scripts: bool) -> Rende
         await _bounded(page.evaluate(REPAIR), _SETTLE_LIMIT_S)
         if page.url.startswith("chrome-error:"):
             raise DocumentError("blocked_navigation", f"{body.url}: the page leads to an address that was refused")
+        if serving.navigation_blocked.is_set():
+            flags.append("navigation_blocked")
         pdf = await _bounded(page.pdf(**_PRINT), _PRINT_LIMIT_S)
     resources = tuple(sorted(serving.resources))
-    return Rendered(fix_dates(pdf), (*flags, *serving.flags), seen["imagesExpected"], seen["imagesDrawn"], resources)
+    return Rendered(fix_dates(pdf), tuple(flags), seen["imagesExpected"], seen["imagesDrawn"], resources)
+
+
+async def _load(page: "Page", url: str, serving: Serving) -> bool:
+    """Whether the page has loaded in time; a page that tried to leave while it loaded counts as loaded."""
+    from playwright.async_api import Error
+    from playwright.async_api import TimeoutError as TooLate
+
+    loading = asyncio.ensure_future(page.goto(url, wait_until="load", timeout=_LOAD_LIMIT_MS))
+    leaving = asyncio.ensure_future(serving.navigation_blocked.wait())
+    try:
+        await asyncio.wait({loading, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done():
+            # The load event that goto waits for may never come once a navigation was refused.
+            await asyncio.wait({loading}, timeout=_AFTER_BLOCKED_LIMIT_S)
+        if loading.done():
+            loading.result()
+    except TooLate:
+        return False
+    except Error:
+        if not serving.navigation_blocked.is_set():
+            raise
+    finally:
+        leaving.cancel()
+        loading.cancel()
+    return True
 
 
 async def _settle(page: "Page", *, scripts: bool) -> Any:

@@ -3,6 +3,7 @@
 A mirrored page with `img/map.png` beside it has its picture; nothing outside the body's folder is ever read.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import mimetypes
@@ -24,12 +25,12 @@ class Serving:
     """Answers the requests of one page.
 
     Attributes:
-        flags: `navigation_blocked` when the page wanted to be another one.
+        navigation_blocked: Set when the page wanted to be another one and was not let.
         resources: Files asked for in the body's folder, as in `CorpusDocument`.
     """
 
     def __init__(self, page: "Page", body: Body) -> None:
-        self.flags: list[str] = []
+        self.navigation_blocked = asyncio.Event()
         self.resources: set[str] = set()
         self._page = page
         self._body = body
@@ -55,7 +56,7 @@ class Serving:
             # 204 leaves the page as it is. A page from a local body has no business elsewhere; a fetched one may move
             # on, but not in a circle.
             if self._body.final_url is None or request.url.partition("#")[0] == self._shown:
-                self.flags = ["navigation_blocked"]
+                self.navigation_blocked.set()
                 await route.fulfill(status=204)
                 return
         elif request.url.partition("#")[0] == self._shown:

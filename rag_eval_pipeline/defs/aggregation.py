@@ -11,7 +11,7 @@ ALL_PAIRS = dg.AssetDep(evaluation_results, partition_mapping=dg.AllPartitionMap
 
 
 @dg.asset(group_name=GROUP, kinds={"json", "csv"}, deps=[ALL_PAIRS])
-def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Newest results of every benchmark and system; each figure is a line a night under Plots."""
     import rag_eval_pipeline.reporting.leaderboard as reporting
 
@@ -30,7 +30,7 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
 
 @dg.asset(group_name=GROUP, kinds={"json"}, deps=[leaderboard])
-def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Each pair against its pinned baseline, and systems against each other: better, worse, or nobody can tell."""
     import rag_eval_pipeline.reporting.comparison as reporting
 
@@ -42,7 +42,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
 
 @dg.asset(group_name=GROUP, kinds={"html"}, deps=[leaderboard, regressions])
-def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The report to look at in the morning: one HTML file that needs no network."""
     import rag_eval_pipeline.reporting.report as reporting
 

@@ -11,7 +11,7 @@ from rag_eval_pipeline.defs.shell import check_result, check_specs, numbers, one
 GROUP = "conversion"
 
 
-def _run(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> dg.MaterializeResult[None]:
+def _run(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> dg.MaterializeResult:
     from rag_eval_pipeline.conversion.steps import run_step
 
     step = context.asset_key.path[-1]
@@ -27,7 +27,7 @@ def _run(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> dg.M
     return _result(report)
 
 
-def _result(report: StepReport) -> dg.MaterializeResult[None]:
+def _result(report: StepReport) -> dg.MaterializeResult:
     return dg.MaterializeResult(
         metadata={**numbers(report.record.counts), "preview": table(report.preview)},
         check_results=[check_result(check) for check in report.record.checks],
@@ -38,7 +38,7 @@ def _result(report: StepReport) -> dg.MaterializeResult[None]:
     partitions_def=benchmarks, group_name=GROUP, kinds={"sql", "parquet"},
     check_specs=check_specs("questions", CHECKS["questions"], benchmarks),
 )  # fmt: skip
-def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Rows of the benchmark's source as questions; bad rows in quarantine, none lost."""
     return _run(context, workspace)
 
@@ -47,7 +47,7 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
     partitions_def=benchmarks, group_name=GROUP, kinds={"playwright", "pdf"}, deps=[questions],
     check_specs=check_specs("corpus", CHECKS["corpus"], benchmarks),
 )  # fmt: skip
-def corpus(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def corpus(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest."""
     return _run(context, workspace)
 
@@ -56,7 +56,7 @@ def corpus(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> d
     partitions_def=benchmarks, group_name=GROUP, kinds={"pdf", "parquet"}, deps=[corpus],
     check_specs=check_specs("corpus_text", CHECKS["corpus_text"], benchmarks),
 )  # fmt: skip
-def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The text of each page, with its place in the document."""
     return _run(context, workspace)
 
@@ -65,7 +65,7 @@ def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[questions, corpus],
     check_specs=check_specs("train_json", CHECKS["train_json"], benchmarks),
 )  # fmt: skip
-def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`train.json`: each accepted question with its answer and its documents' file names."""
     return _run(context, workspace)
 
@@ -74,7 +74,7 @@ def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) 
     partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[train_json, corpus_text],
     check_specs=check_specs("evaluation_dataset", CHECKS["evaluation_dataset"], benchmarks),
 )  # fmt: skip
-def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`.eval.json`: the questions with accepted answers and the places of their gold texts."""
     return _run(context, workspace)
 
@@ -83,7 +83,7 @@ def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[evaluation_dataset],
     check_specs=check_specs("ground_truth", CHECKS["ground_truth"], benchmarks),
 )  # fmt: skip
-def ground_truth(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def ground_truth(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`.gt.json` where gold texts were located, and the stamp that lets the benchmark be evaluated."""
     return _run(context, workspace)
 

@@ -1,6 +1,5 @@
 """`make demo`: the bundled benchmarks through Dagster, in this process, on the instance that the UI will show."""
 
-import logging
 import sys
 
 import dagster as dg
@@ -10,7 +9,9 @@ from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.errors import InputError
 
-console = Console(highlight=False)
+# The event log keeps everything; on the terminal a line a run is enough.
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+console = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
@@ -20,8 +21,6 @@ def main() -> int:
     from rag_eval_pipeline.reporting.leaderboard import read_leaderboard
     from rag_eval_pipeline.reporting.terminal import leaderboard_table, verdict_lines
 
-    # The event log keeps everything; on the terminal a line a run is enough.
-    logging.getLogger("dagster").setLevel(logging.CRITICAL)
     workspace = WorkspaceResource().workspace
     with dg.DagsterInstance.get() as instance:
         registry = read_registry(workspace)
@@ -46,7 +45,7 @@ def _run(defs: dg.Definitions, instance: dg.DagsterInstance, job: str, partition
     what = f"{job} {partition}" if partition else job
     with console.status(f"{what} ..."):
         result = defs.resolve_job_def(job).execute_in_process(
-            instance=instance, partition_key=partition, raise_on_error=False
+            instance=instance, partition_key=partition, run_config=QUIET, raise_on_error=False
         )
     if result.success:
         console.print(f"[green]done[/] {what}: {_counts(result)}")

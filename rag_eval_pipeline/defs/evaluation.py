@@ -28,7 +28,7 @@ def _pair(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> "Pa
     partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[evaluation_dataset, ground_truth],
     check_specs=check_specs("responses", {"answers_cover_the_dataset": False}, pairs),
 )  # fmt: skip
-def responses(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def responses(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The system's answer to each question, asked once, with its contexts and citations."""
     import rag_eval_pipeline.evaluation.passes as passes
 
@@ -48,7 +48,7 @@ def responses(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
 
 def _scores(
     context: dg.AssetExecutionContext, resource: WorkspaceResource, measures: list[str]
-) -> dg.MaterializeResult[None]:
+) -> dg.MaterializeResult:
     import rag_eval_pipeline.evaluation.passes as passes
 
     with one_line_errors():
@@ -59,19 +59,19 @@ def _scores(
 
 
 @dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
-def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """hit, recall, precision, nDCG, MRR and MAP of each question, by document and by page."""
     return _scores(context, workspace, ["hit@1", "hit@5", "recall@10", "ndcg@10", "mrr", "page/ndcg@10"])
 
 
 @dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
-def citation_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def citation_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Overlap of each answer's citations with the located gold texts."""
     return _scores(context, workspace, ["exact_jaccard", "tolerance_jaccard", "span_f1", "char_f1"])
 
 
 @dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
-def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Exact match and F1 of each answer, and whether the system abstained."""
     return _scores(context, workspace, ["exact_match", "f1", "abstained"])
 
@@ -80,7 +80,7 @@ def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
     partitions_def=pairs, group_name=GROUP, kinds={"json"}, deps=[retrieval_scores, citation_scores, answer_scores],
     check_specs=check_specs("evaluation_results", {"results_validate": True}, pairs),
 )  # fmt: skip
-def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult[None]:
+def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`.results.json` of the evaluation: every figure with its interval, or null with a reason."""
     import rag_eval_pipeline.evaluation.passes as passes
 

@@ -17,7 +17,7 @@ def default_root() -> str:
     return os.environ.get(WORKSPACE_VARIABLE) or str(PROJECT)
 
 
-class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is the value it hands out
+class WorkspaceResource(dg.ConfigurableResource):
     """One project folder."""
 
     root: str = Field(

@@ -10,7 +10,16 @@ from rag_eval_pipeline.workspace import Workspace
 if TYPE_CHECKING:
     from rich.table import Table
 
-SHOWN = ("hit@1", "ndcg@10", "exact_match", "f1", "abstention_f1", "citation_jaccard")
+# Short headings: a table of 80 columns fits a terminal and a README.
+SHOWN = {
+    "questions": "n",
+    "hit@1": "hit@1",
+    "ndcg@10": "nDCG",
+    "exact_match": "EM",
+    "f1": "F1",
+    "abstention_f1": "abst",
+    "citation_jaccard": "cite",
+}
 
 
 def leaderboard_table(board: Leaderboard) -> "Table":
@@ -18,13 +27,13 @@ def leaderboard_table(board: Leaderboard) -> "Table":
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     table.add_column("benchmark", no_wrap=True)
     table.add_column("system", no_wrap=True)
-    for name in ("questions", *SHOWN):
-        table.add_column(name, justify="right", no_wrap=True)
+    for heading in SHOWN.values():
+        table.add_column(heading, justify="right", no_wrap=True)
     for cells in board.cells():
-        table.add_row(*(str(cells[name]) for name in ("benchmark", "system", "questions", *SHOWN)))
+        table.add_row(*(str(cells[name]) for name in ("benchmark", "system", *SHOWN)))
     return table
 
 

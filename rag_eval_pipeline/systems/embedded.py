@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rag_eval_pipeline.formats.citations import format_citation, parse_citations
 from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, RetrievedPassage
-from rag_eval_pipeline.systems.extraction import extract
+from rag_eval_pipeline.systems.extraction import Place, extract
 from rag_eval_pipeline.systems.passages import PageText, Passage, Sentence, passages
 from rag_eval_pipeline.systems.settings import EmbeddedSettings
 from rag_eval_pipeline.systems.terms import WORD, coverage, inverse_document_frequency, terms
@@ -57,6 +57,7 @@ class EmbeddedSystem:
             "reranking_enabled": self._settings.rerank,
             "passage_words": self._settings.passage_words,
             "abstention_threshold": self._settings.abstention_threshold,
+            "answer": self._settings.answer,
         }
 
     async def answer(self, query: Query) -> RagAnswer:
@@ -67,7 +68,7 @@ class EmbeddedSystem:
         if best is None or best.covered < self._settings.abstention_threshold:
             text = ABSTENTION
         else:
-            text = _answer_text(query.text, best.sentence)
+            text = _answer_text(query.text, best.sentence, self._settings)
         cited = parse_citations(text, self._files)
         return RagAnswer(
             query_id=query.query_id,
@@ -85,7 +86,9 @@ class EmbeddedSystem:
         weights = {term: self._weights.get(term, self._rarest) for term in dict.fromkeys(terms(question))}
         found = [self._best_sentence(passage, score, weights) for passage, score in self._search(question)]
         if self._settings.rerank:
-            found.sort(key=lambda f: (-f.covered, -f.score, f.passage[:3]))
+            # Alone, coverage prefers long sentences about everything; BM25 alone, short ones about little.
+            found = [f._replace(score=f.score * (1 + f.covered)) for f in found]
+            found.sort(key=lambda f: (-f.score, f.passage[:3]))
         return found[: self._settings.k]
 
     def _best_sentence(self, passage: Passage, score: float, weights: dict[str, float]) -> _Found:
@@ -119,8 +122,8 @@ def _build_index(all_passages: Sequence[Passage]) -> "tantivy.Index":
     return index
 
 
-def _answer_text(question: str, sentence: Sentence) -> str:
-    place = extract(question, sentence.text)
+def _answer_text(question: str, sentence: Sentence, settings: EmbeddedSettings) -> str:
+    place = extract(question, sentence.text) if settings.answer == "phrase" else Place(0, len(sentence.text))
     words = " ".join(sentence.text[place.start : place.end].split())
     citation = format_citation(sentence.document, sentence.page, [(sentence.start, sentence.end)])
     return f"{words} {citation}"

@@ -58,18 +58,18 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Place]]:
 
 
 def _names(sentence: str) -> Iterator[Place]:
-    """Capitalised runs but for months; a sentence's first word alone is none, as every sentence begins with a capital."""
+    """Capitalised runs but for months; the first word alone is none, as every sentence begins with a capital."""
     for match in _NAME.finditer(sentence):
         start = match.start()
-        if re.fullmatch(_MONTH, match[0]):
-            continue
         first = WORD.match(sentence, start)
-        if start == 0 and first and (first[0].casefold() in STOP_WORDS):
+        if first is not None and first[0].casefold() in STOP_WORDS:  # "The Hague" loses its article, "The" is nothing
             rest = _NAME.search(sentence, first.end(), match.end())
-            if rest:
-                yield Place(rest.start(), rest.end())
-        elif start > 0 or " " in match[0]:
-            yield Place(start, match.end())
+            if rest is None:
+                continue
+            start = rest.start()
+        if re.fullmatch(_MONTH, sentence[start : match.end()]) or (start == 0 and " " not in match[0]):
+            continue
+        yield Place(start, match.end())
 
 
 def _clauses(sentence: str) -> Iterator[Place]:

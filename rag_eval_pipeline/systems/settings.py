@@ -22,15 +22,19 @@ class EmbeddedSettings(Model):
 
     k: int = pydantic.Field(10, ge=1, le=100, description="Passages retrieved for a question.")
     passage_words: int = pydantic.Field(
-        120, ge=5, le=2000, description="Words of a passage at most; smaller passages are more exact and lose context."
+        30, ge=5, le=2000, description="Words of a passage at most; smaller passages are more exact and lose context."
     )
     rerank: bool = pydantic.Field(
-        True, description="Order retrieved passages by their best sentence; off, BM25's order stands."
+        True, description="Raise passages with a sentence that covers the question; off, BM25's order stands."
     )
     abstention_threshold: float = pydantic.Field(
-        0.5, ge=0, le=1,
+        0.35, ge=0, le=1,
         description="Share of the question's weight that a sentence must cover to be answered from; 0 always answers.",
     )  # fmt: skip
+
+    answer: Literal["phrase", "sentence"] = pydantic.Field(
+        "phrase", description="Answer with the words of the best sentence that fit the question, or with all of it."
+    )
 
 
 class SystemFile(Model):

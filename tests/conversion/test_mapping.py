@@ -1,0 +1,167 @@
+"""A benchmark's SQL sees its relations and nothing else; its rows come back in the source's order."""
+
+import pytest
+
+from conversion.conftest import HEAD
+from rag_eval_pipeline.conversion.mapping import Limits, Query, run_queries, short_form_sql
+from rag_eval_pipeline.conversion.sources import read_relation
+from rag_eval_pipeline.conversion.spec import QuestionColumns, SourceSpec
+from rag_eval_pipeline.errors import InputError
+
+FILES = {"a.csv": "q,a,Odd \"Name\"\n" "one,1,x\ntwo,2,y\n", "b.csv": "q,a\nthree,3\n", "docs/x.pdf": b"%PDF-"}
+
+
+@pytest.fixture
+def relations(benchmark):
+    paths = benchmark(HEAD, {**FILES, "a.csv": 'q,a,"Odd ""Name"""\none,1,x\ntwo,2,y\n'})
+    return {
+        "source": read_relation(paths, SourceSpec(path=("b.csv", "a.csv"))),
+        "docs": read_relation(paths, SourceSpec(files="docs/*")),
+    }
+
+
+def run(relations, sql, where=None, limits=None):
+    return run_queries(relations, [Query("questions", sql, where)], "benchmark.yaml", limits)["questions"]
+
+
+def test_the_short_form_selects_their_columns_under_our_names(relations):
+    columns = QuestionColumns(question="q", answer="a", metadata=('Odd "Name"', "q"))
+
+    mapped = run(relations, short_form_sql(columns, relations["source"], "benchmark.yaml"))
+
+    assert mapped.columns == ("question", "answer", "metadata")
+    assert [(row.file, row.row, row.values["metadata"]) for row in mapped.rows] == [
+        ("b.csv", 1, {'Odd "Name"': None, "q": "three"}),
+        ("a.csv", 1, {'Odd "Name"': "x", "q": "one"}),
+        ("a.csv", 2, {'Odd "Name"': "y", "q": "two"}),
+    ]
+
+
+def test_a_column_that_the_source_lacks_is_named_with_those_it_has(relations):
+    with pytest.raises(InputError, match=r"Known: q, a, Odd") as caught:
+        short_form_sql(QuestionColumns(question="Question"), relations["source"], "benchmark.yaml")
+    assert caught.value.code == "unknown_column"
+
+
+def test_rows_of_plain_sql_are_traced_to_file_and_row(relations):
+    mapped = run(relations, "SELECT upper(q) AS question, a AS answer FROM source")
+
+    assert [(row.values["question"], row.file, row.row) for row in mapped.rows] == [
+        ("THREE", "b.csv", 1),
+        ("ONE", "a.csv", 1),
+        ("TWO", "a.csv", 2),
+    ]
+
+
+def test_an_order_by_of_its_own_is_kept(relations):
+    mapped = run(relations, "SELECT q AS question, a AS answer FROM source ORDER BY q DESC")
+    assert [row.values["question"] for row in mapped.rows] == ["two", "three", "one"]
+
+
+def test_returned_rows_and_items_are_the_order(relations):
+    sql = """SELECT q || i AS question, a AS answer, source_file, source_row, i AS source_item
+             FROM (SELECT *, unnest([2, 1]) AS i FROM source) JOIN docs ON true"""
+
+    assert [row.values["question"] for row in run(relations, sql).rows] == [
+        "three1", "three2", "one1", "one2", "two1", "two2",
+    ]  # fmt: skip
+
+
+UNORDERED = {
+    "a join": "SELECT q AS question, name AS answer FROM source JOIN docs ON true",
+    "groups": "SELECT q AS question, max(a) AS answer FROM source GROUP BY q",
+    "distinct rows": "SELECT DISTINCT q AS question, a AS answer FROM source",
+    "the row without the file, of two files": "SELECT DISTINCT q AS question, a AS answer, source_row FROM source",
+}
+
+
+@pytest.mark.parametrize("sql", UNORDERED.values(), ids=UNORDERED)
+def test_rows_without_an_order_are_refused(relations, sql):
+    with pytest.raises(InputError) as caught:
+        run(relations, sql)
+    assert caught.value.code == "unordered_questions"
+
+
+def test_where_marks_rows_and_null_does_not_keep_one(relations):
+    mapped = run(relations, "SELECT q AS question, a AS answer FROM source", "CASE question WHEN 'one' THEN true WHEN 'two' THEN NULL END")
+    assert [row.keep for row in mapped.rows] == [False, True, False]
+
+
+def test_where_may_look_at_a_column_that_is_no_field_of_a_question(relations):
+    mapped = run(relations, "SELECT q AS question, a AS answer, q AS status FROM source", "status <> 'one'")
+    assert [row.keep for row in mapped.rows] == [True, False, True]
+
+
+REFUSED = {
+    "two statements": ("SELECT 1; SELECT 2", None, "not_one_select"),
+    "no statement": ("-- nothing", None, "not_one_select"),
+    "DDL": ("CREATE TABLE x AS SELECT 1", None, "not_one_select"),
+    "a setting": ("SET memory_limit = '1TB'", None, "not_one_select"),
+    "a copy to a file": ("COPY source TO '/tmp/rag-eval-leak.csv'", None, "not_one_select"),
+    "a file of the machine": ("SELECT content AS question, '' AS answer FROM read_text('/etc/hostname')", None, "bad_sql"),
+    "a file as a table": ("SELECT * FROM '/etc/passwd'", None, "bad_sql"),
+    "a file over the network": ("SELECT * FROM read_csv('http://127.0.0.1:9/x.csv')", None, "bad_sql"),
+    "names of files": ("SELECT file AS question, '' AS answer FROM glob('/etc/*')", None, "bad_sql"),
+    "a Python variable": ("SELECT * FROM job", None, "bad_sql"),
+    "a misspelt column": ("SELECT questoin FROM source", None, "bad_sql"),
+    "broken syntax": ("SELECT FROM WHERE", None, "bad_sql"),
+    "a cell that is no number": ("SELECT CAST(q AS INTEGER) AS question, a AS answer FROM source", None, "bad_sql"),
+    "a column that we do not know": ("SELECT q AS question, a AS anwser FROM source", None, "unknown_column"),
+    "no question": ("SELECT a AS answer FROM source", None, "missing_column"),
+    "no answer": ("SELECT q AS question FROM source", None, "missing_column"),
+    "urls and contexts": ("SELECT q AS question, a AS answer, [q] AS urls, [q] AS contexts FROM source", None, "bad_value"),
+    "a field that no context has": ("SELECT q AS question, a AS answer, [{doc: q}] AS contexts FROM source", None, "unknown_column"),
+    "a where that breaks out": ("SELECT q AS question, a AS answer FROM source", "true) FROM result --", "bad_sql"),
+    "a where of two expressions": ("SELECT q AS question, a AS answer FROM source", "true, false", "bad_sql"),
+    "a where on a column that is not returned": ("SELECT q AS question, a AS answer FROM source", "source_row > 1", "bad_sql"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "where", "code"), REFUSED.values(), ids=REFUSED)
+def test_refused(relations, sql, where, code):
+    with pytest.raises(InputError) as caught:
+        run(relations, sql, where)
+
+    assert caught.value.code == code
+    assert "\n" not in str(caught.value)
+
+
+def test_a_misspelt_column_is_answered_with_the_relations_there_are(relations):
+    with pytest.raises(InputError, match=r'source\(q, a, Odd "Name", source_file, source_row\); docs\(file, name\)'):
+        run(relations, "SELECT questoin FROM source")
+
+
+ENDLESS = "SELECT (SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b)::VARCHAR AS question, '' AS answer"
+
+
+def test_a_query_that_does_not_end_is_killed(relations):
+    with pytest.raises(InputError) as caught:
+        run(relations, ENDLESS, limits=Limits(seconds=1.5))
+    assert caught.value.code == "query_deadline"
+
+
+def test_a_query_that_takes_all_memory_is_refused(relations):
+    sql = "SELECT list(range)::VARCHAR AS question, '' AS answer FROM range(1000000000)"
+
+    with pytest.raises(InputError) as caught:
+        run(relations, sql, limits=Limits(memory_mb=100))
+
+    assert caught.value.code == "query_memory"
+
+
+MACROS = {
+    "a Python list with both quotes": ("""python_list('[''a'', "it''s", ''b\\''c'']')""", ["a", "it's", "b'c"]),
+    "an empty Python list": ("python_list('[]')", []),
+    "glued URLs": ("url_split('https://a.org/x, https://b.org/y,z https://c.org')", ["https://a.org/x", "https://b.org/y,z", "https://c.org"]),
+    "one URL with a comma": ("url_split('https://en.wikipedia.org/wiki/Diana,_Princess')", ["https://en.wikipedia.org/wiki/Diana,_Princess"]),
+    "an archived URL": ("url_split('https://web.archive.org/web/2020/https://a.org')", ["https://web.archive.org/web/2020/https://a.org"]),
+    "no URL": ("url_split('')", []),
+}  # fmt: skip
+
+
+def test_macros_for_lists_in_cells(relations):
+    fields = ", ".join(f"m{number}: {call}" for number, (call, _) in enumerate(MACROS.values()))
+
+    mapped = run(relations, f"SELECT q AS question, a AS answer, {{{fields}}} AS metadata FROM source")
+
+    assert list(mapped.rows[0].values["metadata"].values()) == [expected for _, expected in MACROS.values()]

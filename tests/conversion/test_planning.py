@@ -1,0 +1,304 @@
+"""Every row read is accepted, dropped or quarantined, and every document has one body and its names."""
+
+import string
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conversion.conftest import HEAD, PLAIN, write_benchmark
+from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.corpus.naming import NameRequest
+from rag_eval_pipeline.errors import InputError
+
+URLS = HEAD + "source: questions.csv\nquestions: {question: q, answer: a, urls: u}\n"
+
+
+def outline(found):
+    """Documents as key, body, names."""
+    return [(document.key, document.body, [name.name for name in document.names]) for document in found.documents]
+
+
+def codes(found):
+    return [(record.stage, record.code, record.row, record.line, record.question_id) for record in found.quarantine]
+
+
+def test_ids_are_rows_of_the_query_and_do_not_move_when_rows_are_dropped(benchmark):
+    found = plan(
+        benchmark(
+            PLAIN + "where: answer <> 'drop'\n",
+            {"questions.csv": 'q,a\nfirst,1\n"second\nline",drop\n,3\nfourth,4,5\nfifth,5\n'},
+        )
+    )
+
+    assert [(question.id, question.question, question.source_row) for question in found.questions] == [
+        (0, "first", 1),
+        (3, "fifth", 5),
+    ]
+    assert codes(found) == [
+        ("where", "dropped", 2, 3, 1),
+        ("validation", "empty_question", 3, 5, 2),
+        ("validation", "row_width", 4, 6, None),
+    ]
+    counts = found.counts
+    assert (counts.rows, counts.accepted, counts.dropped, counts.quarantined) == (5, 2, 1, 2)
+    assert counts.conserved
+
+
+def test_a_record_names_file_hash_the_sources_own_column_and_what_stood_there(benchmark):
+    [record] = plan(benchmark(URLS, {"questions.csv": "q,a,u\nx,y,en.wikipedia.org/wiki/Ada\n"})).quarantine
+
+    assert (record.code, record.file, record.row, record.field) == ("bad_url", "questions.csv", 1, "u")
+    assert record.excerpt == "'en.wikipedia.org/wiki/Ada'"
+    assert record.sha256 is not None
+    assert len(record.sha256) == 64
+
+
+def test_urls_without_a_row_are_fetched_once_and_stored_under_each_name(benchmark):
+    rows = "q,a,u\n1,a,http://x.org/P%20age#b\n2,a,https://X.org/P age\n3,a,https://x.org/P%20age\n".replace(
+        "P age", "P%20age"
+    )
+
+    found = plan(benchmark(URLS, {"questions.csv": rows}))
+
+    assert outline(found) == [("x.org/P age", "url", ["P%20age#b.pdf", "P%20age.pdf"])]
+    assert found.documents[0].url == "http://x.org/P%20age#b"
+    assert [question.contexts[0].file_name for question in found.questions] == [
+        "P%20age#b.pdf",
+        "P%20age.pdf",
+        "P%20age.pdf",
+    ]
+
+
+def test_documents_of_questions_that_are_not_accepted_are_not_planned(benchmark):
+    found = plan(
+        benchmark(URLS + "where: answer <> 'drop'\n", {"questions.csv": "q,a,u\n1,drop,http://x.org/a\n,a,http://x.org/b\n"})
+    )
+    assert found.documents == []
+
+
+def test_pinned_names_stay_with_their_documents(benchmark):
+    paths = benchmark(URLS, {"questions.csv": "q,a,u\n1,a,http://x.org/same\n2,a,http://y.org/same\n"})
+    first = {question.id: question.contexts[0].file_name for question in plan(paths).questions}
+    pinned = {NameRequest("y.org/same", "http://y.org/same").identity: "same.pdf"}
+
+    again = {question.id: question.contexts[0].file_name for question in plan(paths, pinned).questions}
+
+    assert first[0] == "same.pdf"
+    assert again[1] == "same.pdf"
+    assert again[0] == f"same~{'f4ab4ac5'}.pdf" or again[0].startswith("same~")
+
+
+def test_strict_naming_refuses_two_documents_of_one_name(benchmark):
+    paths = benchmark(
+        URLS + "naming: strict\n", {"questions.csv": "q,a,u\n1,a,http://x.org/same\n2,a,http://y.org/same\n"}
+    )
+    with pytest.raises(InputError) as caught:
+        plan(paths)
+    assert caught.value.code == "stem_collision"
+
+
+DOCUMENTS = (
+    HEAD
+    + """source: questions.jsonl
+tables: {bodies: bodies.jsonl, docs: {files: "docs/**/*"}}
+questions: SELECT q AS question, 'a' AS answer, [context] AS contexts FROM source
+documents: SELECT * FROM bodies
+"""
+)
+
+
+def with_documents(benchmark, bodies, contexts, more="", files=()):
+    names = ("url", "file", "document", "text", "start", "end")
+    lines = [str({"q": "x", "context": {name: context.get(name) for name in names}}) for context in contexts]
+    source = "\n".join(lines).replace("'", '"').replace("None", "null")
+    table = "\n".join(str({**dict.fromkeys(("url", "name", "file", "html", "text")), **body}) for body in bodies)
+    table = table.replace("'", '"').replace("None", "null")
+    paths = benchmark(
+        DOCUMENTS + more,
+        {"questions.jsonl": source, "bodies.jsonl": table, "docs/keep.txt": "kept", **dict.fromkeys(files, "some text")},
+    )
+    return plan(paths)
+
+
+def test_rows_of_the_documents_query_are_planned_whether_named_or_not(benchmark):
+    found = with_documents(
+        benchmark,
+        [
+            {"url": "https://x.org/a", "file": "docs/keep.txt"},
+            {"url": "https://x.org/b#top", "html": "<p>b"},
+            {"name": "A title/1", "text": "body"},
+            {"file": "docs/keep.txt"},
+            {"url": "https://x.org/fetched"},
+        ],
+        [{"url": "http://x.org/a#s"}, {"document": "A title/1"}, {"file": "keep.txt"}, {"text": "only gold"}],
+    )
+
+    assert outline(found) == [
+        ("x.org/a", "file", ["a#s.pdf"]),
+        ("x.org/b", "html", ["b#top.pdf"]),
+        ("A title/1", "text", ["A title%2F1.pdf"]),
+        ("docs/keep.txt", "file", ["keep.txt.pdf"]),
+        ("x.org/fetched", "url", ["fetched.pdf"]),
+    ]
+    assert [question.contexts[0].file_name for question in found.questions] == [
+        "a#s.pdf",
+        "A title%2F1.pdf",
+        "a#s.pdf",  # the file is the body of the URL's document, which stands first
+        None,
+    ]
+    assert found.questions[3].contexts[0].text == "only gold"
+
+
+def test_files_of_a_table_are_planned_only_when_named(benchmark):
+    found = with_documents(
+        benchmark,
+        [{"name": "other", "text": "x"}],
+        [{"file": "b.txt"}, {"file": "docs/n/b.txt"}, {"file": "docs/b.txt"}],
+        files=["docs/b.txt", "docs/n/b.txt"],
+    )
+
+    assert [record.code for record in found.quarantine] == ["ambiguous_file"]
+    assert outline(found) == [
+        ("other", "text", ["other.pdf"]),
+        ("docs/b.txt", "file", ["b.txt.pdf"]),
+        ("docs/n/b.txt", "file", [found.documents[2].names[0].name]),
+    ]
+    assert found.documents[2].names[0].flags == ("collision",)
+
+
+MISSING = [{"document": "absent"}, {"file": "absent.pdf"}, {"document": "here"}]
+
+
+def test_a_question_that_names_an_unknown_document_is_quarantined(benchmark):
+    found = with_documents(benchmark, [{"name": "here", "text": "x"}], MISSING)
+
+    assert [(record.code, record.question_id) for record in found.quarantine] == [
+        ("unknown_document", 0),
+        ("unknown_document", 1),
+    ]
+    assert found.counts.conserved
+
+
+def test_with_keep_the_question_stays_and_the_context_is_counted(benchmark):
+    found = with_documents(benchmark, [{"name": "here", "text": "x"}], MISSING, more="on_missing_document: keep\n")
+
+    assert [len(question.contexts) for question in found.questions] == [0, 0, 1]
+    assert found.notes == [
+        "contexts of unknown document 'absent' were left out (1).",
+        "contexts of unknown document 'absent.pdf' were left out (1).",
+    ]
+
+
+def test_offsets_cut_the_text_from_the_sources_own_body_and_are_checked_against_it(benchmark):
+    found = with_documents(
+        benchmark,
+        [{"name": "d", "text": "0123456789"}, {"file": "docs/keep.txt"}],
+        [
+            {"document": "d", "start": 2, "end": 4},
+            {"document": "d", "start": 2, "end": 4, "text": "23"},
+            {"document": "d", "start": 2, "end": 4, "text": "34"},
+            {"document": "d", "start": 8, "end": 11},
+            {"file": "keep.txt", "start": 1, "end": 3},
+        ],
+    )
+
+    assert [question.contexts[0].text for question in found.questions] == ["23", "23", "ep"]
+    assert [(record.code, record.question_id) for record in found.quarantine] == [("span_mismatch", 2), ("bad_span", 3)]
+
+
+BAD_DOCUMENTS = {
+    "two bodies": ({"name": "d", "text": "x", "html": "y"}, "bad_document"),
+    "two identities": ({"name": "d", "url": "https://x.org", "text": "x"}, "bad_document"),
+    "neither identity nor file": ({"text": "x"}, "bad_document"),
+    "a name without body": ({"name": "d"}, "bad_document"),
+    "an empty name": ({"name": "", "text": "x"}, "bad_document"),
+    "a bad URL": ({"url": "file:///etc/passwd"}, "bad_url"),
+    "a file outside": ({"url": "https://x.org/a", "file": "../secret"}, "path_outside"),
+    "another body for a known document": ({"name": "good", "text": "y"}, "duplicate_document"),
+}
+
+
+@pytest.mark.parametrize(("row", "code"), BAD_DOCUMENTS.values(), ids=BAD_DOCUMENTS)
+def test_a_bad_row_of_the_documents_query_is_noted_and_left_out(benchmark, row, code):
+    found = with_documents(benchmark, [{"name": "good", "text": "x"}, row], [{"document": "good"}])
+
+    assert [key for key, _, _ in outline(found)] == ["good"]
+    [note] = found.notes
+    assert note.startswith("documents, row 2: expected ")
+    assert f"[{code}]" in note
+
+
+def test_a_body_that_is_not_there_is_planned_so_that_the_corpus_lists_it_as_missing(benchmark):
+    found = with_documents(benchmark, [{"url": "https://x.org/a", "file": "docs/absent.html"}], [{"url": "https://x.org/a"}])
+
+    [document] = found.documents
+    assert document.path is not None
+    assert not document.path.exists()
+
+
+def test_bad_rows_of_tables_are_noted_and_do_not_count_as_questions(benchmark):
+    found = plan(
+        benchmark(
+            PLAIN + "tables: {mirror: mirror.csv}\n",
+            {"questions.csv": "q,a\nx,y\n", "mirror.csv": "url,file\nonly\n"},
+        )
+    )
+    assert found.notes == ["table mirror: mirror.csv, row 1 (line 2): expected 2 cells, found ['only'] [row_width]."]
+    assert found.counts.rows == 1
+
+
+def test_ids_of_the_source_that_repeat_are_noted(benchmark):
+    spec = HEAD + "source: questions.csv\nquestions: {question: q, answer: a, source_id: i}\n"
+    found = plan(benchmark(spec, {"questions.csv": "q,a,i\nx,y,1\nz,y,1\n"}))
+    assert found.notes == ["source_id: 1 ids stand for several questions, the first is '1'."]
+
+
+def test_a_source_of_nothing_but_bad_rows_is_quarantined_whole(benchmark):
+    spec = HEAD + "source: {path: q.jsonl, format: jsonl}\nquestions: {question: q, answer: a}\n"
+    found = plan(benchmark(spec, {"q.jsonl": "{\n[]\n"}))
+    assert [(record.row, record.code) for record in found.quarantine] == [(1, "bad_json"), (2, "not_an_object")]
+    assert found.counts.conserved
+
+
+def test_planning_twice_gives_the_same(benchmark):
+    paths = benchmark(URLS, {"questions.csv": "q,a,u\n1,a,http://x.org/a\n2,a,http://y.org/a\n"})
+    assert plan(paths) == plan(paths)
+
+
+CELLS = st.text(string.ascii_letters + '",\n\u2028é ', max_size=4) | st.sampled_from(["", "true", "http://x.org/a", '"'])
+DIRTY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@DIRTY
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=4), max_size=8))
+def test_no_row_of_a_dirty_csv_is_lost(tmp_path_factory, rows):
+    lines = [",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows]
+    spec = URLS + "where: length(question) <> 2\n"
+    paths = write_benchmark(tmp_path_factory.mktemp("dirty"), spec, {"questions.csv": "\n".join(["q,a,u", *lines])})
+
+    found = plan(paths)
+
+    assert found.counts.rows == len(rows)
+    assert found.counts.conserved
+    assert len(found.questions) + len(found.quarantine) == len(rows)
+
+
+LINES = st.binary(max_size=8) | st.sampled_from(
+    [b'{"q": "x", "a": "y"}', b'{"q": 7}', b'{"q": "", "a": []}', b'{"q": "x", "a": {"b": null}}', b"[]", b"\xff"]
+)
+
+
+@DIRTY
+@given(st.lists(LINES.filter(lambda line: b"\n" not in line), max_size=8))
+def test_no_line_of_dirty_jsonl_is_lost(tmp_path_factory, lines):
+    spec = HEAD + "source: {path: q.jsonl, format: jsonl}\nquestions: SELECT q AS question, a AS answer FROM source\n"
+    raw = b"\n".join([b'{"q": "x", "a": "y"}', *lines])
+    paths = write_benchmark(tmp_path_factory.mktemp("dirty"), spec, {"q.jsonl": b"\n" + raw})
+
+    found = plan(paths)
+
+    rows = sum(bool(line.strip()) for line in raw.split(b"\n"))
+    assert found.counts.rows == rows
+    assert found.counts.conserved
+    assert len(found.questions) + len(found.quarantine) == rows

@@ -1,0 +1,158 @@
+"""A row is a question as it stands, or it is refused with field, expectation and finding; nothing is repaired."""
+
+import datetime
+import decimal
+
+import pytest
+
+from rag_eval_pipeline.conversion.mapping import MappedRow
+from rag_eval_pipeline.conversion.validation import NamedContext, RowFault, check_url, validate
+
+
+def draft(**values):
+    return validate(MappedRow({"question": "Who?", "answer": "She.", **values}, True, "f", 1))
+
+
+def test_white_space_of_question_and_answer_is_kept():
+    found = draft(question="  Who?\n", answer="\tShe. ")
+    assert (found.question, found.answer) == ("  Who?\n", "\tShe. ")
+
+
+ANSWERS = {
+    "one answer": ({"answer": "a"}, "a", ("a",)),
+    "aliases after the answer, each once": ({"answer": "a", "answers": ["b", "a", "b"]}, "a", ("a", "b")),
+    "aliases alone: the first is the answer": ({"answer": None, "answers": ["b", "c"]}, "b", ("b", "c")),
+    "an alias as text": ({"answers": "b"}, "She.", ("She.", "b")),
+    "impossible without answer": ({"answer": None, "is_impossible": True}, "", ()),
+    "impossible with the source's own words": ({"answer": "I do not know", "is_impossible": True}, "I do not know", ()),
+    "impossible with plausible answers, which do not leak": (
+        {"answer": "", "answers": ["wrong"], "is_impossible": True},
+        "",
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "answer", "answers"), ANSWERS.values(), ids=ANSWERS)
+def test_answers(values, answer, answers):
+    found = draft(**values)
+    assert (found.answer, found.answers) == (answer, answers)
+
+
+BOOLEANS = {True: True, False: False, "true": True, "False": False, "1": True, "0": False, 1: True, 0: False, None: False}
+
+
+def test_is_impossible_has_a_list_of_spellings_and_no_others():
+    assert [draft(answer="a", is_impossible=value).is_impossible for value in BOOLEANS] == list(BOOLEANS.values())
+
+
+FAULTS = {
+    "no question": ({"question": None}, "empty_question", "question"),
+    "a blank question": ({"question": " \n"}, "empty_question", "question"),
+    "a question that is a number": ({"question": 7}, "bad_type", "question"),
+    "an answer that is a number": ({"answer": 7}, "bad_type", "answer"),
+    "no answer": ({"answer": None}, "empty_answer", "answer"),
+    "a blank answer": ({"answer": ""}, "empty_answer", "answer"),
+    "an empty alias": ({"answers": ["a", ""]}, "empty_answer", "answers"),
+    "aliases of numbers": ({"answers": [1]}, "bad_type", "answers"),
+    "NUL in a question": ({"question": "a\x00"}, "bad_character", "question"),
+    "a question of 10 MB": ({"question": "a" * 10_000_001}, "text_too_long", "question"),
+    "impossible: no": ({"is_impossible": "no"}, "bad_boolean", "is_impossible"),
+    "impossible: 2": ({"is_impossible": 2}, "bad_boolean", "is_impossible"),
+    "impossible: blank": ({"is_impossible": ""}, "bad_boolean", "is_impossible"),
+    "a URL that is a note": ({"urls": ["NOT REQUIRED"]}, "bad_url", "urls"),
+    "glued URLs": ({"urls": ["https://a.org, https://b.org"]}, "bad_url", "urls"),
+    "urls of another type": ({"urls": 7}, "bad_type", "urls"),
+    "a context without anything": ({"contexts": [{"file": None, "text": None}]}, "empty_context", "contexts"),
+    "no context in the list": ({"contexts": [None]}, "empty_context", "contexts"),
+    "a context of two documents": ({"contexts": [{"file": "a", "url": "https://a.org"}]}, "bad_context", "contexts"),
+    "a context with a bad URL": ({"contexts": [{"url": "file:///etc/passwd"}]}, "bad_url", "contexts.url"),
+    "contexts as one text": ({"contexts": "a"}, "bad_type", "contexts"),
+    "a span that ends where it starts": ({"contexts": [{"document": "d", "start": 3, "end": 3}]}, "bad_span", "contexts"),
+    "a span without end": ({"contexts": [{"document": "d", "start": 3}]}, "bad_span", "contexts"),
+    "a negative start": ({"contexts": [{"document": "d", "start": -1, "end": 3}]}, "bad_span", "contexts.start"),
+    "a start that is true": ({"contexts": [{"document": "d", "start": True, "end": 3}]}, "bad_span", "contexts.start"),
+    "a start that is a float": ({"contexts": [{"document": "d", "start": 1.0, "end": 3}]}, "bad_span", "contexts.start"),
+    "page 0": ({"contexts": [{"document": "d", "page": 0}]}, "bad_page", "contexts.page"),
+    "metadata that is no object": ({"metadata": "[1]"}, "bad_metadata", "metadata"),
+    "metadata that is no JSON": ({"metadata": "{"}, "bad_metadata", "metadata"),
+    "metadata with bytes": ({"metadata": {"a": b"x"}}, "bad_metadata", "metadata"),
+    "metadata with infinity": ({"metadata": {"a": float("inf")}}, "bad_number", "metadata"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "code", "field"), FAULTS.values(), ids=FAULTS)
+def test_faults(values, code, field):
+    with pytest.raises(RowFault) as caught:
+        draft(**values)
+    assert (caught.value.code, caught.value.field) == (code, field)
+
+
+CONTEXTS = {
+    "urls": ({"urls": ["https://a.org", "http://b.org/x#y"]}, [NamedContext(url="https://a.org"), NamedContext(url="http://b.org/x#y")]),
+    "one URL": ({"urls": "https://a.org"}, [NamedContext(url="https://a.org")]),
+    "the empty cell of a CSV": ({"urls": ""}, []),
+    "texts": ({"contexts": ["gold"]}, [NamedContext(text="gold")]),
+    "a file with page and span": (
+        {"contexts": [{"file": "a.pdf", "text": "t", "page": 2, "start": 0, "end": decimal.Decimal(4)}]},
+        [NamedContext(file="a.pdf", text="t", page=2, start=0, end=4)],
+    ),
+    "none": ({"contexts": None}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "expected"), CONTEXTS.values(), ids=CONTEXTS)
+def test_contexts(values, expected):
+    assert list(draft(**values).contexts) == expected
+
+
+def test_words_that_the_specification_does_not_know_are_kept_in_metadata():
+    found = draft(query_type="bridge", difficulty="hard", metadata={"level": 3})
+
+    assert (found.query_type, found.difficulty) == (None, "hard")
+    assert found.metadata == {"level": 3, "query_type_source": "bridge"}
+    assert found.notes == ("query_type: 'bridge' is kept as metadata.query_type_source",)
+
+
+def test_metadata_becomes_json():
+    found = draft(
+        metadata={"day": datetime.date(2024, 9, 19), "n": decimal.Decimal("1.50"), "map": [("a", 1)], "list": [None, True]}
+    )
+    assert found.metadata == {"day": "2024-09-19", "n": 1.5, "map": {"a": 1}, "list": [None, True]}
+
+
+def test_a_sources_id_that_is_a_number_becomes_its_digits():
+    assert draft(source_id=-9223372036854775808).source_id == "-9223372036854775808"
+
+
+URLS = {
+    "https": ("https://en.wikipedia.org/wiki/Diana,_Princess_of_Wales", True),
+    "a fragment, a port, parentheses, an apostrophe": ("http://a.org:8080/O'Neil_(x)?q=1#b/c", True),
+    "letters beyond ASCII": ("https://münchen.de/Hiyō", True),
+    "no scheme": ("en.wikipedia.org/wiki/Ada", False),
+    "another scheme": ("ftp://a.org/x", False),
+    "a file": ("file:///etc/passwd", False),
+    "no host": ("http:///x", False),
+    "no host but a user": ("http://#@a.org", False),
+    "a user": ("https://user:pw@a.org", False),
+    "a blank": ("https://a.org/x y", False),
+    "a trailing blank": ("https://a.org ", False),
+    "a line end": ("https://a.org/\r\nHost: b", False),
+    "a backslash": ("https://a.org\\@b.org", False),
+    "NUL, encoded": ("https://a.org/%00", False),
+    "digits of another script in an address": ("http://①②⑦.0.0.1/", False),
+    "a port that is none": ("http://a.org:99999/", False),
+    "brackets that hold no address": ("http://[x/", False),
+    "half a character": ("http://a.org/\ud800", False),
+    "nothing": ("", False),
+}
+
+
+@pytest.mark.parametrize(("url", "good"), URLS.values(), ids=URLS)
+def test_urls(url, good):
+    if good:
+        assert check_url(url) == url
+        return
+    with pytest.raises(RowFault) as caught:
+        check_url(url)
+    assert caught.value.code == "bad_url"
