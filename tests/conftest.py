@@ -1,11 +1,16 @@
 """What every room's tests share: where other people's benchmarks lie, when they are there."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.workspace import Workspace
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+CONVERTED = ("skarn-railway", "cairnmoor-observatory")
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +19,23 @@ def shared() -> Path:
     if not (SHARED / "data").is_dir():
         pytest.skip("no ../shared/data beside the repository: real benchmarks are not part of the project")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def _converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two bundled benchmarks, converted once by the real converter with the real browser."""
+    root = tmp_path_factory.mktemp("converted")
+    for name in CONVERTED:
+        shutil.copytree(REPOSITORY / "data" / "sources" / name, root / "data" / "sources" / name)
+    shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
+    for name in CONVERTED:
+        convert(Workspace(root), name)
+    return root
+
+
+@pytest.fixture
+def workspace(_converted: Path, tmp_path: Path) -> Workspace:
+    """A workspace of the test's own with two converted benchmarks, one of 40 questions, and nothing evaluated."""
+    root = tmp_path / "workspace"
+    shutil.copytree(_converted, root, symlinks=True)
+    return Workspace(root)

@@ -2,15 +2,13 @@
 
 import os
 
-from conversion.conftest import PLAIN
 from rag_eval_pipeline.conversion.digests import source_digest
+from tests.conversion.conftest import PLAIN, write_benchmark
 
 FILES = {"questions.csv": "q,a\nx,y\n", "docs/a.html": "<p>a"}
 
 
 def test_it_depends_on_names_and_contents_and_on_nothing_else(tmp_path):
-    from conversion.conftest import write_benchmark
-
     one = write_benchmark(tmp_path / "one", PLAIN, FILES)
     two = write_benchmark(tmp_path / "two", PLAIN, dict(reversed(FILES.items())))
     os.utime(two.source / "questions.csv", (1, 1))

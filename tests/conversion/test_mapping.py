@@ -2,20 +2,23 @@
 
 import pytest
 
-from conversion.conftest import HEAD
 from rag_eval_pipeline.conversion.mapping import Limits, Query, run_queries, short_form_sql
 from rag_eval_pipeline.conversion.sources import read_relation
 from rag_eval_pipeline.conversion.spec import QuestionColumns, SourceSpec
 from rag_eval_pipeline.errors import InputError
+from tests.conversion.conftest import HEAD
 
-FILES = {"a.csv": "q,a,Odd \"Name\"\n" "one,1,x\ntwo,2,y\n", "b.csv": "q,a\nthree,3\n", "docs/x.pdf": b"%PDF-"}
+FILES = {"a.csv": 'q,a,"Odd ""Name"""\none,1,x\ntwo,2,y\n', "b.csv": "q,a\nthree,3\n", "docs/x.pdf": b"%PDF-"}
+
+
+PLAIN = "SELECT q AS question, a AS answer FROM source"
 
 
 @pytest.fixture
 def relations(benchmark):
-    paths = benchmark(HEAD, {**FILES, "a.csv": 'q,a,"Odd ""Name"""\none,1,x\ntwo,2,y\n'})
+    paths = benchmark(HEAD, FILES)
     return {
-        "source": read_relation(paths, SourceSpec(path=("b.csv", "a.csv"))),
+        "source": read_relation(paths, SourceSpec(path=("b.csv", "a.csv")), origin=True),
         "docs": read_relation(paths, SourceSpec(files="docs/*")),
     }
 
@@ -63,8 +66,13 @@ def test_returned_rows_and_items_are_the_order(relations):
              FROM (SELECT *, unnest([2, 1]) AS i FROM source) JOIN docs ON true"""
 
     assert [row.values["question"] for row in run(relations, sql).rows] == [
-        "three1", "three2", "one1", "one2", "two1", "two2",
-    ]  # fmt: skip
+        "three1",
+        "three2",
+        "one1",
+        "one2",
+        "two1",
+        "two2",
+    ]
 
 
 UNORDERED = {
@@ -83,7 +91,11 @@ def test_rows_without_an_order_are_refused(relations, sql):
 
 
 def test_where_marks_rows_and_null_does_not_keep_one(relations):
-    mapped = run(relations, "SELECT q AS question, a AS answer FROM source", "CASE question WHEN 'one' THEN true WHEN 'two' THEN NULL END")
+    mapped = run(
+        relations,
+        "SELECT q AS question, a AS answer FROM source",
+        "CASE question WHEN 'one' THEN true WHEN 'two' THEN NULL END",
+    )
     assert [row.keep for row in mapped.rows] == [False, True, False]
 
 
@@ -98,7 +110,11 @@ REFUSED = {
     "DDL": ("CREATE TABLE x AS SELECT 1", None, "not_one_select"),
     "a setting": ("SET memory_limit = '1TB'", None, "not_one_select"),
     "a copy to a file": ("COPY source TO '/tmp/rag-eval-leak.csv'", None, "not_one_select"),
-    "a file of the machine": ("SELECT content AS question, '' AS answer FROM read_text('/etc/hostname')", None, "bad_sql"),
+    "a file of the machine": (
+        "SELECT content AS question, '' AS answer FROM read_text('/etc/hostname')",
+        None,
+        "bad_sql",
+    ),
     "a file as a table": ("SELECT * FROM '/etc/passwd'", None, "bad_sql"),
     "a file over the network": ("SELECT * FROM read_csv('http://127.0.0.1:9/x.csv')", None, "bad_sql"),
     "names of files": ("SELECT file AS question, '' AS answer FROM glob('/etc/*')", None, "bad_sql"),
@@ -109,12 +125,20 @@ REFUSED = {
     "a column that we do not know": ("SELECT q AS question, a AS anwser FROM source", None, "unknown_column"),
     "no question": ("SELECT a AS answer FROM source", None, "missing_column"),
     "no answer": ("SELECT q AS question FROM source", None, "missing_column"),
-    "urls and contexts": ("SELECT q AS question, a AS answer, [q] AS urls, [q] AS contexts FROM source", None, "bad_value"),
-    "a field that no context has": ("SELECT q AS question, a AS answer, [{doc: q}] AS contexts FROM source", None, "unknown_column"),
-    "a where that breaks out": ("SELECT q AS question, a AS answer FROM source", "true) FROM result --", "bad_sql"),
-    "a where of two expressions": ("SELECT q AS question, a AS answer FROM source", "true, false", "bad_sql"),
-    "a where on a column that is not returned": ("SELECT q AS question, a AS answer FROM source", "source_row > 1", "bad_sql"),
-}  # fmt: skip
+    "urls and contexts": (
+        "SELECT q AS question, a AS answer, [q] AS urls, [q] AS contexts FROM source",
+        None,
+        "bad_value",
+    ),
+    "a field that no context has": (
+        "SELECT q AS question, a AS answer, [{doc: q}] AS contexts FROM source",
+        None,
+        "unknown_column",
+    ),
+    "a where that breaks out": (PLAIN, "true) FROM result --", "bad_sql"),
+    "a where of two expressions": (PLAIN, "true, false", "bad_sql"),
+    "a where on a column that is not returned": (PLAIN, "source_row > 1", "bad_sql"),
+}
 
 
 @pytest.mark.parametrize(("sql", "where", "code"), REFUSED.values(), ids=REFUSED)
@@ -131,7 +155,8 @@ def test_a_misspelt_column_is_answered_with_the_relations_there_are(relations):
         run(relations, "SELECT questoin FROM source")
 
 
-ENDLESS = "SELECT (SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b)::VARCHAR AS question, '' AS answer"
+ENDLESS = """SELECT (SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b)::VARCHAR AS question,
+                    '' AS answer"""
 
 
 def test_a_query_that_does_not_end_is_killed(relations):
@@ -152,11 +177,20 @@ def test_a_query_that_takes_all_memory_is_refused(relations):
 MACROS = {
     "a Python list with both quotes": ("""python_list('[''a'', "it''s", ''b\\''c'']')""", ["a", "it's", "b'c"]),
     "an empty Python list": ("python_list('[]')", []),
-    "glued URLs": ("url_split('https://a.org/x, https://b.org/y,z https://c.org')", ["https://a.org/x", "https://b.org/y,z", "https://c.org"]),
-    "one URL with a comma": ("url_split('https://en.wikipedia.org/wiki/Diana,_Princess')", ["https://en.wikipedia.org/wiki/Diana,_Princess"]),
-    "an archived URL": ("url_split('https://web.archive.org/web/2020/https://a.org')", ["https://web.archive.org/web/2020/https://a.org"]),
+    "glued URLs": (
+        "url_split('https://a.org/x, https://b.org/y,z https://c.org')",
+        ["https://a.org/x", "https://b.org/y,z", "https://c.org"],
+    ),
+    "one URL with a comma": (
+        "url_split('https://en.wikipedia.org/wiki/Diana,_Princess')",
+        ["https://en.wikipedia.org/wiki/Diana,_Princess"],
+    ),
+    "an archived URL": (
+        "url_split('https://web.archive.org/web/2020/https://a.org')",
+        ["https://web.archive.org/web/2020/https://a.org"],
+    ),
     "no URL": ("url_split('')", []),
-}  # fmt: skip
+}
 
 
 def test_macros_for_lists_in_cells(relations):

@@ -76,7 +76,11 @@ class TestCsv:
         assert caught.value.code == code
 
     def test_names_stay_as_they_are_and_a_nameless_column_is_called_by_its_place(self):
-        assert list(decode(read_csv, ",Source Docs,link_11+\n0,x,y\n").columns) == ["column_1", "Source Docs", "link_11+"]
+        assert list(decode(read_csv, ",Source Docs,link_11+\n0,x,y\n").columns) == [
+            "column_1",
+            "Source Docs",
+            "link_11+",
+        ]
 
     ENCODINGS = {
         "UTF-16 with its mark": ("q,a\né,1\n".encode("utf-16"), {}),
@@ -94,7 +98,9 @@ class TestCsv:
         text = f'q{delimiter}a\n"x, y; z"{delimiter}1\nwell, then{delimiter}2\n' if delimiter != "," else "q,a\nx;y,1\n"
         assert list(decode(read_csv, text).columns) == ["q", "a"]
 
-    @given(st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r\n", b"\xe9", b"\x00", b" ", "é".encode()]), max_size=40))
+    @given(
+        st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r\n", b"\xe9", b"\x00", b" ", "é".encode()]), max_size=40)
+    )
     def test_rows_are_numbered_without_gaps(self, parts):
         try:
             rows = decode(read_csv, b"q,a\n" + b"".join(parts))

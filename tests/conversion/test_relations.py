@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.conversion.relations import column, table
+from rag_eval_pipeline.conversion.relations import column, table, with_rows
 
 SAME = {
     "text": ["007", None, ""],
@@ -35,8 +35,11 @@ MIXED = {
     "a number beyond 64 bits": ([2**64], ["18446744073709551616"]),
     "objects without any key": ([{}], ["{}"]),
     "keys that SQL cannot tell apart": ([{"a": 1, "A": 2}], ['{"a": 1, "A": 2}']),
-    "mixed inside an object, only there": ([{"a": 1, "b": "x"}, {"a": "y", "b": "z"}], [{"a": "1", "b": "x"}, {"a": '"y"', "b": "z"}]),
-}  # fmt: skip
+    "mixed inside an object, only there": (
+        [{"a": 1, "b": "x"}, {"a": "y", "b": "z"}],
+        [{"a": "1", "b": "x"}, {"a": '"y"', "b": "z"}],
+    ),
+}
 
 
 @pytest.mark.parametrize(("values", "expected"), MIXED.values(), ids=MIXED)
@@ -57,7 +60,8 @@ def test_values_deeper_than_any_record_are_kept_as_json_text():
 
 
 def test_the_sources_own_columns_of_our_names_get_an_underscore():
-    relation = table({"source_row": ["x"], "Source_File": ["y"], "source_row_": ["z"]}, ["f"], [7])
+    own = table({"source_row": ["x"], "Source_File": ["y"], "source_row_": ["z"]})
+    relation = with_rows(own, ["f"], [7])
 
     assert relation.to_pylist() == [
         {"source_row__": "x", "Source_File_": "y", "source_row_": "z", "source_file": "f", "source_row": 7}

@@ -4,22 +4,37 @@ import os
 
 import pytest
 
-from conversion.conftest import HEAD
 from rag_eval_pipeline.conversion.sources import read_relation
 from rag_eval_pipeline.conversion.spec import SourceSpec
 from rag_eval_pipeline.errors import InputError
+from tests.conversion.conftest import HEAD
 
 
 def test_files_of_a_glob_are_one_relation_sorted_by_name(benchmark):
     paths = benchmark(HEAD, {"b.csv": "q,a\n1,2\n", "a.csv": "a,q,c\n3,4,5\n6,7,8\n"})
 
-    relation = read_relation(paths, SourceSpec(path=("*.csv",)))
+    relation = read_relation(paths, SourceSpec(path=("*.csv",)), origin=True)
 
     assert relation.table.to_pylist() == [
         {"a": "3", "q": "4", "c": "5", "source_file": "a.csv", "source_row": 1},
         {"a": "6", "q": "7", "c": "8", "source_file": "a.csv", "source_row": 2},
         {"a": "2", "q": "1", "c": None, "source_file": "b.csv", "source_row": 1},
     ]
+
+
+def test_a_table_has_no_columns_of_ours_that_a_join_would_make_ambiguous(benchmark):
+    paths = benchmark(HEAD, {"a.csv": "q\n1\n", "docs/x.pdf": b""})
+
+    assert read_relation(paths, SourceSpec(path=("a.csv",))).table.column_names == ["q"]
+    assert read_relation(paths, SourceSpec(files="docs/*")).table.column_names == ["file", "name"]
+
+
+def test_a_folder_can_be_the_source(benchmark):
+    paths = benchmark(HEAD, {"docs/x.pdf": b"", "docs/y.pdf": b""})
+
+    relation = read_relation(paths, SourceSpec(files="docs/*"), origin=True)
+
+    assert relation.table.column("source_file").to_pylist() == ["docs/x.pdf", "docs/y.pdf"]
 
 
 def test_listed_files_keep_their_order(benchmark):

@@ -4,10 +4,10 @@ import datetime
 
 import pytest
 
-from conversion.conftest import HEAD, PLAIN
 from rag_eval_pipeline.conversion.records import Counts
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, Difference, Expect, read_spec
 from rag_eval_pipeline.errors import InputError
+from tests.conversion.conftest import HEAD, PLAIN
 
 QUESTIONS = "questions: {question: q, answer: a}\n"
 
@@ -39,15 +39,23 @@ REFUSED = {
     "no source": (HEAD + QUESTIONS, "missing_key", 1),
     "a path to the parent": (HEAD + "source: ../secret.csv\n" + QUESTIONS, "path_outside", 3),
     "an absolute path": (HEAD + "source: {files: /etc/*}\n" + QUESTIONS, "path_outside", 3),
-    "a URL, which is not fetched yet": (HEAD + "source: {url: 'https://x.org/q.csv'}\n" + QUESTIONS, "unsupported_source", 3),
+    "a URL, which is not fetched yet": (
+        HEAD + "source: {url: 'https://x.org/q.csv'}\n" + QUESTIONS,
+        "unsupported_source",
+        3,
+    ),
     "two origins": (HEAD + "source: {path: q.csv, files: '*'}\n" + QUESTIONS, "bad_value", 3),
-    "an encoding that Python does not know": (HEAD + "source: {path: q.csv, encoding: utf-9}\n" + QUESTIONS, "bad_value", 3),
+    "an encoding that Python does not know": (
+        HEAD + "source: {path: q.csv, encoding: utf-9}\n" + QUESTIONS,
+        "bad_value",
+        3,
+    ),
     "an encoding of bytes to bytes": (HEAD + "source: {path: q.csv, encoding: base64}\n" + QUESTIONS, "bad_value", 3),
     "an unknown policy": (PLAIN + "on_missing_document: ignore\n", "bad_value", 5),
     "a count that is a word": (PLAIN + "expect:\n  questions: many\n", "bad_value", 6),
     "a table called source": (PLAIN + "tables: {source: x.csv}\n", "bad_value", 5),
     "a table whose name needs quotes": (PLAIN + "tables: {'my table': x.csv}\n", "bad_value", 5),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "code", "line"), REFUSED.values(), ids=REFUSED)
@@ -73,7 +81,9 @@ def test_every_field_says_what_it_is_for():
     definitions = BenchmarkSpec.model_json_schema()
     models = [definitions, *definitions["$defs"].values()]
 
-    undescribed = [name for model in models for name, field in model["properties"].items() if "description" not in field]
+    undescribed = [
+        name for model in models for name, field in model["properties"].items() if "description" not in field
+    ]
 
     assert undescribed == []
 

@@ -33,9 +33,13 @@ def allowing(*ports):
     return EgressPolicy(EgressConfig(allowed_hosts=tuple(f"127.0.0.1:{port}" for port in ports)))
 
 
+async def connect(guard):
+    return await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+
+
 async def ask(guard, request):
     """What the guard answers to raw bytes, until it closes the connection."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+    reader, writer = await connect(guard)
     writer.write(request)
     answer = await asyncio.wait_for(reader.read(), 10)
     writer.close()
@@ -44,10 +48,9 @@ async def ask(guard, request):
 
 async def test_a_plain_request_reaches_an_allowed_server_and_ends_the_connection():
     async with origin() as (port, received), Guard(allowing(port)) as guard:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
-        writer.write(
-            f"GET http://127.0.0.1:{port}/a?b HTTP/1.1\r\nHost: other\r\nProxy-Connection: keep-alive\r\nX: 1\r\n\r\n".encode()
-        )
+        reader, writer = await connect(guard)
+        writer.write(f"GET http://127.0.0.1:{port}/a?b HTTP/1.1\r\n".encode())
+        writer.write(b"Host: other\r\nProxy-Connection: keep-alive\r\nX: 1\r\n\r\n")
         head = await reader.readuntil(b"\r\n\r\n")
         body = await reader.readexactly(2)
         writer.close()
@@ -60,7 +63,7 @@ async def test_a_plain_request_reaches_an_allowed_server_and_ends_the_connection
 async def test_a_second_request_on_the_connection_is_not_forwarded():
     async with origin() as (port, received), Guard(allowing(port)) as guard:
         first = f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n".encode()
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+        reader, writer = await connect(guard)
         writer.write(first + b"GET http://10.0.0.1/smuggled HTTP/1.1\r\n\r\n")
         await reader.readuntil(b"hi")
         writer.close()
@@ -73,7 +76,7 @@ async def test_a_second_request_on_the_connection_is_not_forwarded():
 
 async def test_a_body_is_forwarded_to_its_length_and_no_further():
     async with origin() as (port, received), Guard(allowing(port)) as guard:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+        reader, writer = await connect(guard)
         writer.write(f"POST http://127.0.0.1:{port}/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /x".encode())
         await reader.readuntil(b"hi")
         writer.write_eof()
@@ -85,7 +88,7 @@ async def test_a_body_is_forwarded_to_its_length_and_no_further():
 
 async def test_a_tunnel_reaches_an_allowed_server():
     async with origin() as (port, _), Guard(allowing(port)) as guard:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+        reader, writer = await connect(guard)
         writer.write(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
         established = await reader.readuntil(b"\r\n\r\n")
         writer.write(b"anything\r\n\r\n")
@@ -138,7 +141,7 @@ async def test_what_two_readers_could_understand_differently_is_refused(request_
 async def test_an_interim_answer_is_not_taken_for_the_answer():
     answer = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     async with origin(answer) as (port, _), Guard(allowing(port)) as guard:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+        reader, writer = await connect(guard)
         writer.write(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         writer.close()
@@ -149,7 +152,7 @@ async def test_an_interim_answer_is_not_taken_for_the_answer():
 async def test_a_server_cannot_pass_itself_off_as_the_guard():
     answer = f"HTTP/1.1 200 OK\r\n{GUARD_HEADER}: x\r\nContent-Length: 0\r\n\r\n".encode()
     async with origin(answer) as (port, _), Guard(allowing(port)) as guard:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+        reader, writer = await connect(guard)
         writer.write(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         writer.close()
@@ -181,7 +184,7 @@ async def test_a_name_that_changes_its_address_is_not_asked_again():
         policy = EgressPolicy(EgressConfig(allowed_hosts=(f"site.example:{port}",)), resolver=resolver)
         async with Guard(policy) as guard:
             for _ in range(2):
-                reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+                reader, writer = await connect(guard)
                 writer.write(f"GET http://site.example:{port}/ HTTP/1.1\r\n\r\n".encode())
                 await reader.readuntil(b"hi")
                 writer.close()

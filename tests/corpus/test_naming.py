@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -193,6 +193,7 @@ URLS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(URLS, max_size=12), st.randoms())
 def test_any_list_of_urls_gets_lawful_distinct_names_that_pins_keep(urls, random):
     requests = [NameRequest(document_key(url), url) for url in urls]
@@ -219,6 +220,7 @@ def test_any_list_of_urls_gets_lawful_distinct_names_that_pins_keep(urls, random
     }
 
 
+@settings(deadline=None)
 @given(st.dictionaries(URLS, st.text(max_size=8) | st.sampled_from(["A.pdf", "a.pdf", "é.pdf"]), max_size=6))
 def test_no_manifest_makes_two_documents_share_a_name(pinned):
     requests = [NameRequest(document_key(url), url) for url in pinned]

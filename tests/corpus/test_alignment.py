@@ -1,0 +1,187 @@
+"""Gold texts are found through what printing does to them, at the right place, and not where they are not."""
+
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.corpus.alignment import Hint, TextIndex
+
+PAGES = [
+    "The lighthouse\nThe lighthouse keeper of Skerryvore counted the ships that passed between dusk and dawn.[1] He\n"
+    "wrote their names in a ledger, and on Sundays he read the list aloud to his dog.[2][3] It rained.\n",
+    "Nobody knows what became of the ledger. A “second” keeper, Ailsa Macdonald, wrote in 1911 that the shelf was "
+    "empty.\nThe office of the light-\nhouse board confirmed the ﬁnding in its report. It rained.\n",
+    "Later years\nThe lamp was changed to paraffin and then to electricity. It rained. Heart disease ended his life.",
+]
+TEXT = "\f".join(PAGES)
+KEEPER = "The lighthouse keeper of Skerryvore counted the ships that passed between dusk and dawn."
+INDEX = TextIndex(PAGES)
+
+
+def located(gold, hint=None):
+    found = INDEX.locate(gold, hint)
+    assert found is not None
+    return found
+
+
+FOUND = {
+    "word for word": (KEEPER, "exact", KEEPER),
+    "over a line break": ("He wrote their names in a ledger", "normalised", "He\nwrote their names in a ledger"),
+    "another case": ("NOBODY KNOWS", "normalised", "Nobody knows"),
+    "plain quotes for curly ones": ('A "second" keeper', "normalised", "A “second” keeper"),
+    "hyphenated at the line's end": ("lighthouse board", "normalised", "light-\nhouse board"),
+    "a ligature": ("the finding in its report", "normalised", "the ﬁnding in its report"),
+    "citation marks in the document": (
+        "read the list aloud to his dog. It rained.",
+        "citations",
+        "read the list aloud to his dog.[2][3] It rained.",
+    ),
+    "citation marks in the gold text": ("Nobody knows[4] what became", "citations", "Nobody knows what became"),
+    "quotes at its edges": ('"second"', "normalised", "“second”"),
+    "blanks around it": ("  Nobody knows \n", "exact", "Nobody knows"),
+}
+
+
+@pytest.mark.parametrize(("gold", "method", "span"), FOUND.values(), ids=FOUND)
+def test_found(gold, method, span):
+    found = located(gold)
+
+    assert TEXT[found.start : found.end] == span
+    assert (found.method, found.score) == (method, 100.0)
+
+
+def test_a_text_with_slips_is_found_by_similarity():
+    found = located("Nobody knew what had become of the ledgers. A second keeper, Ailsa MacDonald, wrote in 1911")
+
+    assert found.method == "fuzzy"
+    assert 80 <= found.score < 100
+    assert TEXT[found.start : found.end].startswith("Nobody knows what became of the ledger")
+
+
+NOT_FOUND = {
+    "nothing": "",
+    "nothing but punctuation": '". -',
+    "another text": "The quick brown fox jumps over the lazy dog while the band plays on.",
+    "a part of a word": "art",
+    "two ends of words": "ked he",
+    "a short text with a slip": "Ailsa Macdonell",
+    "a text that holds the whole document": TEXT + " and very much more. " * 200,
+}
+
+
+@pytest.mark.parametrize("gold", NOT_FOUND.values(), ids=NOT_FOUND)
+def test_not_found(gold):
+    assert INDEX.locate(gold) is None
+
+
+def test_a_short_document_is_not_found_in_a_long_text():
+    assert TextIndex(["Nobody knows what became of the ledger."]).locate(TEXT) is None
+
+
+def test_chinese_has_no_word_edges():
+    found = TextIndex(["我能吞下玻璃而不伤身体。"]).locate("玻璃")
+
+    assert found is not None
+    assert (found.start, found.end) == (4, 6)
+
+
+REPETITIONS = {
+    "no hint, the first": (None, 0),
+    "by page": (Hint(page=2), 1),
+    "by page, the last": (Hint(page=3), 2),
+    "by position near the end": (Hint(position=0.9), 2),
+    "by position in the middle": (Hint(position=0.6), 1),
+    "a page that has none, then position": (Hint(page=9, position=0.9), 2),
+}
+
+
+@pytest.mark.parametrize(("hint", "which"), REPETITIONS.values(), ids=REPETITIONS)
+def test_a_hint_decides_between_repetitions(hint, which):
+    places = [match.start() for match in re.finditer("It rained", TEXT)]
+
+    assert located("It rained", hint).start == places[which]
+
+
+def test_offsets_on_the_page():
+    found = located("A “second” keeper")
+
+    assert found.page == 2
+    assert PAGES[1][found.page_start : found.page_end] == "A “second” keeper"
+
+
+def test_a_text_over_a_page_break_ends_on_its_first_page_at_the_pages_end():
+    found = located("It rained. Nobody knows")
+
+    assert TEXT[found.start : found.end] == "It rained.\n\fNobody knows"
+    assert PAGES[found.page - 1][found.page_start : found.page_end] == "It rained.\n"
+
+
+WORDS = [
+    "harbour",
+    "ledger",
+    "keeper",
+    "granite",
+    "signal",
+    "lantern",
+    "vessel",
+    "captain",
+    "weather",
+    "island",
+    "anchor",
+]
+
+
+def article(seed):
+    """Prose that repeats no sentence: 200 of ten words each."""
+    rng = random.Random(seed)
+    return [" ".join(rng.choice(WORDS) + str(rng.randrange(99)) for _ in range(10)) + "." for _ in range(200)]
+
+
+SENTENCES = article(1)
+ARTICLE = TextIndex(["\n".join(SENTENCES[:100]), "\n".join(SENTENCES[100:])])
+PERTURBATIONS = {
+    "as it is": lambda text, rng: text,
+    "other line breaks": lambda text, rng: re.sub(" ", lambda _: rng.choice([" ", "\n", "  "]), text),
+    "lower case": lambda text, rng: text.lower(),
+    "hyphenated": lambda text, rng: re.sub(r"(\w{3})(\w{3})", r"\1-\n\2", text),
+    "citation marks": lambda text, rng: text.replace(". ", f".[{rng.randrange(99)}] "),
+    "one letter in fifty": lambda text, rng: "".join(c if rng.random() > 0.02 else "q" for c in text),
+    "one word in ten left out": lambda text, rng: " ".join(w for w in text.split() if rng.random() > 0.1),
+}
+
+
+@pytest.mark.parametrize("perturb", PERTURBATIONS.values(), ids=PERTURBATIONS)
+def test_a_passage_is_found_where_it_stands_whatever_was_done_to_it(perturb):
+    rng = random.Random(2)
+    for first in range(0, 196, 7):
+        passage = " ".join(SENTENCES[first : first + 4])
+        found = ARTICLE.locate(perturb(passage, rng))
+        start = ARTICLE.text.index(SENTENCES[first])
+
+        assert found is not None
+        shared = min(found.end, start + len(passage)) - max(found.start, start)
+        assert shared / (max(found.end, start + len(passage)) - min(found.start, start)) > 0.8
+
+
+def test_passages_of_another_article_are_not_found():
+    foreign = article(7)
+
+    assert [ARTICLE.locate(" ".join(foreign[n : n + 4])) for n in range(0, 196, 4)] == [None] * 49
+
+
+@settings(deadline=None)  # the first call fills the table of folded characters
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=4), st.data())
+def test_any_part_of_a_document_is_found_in_it_or_not_at_all(pages, data):
+    index = TextIndex(pages)
+    start = data.draw(st.integers(0, len(index.text)))
+    end = data.draw(st.integers(start, len(index.text)))
+
+    found = index.locate(index.text[start:end])
+
+    if found is not None:
+        assert 0 <= found.start < found.end <= len(index.text)
+        assert 1 <= found.page <= len(pages)
+        assert 0 <= found.page_start <= found.page_end <= len(pages[found.page - 1])

@@ -1,0 +1,99 @@
+"""What bytes are is decided by the bytes; a charset that they contradict is replaced by the one that they speak for."""
+
+import pytest
+
+from rag_eval_pipeline.corpus.bodies import decode_text, fetched_body, local_body
+from rag_eval_pipeline.corpus.documents import DocumentError, FileName, PlannedDocument
+
+URL = "https://h/a"
+
+
+def planned(path=None, *, body="file", content=None, url=None):
+    return PlannedDocument("a/b c", (FileName("n.pdf"),), body, url, path, content)
+
+
+CHARSETS = {
+    "UTF-8 without a label": (b"<p>caf\xc3\xa9", "text/html", "utf-8", ()),
+    "windows-1252 without a label": (b"<p>caf\xe9 d\xe9j\xe0", "text/html", "windows-1252", ()),
+    "a page that says it itself": (b"<meta charset=koi8-r><p>\xc1", "text/html", None, ()),
+    "a label that is right": (b"<p>caf\xc3\xa9", "text/html; charset=UTF-8", "utf-8", ()),
+    "a label that is wrong": (b"d\xe9j\xe0", "text/html; charset=utf-8", "windows-1252", ("charset_repaired",)),
+    "one broken sequence among good ones": ("é".encode() * 9 + b"\xe2\x86", "text/html; charset=utf-8", "utf-8", ()),
+    "a byte order mark": ("\ufeffx".encode("utf-16-le"), "text/plain", "utf-16", ()),
+    "another label": (b"\xa4", "text/plain; charset=euc-jp", "euc-jp", ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "label", "charset", "flags"), CHARSETS.values(), ids=CHARSETS)
+def test_charset(data, label, charset, flags):
+    body = fetched_body(data, label, URL)
+
+    assert (body.charset, body.flags) == (charset, flags)
+
+
+TEXTS = {
+    "UTF-8 with a byte order mark": (b"\xef\xbb\xbfcaf\xc3\xa9", "text/plain", "café"),
+    "windows-1252": (b"caf\xe9 \x80", "text/plain", "café €"),
+    "UTF-16": ("\ufeffé".encode("utf-16-le"), "text/plain", "é"),
+    "an unknown charset": (b"x", "text/plain; charset=klingon", "x"),
+}
+
+
+@pytest.mark.parametrize(("data", "label", "text"), TEXTS.values(), ids=TEXTS)
+def test_text(data, label, text):
+    assert decode_text(fetched_body(data, label, URL)) == text
+
+
+KINDS = {
+    "html by label": (b"x", "text/html", "html"),
+    "html by its start": (b"\xef\xbb\xbf <!-- c --> <!DOCTYPE html><p>", "application/octet-stream", "html"),
+    "json is text": (b"{}", "application/json", "text"),
+    "markdown is text": (b"# A", "text/markdown", "text"),
+    "text without a label": (b"hello", "", "text"),
+    "junk before the magic": (b"junk\n%PDF-1.7", "text/plain", "pdf"),
+}
+
+
+@pytest.mark.parametrize(("data", "label", "kind"), KINDS.values(), ids=KINDS)
+def test_kind(data, label, kind):
+    assert fetched_body(data, label, URL).kind == kind
+
+
+def test_a_file_is_shown_under_its_url_with_its_folder(tmp_path):
+    (tmp_path / "page.HTM").write_bytes(b"<p>x")
+
+    body = local_body(planned(tmp_path / "page.HTM", url=URL))
+
+    assert (body.kind, body.url, body.folder, body.final_url) == ("html", URL, tmp_path, None)
+
+
+def test_a_document_without_url_is_shown_under_its_encoded_key(tmp_path):
+    (tmp_path / "notes.md").write_bytes(b"# x")
+
+    body = local_body(planned(tmp_path / "notes.md"))
+
+    assert (body.kind, body.url) == ("text", "http://document.invalid/a%2Fb%20c")
+
+
+def test_content_of_a_row_is_html_or_text_as_planned():
+    assert local_body(planned(body="html", content="<p>é")).kind == "html"
+    assert local_body(planned(body="text", content="<p>é")).kind == "text"
+
+
+MISSING = {
+    "no such file": (None, "file_missing"),
+    "an empty file": (b"", "empty_body"),
+    "a .pdf that is none": (b"<html>", "pdf_damaged"),
+}
+
+
+@pytest.mark.parametrize(("data", "code"), MISSING.values(), ids=MISSING)
+def test_a_file_that_is_no_body_is_an_error(tmp_path, data, code):
+    path = tmp_path / "a.pdf"
+    if data is not None:
+        path.write_bytes(data)
+
+    with pytest.raises(DocumentError) as refused:
+        local_body(planned(path))
+
+    assert refused.value.code == code

@@ -1,0 +1,145 @@
+"""The browser runs confined and without rights, can reach nothing of this machine, and is found or named as missing."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rag_eval_pipeline.corpus.browser import BrowserPool, browser_pool
+from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy
+from rag_eval_pipeline.corpus.executable import (
+    EXECUTABLE_VARIABLE,
+    browser_version,
+    find_browser,
+    unprivileged_command,
+    write_launcher,
+)
+from rag_eval_pipeline.corpus.guard import Guard
+from rag_eval_pipeline.corpus.proof import prove_closed
+from rag_eval_pipeline.corpus.rendering import renderer_fingerprint
+from rag_eval_pipeline.errors import ServiceError
+
+
+def status(process: psutil.Process) -> dict[str, list[str]]:
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def renderers() -> list[psutil.Process]:
+    """Processes that draw pages, below this one."""
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if "--type=renderer" in " ".join(child.cmdline())]
+
+
+@pytest.mark.browser
+async def test_pages_are_confined_and_without_rights(own_temp):
+    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        process = await pool.process()
+        async with process.context(scripts=True) as context:
+            await (await context.new_page()).set_content("<p>x")
+            facts = [status(renderer) for renderer in renderers()]
+            namespaces = {os.readlink(f"/proc/{renderer.pid}/ns/user") for renderer in renderers()}
+
+    assert process.sandboxed
+    assert facts
+    for fact in facts:
+        assert "0" not in fact["Uid"]
+        assert fact["NoNewPrivs"] == ["1"]
+        assert fact["Seccomp"] == ["2"]
+        assert set(fact["CapEff"][0]) == {"0"}
+    assert os.readlink("/proc/self/ns/user") not in namespaces
+    assert os.listdir(own_temp) == []
+
+
+@pytest.mark.browser
+async def test_a_browser_that_could_reach_this_machine_is_not_used(own_temp):
+    async with Guard(EgressPolicy()) as guard, Guard(EgressPolicy()) as other, browser_pool(other) as pool:
+        process = await pool.process()
+        async with process.context(scripts=False) as context:
+            with pytest.raises(ServiceError) as refused:
+                await prove_closed(context, guard)  # the browser does not ask this guard
+
+    assert refused.value.code == "egress_open"
+
+
+@pytest.mark.browser
+async def test_the_guard_lets_the_browser_through_to_what_is_allowed(own_temp):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n<p>hello")
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        policy = EgressPolicy(EgressConfig(allowed_hosts=(host,)))
+        async with (
+            Guard(policy) as guard,
+            browser_pool(guard) as pool,
+            (await pool.process()).context(scripts=True) as context,
+        ):
+            page = await context.new_page()
+            await page.goto(f"http://{host}/")
+            text = await page.inner_text("body")
+
+    assert text == "hello"
+
+
+@pytest.mark.browser
+def test_the_fingerprint_is_known_without_starting_the_browser(monkeypatch):
+    monkeypatch.setattr("playwright.async_api.async_playwright", None)
+
+    assert renderer_fingerprint(find_browser()) == renderer_fingerprint(find_browser())
+    assert "." in browser_version(find_browser())
+
+
+async def test_a_program_that_is_no_browser_is_named(own_temp):
+    async with Guard(EgressPolicy()) as guard:
+        pool = BrowserPool(guard, Path("/bin/false"))
+        with pytest.raises(ServiceError) as refused:
+            await pool.process()
+        await pool.close()
+
+    assert refused.value.code == "browser_failed"
+    assert "/bin/false" in refused.value.message
+    assert os.listdir(own_temp) == []
+
+
+def test_a_named_browser_that_is_not_there_is_missing(monkeypatch):
+    monkeypatch.setenv(EXECUTABLE_VARIABLE, "/nowhere/chromium")
+
+    with pytest.raises(ServiceError) as refused:
+        find_browser()
+
+    assert refused.value.code == "browser_missing"
+
+
+def test_a_named_browser_comes_before_all_others(monkeypatch, tmp_path):
+    own = tmp_path / "my browser"
+    own.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
+    own.chmod(0o755)
+    monkeypatch.setenv(EXECUTABLE_VARIABLE, str(own))
+
+    assert find_browser() == own
+    assert browser_version(own) == "Chromium 1.2.3"
+
+
+def test_the_launcher_ends_with_a_profile_of_its_own(tmp_path):
+    folder = tmp_path / "it's here"
+    folder.mkdir()
+
+    launcher = write_launcher(folder, ["echo", "a b"])
+
+    assert os.popen(f'"{launcher}" --user-data-dir=/x').read() == (  # noqa: S605
+        f"a b --user-data-dir=/x --user-data-dir={folder}/home/profile\n"
+    )
+    assert (folder / "pid").read_text().strip().isdecimal()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give away")
+def test_root_gives_its_rights_away():
+    command = unprivileged_command(Path("/usr/bin/chromium"))
+
+    assert command[0] == "setpriv"
+    assert {"--reuid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=-all"} <= set(command)
+    assert command[-1] == "/usr/bin/chromium"

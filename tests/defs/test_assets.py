@@ -1,0 +1,94 @@
+"""Assets through Dagster: metadata people look at, checks a partition each, and faults in one line."""
+
+import dagster as dg
+import pytest
+
+from rag_eval_pipeline.definitions import defs
+from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
+from rag_eval_pipeline.defs.resources import WorkspaceResource
+
+RAILWAY = "skarn-railway"
+
+
+@pytest.fixture
+def run(workspace):
+    """Runs a job on the workspace and an instance of its own."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions(benchmarks.name, [RAILWAY, "broken"])
+        instance.add_dynamic_partitions(systems.name, ["embedded", "nobody"])
+
+        def execute(job, partition=None):
+            return defs.resolve_job_def(job).execute_in_process(
+                instance=instance,
+                partition_key=partition,
+                resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+                raise_on_error=False,
+            )
+
+        yield execute
+
+
+def metadata(result, asset):
+    events = result.asset_materializations_for_node(asset)
+    return {name: value.value for name, value in events[-1].metadata.items()}
+
+
+def fault(result):
+    (event,) = result.get_step_failure_events()
+    return event.step_key, event.step_failure_data.user_failure_data.description
+
+
+def test_convert_evaluate_aggregate(run):
+    converted = run("convert", RAILWAY)
+    evaluated = run("evaluate", pair_key(RAILWAY, "embedded"))
+    aggregated = run("aggregate")
+
+    assert (converted.success, evaluated.success, aggregated.success) == (True, True, True)
+    assert metadata(converted, "train_json")["accepted"] == 40.0
+    assert metadata(converted, "corpus")["new_or_changed"] == 0.0
+    assert metadata(evaluated, "responses")["asked"] == 40.0
+    assert 0 < metadata(evaluated, "evaluation_results")["f1"] < 1
+    board = metadata(aggregated, "leaderboard")
+    assert board[f"f1/{RAILWAY}/embedded"] == metadata(evaluated, "evaluation_results")["f1"]
+    assert board["chart"].startswith("![F1 by benchmark and system](data:image/svg+xml;base64,")
+    assert "\n" not in board["chart"]
+
+
+def test_every_check_is_recorded_for_its_partition(run):
+    result = run("convert", RAILWAY)
+
+    checks = result.get_asset_check_evaluations()
+    assert {check.check_name for check in checks} >= {"rows_conserved", "every_gold_document_on_disk"}
+    assert all(check.passed and check.partition == RAILWAY for check in checks)
+
+
+def test_a_failed_blocking_check_ends_the_run_and_leaves_no_stamp(run, workspace):
+    spec = workspace.benchmark(RAILWAY).spec
+    spec.write_text(spec.read_text().replace("questions: 40", "questions: 41"))
+
+    result = run("convert", RAILWAY)
+
+    assert not result.success
+    assert [check.check_name for check in result.get_asset_check_evaluations() if not check.passed] == [
+        "counts_as_expected"
+    ]
+    assert not workspace.benchmark(RAILWAY).stamp.exists()
+    step, text = fault(run("evaluate", pair_key(RAILWAY, "embedded")))
+    assert step == "responses"
+    assert "[not_converted]" in text
+
+
+FAULTS = {
+    "a partition without a folder": ("convert", "broken", "questions", "[missing_spec]"),
+    "a benchmark without a folder": ("evaluate", pair_key("broken", "embedded"), "responses", "[no_benchmark]"),
+    "a system without a file": ("evaluate", pair_key(RAILWAY, "nobody"), "responses", "[no_system]"),
+}
+
+
+@pytest.mark.parametrize(("job", "partition", "step", "code"), FAULTS.values(), ids=FAULTS)
+def test_faults_are_one_line(job, partition, step, code, run):
+    found, text = fault(run(job, partition))
+
+    assert found == step
+    assert code in text
+    assert "\n" not in text.strip()

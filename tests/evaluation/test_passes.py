@@ -1,0 +1,240 @@
+"""An evaluation asks each question once, resumes what was interrupted, reuses what cannot have changed, and adds up."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.passes import ask_pair, evaluate, publish_pair, score_pair
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.responses_file import read_responses
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.scores_file import read_scores
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
+from rag_eval_pipeline.systems.answer import RagAnswer
+
+RAILWAY = "skarn-railway"
+NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
+
+
+def pair_of(workspace, system="embedded", benchmark=RAILWAY):
+    return load_pair(workspace, benchmark, system)
+
+
+def results_of(workspace, published):
+    return EvaluationResults.read(results_path(workspace, published.evaluation_id))
+
+
+def test_one_whole_evaluation_adds_up(workspace):
+    answered, published = evaluate(workspace, pair_of(workspace))
+    results = results_of(workspace, published)
+
+    assert validate(published.path) == []
+    assert (answered.report.questions, answered.report.asked, answered.report.failed) == (40, 40, 0)
+    assert [row.query_id for row in results.query_results] == [str(number) for number in range(40)]
+    for metric in [*results.retrieval_metrics.values(), results.answer_quality_metrics.f1]:
+        assert metric.n_scored + metric.n_failed + metric.n_skipped == 40
+    hits = [row.individual_metrics["hit@1"] for row in results.query_results if "hit@1" in row.individual_metrics]
+    assert results.retrieval_metrics["hit@1"].value == sum(hits) / len(hits)
+    assert len(hits) == 32  # eight of the forty are impossible
+    assert results.performance_metrics.latency_stats["p50"] > 0
+    assert results.performance_metrics.resource_usage["memory_mb"].peak > 10
+
+
+def test_what_needs_a_judge_or_a_baseline_is_null_and_says_so(workspace):
+    _, published = evaluate(workspace, pair_of(workspace))
+    results = results_of(workspace, published)
+
+    claims = [
+        results.citation_metrics.citation_completeness,
+        results.citation_metrics.citation_correctness,
+        results.answer_quality_metrics.factual_consistency,
+        results.answer_quality_metrics.hallucination_rate,
+    ]
+    assert {(claim.value, claim.reason) for claim in claims} == {(None, "no_judge")}
+    tests = results.statistical_analysis.significance_tests
+    assert {test.reason for test in tests.values()} == {"no_baseline"}
+
+
+def test_ids_follow_the_specification_and_are_never_taken_twice(workspace):
+    first = ask(workspace, pair_of(workspace), now=NIGHT)
+    second = ask(workspace, pair_of(workspace, "embedded-weak"), now=NIGHT)
+
+    assert (first.evaluation_id, second.evaluation_id) == ("eval_run_20261121_001", "eval_run_20261121_002")
+
+
+def test_an_unfinished_evaluation_is_resumed_and_only_what_is_missing_is_asked(workspace):
+    pair = pair_of(workspace)
+    first = ask(workspace, pair, now=NIGHT)
+    evaluation = load_evaluation(workspace, first.evaluation_id)
+    records = list(read_journal(evaluation.journal))
+    evaluation.journal.unlink()
+    with JournalWriter(evaluation.journal) as journal:
+        for record in records[:25]:
+            journal.append(record)
+    evaluation.save(state="open")
+
+    again = ask(workspace, pair, now=NIGHT)
+
+    assert (again.evaluation_id, again.asked, again.resumed) == (first.evaluation_id, 15, 25)
+    assert [answer.query_id for answer in read_responses(evaluation.responses)] == [str(n) for n in range(40)]
+
+
+def test_a_killed_evaluation_goes_on_where_its_journal_ends(workspace):
+    script = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from rag_eval_pipeline.evaluation.pair import load_pair\n"
+        "from rag_eval_pipeline.evaluation.passes import ask_pair\n"
+        "from rag_eval_pipeline.workspace import Workspace\n"
+        "root = Workspace(Path(sys.argv[1]))\n"
+        "die = lambda done, total: os.kill(os.getpid(), signal.SIGKILL) if done == 30 else None\n"
+        f"ask_pair(root, load_pair(root, {RAILWAY!r}, 'embedded'), die)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(workspace.root)], check=False, env=os.environ)
+    assert killed.returncode == -signal.SIGKILL
+    evaluation = newest_evaluation(workspace, RAILWAY, "embedded")
+    kept = len(list(read_journal(evaluation.journal)))
+
+    report = ask_pair(workspace, pair_of(workspace)).report
+
+    assert kept >= 20  # a group of twenty was committed
+    assert (report.evaluation_id, report.resumed, report.asked) == (evaluation.folder.name, kept, 40 - kept)
+
+
+def test_a_deterministic_system_is_not_asked_again(workspace):
+    _, first = evaluate(workspace, pair_of(workspace))
+    answered, second = evaluate(workspace, pair_of(workspace))
+    _, third = evaluate(workspace, pair_of(workspace))
+
+    old, new, newest = (results_of(workspace, published) for published in (first, second, third))
+    assert (answered.report.asked, answered.report.reused) == (0, 40)
+    assert first.evaluation_id != second.evaluation_id
+    assert {newest.performance_metrics.reused_from, new.performance_metrics.reused_from} == {first.evaluation_id}
+    for part in ("retrieval_metrics", "citation_metrics", "answer_quality_metrics", "query_results"):
+        assert getattr(new, part) == getattr(old, part)
+    assert new.performance_metrics.latency_stats == old.performance_metrics.latency_stats
+
+
+@pytest.mark.parametrize("change", ["version: '2'", "settings: {k: 3}", "limit: 10"])
+def test_a_changed_system_is_asked_anew(change, workspace):
+    evaluate(workspace, pair_of(workspace))
+    workspace.system_file("embedded").write_text(f"kind: embedded\n{change}\n")
+
+    answered, _ = evaluate(workspace, pair_of(workspace))
+
+    assert answered.report.reused == 0
+    assert answered.report.asked == (10 if "limit" in change else 40)
+
+
+def test_a_failed_answer_is_counted_and_never_a_score(workspace):
+    pair = pair_of(workspace)
+    evaluation = load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
+    break_answers(evaluation, {"0", "2"})
+    report = ask(workspace, pair, now=NIGHT)
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+    results = results_of(workspace, publish_pair(workspace, pair))
+
+    assert (report.failed, report.coverage) == (2, 0.95)
+    assert (results.summary.successful_queries, results.summary.failed_queries) == (38, 2)
+    failed = {row.query_id: row for row in results.query_results if row.status != "ok"}
+    assert failed.keys() == {"0", "2"}
+    assert all(row.individual_metrics["f1"] is None for row in failed.values())
+    for kind in SCORE_FILES:
+        assert {r.query_id for r in read_scores(evaluation.scores(kind)) if r.outcome == "failed"} == {"0", "2"}
+    f1 = results.answer_quality_metrics.f1
+    assert (f1.n_scored, f1.n_failed, f1.coverage) == (38, 2, 0.95)
+
+
+def test_no_answer_at_all_is_an_error_and_nothing_is_published(workspace):
+    pair = pair_of(workspace)
+    evaluation = load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
+    break_answers(evaluation, {str(number) for number in range(40)})
+
+    with pytest.raises(ServiceError) as error:
+        ask(workspace, pair, now=NIGHT)
+
+    assert error.value.code == "no_answers"
+    assert "embedded answered none of 40 questions: connection refused" in str(error.value)
+
+
+def break_answers(evaluation, query_ids):
+    """Rewrites the journal as a server that refused some questions would have left it."""
+    records = list(read_journal(evaluation.journal))
+    evaluation.journal.unlink()
+    with JournalWriter(evaluation.journal) as journal:
+        for record in records:
+            if record["query_id"] in query_ids:
+                record = RagAnswer(record["query_id"], "error", None, False, (), (), 5.0, error="connection refused")
+            journal.append(record)
+    evaluation.save(state="open")
+
+
+REFUSED = {
+    "a benchmark that is not there": ("nowhere", "embedded", "no_benchmark"),
+    "a system that is not there": (RAILWAY, "nobody", "no_system"),
+    "a name that is no name": ("../etc", "embedded", "bad_name"),
+}
+
+
+@pytest.mark.parametrize(("benchmark", "system", "code"), REFUSED.values(), ids=REFUSED)
+def test_pairs_that_cannot_be(benchmark, system, code, workspace):
+    with pytest.raises(InputError) as error:
+        load_pair(workspace, benchmark, system)
+
+    assert error.value.code == code
+
+
+def test_a_benchmark_without_a_current_stamp_is_refused(workspace):
+    spec = workspace.benchmark(RAILWAY).spec
+    spec.write_text(spec.read_text() + "\n# edited\n")
+
+    with pytest.raises(InputError) as edited:
+        pair_of(workspace)
+    workspace.benchmark(RAILWAY).stamp.unlink()
+    with pytest.raises(InputError) as unconverted:
+        pair_of(workspace)
+
+    assert (edited.value.code, unconverted.value.code) == ("stale_conversion", "not_converted")
+    assert "rag-eval convert skarn-railway" in str(unconverted.value)
+
+
+def test_a_dataset_changed_by_hand_is_refused(workspace):
+    path = next(workspace.evaluation_datasets.glob("skarn-railway_*"))
+    path.write_text(path.read_text().replace("Skarn", "Skurn", 1))
+
+    with pytest.raises(InputError) as error:
+        pair_of(workspace)
+
+    assert error.value.code == "changed_dataset"
+
+
+def test_results_need_all_score_files_of_the_same_evaluation(workspace):
+    pair = pair_of(workspace)
+    ask_pair(workspace, pair)
+    score_pair(workspace, pair, "retrieval_scores")
+
+    with pytest.raises(InputError) as error:
+        publish_pair(workspace, pair)
+
+    assert error.value.code == "missing_scores"
+    assert "citation_scores" in str(error.value)
+
+
+def test_scores_of_a_system_that_was_edited_since_are_refused(workspace):
+    ask_pair(workspace, pair_of(workspace))
+    workspace.system_file("embedded").write_text("kind: embedded\nversion: '2'\n")
+
+    with pytest.raises(InputError) as error:
+        score_pair(workspace, pair_of(workspace), "answer_scores")
+
+    assert error.value.code == "changed_pair"

@@ -1,0 +1,53 @@
+"""Citations are read from answers as the grammar has them, whatever the file is called."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.formats.citations import CitationSpan, format_citation, parse_citations, strip_citations
+
+CASES = {
+    #                                       answer                                          expected
+    "standard":                   ("1887 [a.pdf:5:12-34]",                          [("a.pdf", 5, 12, 34)]),
+    "several spans":              ("x [a.pdf:2:1-4,8-9]",                           [("a.pdf", 2, 1, 4), ("a.pdf", 2, 8, 9)]),
+    "with an excerpt":            ('x [a.pdf:2:1-4 | excerpt: "he said \\"no\\""]', [("a.pdf", 2, 1, 4)]),
+    "several in a row":           ("x [a.pdf:1:0-4] [b.pdf:2:5-6]",                 [("a.pdf", 1, 0, 4), ("b.pdf", 2, 5, 6)]),
+    "a fragment and a colon":     ("x [Art:1#Sec.pdf:3:5-9]",                       [("Art:1#Sec.pdf", 3, 5, 9)]),
+    "a comma and a bracket":      ("x [Foo, (b[1]).pdf:3:5-9]",                     [("Foo, (b[1]).pdf", 3, 5, 9)]),
+    "text in brackets before":    ("see [1] and [a.pdf:1:0-4]",                     [("a.pdf", 1, 0, 4)]),
+    "an empty span cites nothing": ("x [a.pdf:1:4-4]",                              []),
+    "a reversed span":            ("x [a.pdf:1:9-4]",                               []),
+    "no page zero":               ("x [a.pdf:0:1-4]",                               []),
+    "an abstention":              ("The documents do not answer this question.",    []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "expected"), CASES.values(), ids=CASES)
+def test_parse(answer, expected):
+    known = {"a.pdf", "b.pdf", "Art:1#Sec.pdf", "Foo, (b[1]).pdf"}
+
+    found = [(c.file_name, c.page_number, c.start_char, c.end_char) for c in parse_citations(answer, known)]
+
+    assert found == expected
+
+
+@given(
+    file=st.text(
+        st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="\n\x85\u2028\u2029"), min_size=1
+    ),
+    page=st.integers(1, 9999),
+    start=st.integers(0, 10**6),
+    length=st.integers(1, 500),
+)
+def test_what_is_formatted_is_parsed_again(file, page, start, length):
+    answer = f"An answer {format_citation(file, page, [(start, start + length)])}"
+
+    assert parse_citations(answer, {file}) == [
+        CitationSpan(file_name=file, page_number=page, start_char=start, end_char=start + length)
+    ]
+
+
+def test_the_answer_without_its_citations_is_what_scorers_compare():
+    answer = "Ada Thorne [a.pdf:1:0-4], in 1887 [b.pdf:2:5-6]."
+
+    assert strip_citations(answer) == "Ada Thorne, in 1887."

@@ -1,0 +1,85 @@
+"""The graph as text: a change of keys, dependencies, checks, jobs, sensors or schedules shows here."""
+
+import dagster as dg
+
+from rag_eval_pipeline.definitions import defs
+
+GRAPH = """
+conversion:
+  questions(benchmarks) checks counts_as_expected!, rows_conserved!
+  corpus(benchmarks) <- questions checks every_document_on_disk!
+  corpus_text(benchmarks) <- corpus checks every_pdf_has_text
+  train_json(benchmarks) <- corpus, questions checks every_gold_document_on_disk!, no_context_lost!, rows_conserved!
+  evaluation_dataset(benchmarks) <- corpus_text, train_json checks dataset_validates!, gold_texts_located
+  ground_truth(benchmarks) <- evaluation_dataset checks ground_truth_validates!
+evaluation:
+  responses(benchmark x system) <- evaluation_dataset, ground_truth checks answers_cover_the_dataset
+  retrieval_scores(benchmark x system) <- responses
+  citation_scores(benchmark x system) <- responses
+  answer_scores(benchmark x system) <- responses
+  evaluation_results(benchmark x system) <- answer_scores, citation_scores, retrieval_scores checks results_validate!
+aggregation:
+  leaderboard <- evaluation_results
+  regressions <- leaderboard
+  report <- leaderboard, regressions
+"""
+
+AUTOMATION = """
+job aggregate: leaderboard, regressions, report
+job convert: corpus, corpus_text, evaluation_dataset, ground_truth, questions, train_json
+job evaluate: answer_scores, citation_scores, evaluation_results, responses, retrieval_scores
+sensor aggregation_sensor -> aggregate (RUNNING)
+sensor workspace_sensor -> convert, evaluate (RUNNING)
+schedule nightly: 0 2 * * * UTC -> evaluate (RUNNING)
+"""
+
+
+def partitions(definition: dg.PartitionsDefinition | None) -> str:
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        return f"({' x '.join(dimension.name for dimension in definition.partitions_defs)})"
+    return f"({definition.name})" if isinstance(definition, dg.DynamicPartitionsDefinition) else ""
+
+
+def described() -> str:
+    lines = [""]
+    assets = list(defs.assets or [])
+    for group in ("conversion", "evaluation", "aggregation"):
+        lines.append(f"{group}:")
+        for asset in assets:
+            assert isinstance(asset, dg.AssetsDefinition)
+            if asset.group_names_by_key[asset.key] != group:
+                continue
+            line = f"  {asset.key.to_user_string()}{partitions(asset.partitions_def)}"
+            if upstream := sorted(key.to_user_string() for key in asset.asset_deps[asset.key]):
+                line += f" <- {', '.join(upstream)}"
+            if checks := sorted(f"{spec.name}{'!' * spec.blocking}" for spec in asset.check_specs):
+                line += f" checks {', '.join(checks)}"
+            lines.append(line)
+    return "\n".join([*lines, ""])
+
+
+def test_the_graph_is_the_one_that_stands_here():
+    assert described() == GRAPH
+
+
+def test_every_check_of_a_partitioned_asset_knows_its_partition():
+    specs = [spec for asset in defs.assets or [] for spec in asset.check_specs]
+
+    assert specs
+    assert all(spec.partitions_def is not None for spec in specs)
+
+
+def test_jobs_sensors_and_schedules_are_those_that_stand_here():
+    names = ("aggregate", "convert", "evaluate")
+    lines = [""]
+    for name in names:
+        keys = defs.resolve_job_def(name).asset_layer.selected_asset_keys
+        lines.append(f"job {name}: {', '.join(sorted(key.to_user_string() for key in keys))}")
+    for sensor in sorted(defs.sensors or [], key=lambda sensor: sensor.name):
+        targets = ", ".join(sorted(job.name for job in sensor.jobs))
+        lines.append(f"sensor {sensor.name} -> {targets} ({sensor.default_status.value})")
+    for schedule in defs.schedules or []:
+        when = f"{schedule.cron_schedule} {schedule.execution_timezone}"
+        lines.append(f"schedule {schedule.name}: {when} -> {schedule.job.name} ({schedule.default_status.value})")
+
+    assert "\n".join([*lines, ""]) == AUTOMATION
