@@ -1,0 +1,122 @@
+"""The report shows what is registered, escapes what is foreign, and gives a verdict only where one is due."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.reporting.charts import Bar, bars
+from rag_eval_pipeline.reporting.comparison import compare_evaluations, write_comparisons
+from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
+from rag_eval_pipeline.reporting.report import render_report, write_report
+
+RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+
+
+@pytest.fixture
+def evaluated(workspace):
+    """Both benchmarks evaluated with both systems."""
+    for benchmark in (OBSERVATORY, RAILWAY):
+        for system in ("embedded", "embedded-weak"):
+            evaluate(workspace, load_pair(workspace, benchmark, system))
+    return workspace
+
+
+def test_a_line_a_pair_with_its_newest_results(evaluated):
+    _, newest = evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+
+    board = write_leaderboard(evaluated)
+
+    records = json.loads(board.path.read_text())
+    assert [(r["benchmark"], r["system"]) for r in records] == [
+        (OBSERVATORY, "embedded"), (OBSERVATORY, "embedded-weak"), (RAILWAY, "embedded"), (RAILWAY, "embedded-weak"),
+    ]  # fmt: skip
+    assert records[2]["evaluation_id"] == newest.evaluation_id
+    assert records[2]["metrics"]["f1"]["value"] == newest.headline["f1"]
+    assert len(board.path.with_suffix(".csv").read_text().splitlines()) == 5
+
+
+def test_what_is_gone_from_the_registry_is_gone_from_the_report(evaluated):
+    evaluated.system_file("embedded-weak").unlink()
+
+    board = write_leaderboard(evaluated)
+
+    assert {row.system for row in board.rows} == {"embedded"}
+
+
+def test_a_damaged_results_file_is_named_and_the_others_are_shown(evaluated):
+    path = results_path(evaluated, read_history(evaluated).newest()[0].evaluation_id)
+    path.write_text(path.read_text()[:500])
+
+    board = write_leaderboard(evaluated)
+
+    assert len(board.rows) == 3
+    assert board.notes[0].startswith(str(path))
+    assert str(path) in render_report(evaluated)
+
+
+def test_forty_questions_get_a_verdict_and_sixteen_do_not(evaluated):
+    rows = [row for row in write_comparisons(evaluated).rows if row.kind == "systems"]
+
+    kinds = {row.benchmark: {found.kind for found in row.verdicts.values()} for row in rows}
+    assert kinds[OBSERVATORY] == {"no_verdict"}
+    assert "regressed" in kinds[RAILWAY]
+    assert "no_verdict" not in kinds[RAILWAY]
+
+
+def test_a_pair_without_baseline_says_so_and_with_one_is_compared(evaluated):
+    newest = {(h.benchmark, h.system): h for h in read_history(evaluated).newest()}
+    pinned = evaluated.baselines / RAILWAY / "embedded.json"
+    pinned.parent.mkdir(parents=True)
+    pinned.write_text(json.dumps({"evaluations": [newest[RAILWAY, "embedded"].evaluation_id]}))
+
+    rows = {(r.benchmark, r.new): r for r in write_comparisons(evaluated).rows if r.kind == "baseline"}
+
+    assert rows[OBSERVATORY, "embedded"].reason == "no_baseline"
+    # The same answers: nothing moved, and no interval of 40 questions is as narrow as two points.
+    assert {found.kind for found in rows[RAILWAY, "embedded"].verdicts.values()} == {"inconclusive"}
+    assert {found.evidence.estimate for found in rows[RAILWAY, "embedded"].verdicts.values()} == {0.0}
+
+
+def test_evaluations_of_different_datasets_are_not_compared(evaluated):
+    ids = [header.evaluation_id for header in read_history(evaluated).newest()]
+    old, new = (load_evaluation(evaluated, name) for name in (ids[0], ids[2]))
+
+    assert compare_evaluations("evaluations", new, [old], old="a", new="b").reason == "different_dataset"
+
+
+def test_foreign_text_is_inert_in_the_report(evaluated):
+    path = results_path(evaluated, read_history(evaluated).newest()[0].evaluation_id)
+    results = json.loads(path.read_text())
+    results["query_results"][0]["generated_answer"] = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    path.write_text(json.dumps(results))
+
+    html = render_report(evaluated)
+
+    assert "<script" not in html
+    assert "<img src=x" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    assert "default-src 'none'" in html
+
+
+def test_equal_results_give_an_equal_report(evaluated):
+    first = write_report(evaluated).read_bytes()
+
+    assert write_report(evaluated).read_bytes() == first
+
+
+def test_an_empty_workspace_has_an_empty_report(workspace):
+    assert write_leaderboard(workspace).rows == []
+    assert "0 evaluations of 0 benchmarks" in render_report(workspace)
+
+
+def test_a_chart_is_well_formed_and_shows_what_has_no_value():
+    svg = bars([Bar("a<b", "s&t", 0.5, (0.4, 0.6)), Bar("a<b", "u", None, None)])
+
+    texts = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["a<b", "s&t", "0.500", "u", "no value"]

@@ -1,0 +1,157 @@
+"""`rag-eval` does what the assets do, says faults in one line, and its exit code says which kind of end it was."""
+
+import json
+import re
+
+import pytest
+from typer.main import get_command
+
+from rag_eval_pipeline import cli
+from tests.conftest import REPOSITORY
+
+RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+COMMANDS = get_command(cli.app).commands
+
+
+@pytest.fixture
+def rag_eval(workspace, monkeypatch, capsys):
+    """Runs a command in the workspace; returns exit code, standard output, standard error."""
+    monkeypatch.chdir(workspace.root)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["rag-eval", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def one_line(error):
+    return error.startswith("rag-eval: ") and error.count("\n") == 1 and "Traceback" not in error
+
+
+def test_plan_counts_without_writing(rag_eval, workspace):
+    before = sorted(workspace.root.rglob("*"))
+
+    code, out, _ = rag_eval("plan", RAILWAY)
+
+    assert code == 0
+    assert out.splitlines()[0] == "40 rows: 40 accepted, 0 dropped by where, 0 quarantined"
+    assert sorted(workspace.root.rglob("*")) == before
+
+
+def test_plan_names_the_file_of_each_document(rag_eval):
+    _, out, _ = rag_eval("plan", RAILWAY, "--names")
+
+    line = next(line for line in out.splitlines() if line.split("\t")[0].endswith("/history/line-opening"))
+    assert line.split("\t") == ["https://archive.skarn-railway.example/history/line-opening", "line-opening.pdf", ""]
+
+
+def test_convert_and_evaluate_and_report(rag_eval, workspace):
+    assert rag_eval("convert", RAILWAY, OBSERVATORY)[0] == 0
+    code, out, _ = rag_eval("evaluate", RAILWAY, "--system", "embedded", "--json")
+    evaluated = json.loads(out)[0]
+    assert rag_eval("evaluate", RAILWAY, "--system", "embedded-weak")[0] == 0
+    report = rag_eval("report")[1].strip()
+
+    assert code == 0
+    assert evaluated["counts"]["asked"] == 40
+    assert report == str(workspace.reports / "index.html")
+    assert "embedded-weak" in rag_eval("leaderboard")[1]
+    assert rag_eval("validate", evaluated["results"], str(workspace.benchmark(RAILWAY).train_json))[0] == 0
+
+
+def test_compare_exits_3_on_a_regression_and_0_the_other_way_round(rag_eval):
+    ids = [
+        json.loads(rag_eval("evaluate", RAILWAY, "--system", system, "--json")[1])[0]["evaluation_id"]
+        for system in ("embedded", "embedded-weak")
+    ]
+
+    assert rag_eval("compare", *ids)[0] == 3
+    assert rag_eval("compare", *reversed(ids))[0] == 0
+
+
+def test_good_names_are_finished_although_another_is_bad(rag_eval, workspace):
+    workspace.benchmark(RAILWAY).stamp.unlink()
+
+    code, out, error = rag_eval("convert", "nowhere", RAILWAY)
+
+    assert code == 2
+    assert out.startswith(f"{RAILWAY}: 40 questions")
+    assert one_line(error)
+    assert "data/sources/nowhere/benchmark.yaml: expected" in error
+    assert workspace.benchmark(RAILWAY).stamp.exists()
+
+
+BAD_USE = {
+    "no such benchmark": (("plan", "nowhere"), "[missing_spec]"),
+    "no such system": (("evaluate", RAILWAY, "--system", "nobody"), "Known systems: embedded, embedded-weak."),
+    "no such file": (("validate", "train.json"), "[missing_file]"),
+    "no such evaluation": (("compare", "eval_run_20200101_001", "eval_run_20200101_002"), "[missing_file]"),
+    "no workspace": (("leaderboard", "--workspace", "/proc"), "[no_workspace]"),
+    "a path for a name": (("plan", "../frames"), "[bad_name]"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "found"), BAD_USE.values(), ids=BAD_USE)
+def test_bad_use_is_one_line_and_exit_2(arguments, found, rag_eval):
+    code, out, error = rag_eval(*arguments)
+
+    assert code == 2
+    assert out == ""
+    assert one_line(error)
+    assert found in error
+
+
+def test_strict_exits_1_when_rows_were_quarantined(rag_eval, workspace):
+    source = next(workspace.benchmark(RAILWAY).source.glob("*.jsonl"))
+    source.write_bytes(source.read_bytes() + b'{"id": "broken", "question": ""}\n')
+    spec = workspace.benchmark(RAILWAY).spec
+    spec.write_text(re.sub(r"expect:.*\n", "", spec.read_text()))
+
+    assert rag_eval("plan", RAILWAY)[0] == 0
+    code, out, _ = rag_eval("plan", RAILWAY, "--strict")
+
+    assert code == 1
+    assert "1 quarantined" in out
+    assert ", row 41, field" in out
+    assert rag_eval("convert", RAILWAY, "--strict")[0] == 1
+
+
+def test_a_validation_fault_exits_2_and_names_the_place(rag_eval, workspace):
+    (workspace.root / "train.json").write_text('[{"id": "x"}]')
+
+    code, out, _ = rag_eval("validate", "train.json")
+
+    assert code == 2
+    assert "[bad_format]" in out
+
+
+def test_an_internal_error_exits_70(rag_eval, monkeypatch):
+    def broken(*arguments, **options):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("rag_eval_pipeline.conversion.planning.plan", broken)
+
+    code, _, error = rag_eval("plan", RAILWAY)
+
+    assert code == 70
+    assert "internal error [internal]" in error
+
+
+def test_doctor_checks_one_thing_or_all(rag_eval):
+    code, out, _ = rag_eval("doctor", "--json")
+
+    assert [finding["name"] for finding in json.loads(out)] == ["browser", "fonts", "disk", "workspace"]
+    assert code == (0 if all(finding["ok"] for finding in json.loads(out)) else 4)
+    assert rag_eval("doctor", "--only", "luck")[0] == 2
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_an_example_and_a_place_in_the_readme(name):
+    text = COMMANDS[name].help
+
+    assert f"Example: rag-eval {name}" in text
+    assert f"`{name}" in (REPOSITORY / "README.md").read_text()
