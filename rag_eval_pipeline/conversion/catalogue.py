@@ -30,6 +30,7 @@ class Entry:
         key: `PlannedDocument.key`.
         name: Of documents without URL.
         url: Its own, or the first that a question used.
+        given: URLs by which rows of `documents` name it; a page listed under two fragments has two.
         used: URLs by which questions name it, as written, in order of appearance.
     """
 
@@ -39,6 +40,7 @@ class Entry:
     url: str | None = None
     path: Path | None = None
     content: str | None = None
+    given: dict[str, None] = field(default_factory=dict)
     used: dict[str, None] = field(default_factory=dict)
     is_planned: bool = True
 
@@ -91,7 +93,7 @@ class Catalogue:
         elif not known.same_body(entry):
             raise RowFault("duplicate_document", "documents", "one body for a document", entry.key)
         elif entry.url is not None:
-            known.used.setdefault(entry.url)
+            known.given.setdefault(entry.url)
 
     def add_files(self, paths: BenchmarkPaths, files: Iterable[str]) -> None:
         """Files of a `files:` table: documents if a question names them."""
@@ -139,7 +141,7 @@ class Catalogue:
             InputError: `stem_collision`, only with `strict`.
         """
         entries = [entry for entry in self.entries.values() if entry.is_planned]
-        urls: list[Sequence[str | None]] = [list(entry.used) or [entry.url] for entry in entries]
+        urls: list[Sequence[str | None]] = [list(entry.used or entry.given) or [None] for entry in entries]
         requests = [
             NameRequest(entry.key, url, entry.name) for entry, own in zip(entries, urls, strict=True) for url in own
         ]
@@ -168,7 +170,7 @@ class Catalogue:
             check_url(url, "documents.url")
         path = _body_path(paths, file) if file is not None else None
         if url is not None:
-            return Entry(document_key(url), body, None, url, path, values.get(body))
+            return Entry(document_key(url), body, None, url, path, values.get(body), {url: None})
         if file is not None:
             # The row's own name is how contexts may call it; the file on disk keeps the basename it had.
             return Entry(name or file, "file", PurePosixPath(file).name, None, path)

@@ -42,6 +42,12 @@ def detect_encoding(sample: bytes, stated: str | None = None) -> str:
     return stated or "utf-8"
 
 
+def looks_like_utf16(sample: bytes) -> bool:
+    """Whether every other byte is mostly NUL: UTF-16 without its mark, which as UTF-8 would be one bad row a line."""
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    return 10 * max(even, odd) > 3 * len(sample) and min(even, odd) * 10 < max(even, odd)
+
+
 def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole: bool) -> Format:
     """Format of a file by its first bytes.
 

@@ -1,5 +1,6 @@
 """Digests of a benchmark's local files, cheap enough for a sensor that asks every 30 seconds."""
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -29,7 +30,9 @@ def source_digest(paths: BenchmarkPaths) -> str:
     """
     digest = hashlib.sha256()
     for relative in sorted(local_files(paths.source)):
-        digest.update(f"{relative}\0{file_sha256(paths.source / relative)}\n".encode("utf-8", "surrogateescape"))
+        with contextlib.suppress(FileNotFoundError):  # an editor's temporary file, gone since it was listed
+            line = f"{relative}\0{file_sha256(paths.source / relative)}\n"
+            digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 

@@ -196,7 +196,7 @@ def _run_child(folder: Path, shown: str, limits: Limits) -> Any:
             shown,
             f"SQL that needs at most {limits.memory_mb} MB",
             field="questions",
-            found=words[-1] or None,
+            found=words[-1] or f"its end by signal {-child.returncode}",
             hint=_HINTS["query_memory"],
         )
     raise RuntimeError(f"the SQL sandbox ended with exit code {child.returncode}: {words[-1]}")

@@ -75,7 +75,7 @@ def plan(
     """
     digest = source_digest(paths)
     spec = read_spec(paths)
-    source = read_relation(paths, spec.source)
+    source = read_relation(paths, spec.source, origin=True)
     tables = {name: read_relation(paths, table) for name, table in spec.tables.items()}
     mapped = _mapped(paths, spec, source, tables, limits)
     notes = [note for name, table in tables.items() for note in _unread_notes(name, table)]
@@ -170,7 +170,7 @@ class _Place:
 
     def record(self, stage: str, number: int, row: MappedRow, fault: RowFault) -> QuarantineRecord:
         sha256 = file_sha256(self._paths.source / row.file) if row.file in self._source.files else None
-        line = self._source.lines.get((row.file or "", row.row or 0))
+        line = self._source.line(row.file, row.row)
         theirs = self._columns.get(fault.field or "")
         name = theirs if isinstance(theirs, str) else fault.field
         return QuarantineRecord(

@@ -38,13 +38,13 @@ def column(values: Sequence[Any], depth: int = 0) -> pa.Array:
     return _lists(values, depth) if kind is list else _structs(values, depth)
 
 
-def table(columns: Mapping[str, Sequence[Any]], files: Sequence[str], rows: Sequence[int]) -> pa.Table:
-    """The relation of decoded rows with `source_file` and `source_row` after their own columns."""
-    return with_rows(pa.table({name: column(values) for name, values in columns.items()}), files, rows)
+def table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Decoded values as a relation."""
+    return pa.table({name: column(values) for name, values in columns.items()})
 
 
 def with_rows(relation: pa.Table, files: Sequence[str], rows: Sequence[int]) -> pa.Table:
-    """The relation with `source_file` and `source_row`; its own columns of that name get a trailing underscore."""
+    """The relation with `source_file` and `source_row` at its end; its own ones get a trailing underscore."""
     names = list(relation.column_names)
     taken = {name.casefold() for name in names}
     for own in (SOURCE_FILE, SOURCE_ROW):

@@ -24,7 +24,9 @@ KEEP = "__keep"  # what `where` said of a row: true, false or NULL
 RESULT = "result"
 BATCH_ROWS = 50_000
 
-HEADROOM_BYTES = 1 << 30  # address space of allocator arenas, stacks and result buffers beyond DuckDB's own limit
+# Address space beyond what DuckDB may use, for arenas, stacks and result buffers. With 1 GiB a sort of 12 million texts
+# under a limit of 150 MB ended in a segmentation fault instead of spilling; with 2 GiB it went through.
+HEADROOM_BYTES = 4 << 30
 FILE_BYTES = 32 << 30  # a result or a spill file; `SELECT range(1e12)` must not fill the disk
 _PR_SET_PDEATHSIG = 1
 
@@ -184,7 +186,7 @@ def _limit(memory_bytes: int, folder: Path) -> None:
     """Bounds address space above what is mapped now, the relations that will be mapped, and DuckDB's own limit."""
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
     mapped = sum(file.stat().st_size for file in folder.glob("*.arrow"))
-    space = pages * resource.getpagesize() + mapped + memory_bytes + HEADROOM_BYTES
+    space = pages * resource.getpagesize() + mapped + 2 * memory_bytes + HEADROOM_BYTES
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (space, space))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))

@@ -5,14 +5,15 @@ folder is read, and nothing through a link.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rag_eval_pipeline.conversion.csv_reader import read_csv
 from rag_eval_pipeline.conversion.decoded import Rows, SourceFile, UnreadRow
-from rag_eval_pipeline.conversion.detect import SAMPLE_BYTES, Format, detect_encoding, detect_format
+from rag_eval_pipeline.conversion.detect import SAMPLE_BYTES, Format, detect_encoding, detect_format, looks_like_utf16
 from rag_eval_pipeline.conversion.json_reader import read_json, read_jsonl
 from rag_eval_pipeline.conversion.parquet_reader import read_parquet
 from rag_eval_pipeline.conversion.spec import SourceSpec, shown_path
@@ -39,23 +40,37 @@ class Relation:
     """A relation for SQL, and what its files would not give.
 
     Args:
-        table: Arrow table; of `source` with source_file and source_row.
+        table: Arrow table.
         files: Names of the files it was read from, in order.
         unread: Rows that could not be decoded.
-        lines: Physical line of a (file, row), where rows may span several.
+        decoded: Rows by file, for their lines.
     """
 
     table: "pa.Table"
     files: tuple[str, ...]
     unread: tuple[UnreadRow, ...] = ()
-    lines: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    decoded: Mapping[str, Rows] = field(default_factory=dict, repr=False)
+
+    def line(self, file: str | None, row: int | None) -> int | None:
+        """1-based physical line of a row; None in files without lines."""
+        rows = self.decoded.get(file or "")
+        if rows is None or row is None or not rows.lines:
+            return None
+        place = bisect_left(rows.numbers, row)
+        return rows.lines[place] if place < len(rows.numbers) and rows.numbers[place] == row else None
 
 
-def read_relation(paths: BenchmarkPaths, spec: SourceSpec) -> Relation:
+def read_relation(paths: BenchmarkPaths, spec: SourceSpec, *, origin: bool = False) -> Relation:
     """All files of a source as one relation, in stated order, globs by name.
 
+    Args:
+        paths: Of the benchmark.
+        spec: What to read.
+        origin: Adds source_file and source_row. Tables have none, so that a join with `source` leaves them unambiguous.
+
     Raises:
-        InputError: `missing_file`, `path_outside`, `unsupported_format`, `empty_source` and the readers' own codes.
+        InputError: `missing_file`, `path_outside`, `unsupported_format`, `empty_source`, `mixed_types` and the readers'
+            own codes.
     """
     import pyarrow as pa
 
@@ -63,31 +78,27 @@ def read_relation(paths: BenchmarkPaths, spec: SourceSpec) -> Relation:
 
     if spec.files is not None:
         names = matching_files(paths, spec.files)
-        return Relation(pa.table({"file": names, "name": [Path(name).name for name in names]}), tuple(names))
-    files = [name for path in spec.path for name in matching_files(paths, path)]
-    decoded = {name: _read_file(_source_file(paths, spec, name)) for name in dict.fromkeys(files)}
-    tables = [
-        relations.with_rows(rows.table, [name] * len(rows.numbers), rows.numbers)
-        for name, rows in decoded.items()
-        if rows.table is not None
-    ]
+        listing = pa.table({"file": names, "name": [Path(name).name for name in names]})
+        return Relation(relations.with_rows(listing, names, [1] * len(names)) if origin else listing, tuple(names))
+    files = dict.fromkeys(name for path in spec.path for name in matching_files(paths, path))
+    decoded = {name: _read_file(_source_file(paths, spec, name)) for name in files}
     plain = {name: rows for name, rows in decoded.items() if rows.table is None}
+    parts = [({name: rows}, rows.table) for name, rows in decoded.items() if rows.table is not None]
     if plain:
-        tables.append(_joined(plain))
+        parts.append((plain, relations.table(_joined(plain))))
+    tables = []
+    for of_files, table in parts:
+        names = [name for name, rows in of_files.items() for _ in rows.numbers]
+        numbers = [number for rows in of_files.values() for number in rows.numbers]
+        tables.append(relations.with_rows(table, names, numbers) if origin else table)
     try:
         whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
-        raise InputError(
-            "mixed_types",
-            shown_path(paths, ", ".join(files)),
-            "files whose columns agree in type",
-            found=str(error).splitlines()[0],
-        ) from None
-    lines = {
-        (name, row): line for name, rows in decoded.items() for row, line in zip(rows.numbers, rows.lines, strict=False)
-    }
+        shown = shown_path(paths, ", ".join(files))
+        found = str(error).splitlines()[0]
+        raise InputError("mixed_types", shown, "files whose columns agree in type", found=found) from None
     unread = tuple(bad for rows in decoded.values() for bad in rows.unread)
-    return Relation(whole, tuple(decoded), unread, lines)
+    return Relation(whole, tuple(decoded), unread, decoded)
 
 
 def matching_files(paths: BenchmarkPaths, pattern: str) -> list[str]:
@@ -147,7 +158,7 @@ def _read_file(file: SourceFile) -> Rows:
             if file.spec.root is not None
             else detect_format(sample, file.path.name, file.shown, encoding=encoding, whole=whole)
         )
-        if kind != "parquet" and encoding == "utf-8" and b"\x00" in sample[:4096]:
+        if kind != "parquet" and encoding == "utf-8" and looks_like_utf16(sample):
             raise InputError(
                 "bad_encoding",
                 file.shown,
@@ -161,14 +172,10 @@ def _read_file(file: SourceFile) -> Rows:
     return rows
 
 
-def _joined(decoded: Mapping[str, Rows]) -> "pa.Table":
-    """Rows of several files in one relation: a column that a file lacks is NULL there."""
-    from rag_eval_pipeline.conversion import relations
-
+def _joined(decoded: Mapping[str, Rows]) -> dict[str, list[Any]]:
+    """Columns of several files' rows: what a file lacks is None in its rows."""
     names = list(dict.fromkeys(name for rows in decoded.values() for name in rows.columns))
-    columns = {
+    return {
         name: [value for rows in decoded.values() for value in rows.columns.get(name, [None] * len(rows.numbers))]
         for name in names
     }
-    files = [name for name, rows in decoded.items() for _ in rows.numbers]
-    return relations.table(columns, files, [number for rows in decoded.values() for number in rows.numbers])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rapidfuzz import fuzz
+from rapidfuzz.distance import Indel, ScoreAlignment
 
 from rag_eval_pipeline.corpus.text import PAGE_BREAK
 
@@ -36,6 +37,7 @@ _BUCKET = 64  # width of a diagonal, in characters
 _BEFORE, _AFTER = 96, 224  # margins of the window that is aligned
 _SHINGLE_HITS_MAX = 8
 _WINDOWS = 3
+_ANCHOR = 4  # characters in a row that are no coincidence
 
 _folds: dict[str, str] = {}
 
@@ -162,7 +164,8 @@ class TextIndex:
             else:
                 aligned = fuzz.partial_ratio_alignment(gold, window, score_cutoff=FUZZY_CUTOFF)
                 score = aligned.score if aligned else 0.0
-                first, last = (low + aligned.dest_start, low + aligned.dest_end) if aligned else (low, high)
+                first, last = _trimmed(gold, window, aligned) if aligned else (0, 0)
+                first, last = low + first, low + last
             if score and first < last:
                 hits.append((score, origin[first], origin[last - 1] + 1))
         if not hits:
@@ -197,6 +200,18 @@ class TextIndex:
         is_last = page == len(self._page_starts)
         page_end = len(self.text) if is_last else self._page_starts[page] - len(PAGE_BREAK)
         return Located(method, score, start, end, page, start - page_start, min(end, page_end) - page_start)
+
+
+def _trimmed(gold: str, window: str, aligned: ScoreAlignment) -> tuple[int, int]:
+    """Where the gold text begins and ends in a window: the aligned stretch has its length, which slips have changed."""
+    stretch = window[aligned.dest_start : aligned.dest_end]
+    anchors = [block for block in Indel.opcodes(gold, stretch).as_matching_blocks() if block.size >= _ANCHOR]
+    if not anchors:
+        return aligned.dest_start, aligned.dest_end
+    first, last = anchors[0], anchors[-1]
+    start = aligned.dest_start + first.b - first.a
+    end = aligned.dest_start + last.b + len(gold) - last.a
+    return max(0, start), min(len(window), end)
 
 
 def _joined(pair: str) -> bool:

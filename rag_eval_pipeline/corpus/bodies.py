@@ -79,11 +79,11 @@ def fetched_body(data: bytes, content_type: str, url: str) -> Body:
     """
     media_type, _, parameters = content_type.partition(";")
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
-    kind = sniff(data, media_type=media_type.strip().lower())
-    promised = media_type.strip().lower() == "application/pdf" or PurePosixPath(urlsplit(url).path).suffix == ".pdf"
-    if promised and kind != "pdf":
-        raise DocumentError("content_mismatch", f"{url} should be a PDF and is {kind}")
-    return _body(kind, data, url, charset[1].lower() if charset else None, final_url=url)
+    media_type = media_type.strip().lower()
+    promised = media_type == "application/pdf" or PurePosixPath(urlsplit(url).path).suffix == ".pdf"
+    if promised and data.strip() and not is_pdf(data):
+        raise DocumentError("content_mismatch", f"{url} should be a PDF and has no %PDF- at its start")
+    return _body(sniff(data, media_type=media_type), data, url, charset[1].lower() if charset else None, final_url=url)
 
 
 def sniff(data: bytes, *, media_type: str = "", suffix: str = "") -> Kind:

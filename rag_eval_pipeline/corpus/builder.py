@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 
 from rag_eval_pipeline.corpus.bodies import Body, local_body
-from rag_eval_pipeline.corpus.browser import browser_pool
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.egress import EgressPolicy
 from rag_eval_pipeline.corpus.executable import find_browser
@@ -26,6 +25,7 @@ from rag_eval_pipeline.corpus.folder import CorpusFolder
 from rag_eval_pipeline.corpus.guard import Guard
 from rag_eval_pipeline.corpus.naming import NAME_FLAGS
 from rag_eval_pipeline.corpus.pdf import count_pages
+from rag_eval_pipeline.corpus.pool import browser_pool
 from rag_eval_pipeline.corpus.rendering import Rendered, render, renderer_fingerprint
 from rag_eval_pipeline.corpus.serving import resources_unchanged
 
@@ -184,7 +184,7 @@ class _Means:
                 "the browser's sandbox cannot be used here, and pages from URLs are rendered without it only where "
                 "`allow_no_sandbox` is set in egress.config.yaml",
             )
-        return await render(self._pool, body)
+        return await render(self._pool, body, load_limit_s=self._policy.config.page_load_limit_s)
 
 
 def _unchanged(

@@ -70,6 +70,11 @@ class EgressConfig(BaseModel):
     fetch_limit_s: float = Field(
         default=30.0, gt=0, description="Wall-clock seconds for one attempt at a document, redirects and body included."
     )
+    page_load_limit_s: float = Field(
+        default=15.0,
+        gt=0,
+        description="Seconds for a page to load; one that takes longer is printed as far as it came.",
+    )
     attempts: int = Field(default=3, ge=1, le=10, description="Times that a busy or broken server is asked.")
     allow_no_sandbox: bool = Field(
         default=False,

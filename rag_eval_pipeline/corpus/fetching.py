@@ -175,8 +175,8 @@ def check_url(url: str) -> httpx.URL:
         checked = httpx.URL(url).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError) as error:
         raise DocumentError("bad_url", f"{url[:200]!r}: {error}") from error
-    if not checked.host:
-        raise DocumentError("bad_url", f"{url[:200]!r} names no host")
+    if not checked.host or (checked.port is not None and not 0 < checked.port < 1 << 16):
+        raise DocumentError("bad_url", f"{url[:200]!r} names no host or no port")
     return checked
 
 

@@ -120,7 +120,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]], schema: Any, metadata: Ma
     table = pa.Table.from_pylist(rows, schema=schema.with_metadata(dict(metadata or {})))
     # Handles and not paths: pyarrow takes a path for a URI when it looks like one, and loses what follows a `#`.
     with publishing(path) as file:
-        pq.write_table(table, file, compression="zstd", store_schema=False)
+        pq.write_table(table, file, compression="zstd")
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

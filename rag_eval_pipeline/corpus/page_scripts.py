@@ -17,9 +17,9 @@ TEXT_PAGE = (
 )
 
 
-def text_page(text: str) -> bytes:
+def text_page(text: str) -> str:
     """Plain text as a page; the parser drops the newline after `<pre>`, so that the text's own first one stays."""
-    return TEXT_PAGE.format(text=html.escape(text, quote=False)).encode("utf-8", "replace")
+    return TEXT_PAGE.format(text=html.escape(text, quote=False))
 
 
 def scripts_digest() -> str:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rag_eval_pipeline.corpus.bodies import Body
-from rag_eval_pipeline.corpus.browser import BrowserPool, BrowserProcess
+from rag_eval_pipeline.corpus.bodies import Body, decode_text
+from rag_eval_pipeline.corpus.browser import BrowserProcess
 from rag_eval_pipeline.corpus.documents import DocumentError
 from rag_eval_pipeline.corpus.executable import browser_version, font_digest
-from rag_eval_pipeline.corpus.page_scripts import MEASURE, REPAIR, SETTLE, scripts_digest
+from rag_eval_pipeline.corpus.page_scripts import MEASURE, REPAIR, SETTLE, scripts_digest, text_page
 from rag_eval_pipeline.corpus.pdf import fix_dates
+from rag_eval_pipeline.corpus.pool import BrowserPool
 from rag_eval_pipeline.corpus.serving import Serving
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RENDER_LIMIT_S = 120.0  # a table of 213 sheets took 32 s on a busy machine
-_LOAD_LIMIT_MS = 15_000.0
 _AFTER_BLOCKED_LIMIT_S = 2.0
 _ALIVE_LIMIT_S = 5.0
 _SETTLE_LIMIT_S = 15.0
@@ -80,8 +80,13 @@ def renderer_fingerprint(executable: Path) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-async def render(pool: BrowserPool, body: Body) -> Rendered:
+async def render(pool: BrowserPool, body: Body, *, load_limit_s: float) -> Rendered:
     """An HTML or text body as a PDF.
+
+    Args:
+        pool: Gives the browser.
+        body: What to print.
+        load_limit_s: Seconds to wait for the page's load event.
 
     Raises:
         DocumentError: `render_timeout`, `render_failed`, `browser_crashed`, `blocked_navigation`.
@@ -94,7 +99,7 @@ async def render(pool: BrowserPool, body: Body) -> Rendered:
         process = await pool.process()
         try:
             async with asyncio.timeout(RENDER_LIMIT_S):
-                rendered = await _render_in(process, body)
+                rendered = await _render_in(process, body, load_limit_s)
         except TimeoutError as error:
             process.retired = True
             raise DocumentError("render_timeout", f"{body.url}: not printed within {RENDER_LIMIT_S:g} s") from error
@@ -108,18 +113,25 @@ async def render(pool: BrowserPool, body: Body) -> Rendered:
     raise DocumentError("browser_crashed", f"{body.url}: {_one_line(died)}") from died
 
 
-async def _render_in(process: BrowserProcess, body: Body) -> Rendered:
-    if body.kind == "html":
-        with contextlib.suppress(_Hung):
-            return await _print(process, body, scripts=True)
+async def _render_in(process: BrowserProcess, body: Body, load_limit_s: float) -> Rendered:
+    if body.kind == "text":
+        return await _print_text(process, decode_text(body))
+    with contextlib.suppress(_Hung):
+        return await _print(process, body, load_limit_s, scripts=True)
     try:
-        rendered = await _print(process, body, scripts=False)
+        rendered = await _print(process, body, load_limit_s, scripts=False)
     except _Hung as error:
         raise DocumentError("render_timeout", f"{body.url}: hangs even without scripts") from error
-    return replace(rendered, flags=("js_off", *rendered.flags)) if body.kind == "html" else rendered
+    return replace(rendered, flags=("js_off", *rendered.flags))
 
 
-async def _print(process: BrowserProcess, body: Body, *, scripts: bool) -> Rendered:
+async def _print_text(process: BrowserProcess, text: str) -> Rendered:
+    async with process.plain_page() as page:
+        await page.set_content(text_page(text), wait_until="load", timeout=_PRINT_LIMIT_S * 1000)
+        return Rendered(fix_dates(await page.pdf(**_PRINT)))
+
+
+async def _print(process: BrowserProcess, body: Body, load_limit_s: float, *, scripts: bool) -> Rendered:
 
     flags: list[str] = []
     async with process.context(scripts=scripts) as context:
@@ -127,7 +139,7 @@ async def _print(process: BrowserProcess, body: Body, *, scripts: bool) -> Rende
         context.on("page", _close_popup)
         serving = Serving(page, body)
         await page.route("**/*", serving.answer)
-        if not await _load(page, body.url, serving):
+        if not await _load(page, body.url, serving, load_limit_s):
             flags.append("load_timeout")
         seen = await _settle(page, scripts=scripts)
         await page.emulate_media(media="print")
@@ -145,12 +157,12 @@ async def _print(process: BrowserProcess, body: Body, *, scripts: bool) -> Rende
     return Rendered(fix_dates(pdf), tuple(flags), seen["imagesExpected"], seen["imagesDrawn"], resources)
 
 
-async def _load(page: "Page", url: str, serving: Serving) -> bool:
+async def _load(page: "Page", url: str, serving: Serving, limit_s: float) -> bool:
     """Whether the page has loaded in time; a page that tried to leave while it loaded counts as loaded."""
     from playwright.async_api import Error
     from playwright.async_api import TimeoutError as TooLate
 
-    loading = asyncio.ensure_future(page.goto(url, wait_until="load", timeout=_LOAD_LIMIT_MS))
+    loading = asyncio.ensure_future(page.goto(url, wait_until="load", timeout=limit_s * 1000))
     leaving = asyncio.ensure_future(serving.navigation_blocked.wait())
     try:
         await asyncio.wait({loading, leaving}, return_when=asyncio.FIRST_COMPLETED)

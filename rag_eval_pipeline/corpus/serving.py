@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rag_eval_pipeline.corpus.bodies import Body, decode_text
-from rag_eval_pipeline.corpus.page_scripts import text_page
+from rag_eval_pipeline.corpus.bodies import Body
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
@@ -22,7 +21,7 @@ FILE_BYTES_MAX = 100_000_000
 
 
 class Serving:
-    """Answers the requests of one page.
+    """Answers the requests of one HTML page.
 
     Attributes:
         navigation_blocked: Set when the page wanted to be another one and was not let.
@@ -35,9 +34,7 @@ class Serving:
         self._page = page
         self._body = body
         self._shown: str | None = None  # as the browser spells it
-        self._data = body.data if body.kind == "html" else text_page(decode_text(body))
-        charset = "utf-8" if body.kind == "text" else body.charset
-        self._content_type = f"text/html; charset={charset}" if charset else "text/html"
+        self._content_type = f"text/html; charset={body.charset}" if body.charset else "text/html"
 
     async def answer(self, route: "Route") -> None:
         """The handler of every request, redirects excepted, which the guard sees."""
@@ -51,7 +48,7 @@ class Serving:
         if request.is_navigation_request() and request.frame == self._page.main_frame:
             if self._shown is None:
                 self._shown = request.url.partition("#")[0]
-                await route.fulfill(status=200, content_type=self._content_type, body=self._data)
+                await route.fulfill(status=200, content_type=self._content_type, body=self._body.data)
                 return
             # 204 leaves the page as it is. A page from a local body has no business elsewhere; a fetched one may move
             # on, but not in a circle.
@@ -60,7 +57,7 @@ class Serving:
                 await route.fulfill(status=204)
                 return
         elif request.url.partition("#")[0] == self._shown:
-            await route.fulfill(status=200, content_type=self._content_type, body=self._data)
+            await route.fulfill(status=200, content_type=self._content_type, body=self._body.data)
             return
         relative = self._relative(request.url)
         if relative is not None and self._body.folder is not None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rag_eval_pipeline.corpus.browser import BrowserPool, browser_pool
 from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy
 from rag_eval_pipeline.corpus.executable import (
     EXECUTABLE_VARIABLE,
@@ -17,6 +16,7 @@ from rag_eval_pipeline.corpus.executable import (
     write_launcher,
 )
 from rag_eval_pipeline.corpus.guard import Guard
+from rag_eval_pipeline.corpus.pool import BrowserPool, browser_pool
 from rag_eval_pipeline.corpus.proof import prove_closed
 from rag_eval_pipeline.corpus.rendering import renderer_fingerprint
 from rag_eval_pipeline.errors import ServiceError
