@@ -6,7 +6,7 @@ from rag_eval_pipeline.definitions import defs
 
 GRAPH = """
 conversion:
-  questions(benchmarks) checks counts_as_expected!, rows_conserved!
+  questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
   corpus(benchmarks) <- questions checks every_document_on_disk!
   corpus_text(benchmarks) <- corpus checks every_pdf_has_text
   train_json(benchmarks) <- corpus, questions checks every_gold_document_on_disk!, no_context_lost!, rows_conserved!

@@ -5,14 +5,20 @@ files of two versions of a source are never mixed. `conversion.json` is written 
 passed: evaluation trusts it and nothing else, because Dagster's blocking checks do not hold back other runs.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
-from rag_eval_pipeline.workspace import BenchmarkPaths
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.conversion.spec import BenchmarkSpec
+
+Progress = Callable[[int, int], None]
 
 CODE_VERSION = "conversion/1"  # raised when the same source may convert differently; then every benchmark converts anew
 
@@ -63,6 +69,41 @@ class Stamp(FileModel):
     corpus_fingerprint: str = pydantic.Field(description="sha256 over the names and hashes of the corpus files.")
     counts: dict[str, int]
     checks: dict[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """One conversion on its way: what every step is given.
+
+    Args:
+        workspace: Where.
+        paths: Of the benchmark.
+        spec: Its benchmark.yaml.
+        digest: Of its source, as it is now.
+        progress: Called with done and total by steps that take long.
+    """
+
+    workspace: Workspace
+    paths: BenchmarkPaths
+    spec: "BenchmarkSpec"
+    digest: str
+    progress: Progress | None = None
+
+    def require(self, step: str) -> StepRecord:
+        """The record of an earlier step; see `require`."""
+        return require(self.paths, step, self.digest)
+
+    def report(
+        self,
+        step: str,
+        counts: dict[str, int],
+        checks: tuple[Check, ...],
+        preview: list[dict[str, Any]],
+        notes: tuple[str, ...] = (),
+    ) -> StepReport:
+        """The report of a step that used this source."""
+        record = StepRecord(step=step, source_digest=self.digest, counts=counts, checks=checks)
+        return StepReport(record, preview, notes)
 
 
 def write_record(paths: BenchmarkPaths, record: StepRecord) -> None:

@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,7 +145,8 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
     driver = None
     try:
         launcher = write_launcher(folder, command)
-        driver = await async_playwright().start()
+        with _temp_folder(folder / "driver"):
+            driver = await async_playwright().start()
         home = str(folder / "home")
         browser = await driver.chromium.launch(
             executable_path=launcher,
@@ -169,6 +170,25 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
             raise ServiceError("browser_failed", f"{command[-1]} cannot be started: {said}") from error
         raise
     return BrowserProcess(folder, driver, browser, sandboxed=sandboxed)
+
+
+@contextlib.contextmanager
+def _temp_folder(folder: Path) -> Iterator[None]:
+    """Has processes that are started now put their temp files into a folder.
+
+    The driver takes it from the environment only, and leaves its files behind when its connection is cut: when a run is
+    ended by a signal, an event loop's tasks are all cancelled at once, the driver's among them.
+    """
+    folder.mkdir()
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
 
 
 def _playwright_error() -> type[Exception]:

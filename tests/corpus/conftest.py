@@ -17,8 +17,9 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def own_temp() -> Iterator[Path]:
+def own_temp(tmp_path_factory) -> Iterator[Path]:
     """Where this module's browsers leave their files: another user can enter it, and no other test writes there."""
+    tmp_path_factory.getbasetemp()  # settled now, or pytest would put its own folders in here, too
     folder = Path(tempfile.mkdtemp(prefix="corpus-test-"))
     folder.chmod(0o711)
     with pytest.MonkeyPatch.context() as patch:

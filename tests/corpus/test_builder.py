@@ -368,16 +368,17 @@ def test_a_killed_browser_is_replaced_and_no_document_is_lost(tmp_path, own_temp
     assert [(row.file_name, row.origin) for row in rows] == [(f"d{n}.pdf", "rendered") for n in range(12)]
 
 
-def test_an_error_in_the_middle_leaves_no_process_and_no_file_behind(tmp_path, own_temp):
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_error_in_the_middle_leaves_no_process_and_no_file_behind(tmp_path, own_temp, error):
     planned = [
         PlannedDocument(f"d{n}", (FileName(f"d{n}.pdf"),), "html", None, None, f"<p>document {n}</p>") for n in range(8)
     ]
 
     def stop(done: int, total: int) -> None:
         if done == 2:
-            raise KeyboardInterrupt
+            raise error
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         build_corpus(planned, tmp_path / "c", [], EgressPolicy(), progress=stop)
 
     assert os.listdir(tmp_path) == ["c"]

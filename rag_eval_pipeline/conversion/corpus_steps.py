@@ -1,0 +1,113 @@
+"""The steps from a benchmark's files to a corpus: questions, PDFs, their text."""
+
+import os
+from dataclasses import asdict
+
+from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.conversion.quarantine_file import write_quarantine
+from rag_eval_pipeline.conversion.questions_file import write_questions
+from rag_eval_pipeline.conversion.stamp import Check, Conversion, StepReport, discard_stamp
+from rag_eval_pipeline.corpus.builder import build_corpus
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.egress import EgressPolicy, read_egress_config
+from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned, write_manifest, write_planned
+from rag_eval_pipeline.corpus.naming import pins
+from rag_eval_pipeline.corpus.text import corpus_pages, reusable_pages, write_pages
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+PREVIEW_ROWS = 5
+LISTED = 20  # names in a check's numbers; the manifest has them all
+
+
+def questions(conversion: Conversion) -> StepReport:
+    """Rows to questions and planned documents; everything that needs no document."""
+    paths, spec = conversion.paths, conversion.spec
+    discard_stamp(paths)
+    planned = plan(paths, pins(_manifest(paths)))
+    write_questions(paths.questions, planned.questions)
+    write_planned(paths.planned, planned.documents, base=paths.source)
+    write_quarantine(paths.quarantine, planned.quarantine)
+    counts = planned.counts
+    wrong = {name: {"expected": e, "found": f} for name, e, f in spec.expect.differences(counts)}
+    unknown = sum(record.code == "unknown_document" for record in planned.quarantine)
+    checks = (
+        Check(name="rows_conserved", passed=counts.conserved, numbers=asdict(counts)),
+        Check(name="counts_as_expected", passed=not wrong, numbers=wrong),
+        Check(
+            name="every_document_known",
+            passed=unknown == 0,
+            blocking=spec.on_missing_document == "fail",
+            numbers={"unknown": unknown},
+        ),
+    )
+    preview = [{"id": q.id, "question": q.question, "answer": q.answer} for q in planned.questions[:PREVIEW_ROWS]]
+    return conversion.report("questions", asdict(counts), checks, preview, tuple(planned.notes))
+
+
+def corpus(conversion: Conversion) -> StepReport:
+    """Planned documents to PDFs; what is unchanged is neither fetched nor rendered again."""
+    paths = conversion.paths
+    conversion.require("questions")
+    previous = _manifest(paths)
+    built = build_corpus(
+        read_planned(paths.planned, base=paths.source),
+        paths.corpus,
+        previous,
+        EgressPolicy(read_egress_config(conversion.workspace.egress_config)),
+        progress=conversion.progress,
+    )
+    write_manifest(paths.documents, built)
+    _link_corpus(paths)
+    present = [document for document in built if document.origin != "missing"]
+    missing = [document for document in built if document.origin == "missing"]
+    known = {(document.file_name, document.pdf_sha256) for document in previous}
+    counts = {
+        "files": len(present),
+        "documents": len({document.key for document in present}),
+        "missing": len(missing),
+        "rendered": sum(document.origin == "rendered" for document in present),
+        "kept": sum(document.origin == "kept" for document in present),
+        "new_or_changed": sum((document.file_name, document.pdf_sha256) not in known for document in present),
+        "pages": sum(document.pages for document in present),
+        "images_expected": sum(document.images_expected for document in present),
+        "images_drawn": sum(document.images_drawn for document in present),
+    }
+    check = Check(
+        name="every_document_on_disk",
+        passed=not missing,
+        blocking=conversion.spec.on_missing_document == "fail",
+        numbers={document.file_name: document.error or "" for document in missing[:LISTED]},
+    )
+    preview = [{"file": d.file_name, "pages": d.pages, "from": d.origin, "url": d.url or ""} for d in built[:LISTED]]
+    notes = tuple(f"{document.file_name}: {document.error}" for document in missing)
+    return conversion.report("corpus", counts, (check,), preview, notes)
+
+
+def corpus_text(conversion: Conversion) -> StepReport:
+    """PDFs to text with page and document offsets."""
+    paths = conversion.paths
+    conversion.require("corpus")
+    present = [document for document in read_manifest(paths.documents) if document.origin != "missing"]
+    pages = corpus_pages(present, paths.corpus, reusable_pages(paths.pages))
+    write_pages(paths.pages, pages)
+    with_text = {page.file_name for page in pages if page.text.strip()}
+    silent = sorted({document.file_name for document in present} - with_text)
+    counts = {"pages": len(pages), "characters": sum(len(page.text) for page in pages), "without_text": len(silent)}
+    check = Check(name="every_pdf_has_text", passed=not silent, blocking=False, numbers={"files": silent[:LISTED]})
+    preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in pages[:PREVIEW_ROWS]]
+    return conversion.report("corpus_text", counts, (check,), preview)
+
+
+def _manifest(paths: BenchmarkPaths) -> list[CorpusDocument]:
+    """The manifest of the last conversion; none before the first."""
+    return read_manifest(paths.documents) if paths.documents.exists() else []
+
+
+def _link_corpus(paths: BenchmarkPaths) -> None:
+    """The `corpus` link of the evaluation root; relative, so that the workspace can be moved."""
+    target = os.path.relpath(paths.corpus, paths.dataset)
+    paths.corpus.mkdir(parents=True, exist_ok=True)
+    if paths.corpus_link.is_symlink() and os.readlink(paths.corpus_link) == target:
+        return
+    paths.corpus_link.unlink(missing_ok=True)
+    paths.corpus_link.symlink_to(target, target_is_directory=True)

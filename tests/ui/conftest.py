@@ -1,0 +1,59 @@
+"""A server for a module's tests, and pages of a real browser on it."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from rag_eval_pipeline.corpus.executable import find_browser
+from ui.server import Server
+
+SCREENSHOTS_VARIABLE = "RAG_EVAL_SCREENSHOTS"  # a folder that keeps them; else they go with the test's own
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Two good benchmarks and one whose SQL names a column that its source has not."""
+    server = Server(tmp_path_factory.mktemp("server"), ["tarrow-lights", "gannet-sound"], broken="broken-columns")
+    try:
+        server.wait("the webserver", server.is_up)
+        yield server
+    finally:
+        left = server.stop(signal.SIGTERM)
+    assert left == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    arguments = ["--disable-dev-shm-usage"]
+    if os.geteuid() == 0:
+        arguments.append("--no-sandbox")  # it visits this machine's own pages only
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    """A page whose every request stays on this machine."""
+    asked: list[str] = []
+    context = browser.new_context(viewport={"width": 1600, "height": 1000}, base_url=server.url)
+    context.set_default_timeout(60_000)
+    context.on("request", lambda request: asked.append(request.url))
+    context.on("page", lambda page: page.on("websocket", lambda socket: asked.append(socket.url)))
+    yield context.new_page()
+    context.close()
+    hosts = {urlsplit(url.removeprefix("blob:")).hostname for url in asked if not url.startswith("data:")}
+    assert hosts == {"127.0.0.1"}
+
+
+@pytest.fixture
+def screenshot(page: Page, tmp_path: Path) -> Callable[[str], None]:
+    folder = Path(os.environ.get(SCREENSHOTS_VARIABLE) or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return lambda name: page.screenshot(path=folder / f"{name}.png") and None
