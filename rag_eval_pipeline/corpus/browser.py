@@ -10,9 +10,12 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from rag_eval_pipeline.corpus.executable import browser_folder_parent, write_launcher
 from rag_eval_pipeline.corpus.guard import Guard
@@ -28,6 +31,7 @@ TEMP_PREFIX = "rag-eval-browser-"
 
 _LAUNCH_LIMIT_MS = 60_000.0
 _CLOSE_LIMIT_S = 5.0
+_DEATH_LIMIT_S = 2.0
 _ARGUMENTS = [
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # WebRTC would otherwise go past the proxy
@@ -129,8 +133,22 @@ class BrowserProcess:
 def remove_browser(folder: Path) -> None:
     """Ends the process group that a launcher's folder belongs to, if it still runs, and removes the folder."""
     with contextlib.suppress(OSError, ValueError):
-        os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)
+        group = int((folder / "pid").read_text())
+        os.killpg(group, signal.SIGKILL)
+        # A process that still dies can still write, and would leave a file in a folder that is being removed.
+        deadline = time.monotonic() + _DEATH_LIMIT_S
+        while _is_running(group) and time.monotonic() < deadline:
+            time.sleep(0.01)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(group: int) -> bool:
+    """Whether a process of a group lives; in a container without init the dead ones stay on as zombies."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError, psutil.Error):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False
 
 
 async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> BrowserProcess:

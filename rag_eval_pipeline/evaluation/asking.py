@@ -99,6 +99,7 @@ def _open(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
         settings=pair.settings,
         configuration={"kind": pair.system_file.kind, **pair.system_file.settings.model_dump()},
         limit=pair.system_file.limit,
+        deterministic=pair.system_file.is_deterministic,
     )
 
 

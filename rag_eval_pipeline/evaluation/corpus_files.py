@@ -33,6 +33,10 @@ class CorpusFiles:
         """The corpus of a converted benchmark."""
         return cls(paths, read_manifest(paths.documents))
 
+    def count(self) -> int:
+        """How many documents the corpus has, each counted once."""
+        return len(set(self._canonical.values()))
+
     def canonical(self, name: str) -> str:
         """The first file name of the document that a name means; the name itself when the corpus has no such file."""
         return self._canonical.get(name, name)

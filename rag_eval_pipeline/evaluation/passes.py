@@ -112,7 +112,9 @@ def evaluate(workspace: Workspace, pair: Pair, progress: Progress | None = None)
 def headline(results: EvaluationResults) -> dict[str, float | None]:
     """The figures that a line of the leaderboard has room for."""
     quality = results.answer_quality_metrics
-    retrieval = {name: metric.value for name, metric in results.retrieval_metrics.items()}
+    page_level = results.retrieval_level == "page"
+    metrics = results.page_retrieval_metrics if page_level else results.retrieval_metrics
+    retrieval = {name: metric.value for name, metric in metrics.items()}
     return {
         "hit@1": retrieval.get("hit@1"),
         "hit@5": retrieval.get("hit@5"),

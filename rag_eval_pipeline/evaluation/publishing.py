@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.scores_file import QueryScores, read_scores, written_for
-from rag_eval_pipeline.evaluation.scoring import PAGE
+from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, read_scores, written_for
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
@@ -26,6 +25,7 @@ from rag_eval_pipeline.workspace import Workspace
 
 NO_JUDGE = "no_judge"
 NO_BASELINE = "no_baseline"
+FEW_DOCUMENTS = 20  # below, ten of them are half of the corpus, and finding a document says little
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: da
             )  # fmt: skip
     results = build_results(workspace, evaluation, pair, now=now)
     results.write(results_path(workspace, evaluation.record.evaluation_id))
-    evaluation.save(state="published")
+    evaluation.save(state="published", retrieval_level=results.retrieval_level)
     return results
 
 
@@ -78,6 +78,8 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
     answered = [answer for answer in parts.answers if answer.status == "ok"]
     measures = record.settings.measures
     latency = latency_stats([answer.latency_ms for answer in answered])
+    pages = {name: _metric(parts.retrieval, PAGE + name, parts.seed, level="page") for name in measures}
+    few = CorpusFiles.read(pair.paths).count() < FEW_DOCUMENTS
     return form.EvaluationResults(
         evaluation_id=record.evaluation_id,
         timestamp=now,
@@ -95,10 +97,9 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
             average_latency_ms=latency.mean,
             total_evaluation_time_seconds=record.asking_seconds,
         ),
+        retrieval_level="page" if few and any(metric.value is not None for metric in pages.values()) else "document",
         retrieval_metrics={name: _metric(parts.retrieval, name, parts.seed, level="document") for name in measures},
-        page_retrieval_metrics={
-            name: _metric(parts.retrieval, PAGE + name, parts.seed, level="page") for name in measures
-        },
+        page_retrieval_metrics=pages,
         citation_metrics=_citation_metrics(parts),
         answer_quality_metrics=_answer_metrics(parts),
         performance_metrics=_performance(workspace, evaluation, parts),
@@ -111,9 +112,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
     )
 
 
-def _metric(
-    rows: Iterable[QueryScores], measure: str, seed: int, *, level: Literal["document", "page"] | None = None
-) -> form.Metric:
+def _metric(rows: Iterable[QueryScores], measure: str, seed: int, *, level: form.Level | None = None) -> form.Metric:
     """The mean of a measure; questions of the asset without this measure are skipped."""
     values: list[float | None] = []
     skipped = 0
@@ -127,7 +126,7 @@ def _metric(
     return _as_metric(summarise(values, skipped=skipped, seed=seed), level)
 
 
-def _as_metric(summary: Summary, level: Literal["document", "page"] | None = None) -> form.Metric:
+def _as_metric(summary: Summary, level: form.Level | None = None) -> form.Metric:
     interval = summary.confidence_interval
     return form.Metric(
         value=summary.value,

@@ -14,7 +14,7 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.formats.model import FileModel
-from rag_eval_pipeline.formats.results import Fingerprints
+from rag_eval_pipeline.formats.results import Fingerprints, Level
 from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace, check_name
 
@@ -35,10 +35,12 @@ class EvaluationRecord(FileModel):
     settings: EvaluationSettings
     configuration: dict[str, Any]
     limit: int | None = None
+    deterministic: bool = pydantic.Field(False, description="Equal inputs give this system's answers again.")
     state: State = "open"
     opened_at: pydantic.AwareDatetime
     answered_at: pydantic.AwareDatetime | None = None
     reused_from: str | None = None
+    retrieval_level: Level = pydantic.Field("document", description="As in the published results.")
     asking_seconds: float = pydantic.Field(0.0, description="Wall-clock time spent asking, over all sessions.")
 
 

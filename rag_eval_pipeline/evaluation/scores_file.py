@@ -7,6 +7,8 @@ from typing import Literal
 
 from rag_eval_pipeline.storage.atomic import publishing
 
+PAGE = "page/"  # prefix of page-level measures
+
 Outcome = Literal["scored", "failed", "skipped"]
 
 

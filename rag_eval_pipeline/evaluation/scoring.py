@@ -11,7 +11,7 @@ from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
-from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores, written_for
+from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, write_scores, written_for
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.answers import score_answer
@@ -20,7 +20,6 @@ from rag_eval_pipeline.metrics.retrieval import reduce_to_documents, score_query
 from rag_eval_pipeline.metrics.spans import Span
 from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
 
-PAGE = "page/"  # prefix of page-level measures
 CITATION_MEASURES = (
     "exact_jaccard", "tolerance_jaccard", "perfect_matches", "good_matches", "true_spans", "predicted_spans",
     "span_precision", "span_recall", "span_f1", "char_precision", "char_recall", "char_f1",

@@ -17,6 +17,9 @@ from rag_eval_pipeline.storage.atomic import atomic_write
 Status = Literal["ok", "error", "timeout", "truncated", "refused"]
 
 
+Level = Literal["document", "page"]
+
+
 class Metric(Model):
     """A mean over questions."""
 
@@ -27,7 +30,7 @@ class Metric(Model):
     n_failed: int = pydantic.Field(0, description="Questions without an answer or a verdict.")
     n_skipped: int = pydantic.Field(0, description="Questions to which the measure does not apply.")
     coverage: float | None = pydantic.Field(None, description="n_scored / (n_scored + n_failed).")
-    level: Literal["document", "page"] | None = pydantic.Field(None, description="What retrieval was scored on.")
+    level: Level | None = pydantic.Field(None, description="What retrieval was scored on.")
     reason: str | None = pydantic.Field(None, description="Why value is null.")
 
 
@@ -198,6 +201,9 @@ class EvaluationResults(FileModel):
     configuration: dict[str, Any]
     fingerprints: Fingerprints
     summary: Summary
+    retrieval_level: Level = pydantic.Field(
+        description="Which of the two to look at first: document, but page in a corpus of few documents."
+    )
     retrieval_metrics: dict[str, Metric]
     page_retrieval_metrics: dict[str, Metric]
     citation_metrics: CitationMetrics

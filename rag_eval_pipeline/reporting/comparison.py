@@ -12,11 +12,11 @@ from typing import Any
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.scores_file import QueryScores, read_scores
+from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, read_scores
 from rag_eval_pipeline.formats.model import FileModel
 from rag_eval_pipeline.metrics.evidence import ComparedMetric, compare
 from rag_eval_pipeline.metrics.significance import comparison_seed
-from rag_eval_pipeline.metrics.verdicts import Verdict, verdict
+from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, verdict
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
@@ -134,23 +134,31 @@ def compare_evaluations(
         for part in ("dataset", "corpus", "metrics", "judge"):
             if getattr(theirs, part) != getattr(ours, part):
                 return Comparison(kind, record.benchmark, old, new, {}, f"different_{part}")
-    metrics = [
-        ComparedMetric(
-            name=measure,
-            tonight=[row.scores.get(measure) for row in rows],
-            baselines=[[row.scores.get(measure) for row in other_rows] for other_rows in others],
-            applies=[row.outcome == "failed" or measure in row.scores for row in rows],
-        )
-        for file, measures in COMPARED.items()
-        for rows, others in [(_rows(tonight, file), [_rows(other, file) for other in baseline])]
-        for measure in measures
-        if any(measure in row.scores for row in rows)
-    ]
+    metrics = []
+    for file, measures in COMPARED.items():
+        rows, others = _rows(tonight, file), [_rows(other, file) for other in baseline]
+        level = PAGE if file == "retrieval_scores" and record.retrieval_level == "page" else ""
+        metrics += [_compared(level + measure, rows, others) for measure in measures if _has(level + measure, rows)]
     key = f"{kind}/{record.benchmark}/{old}/{new}"
     evidence = compare(metrics, seed=comparison_seed(key, [other.folder.name for other in (*baseline, tonight)]))
-    # Nothing moves when a deterministic system is asked again, so a rerun would confirm every change.
-    verdicts = {name: verdict(found, confirmation="not_needed") for name, found in evidence.items()}
+    # Nothing moves when a deterministic system is asked again: a rerun would confirm every change.
+    deterministic = all(evaluation.record.deterministic for evaluation in (tonight, *baseline))
+    confirmation: Confirmation = "not_needed" if deterministic else "pending"
+    verdicts = {name: verdict(found, confirmation=confirmation) for name, found in evidence.items()}
     return Comparison(kind, record.benchmark, old, new, verdicts)
+
+
+def _compared(measure: str, rows: Sequence[QueryScores], others: Sequence[Sequence[QueryScores]]) -> ComparedMetric:
+    return ComparedMetric(
+        name=measure,
+        tonight=[row.scores.get(measure) for row in rows],
+        baselines=[[row.scores.get(measure) for row in other] for other in others],
+        applies=[row.outcome == "failed" or measure in row.scores for row in rows],
+    )
+
+
+def _has(measure: str, rows: Sequence[QueryScores]) -> bool:
+    return any(measure in row.scores for row in rows)
 
 
 def _rows(evaluation: Evaluation, file: str) -> list[QueryScores]:

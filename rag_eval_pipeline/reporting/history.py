@@ -34,6 +34,7 @@ class ResultsHeader(msgspec.Struct, frozen=True):
     dataset_version: str
     fingerprints: dict[str, str | None]
     summary: dict[str, float | None]
+    retrieval_level: str
     retrieval_metrics: dict[str, MetricHeader]
     page_retrieval_metrics: dict[str, MetricHeader]
     citation_metrics: dict[str, dict[str, Any]]
@@ -41,9 +42,13 @@ class ResultsHeader(msgspec.Struct, frozen=True):
     performance_metrics: dict[str, Any]
 
     def metric(self, name: str) -> MetricHeader:
-        """A figure by its name on the leaderboard; one without value and with a reason where the file has none."""
-        if name in self.retrieval_metrics:
-            return self.retrieval_metrics[name]
+        """A figure by its name on the leaderboard, of retrieval at the level to look at first.
+
+        One without value and with a reason where the file has none.
+        """
+        retrieval = self.page_retrieval_metrics if self.retrieval_level == "page" else self.retrieval_metrics
+        if name in retrieval:
+            return retrieval[name]
         if name == "abstention_f1":
             return msgspec.convert(self.answer_quality_metrics["abstention"]["f1"], MetricHeader)
         if name == "citation_jaccard":

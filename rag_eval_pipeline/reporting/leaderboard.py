@@ -42,6 +42,7 @@ class Leaderboard:
                 "system": row.system,
                 "questions": int(row.summary["total_queries"] or 0),
                 "failed": int(row.summary["failed_queries"] or 0),
+                "level": row.retrieval_level,
                 **{column: _cell(row.metric(column).value) for column in COLUMNS},
             }
             for row in self.rows
@@ -80,6 +81,7 @@ def _record(row: ResultsHeader) -> dict[str, Any]:
         "timestamp": row.timestamp.isoformat(),
         "queries": row.summary["total_queries"],
         "failed": row.summary["failed_queries"],
+        "retrieval_level": row.retrieval_level,
         "metrics": figures,
     }
 
@@ -88,11 +90,11 @@ def _csv(board: Leaderboard) -> bytes:
     """Names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(["benchmark", "system", "evaluation_id", "queries", "failed", *COLUMNS])
+    writer.writerow(["benchmark", "system", "evaluation_id", "queries", "failed", "level", *COLUMNS])
     for row in board.rows:
         counts = [int(row.summary[name] or 0) for name in ("total_queries", "failed_queries")]
         figures = ["" if (value := row.metric(column).value) is None else value for column in COLUMNS]
-        writer.writerow([row.benchmark, row.system, row.evaluation_id, *counts, *figures])
+        writer.writerow([row.benchmark, row.system, row.evaluation_id, *counts, row.retrieval_level, *figures])
     return text.getvalue().encode()
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # Short headings: a table of 80 columns fits a terminal and a README.
 SHOWN = {
     "questions": "n",
+    "level": "by",
     "hit@1": "hit@1",
     "ndcg@10": "nDCG",
     "exact_match": "EM",
@@ -27,13 +28,14 @@ def leaderboard_table(board: Leaderboard) -> "Table":
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("benchmark", no_wrap=True)
     table.add_column("system", no_wrap=True)
     for heading in SHOWN.values():
         table.add_column(heading, justify="right", no_wrap=True)
     for cells in board.cells():
-        table.add_row(*(str(cells[name]) for name in ("benchmark", "system", *SHOWN)))
+        shown = cells | {"level": "page" if cells["level"] == "page" else "doc"}
+        table.add_row(*(str(shown[name]) for name in ("benchmark", "system", *SHOWN)))
     return table
 
 

@@ -10,15 +10,29 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from rag_eval_pipeline.corpus.executable import find_browser
-from ui.server import Server
+from ui.server import BUNDLED, Server
 
 SCREENSHOTS_VARIABLE = "RAG_EVAL_SCREENSHOTS"  # a folder that keeps them; else they go with the test's own
 
 
+BROKEN = """name: broken
+title: Asks for a column that its source has not
+version: 1.0.0
+license: Apache-2.0
+released: 2025-01-01
+source: {path: questions.csv}
+questions: {question: Question, answer: Reply}
+"""
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Two good benchmarks and one whose SQL names a column that its source has not."""
-    server = Server(tmp_path_factory.mktemp("server"), ["tarrow-lights", "gannet-sound"], broken="broken-columns")
+    """Two bundled benchmarks, and `broken` between them."""
+    broken = tmp_path_factory.mktemp("sources") / "broken"
+    broken.mkdir()
+    (broken / "benchmark.yaml").write_text(BROKEN)
+    (broken / "questions.csv").write_text("Question,Answer\nWho?,Nobody\n")
+    server = Server(tmp_path_factory.mktemp("server"), [BUNDLED / "tarrow-lights", broken, BUNDLED / "gannet-sound"])
     try:
         server.wait("the webserver", server.is_up)
         yield server

@@ -19,6 +19,7 @@ from rag_eval_pipeline.defs.resources import WORKSPACE_VARIABLE
 from rag_eval_pipeline.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+BUNDLED = REPOSITORY / "data" / "sources"
 POLL_SECONDS = 0.3
 PATIENCE_SECONDS = 240.0  # until a thing is called missing; sensors tick every 30 s, and the machine may be busy
 END_SECONDS = 45.0  # `serve` itself gives runs 30 s to end
@@ -55,33 +56,42 @@ class Materialization(NamedTuple):
 class Server:
     """`serve` with its workspace."""
 
-    def __init__(self, folder: Path, benchmarks: list[str]) -> None:
+    def __init__(self, folder: Path, sources: list[Path]) -> None:
         self.workspace = Workspace(folder / "workspace")
         self.log = folder / "server.log"
-        self._environment = {
+        environment = {
             **os.environ,
             WORKSPACE_VARIABLE: str(self.workspace.root),
             "DAGSTER_HOME": str(folder / "home"),
             "PYTHONWARNINGS": "ignore::DeprecationWarning",  # as `make` sets it
         }
         shutil.copytree(REPOSITORY / "data" / "config", self.workspace.config)
-        for benchmark in benchmarks:
-            self.drop(benchmark)
+        for source in sources:
+            self.drop(source)
         (folder / "home").mkdir()
         shutil.copy(REPOSITORY / "dagster.yaml", folder / "home")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "rag_eval_pipeline.defs.serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        command = [
+            sys.executable,
+            "-m",
+            "rag_eval_pipeline.defs.serve",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+        ]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
-    def drop(self, benchmark: str) -> None:
-        """Puts a bundled benchmark into `data/sources`, complete from the first moment that it is seen."""
-        shutil.copytree(REPOSITORY / "data" / "sources" / benchmark, self.workspace.root / "incoming" / benchmark)
+    def drop(self, source: Path) -> None:
+        """Puts a copy of a benchmark's folder into `data/sources`, complete from the moment that it is seen."""
+        incoming = self.workspace.root / "incoming" / source.name
+        shutil.copytree(source, incoming)
         self.workspace.sources.mkdir(parents=True, exist_ok=True)
-        (self.workspace.root / "incoming" / benchmark).rename(self.workspace.sources / benchmark)
+        incoming.rename(self.workspace.sources / source.name)
 
     def is_up(self) -> bool:
         """Whether the webserver answers."""
@@ -127,7 +137,9 @@ class Server:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not (found := find()):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"waited in vain for {what}; found {found!r}\n{self.log.read_text()[-6000:]}", pytrace=False)
+                pytest.fail(
+                    f"waited in vain for {what}; found {found!r}\n{self.log.read_text()[-6000:]}", pytrace=False
+                )
             time.sleep(POLL_SECONDS)
         return found
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from ui.server import Run, Server
+from ui.server import BUNDLED, Run, Server
 
 pytestmark = pytest.mark.ui
 
@@ -62,7 +62,7 @@ def test_the_graph_shows_fourteen_assets_in_three_groups(page: Page, screenshot:
 def test_a_dropped_folder_is_converted_evaluated_and_aggregated(server: Server, page: Page, screenshot: Screenshot):
     server.wait("the first benchmarks", lambda: "gannet-sound" in server.partitions("questions"))
 
-    server.drop("cairnmoor-observatory")
+    server.drop(BUNDLED / "cairnmoor-observatory")
 
     server.wait("its partition", lambda: "cairnmoor-observatory" in server.partitions("questions"))
     server.wait("its conversion", lambda: succeeded(server.runs("convert", "cairnmoor-observatory")))
@@ -80,3 +80,85 @@ def test_a_dropped_folder_is_converted_evaluated_and_aggregated(server: Server, 
     page.goto("/runs", wait_until="domcontentloaded")
     expect(page.get_by_text("partition: cairnmoor-observatory|embedded-weak").first).to_be_visible()
     screenshot("runs")
+
+
+def test_a_partition_is_materialized_from_the_page_of_its_job(server: Server, page: Page, screenshot: Screenshot):
+    # Not beside the sensor's evaluations: a conversion takes the stamp away that they ask for.
+    server.wait("the sensors to have done their work", lambda: evaluated(server, "tarrow-lights") and is_quiet(server))
+
+    page.goto("/jobs", wait_until="domcontentloaded")
+    page.get_by_role("link", name="convert", exact=True).click()
+    page.get_by_role("button", name="Materialize all…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Select a partition or create one").click()
+    page.get_by_role("menuitem").filter(has_text="tarrow-lights").click()
+    screenshot("materialize")
+    dialog.get_by_role("button", name="Launch 1 run").click()
+
+    def launched() -> list[Run]:
+        return [r for r in server.runs("convert", "tarrow-lights") if "dagster/from_ui" in r.tags]
+
+    (run,) = server.wait("the run from the UI", launched)
+    server.wait("its end", lambda: launched()[0].ended)
+    assert launched()[0].status == "SUCCESS"
+    for asset in GROUPS["conversion"]:
+        made = server.materialization(asset, "tarrow-lights")
+        assert made is not None
+        assert made.run_id == run.run_id
+    page.goto(partition_page("questions", "tarrow-lights"), wait_until="domcontentloaded")
+    expect(page.get_by_role("link", name=run.run_id[:8])).to_be_visible()
+    assert [shown(page, count) for count in ("rows", "accepted", "dropped", "quarantined")] == ["17", "16", "1", "0"]
+    screenshot("questions")
+    page.goto(f"/runs/{run.run_id}", wait_until="domcontentloaded")
+    expect(page.get_by_text("RUN_SUCCESS")).to_be_visible()
+    screenshot("run")
+
+
+def test_the_figures_of_a_pair_are_on_the_page_of_its_results(server: Server, page: Page, screenshot: Screenshot):
+    pair = "gannet-sound|embedded"
+    made = server.wait("the pair's results", lambda: server.materialization("evaluation_results", pair))
+
+    page.goto(partition_page("evaluation_results", pair), wait_until="domcontentloaded")
+
+    expect(page.get_by_role("link", name=made.run_id[:8])).to_be_visible()
+    for measure in ("hit@1", "ndcg@10", "mrr", "exact_match", "f1"):
+        assert float(shown(page, measure)) == made.metadata[measure]
+    assert 0 < made.metadata["f1"] < made.metadata["ndcg@10"] <= 1
+    screenshot("results")
+
+
+def test_the_leaderboard_shows_its_table_and_its_chart(server: Server, page: Page, screenshot: Screenshot):
+    server.wait("a leaderboard", lambda: server.materialization("leaderboard"))
+
+    page.goto("/assets/leaderboard?view=overview", wait_until="domcontentloaded")
+
+    expect(page.get_by_role("cell", name="gannet-sound", exact=True).first).to_be_visible()
+    screenshot("leaderboard")
+    page.get_by_text("[Show Markdown]").click()
+    chart = page.get_by_role("dialog").get_by_role("img")
+    expect(chart).to_be_visible()
+    assert chart.evaluate("image => image.naturalWidth") > 0
+    screenshot("chart")
+
+
+def test_checks_of_a_conversion_are_listed_as_passed(server: Server, page: Page, screenshot: Screenshot):
+    server.wait("a conversion", lambda: server.materialization("train_json"))
+
+    page.goto("/assets/train_json?view=checks", wait_until="domcontentloaded")
+
+    for check in ("rows_conserved", "every_gold_document_on_disk", "no_context_lost"):
+        expect(page.get_by_role("link").filter(has_text=check)).to_contain_text("Succeeded")
+    screenshot("checks")
+
+
+def test_a_broken_folder_fails_alone_and_its_run_says_what_to_mend(server: Server, page: Page, screenshot: Screenshot):
+    (failed,) = server.wait("its failure", lambda: [r for r in server.runs("convert", "broken") if r.ended])
+
+    page.goto(f"/runs/{failed.run_id}", wait_until="domcontentloaded")
+
+    assert failed.status == "FAILURE"
+    expect(page.get_by_text("data/sources/broken/benchmark.yaml").first).to_be_visible()
+    expect(page.get_by_text('"Reply"').first).to_be_visible()
+    screenshot("failure")
+    server.wait("the others' conversion", lambda: succeeded(server.runs("convert", "gannet-sound")))
+    assert server.runs("evaluate", "broken|embedded") == []

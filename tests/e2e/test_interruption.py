@@ -1,0 +1,94 @@
+"""An evaluation that is killed goes on where its journal ends, and comes to the scores of one that was not."""
+
+import json
+import signal
+import subprocess
+import sys
+import zlib
+
+import pytest
+
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.runs import newest_evaluation
+from rag_eval_pipeline.formats import EvaluationResults
+from tests.e2e.reading import rag_eval
+
+pytestmark = pytest.mark.browser
+
+QUESTIONS = 908
+KILLED_AT = 300
+EVALUATE_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.workspace import Workspace
+
+def die(done, total):
+    if done == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+workspace = Workspace(Path(sys.argv[1]))
+evaluate(workspace, load_pair(workspace, "squad2", "embedded"), die)
+"""
+
+
+def whole_lines(journal):
+    """The lines of a journal that end and whose checksum is right."""
+    lines = journal.read_bytes().split(b"\n")[:-1]
+    return [line for line in lines if b"%08x" % zlib.crc32(line[9:]) == line[:8]]
+
+
+def query_ids(lines):
+    return [json.loads(line[9:])["query_id"] for line in lines]
+
+
+def as_left(data):
+    return data
+
+
+def torn(data):
+    """Cut in the middle of the 150th line, as a power cut may leave it."""
+    lines = data.split(b"\n")
+    return b"\n".join(lines[:149]) + b"\n" + lines[149][: len(lines[149]) // 2]
+
+
+def emptied(data):
+    return b""
+
+
+LEFT = {
+    "as the kill left it": (as_left, KILLED_AT - 20),  # 20 answers are written to disk together
+    "torn in the middle of a line": (torn, 149),
+    "nothing but the folder": (emptied, 0),
+}
+
+
+@pytest.mark.parametrize(("damage", "kept_at_least"), LEFT.values(), ids=LEFT)
+def test_a_killed_evaluation_asks_only_what_is_missing(damage, kept_at_least, lend, results):
+    workspace = lend("squad2")
+    killed = subprocess.run(
+        [sys.executable, "-c", EVALUATE_AND_DIE, workspace.root, str(KILLED_AT)], capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    evaluation = newest_evaluation(workspace, "squad2", "embedded")
+    evaluation.journal.write_bytes(damage(evaluation.journal.read_bytes()))
+    kept = whole_lines(evaluation.journal)
+    assert kept_at_least <= len(kept) <= KILLED_AT
+
+    done = rag_eval("evaluate", "squad2", "--system", "embedded", "--json", "--workspace", workspace.root)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    [told] = json.loads(done.stdout)
+    assert told["evaluation_id"] == evaluation.record.evaluation_id
+    assert (told["counts"]["resumed"], told["counts"]["asked"]) == (len(kept), QUESTIONS - len(kept))
+    journal = whole_lines(evaluation.journal)
+    assert journal[: len(kept)] == kept
+    assert sorted(query_ids(journal), key=int) == [str(number) for number in range(QUESTIONS)]
+    resumed = EvaluationResults.read(results_path(workspace, told["evaluation_id"]))
+    clean = results["squad2", "embedded"]
+    for part in ("fingerprints", "retrieval_metrics", "citation_metrics", "answer_quality_metrics"):
+        assert getattr(resumed, part) == getattr(clean, part)
+    assert [row.generated_answer for row in resumed.query_results] == [
+        row.generated_answer for row in clean.query_results
+    ]

@@ -1,0 +1,45 @@
+"""`make up` ends what it began: webserver, daemon, code server, runs and their browsers."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from ui.server import Server
+
+pytestmark = pytest.mark.ui
+
+PAGES = 400  # a minute's rendering at least: it is still going on when the signal comes
+SLOW = """name: slow
+title: Many pages
+version: 1.0.0
+license: Apache-2.0
+released: 2025-01-01
+source: {path: questions.csv}
+questions: "SELECT question, 'yes' AS answer, [{document: name}] AS contexts FROM source"
+documents: "SELECT name, html FROM source ORDER BY name"
+"""
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A benchmark of many pages."""
+    folder = tmp_path / "slow"
+    folder.mkdir()
+    (folder / "benchmark.yaml").write_text(SLOW)
+    rows = [f"Is this page {n}?,page-{n},<p>This is page {n}.</p>" for n in range(PAGES)]
+    (folder / "questions.csv").write_text("\n".join(["question,name,html", *rows]))
+    return folder
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["service_manager", "ctrl_c"])
+def test_a_signal_ends_the_server_with_its_runs_and_browsers(tmp_path: Path, slow: Path, number: signal.Signals):
+    server = Server(tmp_path, [slow])
+    try:
+        server.wait("a run that renders", lambda: server.is_up() and server.has_browser())
+    finally:
+        left = server.stop(number)
+
+    assert left == []
+    assert server.process.returncode == 0
+    assert not server.is_up()
