@@ -5,8 +5,6 @@ search goes from strict to lenient and stops at the first hit; a text that is no
 """
 
 import bisect
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Literal, NamedTuple
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Indel, ScoreAlignment
 
+from rag_eval_pipeline.corpus.folding import Folded, drop_citation_marks, even_out, fold
 from rag_eval_pipeline.corpus.text import PAGE_BREAK
 
 Method = Literal["exact", "normalised", "citations", "fuzzy"]
@@ -24,12 +23,6 @@ FUZZY_LENGTH_MIN = 24  # normalised characters; 80 % of less than that is found 
 INSIDE_WORD_LENGTH_MIN = 12  # a shorter text is found only as whole words: "art" is not in "heart"
 
 _OCCURRENCES_MAX = 1000
-_INVISIBLE = {0xAD, 0xFFFE, 0x02, 0x200B, 0x200C, 0x200D, 0xFEFF, 0x2060}
-_PUNCTUATION = {
-    ord(mark): plain for mark, plain in zip("‘’‚‛′`´“”„‟″«»‐‑‒–—―−…·", "'''''''\"\"\"\"\"\"\"-------.·", strict=True)
-}
-_DROPPED_PUNCTUATION = frozenset("-\"'`.")
-_CITATION_MARK = re.compile(r"\[(?:\d{1,3}|citationneeded|edit|note\d+)\]")
 _NO_SPACES_FROM = 0x2E80  # CJK and what follows: words are not set apart, so every place is a word's edge
 _SHINGLE = 12
 _SHINGLE_OF_SHORT = 6
@@ -38,8 +31,6 @@ _BEFORE, _AFTER = 96, 224  # margins of the window that is aligned
 _SHINGLE_HITS_MAX = 8
 _WINDOWS = 3
 _ANCHOR = 4  # characters in a row that are no coincidence
-
-_folds: dict[str, str] = {}
 
 
 class Hint(NamedTuple):
@@ -77,13 +68,6 @@ class Located:
     page_end: int
 
 
-class _Folded(NamedTuple):
-    """A text without what does not matter, and for each character its place in the original."""
-
-    text: str
-    origin: list[int]
-
-
 class TextIndex:
     """A document's text, ready for searches.
 
@@ -96,15 +80,15 @@ class TextIndex:
         self._page_starts = [0]
         for page in pages[:-1]:
             self._page_starts.append(self._page_starts[-1] + len(page) + len(PAGE_BREAK))
-        self._folded = _fold(self.text)
-        self._unmarked = _drop_citation_marks(self._folded)
+        self._folded = fold(self.text)
+        self._unmarked = drop_citation_marks(self._folded)
 
     def locate(self, gold: str, hint: Hint | None = None) -> Located | None:
         """The span of a gold text; None when the document does not hold it."""
         hint = hint or Hint()
         gold = gold.strip()
-        folded = _fold(gold)
-        unmarked = _drop_citation_marks(folded)
+        folded = fold(gold)
+        unmarked = drop_citation_marks(folded)
         if not unmarked.text:
             return None
         spans = self._occurrences(folded, self._folded)
@@ -116,7 +100,7 @@ class TextIndex:
             return self._located("citations", 100.0, *self._widened(self._choose(spans, hint), gold, unmarked))
         return self._fuzzy(unmarked.text, hint)
 
-    def _occurrences(self, gold: _Folded, within: _Folded) -> list[tuple[int, int]]:
+    def _occurrences(self, gold: Folded, within: Folded) -> list[tuple[int, int]]:
         """Spans where a folded text stands, those of whole words if there are any."""
         if not gold.text:
             return []
@@ -128,13 +112,13 @@ class TextIndex:
         whole = [span for span in spans if not self._cuts_word(*span)]
         return whole or (spans if len(gold.text) >= INSIDE_WORD_LENGTH_MIN else [])
 
-    def _widened(self, span: tuple[int, int], gold: str, folded: _Folded) -> tuple[int, int]:
+    def _widened(self, span: tuple[int, int], gold: str, folded: Folded) -> tuple[int, int]:
         """With the quotes and stops at the gold text's edges, which folding dropped, where the document has them."""
         start, end = span
         before, after = gold[: folded.origin[0]], gold[folded.origin[-1] + 1 :]
-        if before and _plain(self.text[max(0, start - len(before)) : start]) == _plain(before):
+        if before and even_out(self.text[max(0, start - len(before)) : start]) == even_out(before):
             start -= len(before)
-        if after and _plain(self.text[end : end + len(after)]) == _plain(after):
+        if after and even_out(self.text[end : end + len(after)]) == even_out(after):
             end += len(after)
         return start, end
 
@@ -217,43 +201,3 @@ def _trimmed(gold: str, window: str, aligned: ScoreAlignment) -> tuple[int, int]
 def _joined(pair: str) -> bool:
     """Whether two neighbours belong to one word."""
     return len(pair) == 2 and all(char.isalnum() and ord(char) < _NO_SPACES_FROM for char in pair)
-
-
-def _plain(text: str) -> str:
-    return text.translate(_PUNCTUATION)
-
-
-def _fold(text: str) -> _Folded:
-    folded, origin = [], []
-    for index, char in enumerate(text):
-        fold = _folds.get(char)
-        if fold is None:
-            fold = _folds[char] = _fold_char(char)
-        if fold:
-            folded.append(fold)
-            origin.extend([index] * len(fold))
-    return _Folded("".join(folded), origin)
-
-
-def _fold_char(char: str) -> str:
-    """Case, composition, ligatures and quotes evened out; white space, marks, hyphens and dots gone."""
-    if ord(char) in _INVISIBLE or char.isspace():
-        return ""
-    plain = unicodedata.normalize("NFKD", char).translate(_PUNCTUATION).casefold()
-    return "".join(
-        c
-        for c in plain
-        if not (c.isspace() or unicodedata.combining(c) or c in _DROPPED_PUNCTUATION or ord(c) in _INVISIBLE)
-    )
-
-
-def _drop_citation_marks(folded: _Folded) -> _Folded:
-    """Without `[12]`, `[edit]` and their like, which a printed encyclopedia has and a benchmark's copy has not."""
-    kept, origin, end = [], [], 0
-    for mark in _CITATION_MARK.finditer(folded.text):
-        kept.append(folded.text[end : mark.start()])
-        origin.extend(folded.origin[end : mark.start()])
-        end = mark.end()
-    kept.append(folded.text[end:])
-    origin.extend(folded.origin[end:])
-    return _Folded("".join(kept), origin)

@@ -32,6 +32,7 @@ TEMP_PREFIX = "rag-eval-browser-"
 _LAUNCH_LIMIT_MS = 60_000.0
 _CLOSE_LIMIT_S = 5.0
 _DEATH_LIMIT_S = 2.0
+_STALE_AFTER_S = 86_400.0
 _ARGUMENTS = [
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # WebRTC would otherwise go past the proxy
@@ -142,6 +143,20 @@ def remove_browser(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def _remove_stale(parent: Path) -> None:
+    """Removes the folders of browsers whose owner was killed; those browsers ended with their driver.
+
+    Only after a day: another container may share the temp folder, and its processes cannot be seen.
+    """
+    for folder in parent.glob(f"{TEMP_PREFIX}*"):
+        owner = folder.name.removeprefix(TEMP_PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            facts = folder.lstat()
+            is_old = time.time() - facts.st_mtime > _STALE_AFTER_S
+            if is_old and facts.st_uid == os.geteuid() and owner.isdecimal() and not psutil.pid_exists(int(owner)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def _is_running(group: int) -> bool:
     """Whether a process of a group lives; in a container without init the dead ones stay on as zombies."""
     for process in psutil.process_iter():
@@ -159,7 +174,9 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
     """
     from playwright.async_api import async_playwright
 
-    folder = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=browser_folder_parent()))
+    parent = browser_folder_parent()
+    _remove_stale(Path(parent or tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=f"{TEMP_PREFIX}{os.getpid()}-", dir=parent))
     driver = None
     try:
         launcher = write_launcher(folder, command)

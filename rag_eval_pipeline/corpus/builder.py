@@ -11,28 +11,22 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
-from rag_eval_pipeline.corpus.bodies import Body, local_body
+from rag_eval_pipeline.corpus.bodies import local_body
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.egress import EgressPolicy
 from rag_eval_pipeline.corpus.executable import find_browser
-from rag_eval_pipeline.corpus.fetching import fetcher
 from rag_eval_pipeline.corpus.folder import CorpusFolder
-from rag_eval_pipeline.corpus.guard import Guard
 from rag_eval_pipeline.corpus.naming import NAME_FLAGS
-from rag_eval_pipeline.corpus.pdf import count_pages
-from rag_eval_pipeline.corpus.pool import browser_pool
-from rag_eval_pipeline.corpus.rendering import Rendered, render, renderer_fingerprint
+from rag_eval_pipeline.corpus.press import Fingerprint, Press
+from rag_eval_pipeline.corpus.rendering import renderer_fingerprint
 from rag_eval_pipeline.corpus.serving import resources_unchanged
 
 PAGES_A_CORE = 2  # open at once: a page waits for the disk and the network about half of its time
 
 Progress = Callable[[int, int], None]
-Fingerprint = Callable[[], str]
 
 
 def build_corpus(
@@ -78,16 +72,27 @@ def build_corpus(
             progress(len(rows), len(planned))
         if changed:
             work = [(index, planned[index]) for index in changed]
-            asyncio.run(_build(work, rows, folder, _Means(policy, fingerprint), progress))
+            try:
+                asyncio.run(_build(work, rows, folder, Press(policy, fingerprint), progress))
+            except _Interrupted as interrupted:
+                raise interrupted.error from None
         folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
     return [row for index in range(len(planned)) for row in rows[index]]
+
+
+class _Interrupted(Exception):
+    """Carries what asyncio lets break out of the loop at once, leaving no time to end the browser in good order."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 async def _build(
     changed: list[tuple[int, PlannedDocument]],
     rows: dict[int, list[CorpusDocument]],
     folder: CorpusFolder,
-    means: "_Means",
+    press: Press,
     progress: Progress | None,
 ) -> None:
     total = len(rows) + len(changed)
@@ -97,16 +102,19 @@ async def _build(
         for index, document in waiting:
             start = time.perf_counter()
             try:
-                row, pdf = await means.make(document)
+                row, pdf = await press.make(document)
             except DocumentError as error:
                 row = _missing(document, error)
             else:
                 folder.publish([name.name for name in document.names], pdf)
             rows[index] = _named(replace(row, seconds=time.perf_counter() - start), document.names)
             if progress is not None:
-                progress(len(rows), total)
+                try:
+                    progress(len(rows), total)
+                except (KeyboardInterrupt, SystemExit) as error:
+                    raise _Interrupted(error) from error
 
-    async with means:
+    async with press:
         workers = [asyncio.create_task(work()) for _ in range(PAGES_A_CORE * (os.cpu_count() or 1))]
         try:
             await asyncio.gather(*workers)
@@ -114,77 +122,6 @@ async def _build(
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-
-
-class _Means:
-    """What it takes to make a PDF from a planned document: the guard, and behind it a fetcher and a browser."""
-
-    def __init__(self, policy: EgressPolicy, fingerprint: Fingerprint) -> None:
-        self._policy = policy
-        self._fingerprint = fingerprint
-
-    async def __aenter__(self) -> None:
-        async with AsyncExitStack() as stack:
-            guard = await stack.enter_async_context(Guard(self._policy))
-            self._fetcher = await stack.enter_async_context(fetcher(guard))
-            self._pool = await stack.enter_async_context(browser_pool(guard))
-            self._stack = stack.pop_all()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
-
-    async def make(self, document: PlannedDocument) -> tuple[CorpusDocument, bytes]:
-        """A row, without file name, and the PDF.
-
-        Raises:
-            DocumentError: The document cannot be had.
-        """
-        if document.body == "url":
-            if document.url is None:
-                raise DocumentError("bad_url", "the document has neither a body nor a URL")
-            body = await self._fetcher.fetch(document.url)
-        else:
-            body = local_body(document)
-        row = CorpusDocument(
-            key=document.key,
-            file_name="",
-            url=None,
-            final_url=body.final_url,
-            flags=(),
-            origin="kept",
-            body_sha256=hashlib.sha256(body.data).hexdigest(),
-            pdf_sha256=hashlib.sha256(body.data).hexdigest(),
-            renderer=None,
-            pages=0,
-        )
-        if body.kind == "pdf":
-            return replace(row, pages=count_pages(body.data)), body.data
-        printed = await self._render(body)
-        row = replace(
-            row,
-            flags=printed.flags,
-            origin="rendered",
-            pdf_sha256=hashlib.sha256(printed.pdf).hexdigest(),
-            renderer=self._fingerprint(),
-            pages=count_pages(printed.pdf),
-            images_expected=printed.images_expected,
-            images_drawn=printed.images_drawn,
-            shown_url=None if body.final_url else body.url,
-            resources=printed.resources,
-        )
-        return row, printed.pdf
-
-    async def _render(self, body: Body) -> Rendered:
-        fetched = body.final_url is not None
-        if fetched and not self._policy.config.allow_no_sandbox and not (await self._pool.process()).sandboxed:
-            raise DocumentError(
-                "no_sandbox",
-                "the browser's sandbox cannot be used here, and pages from URLs are rendered without it only where "
-                "`allow_no_sandbox` is set in egress.config.yaml",
-            )
-        return await render(self._pool, body, load_limit_s=self._policy.config.page_load_limit_s)
 
 
 def _unchanged(

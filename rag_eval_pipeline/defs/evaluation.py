@@ -8,7 +8,15 @@ from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.defs.conversion import evaluation_dataset, ground_truth
 from rag_eval_pipeline.defs.partitions import pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.defs.shell import check_result, check_specs, numbers, one_line_errors, progress_log, table
+from rag_eval_pipeline.defs.shell import (
+    check_result,
+    check_specs,
+    numbers,
+    one_line_errors,
+    picture,
+    progress_log,
+    table,
+)
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.pair import Pair
@@ -83,6 +91,7 @@ def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
 def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`.results.json` of the evaluation: every figure with its interval, or null with a reason."""
     import rag_eval_pipeline.evaluation.passes as passes
+    from rag_eval_pipeline.reporting.charts import metric_bars
 
     with one_line_errors():
         published = passes.publish_pair(workspace.workspace, _pair(context, workspace))
@@ -92,6 +101,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
             "evaluation_id": published.evaluation_id,
             "path": dg.MetadataValue.path(published.path),
             **numbers(published.headline),
+            "chart": picture(metric_bars(published.metrics), "scores with 95 % intervals"),
             "preview": table(published.preview),
         },
         check_results=[check_result(check)],

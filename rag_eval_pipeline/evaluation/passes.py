@@ -12,7 +12,7 @@ from rag_eval_pipeline.evaluation.publishing import publish, results_path
 from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
-from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
@@ -61,6 +61,7 @@ class Published:
     path: Path
     findings: list[str]
     headline: dict[str, float | None]
+    metrics: dict[str, Metric]
     preview: list[dict[str, Any]]
 
 
@@ -98,7 +99,7 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         }
         for query in results.query_results[:PREVIEW_ROWS]
     ]  # fmt: skip
-    return Published(results.evaluation_id, path, validate(path), figures, preview)
+    return Published(results.evaluation_id, path, validate(path), figures, _shares(results), preview)
 
 
 def evaluate(workspace: Workspace, pair: Pair, progress: Progress | None = None) -> tuple[Answered, Published]:
@@ -112,9 +113,7 @@ def evaluate(workspace: Workspace, pair: Pair, progress: Progress | None = None)
 def headline(results: EvaluationResults) -> dict[str, float | None]:
     """The figures that a line of the leaderboard has room for."""
     quality = results.answer_quality_metrics
-    page_level = results.retrieval_level == "page"
-    metrics = results.page_retrieval_metrics if page_level else results.retrieval_metrics
-    retrieval = {name: metric.value for name, metric in metrics.items()}
+    retrieval = {name: metric.value for name, metric in _retrieval(results).items()}
     return {
         "hit@1": retrieval.get("hit@1"),
         "hit@5": retrieval.get("hit@5"),
@@ -128,6 +127,16 @@ def headline(results: EvaluationResults) -> dict[str, float | None]:
         "queries": float(results.summary.total_queries),
         "failed": float(results.summary.failed_queries),
     }
+
+
+def _retrieval(results: EvaluationResults) -> dict[str, Metric]:
+    return results.page_retrieval_metrics if results.retrieval_level == "page" else results.retrieval_metrics
+
+
+def _shares(results: EvaluationResults) -> dict[str, Metric]:
+    """What a chart from 0 to 1 can show."""
+    quality = results.answer_quality_metrics
+    return {**_retrieval(results), "exact_match": quality.exact_match, "f1": quality.f1}
 
 
 def _newest(workspace: Workspace, pair: Pair) -> Evaluation:

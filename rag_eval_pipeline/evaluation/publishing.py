@@ -112,10 +112,12 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
     )
 
 
-def _metric(rows: Iterable[QueryScores], measure: str, seed: int, *, level: form.Level | None = None) -> form.Metric:
-    """The mean of a measure; questions of the asset without this measure are skipped."""
+def _metric(
+    rows: Iterable[QueryScores], measure: str, seed: int, *, level: form.Level | None = None, left_out: int = 0
+) -> form.Metric:
+    """The mean of a measure; questions without this measure are skipped, as are those left out of `rows`."""
     values: list[float | None] = []
-    skipped = 0
+    skipped = left_out
     for row in rows:
         if row.outcome == "failed":
             values.append(None)
@@ -181,9 +183,9 @@ def _answer_metrics(parts: _Parts) -> form.AnswerQualityMetrics:
     return form.AnswerQualityMetrics(
         exact_match=_metric(parts.answer_scores, "exact_match", parts.seed),
         f1=_metric(parts.answer_scores, "f1", parts.seed),
-        answerable_exact_match=_metric(answerable, "exact_match", parts.seed),
-        answerable_f1=_metric(answerable, "f1", parts.seed),
-        unanswerable_exact_match=_metric(unanswerable, "exact_match", parts.seed),
+        answerable_exact_match=_metric(answerable, "exact_match", parts.seed, left_out=len(unanswerable)),
+        answerable_f1=_metric(answerable, "f1", parts.seed, left_out=len(unanswerable)),
+        unanswerable_exact_match=_metric(unanswerable, "exact_match", parts.seed, left_out=len(answerable)),
         abstention=form.Abstention(
             answerable_answered=counts.answerable_answered,
             answerable_abstained=counts.answerable_abstained,

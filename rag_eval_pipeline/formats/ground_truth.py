@@ -1,6 +1,6 @@
 """`<id>_v<version>.gt.json`: annotations, one per question with located gold texts.
 
-Source: Evaluation Data Formats 2.2; the container, which the specification leaves open, by resolution F26.
+Source: Evaluation Data Formats 2.2 for the annotations; their container, which it leaves open, is ours.
 """
 
 from typing import Any

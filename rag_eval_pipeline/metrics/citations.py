@@ -2,7 +2,7 @@
 
 A pair is comparable when the files are equal and, where both name a page, the pages are equal; file names are resolved
 to exact basenames before they come here. Tolerance never lowers a score, a perfect match is always a good one, and a
-gold span that nobody cited counts as 0. The specification's own code fails all three (requirements F1-F3).
+gold span that nobody cited counts as 0. The specification's own code fails all three.
 """
 
 from collections import defaultdict
@@ -120,7 +120,7 @@ def match_citations(
     Raises:
         ValueError: A citation with `end <= start` or a negative start; a negative tolerance.
 
-    Source: Citation Accuracy Evaluation 4.2, with requirements F1 (one-to-one), F2 (files, pages), F3 (tolerance).
+    Source: Citation Accuracy Evaluation 4.2, mended: one-to-one, within a file and page, tolerance towards gold.
     """
     if tolerance < 0:
         raise ValueError(f"expected a tolerance of 0 or more characters, found {tolerance}")

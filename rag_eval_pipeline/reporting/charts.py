@@ -1,8 +1,10 @@
 """Charts as SVG text: no script, no font, no network, so that a report can be mailed and Dagster can show them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
+
+from rag_eval_pipeline.formats.results import Metric
 
 WIDTH, LABEL, ROW, GAP = 760, 250, 18, 10
 COLOURS = ("#2f6f9f", "#d08a34", "#5d8a4a", "#8a5d9f", "#9f4a4a", "#4a8a8a")
@@ -27,15 +29,21 @@ def bars(rows: Sequence[Bar]) -> str:
         if row.group != group:
             y += GAP if group is not None else 0
             group = row.group
-            parts.append(_text(0, y + 13, group, weight="bold"))
-            y += ROW
-        parts += _bar(row, y, COLOURS[names.index(row.name) % len(COLOURS)])
+            if group:
+                parts.append(_text(0, y + 13, group, weight="bold"))
+                y += ROW
+        parts += _bar(row, y, COLOURS[names.index(row.name) % len(COLOURS) if group else 0])
         y += ROW
     style = "font-family:system-ui,sans-serif;font-size:12px"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 8}" viewBox="0 0 {WIDTH} {y + 8}" '
         f'style="{style}">{_grid(y)}{"".join(parts)}</svg>'
     )
+
+
+def metric_bars(metrics: Mapping[str, Metric]) -> str:
+    """A bar a metric, with its interval."""
+    return bars([Bar("", name, metric.value, metric.confidence_interval) for name, metric in metrics.items()])
 
 
 def _bar(row: Bar, y: int, colour: str) -> list[str]:

@@ -1,0 +1,109 @@
+"""Steps never mix two versions of a source, and only a conversion that went well to its end leaves a stamp."""
+
+import json
+
+import pytest
+
+from rag_eval_pipeline.conversion.digests import source_digest
+from rag_eval_pipeline.conversion.stamp import Stamp, is_converted
+from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
+from rag_eval_pipeline.errors import InputError
+from tests.conftest import REPOSITORY
+
+NAME = "cairnmoor-observatory"
+
+
+@pytest.fixture
+def paths(workspace):
+    return workspace.benchmark(NAME)
+
+
+def edit(paths):
+    paths.spec.write_text(paths.spec.read_text() + "\n# edited\n")
+
+
+def test_the_checks_that_dagster_is_told_of_are_those_that_steps_return(workspace):
+    from rag_eval_pipeline.conversion.step_checks import CHECKS
+
+    reports = convert(workspace, NAME)
+
+    assert list(STEPS) == list(CHECKS)
+    assert {r.record.step: {check.name for check in r.record.checks} for r in reports} == {
+        step: set(checks) for step, checks in CHECKS.items()
+    }
+    for report in reports:
+        for check in report.record.checks:
+            assert CHECKS[report.record.step][check.name] or not check.blocking
+
+
+def test_the_first_step_takes_the_stamp_away_and_the_last_gives_it_back(workspace, paths):
+    run_step(workspace, NAME, "questions")
+    assert not paths.stamp.exists()
+
+    for step in list(STEPS)[1:]:
+        run_step(workspace, NAME, step)
+
+    assert is_converted(paths, source_digest(paths))
+    assert Stamp.read(paths.stamp).counts["train_json.accepted"] == 16
+
+
+@pytest.mark.parametrize("step", list(STEPS)[1:])
+def test_a_step_refuses_what_was_made_from_another_source(step, workspace, paths):
+    edit(paths)
+
+    with pytest.raises(InputError) as error:
+        run_step(workspace, NAME, step)
+
+    assert error.value.code == "step_stale"
+    assert f"rag-eval convert {NAME}" in str(error.value)
+
+
+def test_a_step_refuses_to_go_on_after_a_failed_check(workspace, paths):
+    record = paths.steps / "train_json.json"
+    content = json.loads(record.read_text())
+    content["checks"][0]["passed"] = False
+    record.write_text(json.dumps(content))
+
+    with pytest.raises(InputError) as error:
+        run_step(workspace, NAME, "evaluation_dataset")
+
+    assert (error.value.code, error.value.found) == ("step_failed", "'rows_conserved'")
+
+
+def test_a_damaged_stamp_is_no_stamp(paths):
+    paths.stamp.write_text(paths.stamp.read_text()[:100])
+
+    assert not is_converted(paths, source_digest(paths))
+
+
+def test_converting_again_writes_the_same_bytes(workspace, paths):
+    def product():
+        files = [*paths.dataset.rglob("*"), *paths.corpus.iterdir(), *workspace.root.glob("data/evaluation/*/*.json")]
+        # A step's record says what the run had to do, and the lock who held it; neither is a product.
+        return {p: p.read_bytes() for p in files if p.is_file() and p.name != ".lock" and p.parent != paths.steps}
+
+    before = product()
+    convert(workspace, NAME)
+
+    after = product()
+    assert before.keys() == after.keys()
+    assert [path.name for path in before if before[path] != after[path]] == []
+
+
+def test_counts_that_do_not_come_out_end_the_conversion_with_their_names(workspace, paths):
+    text = (REPOSITORY / "data" / "sources" / NAME / "benchmark.yaml").read_text()
+    paths.spec.write_text(
+        "\n".join(line for line in text.splitlines() if not line.startswith("expect")) + "\nexpect: {questions: 17}\n"
+    )
+
+    with pytest.raises(InputError) as error:
+        convert(workspace, NAME)
+
+    assert error.value.code == "check_failed"
+    assert "'questions': {'expected': 17, 'found': 16}" in str(error.value)
+    assert not paths.stamp.exists()
+
+
+def test_the_evaluation_root_has_a_relative_link_to_the_corpus_and_nothing_else_lies_in_it(paths):
+    assert str(paths.corpus_link.readlink()) == f"../../../corpus/{NAME}"
+    assert {path.suffix for path in paths.corpus.iterdir()} == {".pdf"}
