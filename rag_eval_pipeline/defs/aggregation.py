@@ -48,9 +48,7 @@ def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> d
 
     with one_line_errors():
         path = reporting.write_report(workspace.workspace)
-    return dg.MaterializeResult(
-        metadata={"path": dg.MetadataValue.path(path), "url": dg.MetadataValue.url(path.as_uri())}
-    )
+    return dg.MaterializeResult(metadata={"path": dg.MetadataValue.path(path)})
 
 
 ASSETS = [leaderboard, regressions, report]
