@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rag_eval_pipeline.conversion.records import Counts
+    from rag_eval_pipeline.conversion.stamp import StepReport
 
 STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
@@ -92,23 +93,20 @@ def plan(
         _emit(rows, as_json, (f"{row['url']}\t{row['file_name']}\t{','.join(row['flags'])}" for row in rows))
     else:
         value = {"benchmark": name, **asdict(planned.counts), "files": len(files), "notes": planned.notes}
-        value["quarantine"] = [asdict(record) for record in planned.quarantine if record.stage != "where"]
-        _emit(value, as_json, _plan_lines(planned.counts, len(files), planned.notes, value["quarantine"]))
+        refused = [record for record in planned.quarantine if record.stage != "where"]
+        value["quarantine"] = [asdict(record) for record in refused]
+        lines = [*(record.message(name) for record in refused), *planned.notes]
+        _emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines])
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
 
 
-def _plan_lines(counts: "Counts", files: int, notes: list[str], quarantine: list[dict[str, Any]]) -> Iterable[str]:
+def _plan_lines(counts: "Counts", files: int) -> Iterable[str]:
     yield (
         f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped by where, "
         f"{counts.quarantined} quarantined"
     )
     yield f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents in {files} files"
-    for record in quarantine:
-        field = f', field "{record["field"]}"' if record["field"] else ""
-        found = f", found {record['excerpt']}" if record["excerpt"] else ""
-        yield f"{record['file']}, row {record['row']}{field}: expected {record['expected']}{found} [{record['code']}]"
-    yield from notes
 
 
 @app.command()
@@ -125,12 +123,9 @@ def convert(names: Names, workspace: Root = None, as_json: AsJson = False, stric
     def one(name: str) -> dict[str, Any]:
         nonlocal quarantined
         with _progress() as bar:
-            reports = run(root, name, progress=bar)
+            reports = run(root, name, progress=bar, done=_print_notes)
         counts = {report.record.step: report.record.counts for report in reports}
         quarantined += counts["train_json"]["quarantined"]
-        for report in reports:
-            for note in report.notes:
-                print(f"rag-eval: {note}", file=sys.stderr)
         return {"benchmark": name, "counts": counts, "train_json": str(root.benchmark(name).train_json)}
 
     def line(done: dict[str, Any]) -> str:
@@ -296,23 +291,32 @@ def _for_each(
     line: Callable[[dict[str, Any]], str],
     as_json: bool,
 ) -> None:
-    """Does all that can be done, then reports the first fault: good names are finished whatever the others are."""
+    """Does all that can be done; a fault of one name is a line, and the others are finished."""
     done: list[dict[str, Any]] = []
-    faults: list[InputError | ServiceError] = []
+    code = 0
     for name in names:
         try:
             done.append(work(name))
         except (InputError, ServiceError) as error:
-            faults.append(error)
+            code = max(code, _say(error))
         else:
             if not as_json:
                 print(line(done[-1]))
     if as_json:
         _emit(done, as_json, ())
-    for fault in faults[1:]:
-        print(f"rag-eval: {fault}", file=sys.stderr)
-    if faults:
-        raise faults[0]
+    if code:
+        raise typer.Exit(code)
+
+
+def _say(error: InputError | ServiceError) -> int:
+    """Prints the one line of an error and returns its exit code."""
+    print(f"rag-eval: {error}", file=sys.stderr, flush=True)
+    return BAD_INPUT if isinstance(error, InputError) else UNAVAILABLE
+
+
+def _print_notes(report: "StepReport") -> None:
+    for note in report.notes:
+        print(f"rag-eval: {note}", file=sys.stderr)
 
 
 def _emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
@@ -344,12 +348,8 @@ def main() -> None:
     """The entry point: the one place where errors become text and exit codes."""
     try:
         app()
-    except InputError as error:
-        print(f"rag-eval: {error}", file=sys.stderr)
-        raise SystemExit(BAD_INPUT) from None
-    except ServiceError as error:
-        print(f"rag-eval: {error}", file=sys.stderr)
-        raise SystemExit(UNAVAILABLE) from None
+    except (InputError, ServiceError) as error:
+        raise SystemExit(_say(error)) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `rag-eval plan x | head` is no error
         raise SystemExit(0) from None

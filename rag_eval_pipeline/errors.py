@@ -14,6 +14,27 @@ def excerpt(value: object) -> str:
     return text if len(text) <= FOUND_LIMIT else text[: FOUND_LIMIT - 1] + "…"
 
 
+def fault_line(
+    code: str,
+    file: str | None,
+    expected: str,
+    *,
+    row: int | None = None,
+    field: str | None = None,
+    found: str | None = None,
+    hint: str | None = None,
+) -> str:
+    """Place, expectation, finding, code and remedy as one line; the arguments are those of `InputError`."""
+    place = file or "the input"
+    if row is not None:
+        place += f", row {row}"
+    if field is not None:
+        place += f', field "{field}"'
+    what = "" if found is None else f", found {found}"
+    remedy = "" if hint is None else f" {hint}"
+    return f"{place}: expected {expected}{what} [{code}].{remedy}"
+
+
 class InputError(Exception):
     """Input that a person has to mend: one line with place, expectation, finding, code and remedy.
 
@@ -48,14 +69,9 @@ class InputError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        place = self.file
-        if self.row is not None:
-            place += f", row {self.row}"
-        if self.field is not None:
-            place += f', field "{self.field}"'
-        found = "" if self.found is None else f", found {self.found}"
-        hint = "" if self.hint is None else f" {self.hint}"
-        return f"{place}: expected {self.expected}{found} [{self.code}].{hint}"
+        return fault_line(
+            self.code, self.file, self.expected, row=self.row, field=self.field, found=self.found, hint=self.hint
+        )
 
 
 class ServiceError(Exception):

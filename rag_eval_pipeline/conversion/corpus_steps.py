@@ -1,11 +1,13 @@
 """The steps from a benchmark's files to a corpus: questions, PDFs, their text."""
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine_file import write_quarantine
 from rag_eval_pipeline.conversion.questions_file import write_questions
+from rag_eval_pipeline.conversion.records import QuarantineRecord, Question
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, StepReport, discard_stamp
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -41,7 +43,8 @@ def questions(conversion: Conversion) -> StepReport:
         ),
     )
     preview = [{"id": q.id, "question": q.question, "answer": q.answer} for q in planned.questions[:PREVIEW_ROWS]]
-    return conversion.report("questions", asdict(counts), checks, preview, tuple(planned.notes))
+    notes = (*quarantine_notes(paths.name, planned.quarantine), *planned.notes, *_notes(planned.questions))
+    return conversion.report("questions", asdict(counts), checks, preview, notes)
 
 
 def corpus(conversion: Conversion) -> StepReport:
@@ -96,6 +99,21 @@ def corpus_text(conversion: Conversion) -> StepReport:
     check = Check(name="every_pdf_has_text", passed=not silent, blocking=False, numbers={"files": silent[:LISTED]})
     preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in pages[:PREVIEW_ROWS]]
     return conversion.report("corpus_text", counts, (check,), preview)
+
+
+def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Iterator[str]:
+    """A line for each refused row, of many only the first; rows that `where` drops are as the spec wants them."""
+    refused = [record for record in records if record.stage != "where"]
+    yield from (record.message(benchmark) for record in refused[:LISTED])
+    if len(refused) > LISTED:
+        yield f"{benchmark}: {len(refused) - LISTED} more rows are quarantined; quarantine.jsonl lists them all"
+
+
+def _notes(accepted: Sequence[Question]) -> Iterator[str]:
+    """What is no fault, but may be a mapping that finds nothing: questions without a document among others with one."""
+    without = [question for question in accepted if not question.contexts and not question.is_impossible]
+    if without and len(without) < len(accepted):
+        yield f"{len(without)} answerable questions name no document, the first is id {without[0].id}"
 
 
 def _manifest(paths: BenchmarkPaths) -> list[CorpusDocument]:

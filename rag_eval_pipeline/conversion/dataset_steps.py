@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
+from rag_eval_pipeline.conversion.corpus_steps import quarantine_notes
 from rag_eval_pipeline.conversion.datasets import evaluation_dataset as build_dataset
 from rag_eval_pipeline.conversion.datasets import ground_truth as build_ground_truth
 from rag_eval_pipeline.conversion.datasets import train_row
@@ -60,7 +61,8 @@ def train_json(conversion: Conversion) -> StepReport:
         {"id": q.id, "question": q.question, "answer": q.answer, "documents": ", ".join(_file_names(q))}
         for q in settlement.questions[:PREVIEW_ROWS]
     ]
-    return conversion.report("train_json", counts, checks, preview)
+    notes = tuple(quarantine_notes(paths.name, settlement.quarantined))
+    return conversion.report("train_json", counts, checks, preview, notes)
 
 
 def evaluation_dataset(conversion: Conversion) -> StepReport:

@@ -7,6 +7,8 @@ from 1.
 from dataclasses import dataclass, field
 from typing import Any
 
+from rag_eval_pipeline.errors import fault_line
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -90,6 +92,11 @@ class QuarantineRecord:
     expected: str
     excerpt: str | None
     line: int | None = None
+
+    def message(self, benchmark: str) -> str:
+        """The record as a line for people, with the file as it is named from the workspace's root."""
+        file = None if self.file is None else f"data/sources/{benchmark}/{self.file}"
+        return fault_line(self.code, file, self.expected, row=self.row, field=self.field, found=self.excerpt)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from rag_eval_pipeline.conversion import corpus_steps, dataset_steps
 from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.spec import read_spec
+from rag_eval_pipeline.conversion.spec import read_spec, shown_path
 from rag_eval_pipeline.conversion.stamp import Conversion, Progress, StepReport, write_record
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.lock import locked
@@ -34,7 +34,7 @@ def run_step(workspace: Workspace, benchmark: str, step: str, *, progress: Progr
     """
     paths = workspace.benchmark(benchmark)
     if not paths.spec.exists():
-        raise InputError("missing_spec", paths.spec, f"a folder data/sources/{benchmark} with a benchmark.yaml")
+        raise InputError("missing_spec", shown_path(paths, "benchmark.yaml"), "a folder with this file")
     with locked(paths.lock, holder=f"{step} of {benchmark}, process {os.getpid()}", exclusive=True):
         conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress)
         report = STEPS[step](conversion)
@@ -43,7 +43,11 @@ def run_step(workspace: Workspace, benchmark: str, step: str, *, progress: Progr
 
 
 def convert(
-    workspace: Workspace, benchmark: str, *, progress: Callable[[str], Progress | None] = lambda step: None
+    workspace: Workspace,
+    benchmark: str,
+    *,
+    progress: Callable[[str], Progress | None] = lambda step: None,
+    done: Callable[[StepReport], None] = lambda report: None,
 ) -> list[StepReport]:
     """All steps of a conversion; stops after a step whose blocking check failed.
 
@@ -51,6 +55,7 @@ def convert(
         workspace: Where.
         benchmark: What.
         progress: Given the name of a step, what to call with done and total.
+        done: Called after each step, also after one whose check failed.
 
     Raises:
         InputError: As `run_step`, or `check_failed` with what was found.
@@ -59,10 +64,11 @@ def convert(
     for step in STEPS:
         report = run_step(workspace, benchmark, step, progress=progress(step))
         reports.append(report)
+        done(report)
         for check in report.record.checks:
             if check.blocking and not check.passed:
-                source = workspace.benchmark(benchmark).spec
+                shown = shown_path(workspace.benchmark(benchmark), "benchmark.yaml")
                 raise InputError(
-                    "check_failed", source, f"the check {check.name} of {step} to pass", found=check.numbers
+                    "check_failed", shown, f"the check {check.name} of {step} to pass", found=check.numbers
                 )
     return reports

@@ -54,7 +54,7 @@ class NameRequest:
     @property
     def identity(self) -> NameIdentity:
         """Key and stem, which holds the fragment; a document without URL has one name, so its key is enough."""
-        return NameIdentity(self.key, "" if self.url is None else url_stem(self.url))
+        return NameIdentity(self.key, "" if self.url is None else url_stem(self.url) or _last_segment(self.url))
 
 
 def url_stem(url: str) -> str:
@@ -157,15 +157,18 @@ def _stem(request: NameRequest) -> tuple[str, list[str]]:
     stem = url_stem(request.url) if request.url is not None else request.name or ""
     if not stem:
         flags.append("empty_segment")
-        if request.url is not None:
-            parts = parse_url(request.url)
-            stem = next((segment for segment in reversed(parts.path.split("/")) if segment), _host(parts))
-        stem = stem or NO_STEM
+        stem = (_last_segment(request.url) if request.url is not None else "") or NO_STEM
     # A lone surrogate has no bytes on disk, in JSON or in parquet, so it shares the fate of `/` and NUL.
     escaped = re.sub(r"[/\x00\ud800-\udfff]", lambda match: _percent(match[0]), stem)
     if escaped != stem:
         flags.append("escaped")
     return escaped, flags
+
+
+def _last_segment(url: str) -> str:
+    """Stands in for an empty stem: the last segment that is not empty, else the host."""
+    parts = parse_url(url)
+    return next((segment for segment in reversed(parts.path.split("/")) if segment), _host(parts).lower())
 
 
 def _with_suffix(stem: str) -> str:

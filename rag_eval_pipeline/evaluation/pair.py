@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.spec import read_spec
+from rag_eval_pipeline.conversion.spec import read_spec, shown_path
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.settings import METRICS_VERSION, EvaluationSettings, digest, merged_settings
@@ -43,7 +43,7 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     """
     paths = workspace.benchmark(benchmark)
     if not paths.spec.exists():
-        raise InputError("no_benchmark", paths.spec, f"a folder data/sources/{benchmark} with a benchmark.yaml")
+        raise InputError("no_benchmark", shown_path(paths, "benchmark.yaml"), "a folder with this file")
     spec = read_spec(paths)
     stamp = current_stamp(paths, source_digest(paths))
     dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rag_eval_pipeline.corpus.browser import TEMP_PREFIX
 from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy
 from rag_eval_pipeline.corpus.executable import (
     EXECUTABLE_VARIABLE,
@@ -130,7 +131,7 @@ def test_the_launcher_ends_with_a_profile_of_its_own(tmp_path):
 
     launcher = write_launcher(folder, ["echo", "a b"])
 
-    assert os.popen(f'"{launcher}" --user-data-dir=/x').read() == (  # noqa: S605
+    assert os.popen(f'"{launcher}" --user-data-dir=/x').read() == (
         f"a b --user-data-dir=/x --user-data-dir={folder}/home/profile\n"
     )
     assert (folder / "pid").read_text().strip().isdecimal()
@@ -143,3 +144,19 @@ def test_root_gives_its_rights_away():
     assert command[0] == "setpriv"
     assert {"--reuid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=-all"} <= set(command)
     assert command[-1] == "/usr/bin/chromium"
+
+
+@pytest.mark.browser
+async def test_what_a_killed_run_left_behind_is_removed_after_a_day(own_temp):
+    dead = psutil.Popen(["/bin/true"])
+    dead.wait()
+    stale, fresh = own_temp / f"{TEMP_PREFIX}{dead.pid}-a", own_temp / f"{TEMP_PREFIX}{dead.pid}-b"
+    for folder in (stale, fresh):
+        folder.mkdir()
+    os.utime(stale, (0, 0))
+
+    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        await pool.process()
+
+    assert os.listdir(own_temp) == [fresh.name]
+    fresh.rmdir()

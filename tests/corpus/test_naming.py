@@ -35,6 +35,7 @@ NAMES = {
     "html keeps its extension": ("https://h/index.html", "index.html.pdf", ()),
     "last non-empty segment": ("https://h/dir/", "dir.pdf", ("empty_segment",)),
     "host": ("https://h:81/", "h:81.pdf", ("empty_segment",)),
+    "host in lower case": ("https://Example.ORG/", "example.org.pdf", ("empty_segment",)),
     "host without the password": ("https://u:p@h", "h.pdf", ("empty_segment",)),
     "nothing at all": ("", "document.pdf", ("empty_segment",)),
     "parent folder is an ordinary stem": ("https://h/..", "...pdf", ()),
@@ -169,6 +170,14 @@ def test_a_pinned_name_stays_when_another_document_comes_before_it():
     names = named("https://g/A", "https://h/A", pinned=pinned)
 
     assert [n.name for n in names] == [named("https://h/A", "https://g/A")[1].name, "A.pdf"]
+
+
+def test_a_pin_holds_when_the_host_is_spelt_differently_the_next_time():
+    pinned = pins(manifest(("https://Example.org", "example.org.pdf")))
+
+    assert [n.name for n in named("https://other.net/example.org", "https://EXAMPLE.org/", pinned=pinned)][1] == (
+        "example.org.pdf"
+    )
 
 
 def test_a_pin_that_the_rule_cannot_have_given_is_not_followed():

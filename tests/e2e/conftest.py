@@ -56,7 +56,7 @@ def results(house: House) -> dict[tuple[str, str], EvaluationResults]:
 
 
 @pytest.fixture
-def scratch(tmp_path: Path) -> Iterator[Path]:
+def scratch(shared: Path, tmp_path: Path) -> Iterator[Path]:
     """A workspace with the bundled systems' settings and no benchmark, removed when the test is done."""
     root = tmp_path / "workspace"
     shutil.copytree(CONFIG, root / "data" / "config")

@@ -169,6 +169,7 @@ class Server:
         lines = [f"{process.pid}: {command_line(process)}" for process in left]
         for process in left:
             process.kill()
+        self.process.wait()
         return lines
 
 

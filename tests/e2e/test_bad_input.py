@@ -1,0 +1,223 @@
+"""What a person has to mend is said in one line that names the place; everything else goes on."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from rag_eval_pipeline.workspace import Workspace
+from tests.e2e.reading import rag_eval
+from tests.real_benchmarks import build
+
+pytestmark = pytest.mark.browser
+
+GOOD = "kg-rag-sec10q"  # eight ready PDFs: converted in a second, without a browser
+SEC, WIKI, SQUAD, HOTPOT = "kg-rag-sec10q", "fetaqa", "squad2", "hotpotqa"
+
+
+def edited(old, new):
+    """A fault made by editing benchmark.yaml."""
+
+    def edit(source):
+        spec = source / "benchmark.yaml"
+        text = spec.read_text()
+        assert text.count(old) == 1
+        spec.write_text(text.replace(old, new))
+
+    return edit
+
+
+def cut(file, size):
+    """A fault made by a download that broke off."""
+    return lambda source: (source / file).write_bytes((source / file).read_bytes()[:size])
+
+
+def removed(file):
+    return lambda source: (source / file).unlink()
+
+
+def a_folder_instead(file):
+    def replace(source):
+        (source / file).unlink()
+        (source / file).mkdir()
+
+    return replace
+
+
+# What is wrong, made from which benchmark, and what the line must say: place, and code.
+FAULTS = {
+    "no benchmark.yaml": (SEC, removed("benchmark.yaml"), "benchmark.yaml: ", "missing_spec"),
+    "a brace that is not closed": (
+        SEC,
+        edited('"docs/*.pdf"}}', '"docs/*.pdf"}'),
+        "benchmark.yaml, line 9: ",
+        "bad_yaml",
+    ),
+    "a key nobody knows": (SEC, edited("domain:", "domian:"), "benchmark.yaml, line 6: ", "unknown_key"),
+    "a version that is a number": (
+        SEC,
+        edited("version: 1.0.0", "version: 1.0"),
+        'benchmark.yaml, line 3, field "version": ',
+        "bad_value",
+    ),
+    "a column the short form misspells": (
+        WIKI,
+        edited("answer: answer", "answer: Antwort"),
+        'benchmark.yaml, field "questions.answer": ',
+        "unknown_column",
+    ),
+    "a column the SQL misspells": (
+        SEC,
+        edited('"Answer" AS answer', '"Anser" AS answer'),
+        'benchmark.yaml, field "questions": ',
+        "bad_sql",
+    ),
+    "a source that is not there": (SEC, removed("qna_data.csv"), "qna_data.csv: ", "missing_file"),
+    "a folder for a source": (SEC, a_folder_instead("qna_data.csv"), "qna_data.csv: ", "missing_file"),
+    "half a parquet file": (HOTPOT, cut("hotpot_sample.parquet", 5000), "hotpot_sample.parquet: ", "bad_parquet"),
+    "half a JSON file": (SQUAD, cut("dev-sample.json", 5000), "dev-sample.json: ", "bad_json"),
+    "another number of questions than was promised": (
+        SEC,
+        edited("questions: 74", "questions: 75"),
+        "benchmark.yaml: ",
+        "check_failed",
+    ),
+}
+
+
+@pytest.fixture
+def broken(scratch):
+    """`broken(id)` makes a benchmark with that fault and returns its name."""
+
+    def make(fault):
+        benchmark, break_it, *_ = FAULTS[fault]
+        name = re.sub(r"\W+", "-", fault).lower()
+        build(scratch, benchmark).rename(scratch / "data" / "sources" / name)
+        source = scratch / "data" / "sources" / name
+        edited(f"name: {benchmark}\n", f"name: {name}\n")(source)
+        break_it(source)
+        return name
+
+    return make
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_line_that_names_its_place(fault, broken, scratch):
+    name = broken(fault)
+    *_, place, code = FAULTS[fault]
+
+    done = rag_eval("convert", name, "--workspace", scratch)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = [line for line in done.stderr.splitlines() if "is kept as metadata" not in line]
+    assert re.fullmatch(rf"rag-eval: \S*data/sources/{name}/{re.escape(place)}expected .+ \[{code}\]\..*", line)
+
+
+def test_good_benchmarks_are_finished_whatever_the_others_are(broken, scratch):
+    bad = ["nowhere", *map(broken, ("a brace that is not closed", "half a parquet file"))]
+    build(scratch, GOOD)
+
+    done = rag_eval("convert", bad[0], bad[1], GOOD, bad[2], "--workspace", scratch)
+
+    assert done.returncode == 2
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == [GOOD]
+    faults = [line for line in done.stderr.splitlines() if "data/sources/" in line]
+    assert sorted(re.search(r"data/sources/([\w-]+)/", line)[1] for line in faults) == sorted(bad)
+    assert "Traceback" not in done.stderr
+    assert Workspace(scratch).benchmark(GOOD).stamp.exists()
+
+
+def test_what_cannot_be_evaluated_does_not_hold_up_what_can(broken, lend):
+    workspace = lend(GOOD)
+    name = broken("half a JSON file")
+
+    done = rag_eval("evaluate", name, GOOD, "nowhere", "--system", "embedded-weak", "--workspace", workspace.root)
+
+    assert done.returncode == 2
+    assert [line.split(": ")[1] for line in done.stdout.splitlines()] == [f"{GOOD} x embedded-weak"]
+    assert sorted(re.findall(r"\[(\w+)\]", done.stderr)) == ["no_benchmark", "not_converted"]
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_a_system_that_nobody_described_is_one_line(lend):
+    done = rag_eval("evaluate", GOOD, "--system", "nobody", "--workspace", lend(GOOD).root)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert "systems/nobody.config.yaml" in line
+    assert line.endswith("[no_system]. Known systems: embedded, embedded-weak.")
+
+
+@pytest.fixture
+def wiki(scratch):
+    """`wiki(policy)` is FeTaQA with three of its questions, and three rows that are wrong in three ways."""
+
+    def make(policy):
+        source = build(scratch, WIKI)
+        lines = (source / "fetaqa_sample.jsonl").read_text().splitlines()
+        small = sorted(lines, key=len)[:3]
+        lost = json.loads(small[0]) | {"feta_id": 1, "page_wikipedia_url": "http://wiki.invalid/wiki/Nowhere"}
+        unasked = json.loads(small[0]) | {"feta_id": 2, "question": " "}
+        rows = [small[0], json.dumps(lost), small[1], '{"question": "Who', json.dumps(unasked), small[2]]
+        (source / "fetaqa_sample.jsonl").write_text("\n".join(rows) + "\n")
+        spec = source / "benchmark.yaml"
+        spec.write_text(spec.read_text().partition("expect:")[0] + f"on_missing_document: {policy}\n")
+        shutil.rmtree(scratch / "data" / "config" / "systems")
+        return Workspace(scratch)
+
+    return make
+
+
+def train_rows(workspace):
+    return json.loads(workspace.benchmark(WIKI).train_json.read_text())
+
+
+def quarantine(workspace):
+    return [json.loads(line) for line in workspace.benchmark(WIKI).quarantine.read_text().splitlines()]
+
+
+def test_a_question_whose_page_cannot_be_had_goes_and_the_others_stay(wiki):
+    workspace = wiki("quarantine")
+
+    done = rag_eval("convert", WIKI, "--strict", "--workspace", workspace.root)
+
+    assert done.returncode == 1  # --strict: done, but rows were quarantined
+    assert "3 questions, 0 dropped, 3 quarantined, 3 files" in done.stdout
+    assert "rag-eval: Nowhere.pdf: http://wiki.invalid/wiki/Nowhere: wiki.invalid is no host" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [row["id"] for row in train_rows(workspace)] == [0, 2, 4]
+    records = {record["row"]: record for record in quarantine(workspace)}
+    assert {row: (record["file"], record["stage"], record["code"]) for row, record in records.items()} == {
+        2: ("fetaqa_sample.jsonl", "documents", "missing_document"),
+        4: ("fetaqa_sample.jsonl", "validation", "bad_json"),
+        5: ("fetaqa_sample.jsonl", "validation", "empty_question"),
+    }
+    assert records[4]["line"] == 4
+    assert (records[5]["field"], records[5]["excerpt"]) == ("question", "' '")
+    assert "wiki.invalid" in records[2]["excerpt"]
+
+
+def test_kept_questions_lose_the_context_and_it_is_counted(wiki):
+    workspace = wiki("keep")
+
+    done = rag_eval("convert", WIKI, "--json", "--workspace", workspace.root)
+
+    assert done.returncode == 0, done.stderr
+    [told] = json.loads(done.stdout)
+    assert (told["counts"]["train_json"]["contexts_lost"], told["counts"]["corpus"]["missing"]) == (1, 1)
+    assert [(row["id"], len(row["contexts"])) for row in train_rows(workspace)] == [(0, 1), (1, 0), (2, 1), (4, 1)]
+
+
+def test_a_spec_that_needs_every_document_fails_after_the_others_were_made(wiki):
+    workspace = wiki("fail")
+
+    done = rag_eval("convert", WIKI, "--workspace", workspace.root)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = [line for line in done.stderr.splitlines() if "[check_failed]" in line]
+    assert "every_document_on_disk" in line
+    assert "Nowhere.pdf" in line
+    assert "Traceback" not in done.stderr
+    assert len(list(workspace.benchmark(WIKI).corpus.iterdir())) == 3
+    assert not workspace.benchmark(WIKI).stamp.exists()
