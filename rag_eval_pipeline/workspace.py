@@ -89,6 +89,11 @@ class BenchmarkPaths:
         return self.dataset / ".steps"
 
     @property
+    def corpus_journal(self) -> Path:
+        """Rows of a corpus that is being built; gone when its manifest is written."""
+        return self.steps / "corpus.journal"
+
+    @property
     def lock(self) -> Path:
         """The lock file: conversions exclusive, evaluations shared."""
         return self.dataset / ".lock"

@@ -117,7 +117,10 @@ def test_strict_exits_1_when_rows_were_quarantined(rag_eval, workspace):
     assert code == 1
     assert "1 quarantined" in out
     assert ", row 41, field" in out
-    assert rag_eval("convert", RAILWAY, "--strict")[0] == 1
+    code, _, error = rag_eval("convert", RAILWAY, "--strict")
+    assert code == 1
+    assert ", row 41, field" in error
+    assert one_line(error)
 
 
 def test_a_validation_fault_exits_2_and_names_the_place(rag_eval, workspace):

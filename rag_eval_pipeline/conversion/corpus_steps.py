@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+import msgspec
+
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine_file import write_quarantine
 from rag_eval_pipeline.conversion.questions_file import write_questions
@@ -15,6 +17,7 @@ from rag_eval_pipeline.corpus.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned, write_manifest, write_planned
 from rag_eval_pipeline.corpus.naming import pins
 from rag_eval_pipeline.corpus.text import corpus_pages, reusable_pages, write_pages
+from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 PREVIEW_ROWS = 5
@@ -52,14 +55,21 @@ def corpus(conversion: Conversion) -> StepReport:
     paths = conversion.paths
     conversion.require("questions")
     previous = _manifest(paths)
-    built = build_corpus(
-        read_planned(paths.planned, base=paths.source),
-        paths.corpus,
-        previous,
-        EgressPolicy(read_egress_config(conversion.workspace.egress_config)),
-        progress=conversion.progress,
-    )
+    policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
+    planned = read_planned(paths.planned, base=paths.source)
+    # Rows of an earlier build that was killed before it could write the manifest; later ones stand for earlier ones.
+    kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(paths.corpus_journal)]
+    with JournalWriter(paths.corpus_journal) as journal:
+        built = build_corpus(
+            planned,
+            paths.corpus,
+            [*reversed(kept), *previous],
+            policy,
+            progress=conversion.progress,
+            keep=journal.extend,
+        )
     write_manifest(paths.documents, built)
+    paths.corpus_journal.unlink()
     _link_corpus(paths)
     present = [document for document in built if document.origin != "missing"]
     missing = [document for document in built if document.origin == "missing"]

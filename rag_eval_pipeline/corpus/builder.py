@@ -27,6 +27,7 @@ from rag_eval_pipeline.corpus.serving import resources_unchanged
 PAGES_A_CORE = 2  # open at once: a page waits for the disk and the network about half of its time
 
 Progress = Callable[[int, int], None]
+Keep = Callable[[Sequence[CorpusDocument]], None]
 
 
 def build_corpus(
@@ -36,6 +37,7 @@ def build_corpus(
     policy: EgressPolicy,
     *,
     progress: Progress | None = None,
+    keep: Keep = lambda rows: None,
 ) -> list[CorpusDocument]:
     """Brings a corpus folder in line with a plan.
 
@@ -45,6 +47,8 @@ def build_corpus(
         previous: The manifest of the last build; rows whose file is gone or altered count as changed.
         policy: What may be fetched.
         progress: Told how many documents of how many are done.
+        keep: Given the rows of each document whose files have just come into the corpus. What a killed build kept is
+            added to `previous` of the next one, which then makes only the rest.
 
     Returns:
         One row a file name, in the order of the plan and of each document's names.
@@ -73,7 +77,7 @@ def build_corpus(
         if changed:
             work = [(index, planned[index]) for index in changed]
             try:
-                asyncio.run(_build(work, rows, folder, Press(policy, fingerprint), progress))
+                asyncio.run(_build(work, rows, folder, Press(policy, fingerprint), progress, keep))
             except _Interrupted as interrupted:
                 raise interrupted.error from None
         folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
@@ -94,6 +98,7 @@ async def _build(
     folder: CorpusFolder,
     press: Press,
     progress: Progress | None,
+    keep: Keep,
 ) -> None:
     total = len(rows) + len(changed)
     waiting = iter(changed)
@@ -108,6 +113,8 @@ async def _build(
             else:
                 folder.publish([name.name for name in document.names], pdf)
             rows[index] = _named(replace(row, seconds=time.perf_counter() - start), document.names)
+            if row.origin != "missing":
+                keep(rows[index])
             if progress is not None:
                 try:
                     progress(len(rows), total)

@@ -32,7 +32,7 @@ def open_pdf(data: bytes | Path) -> Iterator[Any]:
     Raises:
         DocumentError: `pdf_encrypted`, `pdf_damaged`.
     """
-    import pypdfium2  # type: ignore[import-untyped]  # it publishes no type information
+    import pypdfium2
 
     try:
         document = pypdfium2.PdfDocument(data)

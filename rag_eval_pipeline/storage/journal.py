@@ -7,7 +7,7 @@ or 200 ms, whichever is first (append + fsync per 20 was measured 44 times faste
 import os
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -46,6 +46,11 @@ class JournalWriter:
         self._pending += 1
         if self._pending >= COMMIT_RECORDS or time.monotonic() - self._committed_at >= COMMIT_SECONDS:
             self.commit()
+
+    def extend(self, records: Iterable[Any]) -> None:
+        """Adds several records in order."""
+        for record in records:
+            self.append(record)
 
     def commit(self) -> None:
         """Makes every appended record durable."""

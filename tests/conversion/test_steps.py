@@ -1,6 +1,11 @@
 """Steps never mix two versions of a source, and only a conversion that went well to its end leaves a stamp."""
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -8,6 +13,8 @@ from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.stamp import Stamp, is_converted
 from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.journal import read_journal
+from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 
 NAME = "cairnmoor-observatory"
@@ -107,3 +114,34 @@ def test_counts_that_do_not_come_out_end_the_conversion_with_their_names(workspa
 def test_the_evaluation_root_has_a_relative_link_to_the_corpus_and_nothing_else_lies_in_it(paths):
     assert str(paths.corpus_link.readlink()) == f"../../../corpus/{NAME}"
     assert {path.suffix for path in paths.corpus.iterdir()} == {".pdf"}
+
+
+CONVERT_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.workspace import Workspace
+
+def die(step):
+    return lambda done, total: os.kill(os.getpid(), signal.SIGKILL) if step == "corpus" and done == 6 else None
+
+convert(Workspace(Path(sys.argv[1])), "skarn-railway", progress=die)
+"""
+
+
+def test_a_killed_conversion_renders_only_the_rest(tmp_path):
+    workspace = Workspace(tmp_path / "workspace")
+    paths = workspace.benchmark("skarn-railway")
+    shutil.copytree(REPOSITORY / "data" / "sources" / "skarn-railway", paths.source)
+    command = [sys.executable, "-c", CONVERT_AND_DIE, str(workspace.root)]
+    killed = subprocess.run(command, check=False, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert killed.returncode == -signal.SIGKILL
+    kept = len(list(read_journal(paths.corpus_journal)))
+    counted = []
+
+    convert(workspace, "skarn-railway", progress=lambda step: lambda done, total: counted.append((step, done, total)))
+
+    assert 1 <= kept <= 6
+    assert counted[0] == ("corpus", kept, 8)
+    assert not paths.corpus_journal.exists()
+    assert is_converted(paths, source_digest(paths))
