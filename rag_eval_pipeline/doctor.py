@@ -22,13 +22,14 @@ class Finding(NamedTuple):
 
 def browser(workspace: Workspace) -> Finding:
     """A Chromium that can be started."""
-    from rag_eval_pipeline.corpus.executable import find_browser
+    from rag_eval_pipeline.corpus.executable import browser_version, find_browser
 
     try:
         found = find_browser()
+        version = browser_version(found)
     except ServiceError as error:
         return Finding("browser", False, str(error))
-    return Finding("browser", True, f"{found}")
+    return Finding("browser", True, f"{version} at {found}")
 
 
 def fonts(workspace: Workspace) -> Finding:
