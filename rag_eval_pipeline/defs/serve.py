@@ -8,33 +8,62 @@ import argparse
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from types import FrameType
 
-PROJECT = Path(__file__).resolve().parents[2]
+import psutil
+
+from rag_eval_pipeline.defs.resources import PROJECT, WORKSPACE_VARIABLE, default_root
+
 PATIENCE_SECONDS = 30.0  # for runs to write down that they were interrupted
+RUN_DEPTH = 3  # `dagster dev` starts a code server, that a gRPC server, that the runs
+# `dg dev` would serve the project of the current folder only; the advice to use it is for us, not for the user.
+QUIET = "ignore:Function `dev_command` is superseded"
 
 
 def main() -> int:
-    """Serves until told to stop (Ctrl-C or SIGTERM); returns the exit code of `dagster dev`, 0 after being told."""
+    """Serves until told to stop (Ctrl-C or SIGTERM).
+
+    Returns:
+        The exit code of `dagster dev`, 0 after being told, 2 when the port cannot be had.
+    """
     arguments = argparse.ArgumentParser(description="The Dagster UI and daemon of this project.")
     arguments.add_argument(
         "--host", default="127.0.0.1", help="Dagster has no login: anything else opens it to the network."
     )
-    arguments.add_argument("--port", default="3000")
+    arguments.add_argument("--port", type=int, default=3000)
     options = arguments.parse_args()
+    # Dagster's daemon would go on without its UI, beside that of the server that has the port.
+    try:
+        socket.create_server((options.host, options.port)).close()
+    except OSError as error:
+        print(
+            f"make up: cannot listen on {options.host}:{options.port}: {error.strerror}. Is another server running? "
+            f"Else choose a port: python -m rag_eval_pipeline.defs.serve --port N",
+            file=sys.stderr,
+        )
+        return 2
     command = [
         str(Path(sys.executable).with_name("dagster")), "dev", "-w", str(PROJECT / "workspace.yaml"),
-        "-h", options.host, "-p", options.port,
+        "-h", options.host, "-p", str(options.port),
     ]  # fmt: skip
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), QUIET])),
+        WORKSPACE_VARIABLE: str(Path(default_root()).resolve()),  # it may be relative to the folder that is left below
+    }
     told: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, frame: _note(told, received, frame))
-    process = subprocess.Popen(command, start_new_session=True, env=environment)
+    # Not in the project's folder: Dagster warns of the template dagster.yaml there, and its processes would import
+    # whatever lies beside it under the name of a package.
+    home = os.environ.get("DAGSTER_HOME")
+    process = subprocess.Popen(command, start_new_session=True, env=environment, cwd=home)
     print(f"Dagster UI: http://{options.host}:{options.port} (Ctrl-C stops it)", flush=True)
     try:
         while process.poll() is None and not told:
@@ -50,12 +79,35 @@ def _note(told: list[int], number: int, frame: FrameType | None) -> None:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """Ends the whole session: asked first, killed after `PATIENCE_SECONDS`."""
-    _signal(process.pid, signal.SIGTERM)
+    _ask(process.pid)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline and _alive(process):
         time.sleep(0.2)
     _signal(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _ask(leader: int) -> None:
+    """SIGTERM to Dagster's processes and the runs, and to nothing that a run has started.
+
+    A run whose browser or reader ends before it takes that for a failed step, which is not tried again; one that was
+    interrupted is, at the next start.
+    """
+    with contextlib.suppress(psutil.NoSuchProcess):
+        generation = [psutil.Process(leader)]
+        asked = list(generation)
+        for _ in range(RUN_DEPTH):
+            generation = [child for process in generation for child in _children(process)]
+            asked += generation
+        for process in reversed(asked):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.children()
+    return []
 
 
 def _alive(process: "subprocess.Popen[bytes]") -> bool:

@@ -61,7 +61,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | dg.TextM
 
 
 def picture(svg: str, title: str) -> dg.MarkdownMetadataValue:
-    """An SVG shown in line: Dagster strips raw SVG from markdown and shows a one-line data URI."""
+    """An SVG as a data URI, since Dagster strips raw SVG; from 1,000 characters on it is shown after a click."""
     return dg.MetadataValue.md(f"![{title}](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})")
 
 
@@ -71,8 +71,15 @@ def check_result(check: Check) -> dg.AssetCheckResult:
         check_name=check.name,
         passed=check.passed,
         severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
-        metadata={name: dg.MetadataValue.text(str(value)[:2000]) for name, value in check.numbers.items()},
+        metadata={name: _entry(value) for name, value in check.numbers.items()},
     )
+
+
+def _entry(value: object) -> dg.FloatMetadataValue | dg.TextMetadataValue:
+    """A number of a check as one that Dagster plots, anything else as text."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return dg.MetadataValue.float(float(value))
+    return dg.MetadataValue.text("none" if value == [] else str(value)[:2000])
 
 
 def check_specs(

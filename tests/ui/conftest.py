@@ -7,11 +7,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from rag_eval_pipeline.corpus.executable import find_browser
 from ui.server import BUNDLED, Server
 
+WAIT_MS = 60_000.0  # for a page on a busy machine
 SCREENSHOTS_VARIABLE = "RAG_EVAL_SCREENSHOTS"  # a folder that keeps them; else they go with the test's own
 
 
@@ -57,7 +58,8 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
     """A page whose every request stays on this machine."""
     asked: list[str] = []
     context = browser.new_context(viewport={"width": 1600, "height": 1000}, base_url=server.url)
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(WAIT_MS)
+    expect.set_options(timeout=WAIT_MS)
     context.on("request", lambda request: asked.append(request.url))
     context.on("page", lambda page: page.on("websocket", lambda socket: asked.append(socket.url)))
     yield context.new_page()
@@ -70,4 +72,4 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
 def screenshot(page: Page, tmp_path: Path) -> Callable[[str], None]:
     folder = Path(os.environ.get(SCREENSHOTS_VARIABLE) or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
-    return lambda name: page.screenshot(path=folder / f"{name}.png") and None
+    return lambda name: page.screenshot(path=folder / f"{name}.png", animations="disabled") and None

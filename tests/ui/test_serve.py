@@ -1,6 +1,9 @@
 """`make up` ends what it began: webserver, daemon, code server, runs and their browsers."""
 
 import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +46,16 @@ def test_a_signal_ends_the_server_with_its_runs_and_browsers(tmp_path: Path, slo
     assert left == []
     assert server.process.returncode == 0
     assert not server.is_up()
+    # Not a failed step, which would not be tried again at the next start.
+    assert "DagsterExecutionInterruptedError" in server.log.read_text()
+
+
+def test_a_busy_port_is_told_before_a_second_daemon_starts():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        command = [sys.executable, "-m", "rag_eval_pipeline.defs.serve", "--port", port]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert told.returncode == 2
+    assert (told.stdout, told.stderr.count("\n")) == ("", 1)
+    assert f"127.0.0.1:{port}" in told.stderr

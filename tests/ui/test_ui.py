@@ -61,6 +61,8 @@ def test_the_graph_shows_fourteen_assets_in_three_groups(page: Page, screenshot:
         for asset in assets:
             expect(graph.get_by_text(asset, exact=True)).to_be_visible()
 
+    for asset in sum(GROUPS.values(), []):
+        expect(graph.get_by_text(asset, exact=True)).to_be_in_viewport()  # the graph moves until all of it is in sight
     screenshot("graph")
 
 
@@ -95,6 +97,8 @@ def test_a_partition_is_materialized_from_the_page_of_its_job(server: Server, pa
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("Select a partition or create one").click()
     page.get_by_role("menuitem").filter(has_text="tarrow-lights").click()
+    page.keyboard.press("Escape")  # the list may lie over the button
+    expect(page.get_by_role("menu")).to_have_count(0)
     screenshot("materialize")
     dialog.get_by_role("button", name="Launch 1 run").click()
 
