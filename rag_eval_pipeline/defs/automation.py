@@ -11,6 +11,7 @@ from rag_eval_pipeline.defs.resources import WorkspaceResource
 
 # A tick that asked for 1,200 runs blocked the sensor for six minutes; 50 a tick come as fast as the queue takes them.
 REQUESTS_PER_TICK = 50
+PARTITION_TAG = "dagster/partition"
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -28,11 +29,11 @@ aggregate = dg.define_asset_job("aggregate", selection=aggregation.ASSETS, descr
 
 @dg.sensor(jobs=[convert, evaluate], minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
 def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
-    """Makes the partitions equal to the folders, and asks once for what is new or edited.
+    """Makes the partitions equal to the folders, and asks once for what is new, edited or lost.
 
-    The cursor holds the digest that each thing was last asked for, and run keys the same, so a tick that is killed
-    half-way asks for nothing twice. A run that failed is not asked for again until its folder changes: materialize it
-    by hand.
+    The cursor holds the digest that each thing was last asked for, and how often it was asked for; run keys are made of
+    both, so a tick that is killed half-way asks for nothing twice, and a dataset that was deleted is made again. A run
+    that failed is not asked for again until its folder or its conversion changes: materialize it by hand.
     """
     from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
 
@@ -43,21 +44,35 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     for benchmark, system in registry.automatic_pairs():
         if not is_evaluated(workspace.workspace, registry, benchmark, system):
             wanted[f"evaluate:{benchmark}|{system}"] = registry.pair_digest(benchmark, system)
-    asked: dict[str, str] = json.loads(context.cursor or "{}")
-    todo = [what for what, digest in wanted.items() if asked.get(what) != digest][:REQUESTS_PER_TICK]
-    asked = {what: digest for what, digest in asked.items() if what in wanted} | {what: wanted[what] for what in todo}
+    cursor = json.loads(context.cursor) if context.cursor else {"asked": {}, "times": {}}
+    # What somebody is converting just now has no stamp; it is neither converted twice nor evaluated in the middle.
+    busy = _busy_partitions(context.instance)
+    todo = [what for what, digest in wanted.items() if cursor["asked"].get(what) != digest and not _is_held(what, busy)]
+    todo = todo[:REQUESTS_PER_TICK]
+    still = {what: digest for what, digest in cursor["asked"].items() if what in wanted}
+    times = cursor["times"] | {what: cursor["times"].get(what, 0) + 1 for what in todo}
     return dg.SensorResult(
-        run_requests=[_request(what, wanted[what]) for what in todo],
+        run_requests=[_request(what, f"{what}@{wanted[what]}#{times[what]}") for what in todo],
         dynamic_partitions_requests=list(_partition_changes(context.instance, registry.benchmarks, registry.systems)),
-        cursor=json.dumps(asked, sort_keys=True),
+        cursor=json.dumps({"asked": still | {what: wanted[what] for what in todo}, "times": times}, sort_keys=True),
     )
 
 
-def _request(what: str, digest: str) -> dg.RunRequest:
+def _busy_partitions(instance: dg.DagsterInstance) -> set[str]:
+    runs = instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
+    return {run.tags[PARTITION_TAG] for run in runs if PARTITION_TAG in run.tags}
+
+
+def _is_held(what: str, busy: set[str]) -> bool:
+    key = what.partition(":")[2]
+    return key in busy or key.partition("|")[0] in busy
+
+
+def _request(what: str, run_key: str) -> dg.RunRequest:
     job, _, key = what.partition(":")
     benchmark, _, system = key.partition("|")
     partition = pair_key(benchmark, system) if system else benchmark
-    return dg.RunRequest(run_key=f"{what}@{digest}", job_name=job, partition_key=partition)
+    return dg.RunRequest(run_key=run_key, job_name=job, partition_key=partition)
 
 
 def _partition_changes(

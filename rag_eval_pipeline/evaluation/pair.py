@@ -11,6 +11,7 @@ from rag_eval_pipeline.evaluation.settings import METRICS_VERSION, EvaluationSet
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.formats.results import Fingerprints
+from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.embedded import CODE_VERSION
 from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -45,14 +46,16 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     if not paths.spec.exists():
         raise InputError("no_benchmark", shown_path(paths, "benchmark.yaml"), "a folder with this file")
     spec = read_spec(paths)
-    stamp = current_stamp(paths, source_digest(paths))
-    dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)
-    fingerprint = hashlib.sha256(read_bytes(dataset_path)).hexdigest()
-    if fingerprint != stamp.dataset_fingerprint:
-        raise InputError(
-            "changed_dataset", dataset_path, "the file that the conversion wrote",
-            hint=f"Convert again: rag-eval convert {benchmark}",
-        )  # fmt: skip
+    with locked(paths.lock, holder=f"an evaluation of {benchmark}", exclusive=False):
+        stamp = current_stamp(paths, source_digest(paths))
+        dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)
+        fingerprint = hashlib.sha256(read_bytes(dataset_path)).hexdigest()
+        if fingerprint != stamp.dataset_fingerprint:
+            raise InputError(
+                "changed_dataset", dataset_path, "the file that the conversion wrote",
+                hint=f"Convert again: rag-eval convert {benchmark}",
+            )  # fmt: skip
+        dataset = EvaluationDataset.read(dataset_path)
     file = _system_file(workspace, system)
     settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     return Pair(
@@ -60,7 +63,7 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         system=system,
         system_file=file,
         stamp=stamp,
-        dataset=EvaluationDataset.read(dataset_path),
+        dataset=dataset,
         settings=settings,
         fingerprints=Fingerprints(
             dataset=fingerprint,

@@ -27,6 +27,7 @@ class Registry:
         benchmarks: Name -> digest of its folder.
         systems: Name -> digest of its file; files with faults among them, disabled ones not.
         stamps: Name -> stamp of each converted benchmark.
+        stamped: Name -> when the stamp was written, in nanoseconds.
         system_files: Name -> settings, of the files without faults.
         faults: One line each, for the log.
     """
@@ -34,6 +35,7 @@ class Registry:
     benchmarks: dict[str, str]
     systems: dict[str, str]
     stamps: dict[str, Stamp]
+    stamped: dict[str, int]
     system_files: dict[str, SystemFile]
     faults: list[str] = field(default_factory=list)
 
@@ -45,8 +47,8 @@ class Registry:
                     yield benchmark, system
 
     def pair_digest(self, benchmark: str, system: str) -> str:
-        """Changes when the benchmark or the system does."""
-        return f"{self.benchmarks[benchmark][:16]}.{self.systems[system][:16]}"
+        """Changes when the benchmark or the system does, and when the benchmark is converted again."""
+        return f"{self.benchmarks[benchmark][:16]}.{self.systems[system][:16]}.{self.stamped[benchmark]}"
 
 
 def read_registry(workspace: Workspace) -> Registry:
@@ -57,6 +59,7 @@ def read_registry(workspace: Workspace) -> Registry:
         for name, digest in benchmarks.items()
         if is_converted(workspace.benchmark(name), digest)
     }
+    stamped = {name: workspace.benchmark(name).stamp.stat().st_mtime_ns for name in stamps}
     systems: dict[str, str] = {}
     files: dict[str, SystemFile] = {}
     faults = []
@@ -71,7 +74,7 @@ def read_registry(workspace: Workspace) -> Registry:
         if file.enabled:
             systems[name] = hashlib.sha256(read_bytes(path)).hexdigest()
             files[name] = file
-    return Registry(benchmarks, systems, stamps, files, faults)
+    return Registry(benchmarks, systems, stamps, stamped, files, faults)
 
 
 def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> bool:

@@ -72,6 +72,42 @@ def test_an_edited_benchmark_is_converted_again_and_not_evaluated_before(workspa
     assert tick() == []
 
 
+def test_a_dataset_that_was_lost_is_made_again_under_another_run_key(workspace, tick, instance):
+    resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
+    stamp = workspace.benchmark(RAILWAY).stamp
+    keys, cursor = [], None
+    for _ in range(2):
+        content = stamp.read_bytes()
+        stamp.unlink()
+        for _ in range(2):  # asked for, then waited for
+            result = workspace_sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources))
+            cursor = result.cursor
+            keys += [request.run_key for request in result.run_requests if request.job_name == "convert"]
+        stamp.write_bytes(content)
+        result = workspace_sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources))
+        cursor = result.cursor
+
+    assert len(keys) == len(set(keys)) == 2
+
+
+def test_what_is_being_converted_is_neither_converted_twice_nor_evaluated(workspace, tick, instance):
+    run = instance.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED, tags={"dagster/partition": RAILWAY})
+
+    assert tick() == [pair for pair in PAIRS if RAILWAY not in pair]
+    workspace.benchmark(RAILWAY).stamp.unlink()
+    assert tick() == []
+    instance.delete_run(run.run_id)
+    assert tick() == [f"convert {RAILWAY}"]
+
+
+def test_an_evaluation_that_failed_is_asked_for_again_after_a_new_conversion(workspace, tick):
+    tick()
+
+    workspace.benchmark(RAILWAY).stamp.touch()
+
+    assert tick() == [pair for pair in PAIRS if RAILWAY in pair]
+
+
 def test_a_new_benchmark_gets_a_partition_and_a_conversion_in_one_tick(workspace, tick, instance):
     tick()
     folder = workspace.sources / "new"
@@ -125,7 +161,9 @@ def test_run_keys_are_the_same_for_the_same_content(workspace, instance):
 
     first, second = ([request.run_key for request in result.run_requests] for result in ticks)
     assert first == second
-    assert json.loads(ticks[0].cursor).keys() == {f"evaluate:{pair.removeprefix('evaluate ')}" for pair in PAIRS}
+    assert json.loads(ticks[0].cursor)["asked"].keys() == {
+        f"evaluate:{pair.removeprefix('evaluate ')}" for pair in PAIRS
+    }
 
 
 def test_every_night_asks_for_each_converted_pair(workspace):
