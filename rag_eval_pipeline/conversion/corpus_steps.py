@@ -37,7 +37,11 @@ def questions(conversion: Conversion) -> StepReport:
     unknown = sum(record.code == "unknown_document" for record in planned.quarantine)
     checks = (
         Check(name="rows_conserved", passed=counts.conserved, numbers=asdict(counts)),
-        Check(name="counts_as_expected", passed=not wrong, numbers=wrong),
+        Check(
+            name="counts_as_expected",
+            passed=not wrong,
+            numbers=wrong or spec.expect.model_dump(exclude_none=True),
+        ),
         Check(
             name="every_document_known",
             passed=unknown == 0,
@@ -89,7 +93,7 @@ def corpus(conversion: Conversion) -> StepReport:
         name="every_document_on_disk",
         passed=not missing,
         blocking=conversion.spec.on_missing_document == "fail",
-        numbers={document.file_name: document.error or "" for document in missing[:LISTED]},
+        numbers={"missing": len(missing), **{d.file_name: d.error or "" for d in missing[:LISTED]}},
     )
     preview = [{"file": d.file_name, "pages": d.pages, "from": d.origin, "url": d.url or ""} for d in built[:LISTED]]
     notes = tuple(f"{document.file_name}: {document.error}" for document in missing)

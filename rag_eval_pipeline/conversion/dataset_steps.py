@@ -89,7 +89,15 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
             numbers={"located": located, "gold_texts": len(spans)},
         ),
     )
-    preview = [{"file": s.file_name, "page": s.page, "method": s.method, "text": s.text[:80]} for s in spans[:LISTED]]
+    preview = [
+        {
+            "query": q.query_text,
+            "answer": q.ground_truth_answer,
+            "documents": len(q.relevant_documents),
+            "gold": len(q.citations),
+        }
+        for q in dataset.queries[:PREVIEW_ROWS]
+    ]
     return conversion.report("evaluation_dataset", counts, checks, preview)
 
 

@@ -1,13 +1,40 @@
-"""Names of the steps' checks, and whether a failed one may keep a benchmark from being evaluated.
+"""The steps' checks: what each says, and whether a failed one may keep a benchmark from being evaluated.
 
 Dagster wants them before anything has run, so they stand apart from the steps, whose modules are heavy to load.
 """
 
-CHECKS: dict[str, dict[str, bool]] = {
-    "questions": {"rows_conserved": True, "counts_as_expected": True, "every_document_known": True},
-    "corpus": {"every_document_on_disk": True},
-    "corpus_text": {"every_pdf_has_text": False},
-    "train_json": {"rows_conserved": True, "every_gold_document_on_disk": True, "no_context_lost": True},
-    "evaluation_dataset": {"dataset_validates": True, "gold_texts_located": False},
-    "ground_truth": {"ground_truth_validates": True},
+from typing import NamedTuple
+
+
+class CheckFact(NamedTuple):
+    """What is known of a check before it ran."""
+
+    may_block: bool
+    description: str
+
+
+CHECKS: dict[str, dict[str, CheckFact]] = {
+    "questions": {
+        "rows_conserved": CheckFact(True, "Rows read = accepted + dropped by `where` + quarantined."),
+        "counts_as_expected": CheckFact(True, "The counts that `expect` states came out."),
+        "every_document_known": CheckFact(True, "Every document that a question names has a row. Blocks under `fail`."),
+    },
+    "corpus": {
+        "every_document_on_disk": CheckFact(True, "Every document could be had. Blocks under `fail`."),
+    },
+    "corpus_text": {
+        "every_pdf_has_text": CheckFact(False, "No PDF is without extractable text."),
+    },
+    "train_json": {
+        "rows_conserved": CheckFact(True, "Rows read = questions written + dropped by `where` + quarantined."),
+        "every_gold_document_on_disk": CheckFact(True, "`train.json` is valid, and its file names are in the corpus."),
+        "no_context_lost": CheckFact(True, "No context was taken out with its document. Blocks under `fail`."),
+    },
+    "evaluation_dataset": {
+        "dataset_validates": CheckFact(True, "The `.eval.json` is valid."),
+        "gold_texts_located": CheckFact(False, "At least 97 % of the gold texts were found in the PDFs."),
+    },
+    "ground_truth": {
+        "ground_truth_validates": CheckFact(True, "The `.gt.json` is valid."),
+    },
 }

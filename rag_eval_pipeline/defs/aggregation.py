@@ -21,10 +21,10 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
         context.log.warning(note)
     return dg.MaterializeResult(
         metadata={
-            **numbers(board.trends),
-            "path": dg.MetadataValue.path(board.path),
             "leaderboard": table(board.cells()),
             "chart": picture(board.chart(), "F1 by benchmark and system"),
+            "path": dg.MetadataValue.path(board.path),
+            **numbers(board.trends),
         }
     )
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from rag_eval_pipeline.conversion.stamp import Check
+from rag_eval_pipeline.conversion.step_checks import CheckFact
 from rag_eval_pipeline.defs.conversion import evaluation_dataset, ground_truth
 from rag_eval_pipeline.defs.partitions import pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.pair import Pair
 
 GROUP = "evaluation"
+RESPONSES_CHECKS = {
+    "answers_cover_the_dataset": CheckFact(False, "Enough questions were answered for a verdict (98 % unless set)."),
+}
+RESULTS_CHECKS = {"results_validate": CheckFact(True, "The `.results.json` is valid, and its counts add up.")}
 
 
 def _pair(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> "Pair":
@@ -34,7 +39,7 @@ def _pair(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> "Pa
 
 @dg.asset(
     partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[evaluation_dataset, ground_truth],
-    check_specs=check_specs("responses", {"answers_cover_the_dataset": False}, pairs),
+    check_specs=check_specs("responses", RESPONSES_CHECKS, pairs),
 )  # fmt: skip
 def responses(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The system's answer to each question, asked once, with its contexts and citations."""
@@ -86,7 +91,7 @@ def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
 
 @dg.asset(
     partitions_def=pairs, group_name=GROUP, kinds={"json"}, deps=[retrieval_scores, citation_scores, answer_scores],
-    check_specs=check_specs("evaluation_results", {"results_validate": True}, pairs),
+    check_specs=check_specs("evaluation_results", RESULTS_CHECKS, pairs),
 )  # fmt: skip
 def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`.results.json` of the evaluation: every figure with its interval, or null with a reason."""
@@ -101,7 +106,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
             "evaluation_id": published.evaluation_id,
             "path": dg.MetadataValue.path(published.path),
             **numbers(published.headline),
-            "chart": picture(metric_bars(published.metrics), "scores with 95 % intervals"),
+            "chart": picture(metric_bars(published.metrics, published.title), "scores"),
             "preview": table(published.preview),
         },
         check_results=[check_result(check)],

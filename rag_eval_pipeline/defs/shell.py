@@ -9,8 +9,10 @@ from typing import Any
 import dagster as dg
 
 from rag_eval_pipeline.conversion.stamp import Check
+from rag_eval_pipeline.conversion.step_checks import CheckFact
 from rag_eval_pipeline.errors import InputError, ServiceError
 
+DIGITS = 6
 LOG_SECONDS = 5.0  # between two lines of progress
 
 
@@ -46,18 +48,21 @@ def progress_log(context: dg.AssetExecutionContext, what: str) -> Callable[[int,
 
 
 def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:
-    """Metadata that Dagster plots: floats, and what has no value left out."""
-    return {name: float(value) for name, value in values.items() if value is not None}
+    """Metadata that Dagster plots: floats of six digits, as the files have them all; what has no value is left out."""
+    return {name: round(float(value), DIGITS) for name, value in values.items() if value is not None}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | dg.TextMetadataValue:
     """Rows as a table; cells of untrusted text stay text."""
     if not rows:
         return dg.MetadataValue.text("none")
-    records = [
-        dg.TableRecord({k: v if isinstance(v, int | float | bool) else str(v) for k, v in row.items()}) for row in rows
-    ]
-    return dg.MetadataValue.table(records)
+    return dg.MetadataValue.table([dg.TableRecord({k: _cell(v) for k, v in row.items()}) for row in rows])
+
+
+def _cell(value: object) -> int | float | bool | str:
+    if isinstance(value, float):
+        return round(value, 3)
+    return value if isinstance(value, int | bool) else "-" if value is None else str(value)
 
 
 def picture(svg: str, title: str) -> dg.MarkdownMetadataValue:
@@ -83,10 +88,12 @@ def _entry(value: object) -> dg.FloatMetadataValue | dg.TextMetadataValue:
 
 
 def check_specs(
-    asset: str, checks: Mapping[str, bool], partitions: dg.PartitionsDefinition[str]
+    asset: str, checks: Mapping[str, CheckFact], partitions: dg.PartitionsDefinition[str]
 ) -> list[dg.AssetCheckSpec]:
-    """Specs of an asset's checks: name -> whether it may block."""
+    """Specs of an asset's checks."""
     return [
-        dg.AssetCheckSpec(name, asset=asset, blocking=blocking, partitions_def=partitions)
-        for name, blocking in checks.items()
+        dg.AssetCheckSpec(
+            name, asset=asset, blocking=fact.may_block, description=fact.description, partitions_def=partitions
+        )
+        for name, fact in checks.items()
     ]

@@ -58,6 +58,7 @@ class Published:
     """Where the results are, what was found in them, and the figures people look at first."""
 
     evaluation_id: str
+    title: str
     path: Path
     findings: list[str]
     headline: dict[str, float | None]
@@ -99,7 +100,8 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         }
         for query in results.query_results[:PREVIEW_ROWS]
     ]  # fmt: skip
-    return Published(results.evaluation_id, path, validate(path), figures, _shares(results), preview)
+    title = f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals"
+    return Published(results.evaluation_id, title, path, validate(path), figures, _shares(results), preview)
 
 
 def evaluate(workspace: Workspace, pair: Pair, progress: Progress | None = None) -> tuple[Answered, Published]:

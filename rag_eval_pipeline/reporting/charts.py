@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.formats.results import Metric
 
-WIDTH, LABEL, ROW, GAP = 760, 250, 18, 10
+WIDTH, LABEL, ROW, GAP, TOP = 760, 250, 18, 10, 36
 COLOURS = ("#2f6f9f", "#d08a34", "#5d8a4a", "#8a5d9f", "#9f4a4a", "#4a8a8a")
 
 
@@ -19,11 +19,14 @@ class Bar(NamedTuple):
     interval: tuple[float, float] | None
 
 
-def bars(rows: Sequence[Bar]) -> str:
-    """Horizontal bars in groups, in the order given; a bar without value says "no value"."""
+def bars(rows: Sequence[Bar], title: str) -> str:
+    """Horizontal bars from 0 to 1 in groups, in the order given; a bar without value says "no value"."""
     names = list(dict.fromkeys(row.name for row in rows))
-    parts: list[str] = []
-    y = 8
+    parts = [
+        _text(0, 14, title, weight="bold"),
+        *(_text(_x(t / 4) - 6, 30, f"{t / 4:g}", colour="#777") for t in range(5)),
+    ]
+    y = TOP
     group: str | None = None
     for row in rows:
         if row.group != group:
@@ -41,9 +44,10 @@ def bars(rows: Sequence[Bar]) -> str:
     )
 
 
-def metric_bars(metrics: Mapping[str, Metric]) -> str:
+def metric_bars(metrics: Mapping[str, Metric], title: str) -> str:
     """A bar a metric, with its interval."""
-    return bars([Bar("", name, metric.value, metric.confidence_interval) for name, metric in metrics.items()])
+    rows = [Bar("", name, metric.value, metric.confidence_interval) for name, metric in metrics.items()]
+    return bars(rows, title)
 
 
 def _bar(row: Bar, y: int, colour: str) -> list[str]:
@@ -62,7 +66,7 @@ def _bar(row: Bar, y: int, colour: str) -> list[str]:
 
 
 def _grid(height: int) -> str:
-    lines = (f'<path d="M{_x(tick / 4):.1f} 4V{height}" stroke="#ddd"/>' for tick in range(5))
+    lines = (f'<path d="M{_x(tick / 4):.1f} {TOP}V{height}" stroke="#ddd"/>' for tick in range(5))
     return "".join(lines)
 
 

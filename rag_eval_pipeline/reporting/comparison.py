@@ -78,9 +78,9 @@ class Comparisons:
     def cells(self) -> list[dict[str, Any]]:
         """A row a verdict."""
         return [
-            {"benchmark": row.benchmark, "comparison": f"{row.new} against {row.old}", "metric": name, "verdict": text}
+            {"benchmark": row.benchmark, "comparison": f"{row.new} against {row.old}", **cell}
             for row in self.rows
-            for name, text in _texts(row)
+            for cell in _cells(row)
         ]
 
 
@@ -165,10 +165,13 @@ def _rows(evaluation: Evaluation, file: str) -> list[QueryScores]:
     return read_scores(evaluation.scores(file))
 
 
-def _texts(row: Comparison) -> list[tuple[str, str]]:
+def _cells(row: Comparison) -> list[dict[str, str]]:
     if row.reason:
-        return [("all", row.reason)]
-    return [(name, f"{found.kind}: {found.sentence}") for name, found in row.verdicts.items()]
+        return [{"metric": "all", "verdict": row.reason, "sentence": ""}]
+    return [
+        {"metric": name, "verdict": found.kind.replace("_", " "), "sentence": found.sentence}
+        for name, found in row.verdicts.items()
+    ]
 
 
 def comparison_record(row: Comparison) -> dict[str, Any]:

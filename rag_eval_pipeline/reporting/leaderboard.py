@@ -50,7 +50,7 @@ class Leaderboard:
 
     def chart(self) -> str:
         """F1 with its interval, a bar a pair, as SVG."""
-        return bars([_bar(row) for row in self.rows])
+        return bars([_bar(row) for row in self.rows], "F1 with 95 % intervals")
 
 
 def write_leaderboard(workspace: Workspace) -> Leaderboard:

@@ -116,7 +116,7 @@ def test_an_empty_workspace_has_an_empty_report(workspace):
 
 
 def test_a_chart_is_well_formed_and_shows_what_has_no_value():
-    svg = bars([Bar("a<b", "s&t", 0.5, (0.4, 0.6)), Bar("a<b", "u", None, None)])
+    svg = bars([Bar("a<b", "s&t", 0.5, (0.4, 0.6)), Bar("a<b", "u", None, None)], "F1 > 0")
 
     texts = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
-    assert texts == ["a<b", "s&t", "0.500", "u", "no value"]
+    assert texts == ["F1 > 0", "0", "0.25", "0.5", "0.75", "1", "a<b", "s&t", "0.500", "u", "no value"]
