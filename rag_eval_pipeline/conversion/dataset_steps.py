@@ -15,7 +15,7 @@ from rag_eval_pipeline.conversion.settlement import STAGE, Settlement, settle
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, StepRecord, StepReport
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned
-from rag_eval_pipeline.corpus.text import read_pages
+from rag_eval_pipeline.corpus.text import extractor, read_pages
 from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.formats.train_json import write_train_json
 from rag_eval_pipeline.formats.validation import validate
@@ -146,6 +146,7 @@ def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
         dataset_version=spec.version,
         dataset_fingerprint=hashlib.sha256(read_bytes(dataset)).hexdigest(),
         corpus_fingerprint=_corpus_fingerprint(read_manifest(paths.documents)),
+        files={path.name: hashlib.sha256(read_bytes(path)).hexdigest() for path in (paths.documents, paths.pages)},
         counts=counts,
         checks={f"{record.step}.{check.name}": check.passed for record in records for check in record.checks},
     ).write(paths.stamp)
@@ -153,4 +154,4 @@ def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
 
 def _corpus_fingerprint(documents: Iterable[CorpusDocument]) -> str:
     lines = sorted(f"{d.file_name}\0{d.pdf_sha256}\n" for d in documents if d.origin != "missing")
-    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256("".join([*lines, extractor()]).encode("utf-8", "surrogateescape")).hexdigest()

@@ -66,7 +66,10 @@ class Stamp(FileModel):
     dataset_id: str
     dataset_version: str
     dataset_fingerprint: str = pydantic.Field(description="sha256 of the .eval.json.")
-    corpus_fingerprint: str = pydantic.Field(description="sha256 over the names and hashes of the corpus files.")
+    corpus_fingerprint: str = pydantic.Field(
+        description="sha256 over the corpus files' names and hashes, and what extracted their text."
+    )
+    files: dict[str, str] = pydantic.Field(description="sha256 of the tables beside it that an evaluation reads.")
     counts: dict[str, int]
     checks: dict[str, bool]
 

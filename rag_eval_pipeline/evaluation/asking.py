@@ -7,31 +7,28 @@ measured them.
 
 import asyncio
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
-from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
-from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.pair import Pair, holding
 from rag_eval_pipeline.evaluation.resources import sampling
 from rag_eval_pipeline.evaluation.responses_file import read_responses, write_responses
-from rag_eval_pipeline.evaluation.runs import (
-    Evaluation,
-    load_evaluation,
-    newest_evaluation,
-    open_evaluation,
-    pair_pointer,
-)
+from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation, open_evaluation
+from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
 from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
-from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.answer import Query, RagAnswer, System
 from rag_eval_pipeline.systems.embedded import EmbeddedSystem
 from rag_eval_pipeline.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 
@@ -67,15 +64,10 @@ def ask(workspace: Workspace, pair: Pair, *, now: datetime, progress: Progress |
         ServiceError: `no_answers` when not one question got an answer, `locked` when another process evaluates the
             pair.
     """
-    pointer = pair_pointer(workspace, pair.paths.name, pair.system)
-    holder = f"an evaluation of {pair.paths.name} x {pair.system}"
-    with (
-        locked(pair.paths.lock, holder=holder, exclusive=False),
-        locked(pointer.with_suffix(".lock"), holder=holder, exclusive=True),
-    ):
+    with holding(workspace, pair):
         previous = newest_evaluation(workspace, pair.paths.name, pair.system)
         evaluation = _resumable(previous, pair) or _open(workspace, pair, now)
-        resumed = _take_over(workspace, evaluation, pair, previous)
+        resumed = _take_over(evaluation, pair, previous)
         return _ask_missing(evaluation, pair, resumed=resumed, progress=progress)
 
 
@@ -103,7 +95,7 @@ def _open(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
     )
 
 
-def _take_over(workspace: Workspace, evaluation: Evaluation, pair: Pair, previous: Evaluation | None) -> int:
+def _take_over(evaluation: Evaluation, pair: Pair, previous: Evaluation | None) -> int:
     """Copies a deterministic system's answers from the evaluation that measured them.
 
     Returns:
@@ -119,13 +111,16 @@ def _take_over(workspace: Workspace, evaluation: Evaluation, pair: Pair, previou
         new.system,
     ):
         return resumed
-    source = previous.record.reused_from or previous.record.evaluation_id
-    answers = [answer for answer in read_responses(previous.responses) if answer.status == "ok"]
+    try:
+        answers = [answer for answer in read_responses(previous.responses) if answer.status == "ok"]
+    except InputError as error:
+        logger.warning("Nothing is reused: %s", error)
+        return resumed
+    evaluation.save(configuration=previous.record.configuration)
     with JournalWriter(evaluation.journal) as journal:
         for answer in answers:
+            source = answer.reused_from or previous.record.evaluation_id
             journal.append(msgspec.structs.replace(answer, reused_from=source))
-    measured = load_evaluation(workspace, source)
-    evaluation.save(reused_from=source, configuration=measured.record.configuration)
     return 0
 
 
@@ -139,6 +134,8 @@ def _ask_missing(evaluation: Evaluation, pair: Pair, *, resumed: int, progress: 
     write_responses(evaluation.responses, ordered)
     report = _report(evaluation, ordered, asked=len(missing), resumed=resumed)
     if report.questions and report.failed == report.questions:
+        # The next attempt asks again: a server that was down tonight must not be down for ever.
+        evaluation.journal.unlink()
         raise ServiceError(
             "no_answers", f"{pair.system} answered none of {report.questions} questions: {ordered[0].error}"
         )
@@ -162,25 +159,42 @@ def _run(
                 progress(done + len(answers), done + len(missing))
 
         questions = (Query(query.query_id, query.query_text) for query in missing)
-        asyncio.run(_ask_all(system, questions, pair.settings.concurrency, keep))
+        asyncio.run(_ask_all(system, questions, pair.settings, keep))
     atomic_write_json(evaluation.resources, dataclasses.asdict(samples))
     evaluation.save(asking_seconds=evaluation.record.asking_seconds + time.monotonic() - started)
     return answers
 
 
 async def _ask_all(
-    system: System, questions: Iterable[Query], concurrency: int, keep: Callable[[RagAnswer], None]
+    system: System, questions: Iterable[Query], settings: EvaluationSettings, keep: Callable[[RagAnswer], None]
 ) -> None:
     """Asks in order, at most `concurrency` questions at once; memory does not grow with the number of questions."""
     pending = iter(questions)
 
     async def worker() -> None:
         for query in pending:
-            keep(await system.answer(query))
+            keep(await _answer(system, query, settings.timeout_seconds))
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(concurrency):
+        for _ in range(settings.concurrency):
             group.create_task(worker())
+
+
+async def _answer(system: System, query: Query, timeout_seconds: float) -> RagAnswer:
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            return await system.answer(query)
+    except TimeoutError:
+        return RagAnswer(
+            query_id=query.query_id,
+            status="timeout",
+            answer=None,
+            abstained=False,
+            contexts=(),
+            citations=(),
+            latency_ms=timeout_seconds * 1000,
+            error=f"no answer within {timeout_seconds:g} s",
+        )
 
 
 def _journalled(evaluation: Evaluation) -> dict[str, RagAnswer]:

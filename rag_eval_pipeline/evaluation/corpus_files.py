@@ -33,6 +33,10 @@ class CorpusFiles:
         """The corpus of a converted benchmark."""
         return cls(paths, read_manifest(paths.documents))
 
+    def names(self) -> frozenset[str]:
+        """Every file name, with and without `.pdf`."""
+        return frozenset(self._canonical)
+
     def count(self) -> int:
         """How many documents the corpus has, each counted once."""
         return len(set(self._canonical.values()))

@@ -1,13 +1,17 @@
 """A benchmark and a system, with everything an evaluation of them needs to know before it asks anything."""
 
+import contextlib
 import hashlib
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.spec import read_spec, shown_path
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.settings import METRICS_VERSION, EvaluationSettings, digest, merged_settings
+from rag_eval_pipeline.evaluation.runs import pair_pointer
+from rag_eval_pipeline.evaluation.settings import EvaluationSettings, digest, merged_settings, metrics_fingerprint
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.formats.results import Fingerprints
@@ -39,8 +43,8 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     """The pair, checked: the benchmark has a current conversion, and the files on disk are those that it stamped.
 
     Raises:
-        InputError: `no_benchmark`, `no_system`, `not_converted`, `stale_conversion`, `changed_dataset`, or a fault of a
-            file.
+        InputError: `no_benchmark`, `no_system`, `not_converted`, `stale_conversion`, `changed_dataset`, `no_questions`,
+            or a fault of a file.
     """
     paths = workspace.benchmark(benchmark)
     if not paths.spec.exists():
@@ -49,13 +53,16 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     with locked(paths.lock, holder=f"an evaluation of {benchmark}", exclusive=False):
         stamp = current_stamp(paths, source_digest(paths))
         dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)
-        fingerprint = hashlib.sha256(read_bytes(dataset_path)).hexdigest()
-        if fingerprint != stamp.dataset_fingerprint:
-            raise InputError(
-                "changed_dataset", dataset_path, "the file that the conversion wrote",
-                hint=f"Convert again: rag-eval convert {benchmark}",
-            )  # fmt: skip
+        made = {dataset_path: stamp.dataset_fingerprint, **{paths.dataset / n: sha for n, sha in stamp.files.items()}}
+        for path, sha256 in made.items():
+            if hashlib.sha256(read_bytes(path)).hexdigest() != sha256:
+                raise InputError(
+                    "changed_dataset", path, "the file that the conversion wrote",
+                    hint=f"Convert again: rag-eval convert {benchmark}",
+                )  # fmt: skip
         dataset = EvaluationDataset.read(dataset_path)
+        if not dataset.queries:
+            raise InputError("no_questions", dataset_path, "one question or more", hint="Mend the benchmark's sources.")
     file = _system_file(workspace, system)
     settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     return Pair(
@@ -66,17 +73,39 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         dataset=dataset,
         settings=settings,
         fingerprints=Fingerprints(
-            dataset=fingerprint,
+            dataset=stamp.dataset_fingerprint,
             corpus=stamp.corpus_fingerprint,
             system=system_fingerprint(file),
-            metrics=f"{METRICS_VERSION} {digest(settings.model_dump())[:16]}",
+            metrics=metrics_fingerprint(settings),
         ),
     )
 
 
+@contextlib.contextmanager
+def holding(workspace: Workspace, pair: Pair) -> Iterator[None]:
+    """Holds the benchmark against conversions and the pair against other evaluations, for a block.
+
+    Raises:
+        InputError: `changed_pair`, when the benchmark was converted anew after the pair was loaded.
+        ServiceError: `locked`.
+    """
+    benchmark, pointer = pair.paths.name, pair_pointer(workspace, pair.paths.name, pair.system)
+    holder = f"an evaluation of {benchmark} x {pair.system}, process {os.getpid()}"
+    with (
+        locked(pair.paths.lock, holder=holder, exclusive=False),
+        locked(pointer.with_suffix(".lock"), holder=holder, exclusive=True),
+    ):
+        if not pair.paths.stamp.exists() or Stamp.read(pair.paths.stamp) != pair.stamp:
+            raise InputError(
+                "changed_pair", pair.paths.stamp, "the conversion with which the evaluation began",
+                hint=f"Evaluate {benchmark} x {pair.system} again.",
+            )  # fmt: skip
+        yield
+
+
 def system_fingerprint(file: SystemFile) -> str:
     """What of a system can change its answers: kind, version, settings, limit and the code."""
-    return digest([file.kind, file.version, file.settings.model_dump(), file.limit, file.offset_base, CODE_VERSION])
+    return digest([file.kind, file.version, file.settings.model_dump(), file.limit, CODE_VERSION])
 
 
 def _system_file(workspace: Workspace, system: str) -> SystemFile:

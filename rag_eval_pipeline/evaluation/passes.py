@@ -7,14 +7,13 @@ from typing import Any
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask
-from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.pair import Pair, holding
 from rag_eval_pipeline.evaluation.publishing import publish, results_path
 from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
-from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 
 PREVIEW_ROWS = 5
@@ -83,13 +82,13 @@ def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
         pair: What.
         kind: One of `SCORE_FILES`.
     """
-    with locked(pair.paths.lock, holder=f"{kind} of {pair.paths.name}", exclusive=False):
+    with holding(workspace, pair):
         return SCORERS[kind](_newest(workspace, pair), pair)
 
 
 def publish_pair(workspace: Workspace, pair: Pair) -> Published:
     """Publishes the pair's newest evaluation."""
-    with locked(pair.paths.lock, holder=f"results of {pair.paths.name}", exclusive=False):
+    with holding(workspace, pair):
         results = publish(workspace, _newest(workspace, pair), pair, now=datetime.now(UTC))
     path = results_path(workspace, results.evaluation_id)
     figures = headline(results)

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,12 +19,13 @@ from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, count_abstentions
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_stats, resource_usage
-from rag_eval_pipeline.metrics.statistics import Summary, summarise
+from rag_eval_pipeline.metrics.statistics import CONFIDENCE, Summary, summarise
 from rag_eval_pipeline.systems.answer import Citation, RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
 NO_JUDGE = "no_judge"
 NO_BASELINE = "no_baseline"
+PAGE_SHARE = 0.9  # of the questions; a headline must not rest on the few whose gold text was located
 FEW_DOCUMENTS = 20  # below, ten of them are half of the corpus, and finding a document says little
 
 
@@ -78,8 +79,10 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
     answered = [answer for answer in parts.answers if answer.status == "ok"]
     measures = record.settings.measures
     latency = latency_stats([answer.latency_ms for answer in answered])
-    pages = {name: _metric(parts.retrieval, PAGE + name, parts.seed, level="page") for name in measures}
-    few = CorpusFiles.read(pair.paths).count() < FEW_DOCUMENTS
+    located = [row for query, row in zip(parts.queries, parts.retrieval, strict=True) if query.citations]
+    others = len(parts.retrieval) - len(located)
+    pages = {name: _metric(located, PAGE + name, parts.seed, level="page", left_out=others) for name in measures}
+    documents = {name: _metric(parts.retrieval, name, parts.seed, level="document") for name in measures}
     return form.EvaluationResults(
         evaluation_id=record.evaluation_id,
         timestamp=now,
@@ -97,8 +100,8 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
             average_latency_ms=latency.mean,
             total_evaluation_time_seconds=record.asking_seconds,
         ),
-        retrieval_level="page" if few and any(metric.value is not None for metric in pages.values()) else "document",
-        retrieval_metrics={name: _metric(parts.retrieval, name, parts.seed, level="document") for name in measures},
+        retrieval_level=retrieval_level(CorpusFiles.read(pair.paths).count(), documents, pages),
+        retrieval_metrics=documents,
         page_retrieval_metrics=pages,
         citation_metrics=_citation_metrics(parts),
         answer_quality_metrics=_answer_metrics(parts),
@@ -106,10 +109,25 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         query_results=tuple(_query_results(parts)),
         statistical_analysis=form.StatisticalAnalysis(
             significance_tests={"against_baseline": form.SignificanceTest(reason=NO_BASELINE)},
-            confidence_intervals={"all_metrics": "calculated", "confidence_level": record.settings.confidence_level},
+            confidence_intervals={"all_metrics": "calculated", "confidence_level": CONFIDENCE},
         ),
         metadata=_metadata(evaluation),
     )
+
+
+def retrieval_level(
+    n_documents: int, by_document: Mapping[str, form.Metric], by_page: Mapping[str, form.Metric]
+) -> form.Level:
+    """What to look at first: pages in a small corpus, if nearly all questions that have documents have pages too.
+
+    Args:
+        n_documents: Documents of the corpus.
+        by_document: Retrieval metrics at document level.
+        by_page: The same measures at page level.
+    """
+    documents = sum(metric.n_scored for metric in by_document.values())
+    pages = sum(metric.n_scored for metric in by_page.values())
+    return "page" if n_documents < FEW_DOCUMENTS and documents and pages >= PAGE_SHARE * documents else "document"
 
 
 def _metric(
@@ -203,7 +221,8 @@ def _answer_metrics(parts: _Parts) -> form.AnswerQualityMetrics:
 
 def _performance(workspace: Workspace, evaluation: Evaluation, parts: _Parts) -> form.PerformanceMetrics:
     """Figures of the evaluation that measured them: reused answers keep the time and the memory they took then."""
-    source = evaluation.record.reused_from
+    sources = {answer.reused_from for answer in parts.answers}
+    source = sources.pop() if len(sources) == 1 else None  # answers of which some were measured now stand for now
     measured = load_evaluation(workspace, source) if source else evaluation
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
     answered = [answer for answer in parts.answers if answer.status == "ok"]
@@ -247,7 +266,7 @@ def _query_results(parts: _Parts) -> Iterable[form.QueryResult]:
             abstained=answer.abstained,
             citations=tuple(_citation(citation) for citation in answer.citations),
             individual_metrics={
-                **{name: value for name, value in retrieval.scores.items() if not name.startswith(PAGE)},
+                **retrieval.scores,
                 "citation_span_accuracy": citations.scores.get("tolerance_jaccard"),
                 "exact_match": answer_scores.scores.get("exact_match"),
                 "f1": answer_scores.scores.get("f1"),
@@ -287,7 +306,7 @@ def _metadata(evaluation: Evaluation) -> form.ResultsMetadata:
         },
         evaluation_parameters={
             "timeout_seconds": settings.timeout_seconds,
-            "max_retries": settings.max_retries,
+            "max_retries": 0,  # the built-in system is asked once; a failure there is a fault, not the weather
             "random_seed": settings.random_seed,
             "tolerance_chars": settings.tolerance_chars,
             "min_coverage": settings.min_coverage,

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.atomic import publishing
 from rag_eval_pipeline.systems.answer import RagAnswer
 
@@ -21,12 +22,27 @@ def write_responses(path: Path, answers: Sequence[RagAnswer]) -> None:
 
 
 def read_responses(path: Path) -> list[RagAnswer]:
-    """The answers of a run."""
+    """The answers of a run.
+
+    Raises:
+        InputError: `bad_responses`.
+    """
+    rows = read_rows(path, "bad_responses", "the answers of an evaluation")
+    return msgspec.convert(rows, list[RagAnswer])
+
+
+def read_rows(path: Path, code: str, expected: str) -> list[dict[str, Any]]:
+    """The rows of a parquet file of a run; one that is missing, cut or damaged is an `InputError` with this code."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with path.open("rb") as file:
-        rows = pq.read_table(file).to_pylist()
-    return msgspec.convert(rows, list[RagAnswer])
+    try:
+        with path.open("rb") as file:
+            rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        found = str(error).splitlines()[0]
+        raise InputError(code, path, expected, found=found, hint="Evaluate the pair again.") from error
+    return rows
 
 
 def _schema() -> Any:

@@ -4,6 +4,7 @@
 by exclusive creation of the folder, so two processes never share one and the clock alone never makes one.
 """
 
+import logging
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,8 @@ from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace, check_name
 
 State = Literal["open", "answered", "scored", "published"]
+logger = logging.getLogger(__name__)
+
 SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores")
 
 
@@ -39,7 +42,6 @@ class EvaluationRecord(FileModel):
     state: State = "open"
     opened_at: pydantic.AwareDatetime
     answered_at: pydantic.AwareDatetime | None = None
-    reused_from: str | None = None
     retrieval_level: Level = pydantic.Field("document", description="As in the published results.")
     asking_seconds: float = pydantic.Field(0.0, description="Wall-clock time spent asking, over all sessions.")
 
@@ -97,11 +99,18 @@ def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
 
 
 def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Evaluation | None:
-    """The pair's newest evaluation, finished or not; None when there is none."""
+    """The pair's newest evaluation, finished or not.
+
+    None when there is none, or when its folder was removed or damaged: then the pair is evaluated anew.
+    """
     pointer = pair_pointer(workspace, benchmark, system)
     if not pointer.exists():
         return None
-    return load_evaluation(workspace, _Pointer.read(pointer).evaluation_id)
+    try:
+        return load_evaluation(workspace, _Pointer.read(pointer).evaluation_id)
+    except InputError as error:
+        logger.warning("The newest evaluation of %s x %s is left aside: %s", benchmark, system, error)
+        return None
 
 
 def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
@@ -118,7 +127,7 @@ def open_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evalu
         fields: Of `EvaluationRecord`, without id, state and times.
     """
     date = now.astimezone(UTC).strftime("%Y%m%d")
-    folder = _take_folder(workspace.runs, date)
+    folder = _take_folder(workspace, date)
     evaluation = Evaluation(folder, EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields))
     evaluation.save()
     pointer = pair_pointer(workspace, evaluation.record.benchmark, evaluation.record.system)
@@ -130,11 +139,13 @@ class _Pointer(FileModel):
     evaluation_id: str
 
 
-def _take_folder(runs: Path, date: str) -> Path:
-    runs.mkdir(parents=True, exist_ok=True)
-    taken = [int(tail) for f in runs.glob(f"eval_run_{date}_*") if (tail := f.name.rpartition("_")[2]).isdecimal()]
-    for number in count(max(taken, default=0) + 1):
-        folder = runs / f"eval_run_{date}_{number:03d}"
+def _take_folder(workspace: Workspace, date: str) -> Path:
+    """A folder for a new id, above all ids of runs and of results: those of a run that was removed stay its own."""
+    workspace.runs.mkdir(parents=True, exist_ok=True)
+    files = [*workspace.runs.glob(f"eval_run_{date}_*"), *workspace.results.glob(f"eval_run_{date}_*.results.json")]
+    tails = [file.name.partition(".")[0].rpartition("_")[2] for file in files]
+    for number in count(max((int(tail) for tail in tails if tail.isdecimal()), default=0) + 1):
+        folder = workspace.runs / f"eval_run_{date}_{number:03d}"
         try:
             folder.mkdir()
         except FileExistsError:

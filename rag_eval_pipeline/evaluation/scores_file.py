@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rag_eval_pipeline.evaluation.responses_file import read_rows
 from rag_eval_pipeline.storage.atomic import publishing
 
 PAGE = "page/"  # prefix of page-level measures
@@ -46,11 +47,12 @@ def write_scores(path: Path, rows: Sequence[QueryScores], measures: Sequence[str
 
 
 def read_scores(path: Path) -> list[QueryScores]:
-    """The scores of a file, in its order."""
-    import pyarrow.parquet as pq
+    """The scores of a file, in its order.
 
-    with path.open("rb") as file:
-        rows = pq.read_table(file).to_pylist()
+    Raises:
+        InputError: `bad_scores`.
+    """
+    rows = read_rows(path, "bad_scores", "the scores of an evaluation")
     facts = ("query_id", "outcome", "reason")
     return [
         QueryScores(
@@ -64,12 +66,16 @@ def read_scores(path: Path) -> list[QueryScores]:
 
 
 def written_for(path: Path) -> str | None:
-    """The evaluation whose scores a file holds; None when there is no file."""
+    """The evaluation whose scores a file holds; None when there is no good file."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not path.exists():
         return None
-    with path.open("rb") as file:
-        metadata = pq.read_schema(file).metadata or {}
+    try:
+        with path.open("rb") as file:
+            metadata = pq.read_schema(file).metadata or {}
+    except pa.ArrowException:
+        return None  # a damaged file holds the scores of nothing: they are made again
     name = metadata.get(b"evaluation_id")
     return name.decode() if name else None

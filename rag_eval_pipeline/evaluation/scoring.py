@@ -1,7 +1,7 @@
 """Answers to per-question scores: retrieval, citations, answers.
 
-A question without an answer is `failed` and has no score. A question to which measures do not apply is `skipped`:
-retrieval and citations of an impossible question, citations where no gold text was located.
+A question to which measures do not apply is `skipped`, answered or not: retrieval and citations of an impossible
+question, citations where no gold text was located. Any other question without an answer is `failed` and has no score.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -49,15 +49,15 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     files = CorpusFiles.read(pair.paths)
     measures = evaluation.record.settings.measures
 
-    def score(query: EvaluationQuery, answer: RagAnswer) -> QueryScores:
-        scores = _documents(query, answer, files, measures)
-        if query.is_impossible or scores is None:
-            reason = "impossible" if query.is_impossible else "no_relevant_documents"
-            return QueryScores(query.query_id, "skipped", reason)
-        pages = _pages(query, answer, files, measures) or {}
-        return QueryScores(query.query_id, "scored", None, scores | {PAGE + name: v for name, v in pages.items()})
+    def skipped(query: EvaluationQuery) -> str | None:
+        return "impossible" if query.is_impossible else None if query.relevant_documents else "no_relevant_documents"
 
-    return _score(evaluation, pair, "retrieval_scores", [*measures, *(PAGE + name for name in measures)], score)
+    def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
+        pages = _pages(query, answer, files, measures) or {}
+        return (_documents(query, answer, files, measures) or {}) | {PAGE + name: v for name, v in pages.items()}
+
+    names = [*measures, *(PAGE + name for name in measures)]
+    return _score(evaluation, pair, "retrieval_scores", names, score, skipped)
 
 
 def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
@@ -65,9 +65,10 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     files = CorpusFiles.read(pair.paths)
     tolerance = evaluation.record.settings.tolerance_chars
 
-    def score(query: EvaluationQuery, answer: RagAnswer) -> QueryScores:
-        if not query.citations:
-            return QueryScores(query.query_id, "skipped", "impossible" if query.is_impossible else "no_gold_spans")
+    def skipped(query: EvaluationQuery) -> str | None:
+        return None if query.citations else "impossible" if query.is_impossible else "no_gold_spans"
+
+    def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         # Pages are left out: document offsets say where a span is, and a page says it again, less exactly.
         gold = [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in query.citations]
         given = [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in answer.citations]
@@ -88,21 +89,21 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
             found.characters.f1,
         ]
         named = zip(CITATION_MEASURES, values, strict=True)
-        return QueryScores(query.query_id, "scored", None, {n: float(v) for n, v in named if v is not None})
+        return {name: float(value) for name, value in named if value is not None}
 
-    return _score(evaluation, pair, "citation_scores", CITATION_MEASURES, score)
+    return _score(evaluation, pair, "citation_scores", CITATION_MEASURES, score, skipped)
 
 
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """SQuAD v2's exact match and F1, an abstention being the empty answer; and whether the system abstained."""
+    names = CorpusFiles.read(pair.paths).names()
 
-    def score(query: EvaluationQuery, answer: RagAnswer) -> QueryScores:
-        text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer)
+    def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
+        text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer, names)
         found = score_answer(text, query.accepted_answers)
-        scores = {"exact_match": found.exact_match, "f1": found.f1, "abstained": float(answer.abstained)}
-        return QueryScores(query.query_id, "scored", None, scores)
+        return {"exact_match": found.exact_match, "f1": found.f1, "abstained": float(answer.abstained)}
 
-    return _score(evaluation, pair, "answer_scores", ANSWER_MEASURES, score)
+    return _score(evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda query: None)
 
 
 SCORERS: dict[str, Callable[[Evaluation, Pair], ScoringReport]] = dict(
@@ -115,16 +116,20 @@ def _score(
     pair: Pair,
     kind: str,
     measures: Sequence[str],
-    score: Callable[[EvaluationQuery, RagAnswer], QueryScores],
+    score: Callable[[EvaluationQuery, RagAnswer], dict[str, float]],
+    skipped: Callable[[EvaluationQuery], str | None],
 ) -> ScoringReport:
     evaluation.require_answered()
-    queries = {query.query_id: query for query in pair.queries}
-    rows = tuple(
-        score(queries[answer.query_id], answer)
-        if answer.status == "ok"
-        else QueryScores(answer.query_id, "failed", answer.status)
-        for answer in read_responses(evaluation.responses)
-    )
+
+    def row(query: EvaluationQuery, answer: RagAnswer) -> QueryScores:
+        if (reason := skipped(query)) is not None:
+            return QueryScores(query.query_id, "skipped", reason)
+        if answer.status != "ok":
+            return QueryScores(query.query_id, "failed", answer.status)
+        return QueryScores(query.query_id, "scored", None, score(query, answer))
+
+    answers = read_responses(evaluation.responses)
+    rows = tuple(row(query, answer) for query, answer in zip(pair.queries, answers, strict=True))
     evaluation_id = evaluation.record.evaluation_id
     write_scores(evaluation.scores(kind), rows, measures, evaluation_id=evaluation_id)
     if evaluation.record.state == "answered" and all(

@@ -1,6 +1,6 @@
 """Settings of an evaluation: built-in < evaluation_defaults < the benchmark's < the system's.
 
-The merged result is stored with the evaluation and hashed into the system's fingerprint.
+The merged result is stored with the evaluation; what of it can move a score goes into the metrics' fingerprint.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, expectation, place
+from rag_eval_pipeline.metrics.measures import parse_measure
 from rag_eval_pipeline.systems.settings import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
@@ -31,13 +32,22 @@ class EvaluationSettings(Model):
     tolerance_chars: int = pydantic.Field(
         10, ge=0, description="Edges of a citation this near to the gold ones count as equal."
     )
-    confidence_level: float = pydantic.Field(0.95, gt=0, lt=1, description="Of the intervals.")
     random_seed: int = pydantic.Field(42, description="Of bootstrap and permutation.")
     min_coverage: float = pydantic.Field(0.98, ge=0, le=1, description="Share answered; below, a check warns.")
     concurrency: int = pydantic.Field(8, ge=1, le=1000, description="Questions in flight at once.")
     timeout_seconds: float = pydantic.Field(30.0, gt=0, description="For one question; then its status is `timeout`.")
-    max_retries: int = pydantic.Field(3, ge=0, description="Of a request that may succeed the next time.")
-    inline_documents: bool = pydantic.Field(False, description="Write the documents' texts into the .eval.json.")
+
+    @pydantic.field_validator("measures")
+    @classmethod
+    def _known_measures(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or len(set(value)) < len(value):
+            raise ValueError("one or more measures, each once")
+        for name in value:
+            try:
+                parse_measure(name)
+            except InputError as error:
+                raise ValueError(error.expected) from error
+        return value
 
 
 def merged_settings(
@@ -64,6 +74,11 @@ def merged_settings(
             found=first["input"],
             hint=f"Known: {', '.join(EvaluationSettings.model_fields)}.",
         ) from error  # fmt: skip
+
+
+def metrics_fingerprint(settings: EvaluationSettings) -> str:
+    """Changes when the same answers may be scored otherwise; how they are asked is not part of it."""
+    return f"{METRICS_VERSION} {digest([settings.measures, settings.tolerance_chars, settings.random_seed])[:16]}"
 
 
 def digest(value: Any) -> str:

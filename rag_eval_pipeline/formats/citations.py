@@ -7,7 +7,7 @@ Source: Citation Accuracy Evaluation 2.1, 2.2; Evaluation Data Formats 2.1.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Self
 
 import pydantic
@@ -56,13 +56,14 @@ def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[Cita
     """
     citations = []
     for match in _CITATION.finditer(answer):
+        file_name = match["file"][_name_start(match["file"], known_files) :]
         for span in match["spans"].split(","):
             start, end = (int(number) for number in span.split("-"))
             page = int(match["page"])
             if end > start and page >= 1:
                 citations.append(
                     CitationSpan(
-                        file_name=_file_name(match["file"], known_files),
+                        file_name=file_name,
                         start_char=start,
                         end_char=end,
                         page_number=page,
@@ -72,17 +73,30 @@ def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[Cita
     return citations
 
 
-def strip_citations(answer: str) -> str:
-    """The answer without its citations, for scorers that compare words."""
-    return re.sub(r"[ \t]+(?=[.,;:!?]|$)", "", re.sub(r"\s*" + _CITATION.pattern, "", answer)).strip()
+def strip_citations(answer: str, known_files: Collection[str] = ()) -> str:
+    """The answer without its citations, for scorers that compare words; arguments as in `parse_citations`."""
+    # A match may begin at an earlier bracket of the line, `in 1887[3] by Ada [a.pdf:1:0-5]`: that part is text.
+    bare = _CITATION.sub(lambda match: match[0][: _name_start(match["file"], known_files)], answer)
+    return re.sub(r"[ \t]+(?=[.,;:!?]|$)", "", re.sub(r"[ \t]{2,}", " ", bare), flags=re.MULTILINE).strip()
 
 
-def _file_name(matched: str, known_files: Collection[str]) -> str:
-    """The longest tail of what stood before the page that is a file of the corpus; all of it where none is."""
-    return next((tail for tail in _tails(matched) if tail in known_files), matched)
+def _name_start(matched: str, known_files: Collection[str]) -> int:
+    """Where the file name begins in what stood between a first bracket and the page.
+
+    The longest tail that is a file of the corpus; else the shortest tail whose own brackets close.
+    """
+    starts = [0, *(bracket.end() for bracket in re.finditer(r"\[", matched))]
+    known = next((start for start in starts if matched[start:] in known_files), None)
+    if known is not None:
+        return known
+    closed = (start for start in reversed(starts) if _is_balanced(matched[start:]))
+    return next(closed, 0)
 
 
-def _tails(matched: str) -> Iterator[str]:
-    yield matched
-    for bracket in re.finditer(r"\[", matched):
-        yield matched[bracket.end() :]
+def _is_balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        if depth < 0:
+            return False
+    return depth == 0

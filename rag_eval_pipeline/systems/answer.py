@@ -1,6 +1,6 @@
 """The normal form of what a RAG system says, whatever its own interface looks like."""
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -92,6 +92,3 @@ class System(Protocol):
     async def answer(self, query: Query) -> RagAnswer:
         """The answer to one question; a failure is a status, not an exception."""
         ...
-
-
-OffsetBase = Literal["document", "page"]

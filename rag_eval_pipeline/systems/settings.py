@@ -12,7 +12,6 @@ import yaml
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, bad_format, read_bytes
-from rag_eval_pipeline.systems.answer import OffsetBase
 
 AUTOMATIC_KINDS = frozenset({"embedded", "replay"})  # they cost nothing; every other kind is asked only on demand
 
@@ -41,7 +40,6 @@ class SystemFile(Model):
     """A system under test."""
 
     kind: Literal["embedded"] = pydantic.Field(description="What answers: `embedded` is the built-in system.")
-    title: str | None = pydantic.Field(None, description="For people; the file's name unless given.")
     version: str = pydantic.Field("1", description="Of the system itself; a new version starts a new history.")
     enabled: bool = pydantic.Field(True, description="Off, the system is neither a partition nor evaluated.")
     nightly: bool | None = pydantic.Field(
@@ -52,7 +50,6 @@ class SystemFile(Model):
     deterministic: bool | None = pydantic.Field(
         None, description="Equal inputs give equal answers, so a new night reuses them; by default true for `embedded`."
     )
-    offset_base: OffsetBase = pydantic.Field("document", description="What its citations count from.")
     settings: EmbeddedSettings = pydantic.Field(EmbeddedSettings(), description="Settings of the kind.")
     evaluation: dict[str, Any] = pydantic.Field(
         default_factory=dict, description="Evaluation settings that differ for this system."
