@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
     for note in board.notes:
         print(f"rag-eval: {note}", file=sys.stderr)
     if as_json:
-        _emit(board.cells(), as_json, ())
+        _emit(board.records(), as_json, ())
     else:
         from rich.console import Console
 
@@ -239,7 +239,9 @@ def compare(
         "evaluations", load_evaluation(root, new), [load_evaluation(root, old)], old=old, new=new
     )
     if found.reason:
-        raise InputError("not_comparable", f"{old} and {new}", "evaluations that share it", found=found.reason)
+        raise InputError(
+            "not_comparable", f"{old} and {new}", "two evaluations of the same questions", found=found.reason
+        )
     _emit(
         comparison_record(found),
         as_json,
@@ -270,13 +272,13 @@ def report(workspace: Root = None, as_json: AsJson = False) -> None:
 
 def _workspace(given: Path | None) -> Workspace:
     """The workspace that was named, or the nearest folder upwards that holds data/sources."""
+    if given is None and (variable := os.environ.get("RAG_EVAL_WORKSPACE")):
+        given = Path(variable)
     if given is not None:
         if not (given / "data" / "sources").is_dir():
             raise InputError("no_workspace", given, "a folder that holds data/sources")
         return Workspace(given.resolve())
     here = Path.cwd()
-    if named := os.environ.get("RAG_EVAL_WORKSPACE"):
-        return Workspace(Path(named).resolve())
     for folder in (here, *here.parents):
         if (folder / "data" / "sources").is_dir():
             return Workspace(folder)
@@ -297,7 +299,7 @@ def _for_each(
     for name in names:
         try:
             done.append(work(name))
-        except (InputError, ServiceError) as error:
+        except (InputError, ServiceError, OSError) as error:
             code = max(code, _say(error))
         else:
             if not as_json:
@@ -308,8 +310,10 @@ def _for_each(
         raise typer.Exit(code)
 
 
-def _say(error: InputError | ServiceError) -> int:
+def _say(error: InputError | ServiceError | OSError) -> int:
     """Prints the one line of an error and returns its exit code."""
+    if isinstance(error, OSError):
+        error = os_fault(error)
     print(f"rag-eval: {error}", file=sys.stderr, flush=True)
     return BAD_INPUT if isinstance(error, InputError) else UNAVAILABLE
 
@@ -348,11 +352,11 @@ def main() -> None:
     """The entry point: the one place where errors become text and exit codes."""
     try:
         app()
-    except (InputError, ServiceError) as error:
-        raise SystemExit(_say(error)) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `rag-eval plan x | head` is no error
         raise SystemExit(0) from None
+    except (InputError, ServiceError, OSError) as error:
+        raise SystemExit(_say(error)) from None
     except Exception:
         import traceback
 

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.workspace import Workspace
 
 FREE_BYTES = 1_000_000_000  # a corpus of a thousand pages and its rendering take about half of it
@@ -53,11 +53,18 @@ def disk(workspace: Workspace) -> Finding:
 
 def registry(workspace: Workspace) -> Finding:
     """Benchmarks and systems that can be read."""
+    from rag_eval_pipeline.conversion.spec import read_spec
     from rag_eval_pipeline.evaluation.registry import read_registry
 
     found = read_registry(workspace)
-    if found.faults:
-        return Finding("workspace", False, "; ".join(found.faults))
+    faults = list(found.faults)
+    for name in found.benchmarks:
+        try:
+            read_spec(workspace.benchmark(name))
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        return Finding("workspace", False, "; ".join(faults))
     return Finding("workspace", True, f"{len(found.benchmarks)} benchmarks, {len(found.systems)} systems")
 
 

@@ -74,6 +74,12 @@ class InputError(Exception):
         )
 
 
+def os_fault(error: OSError) -> InputError:
+    """A fault of the file system as the house's error: which file, and what the system says of it."""
+    file = error.filename or "the file system"
+    return InputError("os_error", file, "a place to read and write", found=error.strerror or str(error))
+
+
 class ServiceError(Exception):
     """A server, judge or browser that could not be used; `rag-eval` exits 4 with this one line.
 

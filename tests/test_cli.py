@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 from typer.main import get_command
@@ -158,3 +159,23 @@ def test_every_command_has_help_an_example_and_a_place_in_the_readme(name):
 
     assert f"Example: rag-eval {name}" in text
     assert f"`{name}" in (REPOSITORY / "README.md").read_text()
+
+
+def test_a_place_that_cannot_be_written_is_one_line(rag_eval, workspace):
+    shutil.rmtree(workspace.reports, ignore_errors=True)
+    workspace.reports.write_text("a file where a folder should be")
+
+    code, _, error = rag_eval("report")
+
+    assert code == 2
+    assert one_line(error)
+    assert "[os_error]" in error
+
+
+def test_a_workspace_named_by_the_environment_must_be_one(rag_eval, monkeypatch, tmp_path):
+    monkeypatch.setenv("RAG_EVAL_WORKSPACE", str(tmp_path / "nowhere"))
+
+    code, _, error = rag_eval("report")
+
+    assert (code, "[no_workspace]" in error) == (2, True)
+    assert not (tmp_path / "nowhere").exists()

@@ -9,7 +9,7 @@ conversion:
   questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
   corpus(benchmarks) <- questions checks every_document_on_disk!
   corpus_text(benchmarks) <- corpus checks every_pdf_has_text
-  train_json(benchmarks) <- corpus, questions checks every_gold_document_on_disk!, no_context_lost!, rows_conserved!
+  train_json(benchmarks) <- corpus, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
   evaluation_dataset(benchmarks) <- corpus_text, train_json checks dataset_validates!, gold_texts_located
   ground_truth(benchmarks) <- evaluation_dataset checks ground_truth_validates!
 evaluation:

@@ -1,5 +1,6 @@
 """The steps from a benchmark's files to a corpus: questions, PDFs, their text."""
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -16,9 +17,12 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned, write_manifest, write_planned
 from rag_eval_pipeline.corpus.naming import pins
-from rag_eval_pipeline.corpus.text import corpus_pages, reusable_pages, write_pages
+from rag_eval_pipeline.corpus.text import Page, corpus_pages, reusable_pages, write_pages
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.workspace import BenchmarkPaths
+
+logger = logging.getLogger(__name__)
 
 PREVIEW_ROWS = 5
 LISTED = 20  # names in a check's numbers; the manifest has them all
@@ -105,7 +109,7 @@ def corpus_text(conversion: Conversion) -> StepReport:
     paths = conversion.paths
     conversion.require("corpus")
     present = [document for document in read_manifest(paths.documents) if document.origin != "missing"]
-    pages = corpus_pages(present, paths.corpus, reusable_pages(paths.pages))
+    pages = corpus_pages(present, paths.corpus, _known_pages(paths))
     write_pages(paths.pages, pages)
     with_text = {page.file_name for page in pages if page.text.strip()}
     silent = sorted({document.file_name for document in present} - with_text)
@@ -131,8 +135,20 @@ def _notes(accepted: Sequence[Question]) -> Iterator[str]:
 
 
 def _manifest(paths: BenchmarkPaths) -> list[CorpusDocument]:
-    """The manifest of the last conversion; none before the first."""
-    return read_manifest(paths.documents) if paths.documents.exists() else []
+    """The manifest of the last conversion; none before the first, or when it is damaged: it can be made again."""
+    try:
+        return read_manifest(paths.documents) if paths.documents.exists() else []
+    except InputError as error:
+        logger.warning("The manifest of the last conversion is left aside: %s", error)
+        return []
+
+
+def _known_pages(paths: BenchmarkPaths) -> list[Page]:
+    try:
+        return reusable_pages(paths.pages)
+    except InputError as error:
+        logger.warning("The text of the last conversion is left aside: %s", error)
+        return []
 
 
 def _link_corpus(paths: BenchmarkPaths) -> None:
@@ -141,5 +157,12 @@ def _link_corpus(paths: BenchmarkPaths) -> None:
     paths.corpus.mkdir(parents=True, exist_ok=True)
     if paths.corpus_link.is_symlink() and os.readlink(paths.corpus_link) == target:
         return
+    if paths.corpus_link.is_dir() and not paths.corpus_link.is_symlink():
+        raise InputError(
+            "foreign_folder",
+            paths.corpus_link,
+            "the link to the corpus, not a folder",
+            hint="Remove it; convert makes the link.",
+        )
     paths.corpus_link.unlink(missing_ok=True)
     paths.corpus_link.symlink_to(target, target_is_directory=True)

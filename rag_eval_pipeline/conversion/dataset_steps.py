@@ -47,7 +47,15 @@ def train_json(conversion: Conversion) -> StepReport:
         "contexts_lost": settlement.contexts_lost,
     }
     findings = validate(paths.train_json)
+    expected = conversion.spec.expect
+    short = expected.questions is not None and written < expected.questions
+    over = expected.quarantined is not None and counts["quarantined"] > expected.quarantined
     checks = (
+        Check(
+            name="questions_left",
+            passed=written > 0 and not short and not over,
+            numbers={"questions": written, "quarantined": counts["quarantined"]},
+        ),
         Check(name="rows_conserved", passed=rows == written + len(records), numbers=dict(counts)),
         Check(name="every_gold_document_on_disk", passed=not findings, numbers={"findings": findings[:LISTED]}),
         Check(

@@ -11,11 +11,11 @@ from rag_eval_pipeline.formats.evaluation_dataset import (
     DatasetMetadata,
     EvaluationDataset,
     EvaluationQuery,
-    SourceDocument,
 )
 from rag_eval_pipeline.formats.ground_truth import AnnotatedCitation, CitationAnnotation, GroundTruth
 from rag_eval_pipeline.formats.train_json import TrainContext, TrainRow
 
+RESERVED = frozenset({"is_impossible", "answers", "hops", "source_id"})
 ANNOTATOR = "source"  # gold texts that came with the benchmark
 
 
@@ -40,8 +40,6 @@ def evaluation_dataset(
     spec: BenchmarkSpec,
     questions: Sequence[Question],
     spans: Iterable[GoldSpan],
-    *,
-    documents: tuple[SourceDocument, ...] | None = None,
 ) -> EvaluationDataset:
     """The evaluation dataset; `created_at` is the source's day of release, never the clock.
 
@@ -49,7 +47,6 @@ def evaluation_dataset(
         spec: Of the benchmark.
         questions: Settled ones.
         spans: Gold texts, located or not.
-        documents: Inline documents, only when asked for.
     """
     located: dict[int, list[GoldSpan]] = {}
     for span in spans:
@@ -70,7 +67,6 @@ def evaluation_dataset(
             source=spec.title or spec.name,
         ),
         queries=tuple(_query(question, located.get(question.id, [])) for question in questions),
-        documents=documents,
     )
 
 
@@ -88,7 +84,8 @@ def ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth 
 
 def _query(question: Question, spans: Sequence[GoldSpan]) -> EvaluationQuery:
     relevant = tuple(dict.fromkeys(c.file_name for c in question.contexts if c.file_name is not None))
-    metadata = dict(question.metadata)
+    # The source's own columns give way to the names that mean something here, and are kept beside them.
+    metadata = {f"source_{k}" if k in RESERVED else k: value for k, value in question.metadata.items()}
     metadata["is_impossible"] = question.is_impossible
     metadata["answers"] = list(question.answers)
     metadata["hops"] = len({c.document for c in question.contexts if c.document is not None})

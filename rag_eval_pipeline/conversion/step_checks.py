@@ -26,6 +26,7 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
         "every_pdf_has_text": CheckFact(False, "No PDF is without extractable text."),
     },
     "train_json": {
+        "questions_left": CheckFact(True, "Some are, and no fewer than `expect` states, after documents were fetched."),
         "rows_conserved": CheckFact(True, "Rows read = questions written + dropped by `where` + quarantined."),
         "every_gold_document_on_disk": CheckFact(True, "`train.json` is valid, and its file names are in the corpus."),
         "no_context_lost": CheckFact(True, "No context was taken out with its document. Blocks under `fail`."),

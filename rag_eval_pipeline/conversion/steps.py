@@ -4,8 +4,9 @@ A step reads what the steps before it wrote, refuses it when it was made from an
 atomically, and leaves a record. Steps hold the benchmark's lock, so a conversion and an evaluation never mix.
 """
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rag_eval_pipeline.conversion import corpus_steps, dataset_steps
 from rag_eval_pipeline.conversion.digests import source_digest
@@ -13,7 +14,7 @@ from rag_eval_pipeline.conversion.spec import read_spec, shown_path
 from rag_eval_pipeline.conversion.stamp import Conversion, Progress, StepReport, write_record
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 STEPS: dict[str, Callable[[Conversion], StepReport]] = {
     "questions": corpus_steps.questions,
@@ -32,14 +33,8 @@ def run_step(workspace: Workspace, benchmark: str, step: str, *, progress: Progr
         InputError: A fault of the spec, of a source file, or an earlier step that is missing, stale or failed.
         ServiceError: `locked`, or a browser that could not be used.
     """
-    paths = workspace.benchmark(benchmark)
-    if not paths.spec.exists():
-        raise InputError("missing_spec", shown_path(paths, "benchmark.yaml"), "a folder with this file")
-    with locked(paths.lock, holder=f"{step} of {benchmark}, process {os.getpid()}", exclusive=True):
-        conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress)
-        report = STEPS[step](conversion)
-        write_record(paths, report.record)
-    return report
+    with _locked(workspace, benchmark, step) as paths:
+        return _run(workspace, paths, step, progress)
 
 
 def convert(
@@ -61,14 +56,29 @@ def convert(
         InputError: As `run_step`, or `check_failed` with what was found.
     """
     reports = []
-    for step in STEPS:
-        report = run_step(workspace, benchmark, step, progress=progress(step))
-        reports.append(report)
-        done(report)
-        for check in report.record.checks:
-            if check.blocking and not check.passed:
-                shown = shown_path(workspace.benchmark(benchmark), "benchmark.yaml")
-                raise InputError(
-                    "check_failed", shown, f"the check {check.name} of {step} to pass", found=check.numbers
-                )
+    with _locked(workspace, benchmark, "a conversion") as paths:
+        for step in STEPS:
+            report = _run(workspace, paths, step, progress(step))
+            reports.append(report)
+            done(report)
+            for check in report.record.checks:
+                if check.blocking and not check.passed:
+                    expected = f"the check {check.name} of {step} to pass"
+                    raise InputError("check_failed", shown_path(paths, "benchmark.yaml"), expected, found=check.numbers)
     return reports
+
+
+@contextlib.contextmanager
+def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[BenchmarkPaths]:
+    """The benchmark for this process alone; a whole conversion is not mixed with the steps of another."""
+    paths = workspace.benchmark(benchmark)
+    if not paths.spec.exists():
+        raise InputError("missing_spec", shown_path(paths, "benchmark.yaml"), "a folder with this file")
+    with locked(paths.lock, holder=f"{what} of {benchmark}, process {os.getpid()}", exclusive=True):
+        yield paths
+
+
+def _run(workspace: Workspace, paths: BenchmarkPaths, step: str, progress: Progress | None) -> StepReport:
+    report = STEPS[step](Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress))
+    write_record(paths, report.record)
+    return report

@@ -73,7 +73,7 @@ def read_yaml(path: Path, shown: str) -> YamlText:
         InputError: `missing_spec`, `bad_encoding`, `bad_yaml`.
     """
     if not path.is_file():
-        raise InputError("missing_spec", shown, "a YAML file", hint="Create it; `rag-eval init` proposes one.")
+        raise InputError("missing_spec", shown, "a YAML file", hint="Create it; the README shows one.")
     raw = path.read_bytes()
     if len(raw) > MAX_BYTES:
         raise InputError("bad_yaml", shown, f"at most {MAX_BYTES} bytes", found=len(raw))

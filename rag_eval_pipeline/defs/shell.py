@@ -10,7 +10,7 @@ import dagster as dg
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.conversion.step_checks import CheckFact
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
 
 DIGITS = 6
 LOG_SECONDS = 5.0  # between two lines of progress
@@ -28,6 +28,8 @@ def one_line_errors() -> Iterator[None]:
         raise dg.Failure(str(error), allow_retries=False) from None
     except ServiceError as error:
         raise dg.Failure(str(error)) from None
+    except OSError as error:
+        raise dg.Failure(str(os_fault(error))) from None
 
 
 def progress_log(context: dg.AssetExecutionContext, what: str) -> Callable[[int, int], None]:

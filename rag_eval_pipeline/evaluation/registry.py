@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rag_eval_pipeline.conversion.digests import source_digest
+from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, is_converted
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import system_fingerprint
 from rag_eval_pipeline.evaluation.runs import newest_evaluation
+from rag_eval_pipeline.evaluation.settings import merged_settings, metrics_fingerprint
 from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import Workspace
@@ -79,13 +81,18 @@ def read_registry(workspace: Workspace) -> Registry:
 
 def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> bool:
     """Whether the pair's newest evaluation is published and made from what is there today."""
-    try:
-        newest = newest_evaluation(workspace, benchmark, system)
-    except InputError:
-        return False  # a damaged record: the pair is evaluated again
+    newest = newest_evaluation(workspace, benchmark, system)
     if newest is None or newest.record.state != "published":
         return False
     stamp = registry.stamps[benchmark]
     found = newest.record.fingerprints
-    wanted = (stamp.dataset_fingerprint, stamp.corpus_fingerprint, system_fingerprint(registry.system_files[system]))
-    return (found.dataset, found.corpus, found.system) == wanted
+    file = registry.system_files[system]
+    try:
+        spec = read_spec(workspace.benchmark(benchmark))
+        settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
+    except InputError:
+        return False  # the evaluation will say what is wrong with its settings
+    wanted = (
+        stamp.dataset_fingerprint, stamp.corpus_fingerprint, system_fingerprint(file), metrics_fingerprint(settings),
+    )  # fmt: skip
+    return (found.dataset, found.corpus, found.system, found.metrics) == wanted

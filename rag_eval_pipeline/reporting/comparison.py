@@ -4,20 +4,23 @@ Each pair is compared with its pinned baseline (`data/evaluation/baselines/<benc
 benchmark every system with the first one. A baseline of a deterministic system is one evaluation, of any other five.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, read_scores
 from rag_eval_pipeline.formats.model import FileModel
-from rag_eval_pipeline.metrics.evidence import ComparedMetric, compare
+from rag_eval_pipeline.metrics.evidence import ComparedMetric, Rules, compare
 from rag_eval_pipeline.metrics.significance import comparison_seed
 from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, verdict
-from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
@@ -32,7 +35,9 @@ COMPARED = {
 class Baseline(FileModel):
     """The evaluations that a pair is compared with, pinned by a person."""
 
-    evaluations: tuple[str, ...]
+    evaluations: tuple[str, ...] = pydantic.Field(
+        min_length=1, description="Evaluation ids: five, or one of a deterministic system."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,28 +97,41 @@ def write_comparisons(workspace: Workspace) -> Comparisons:
 
 
 def read_comparisons(workspace: Workspace) -> Comparisons:
-    """The same without writing anything."""
-    newest = [load_evaluation(workspace, header.evaluation_id) for header in read_history(workspace).newest()]
-    rows = [*(_against_baseline(workspace, evaluation) for evaluation in newest), *_between_systems(newest)]
+    """The same without writing anything; a damaged evaluation costs its own comparisons and no others."""
+    headers = read_history(workspace).newest()
+    rows = [_against_baseline(workspace, header) for header in headers]
+    rows += [
+        _guarded("systems", new, old.system, partial(_between, workspace, old, new))
+        for old, new in combinations(headers, 2)
+        if old.benchmark == new.benchmark
+    ]
     return Comparisons(rows, workspace.reports / "regressions.json")
 
 
-def _against_baseline(workspace: Workspace, evaluation: Evaluation) -> Comparison:
-    record = evaluation.record
-    path = workspace.baselines / record.benchmark / f"{record.system}.json"
-    if not path.exists():
-        return Comparison("baseline", record.benchmark, "baseline", record.system, {}, "no_baseline")
+def _guarded(kind: str, header: ResultsHeader, old: str, make: Callable[[], Comparison]) -> Comparison:
+    """A comparison, or the line that says why its files cannot be read."""
     try:
-        pinned = [load_evaluation(workspace, name) for name in Baseline.read(path).evaluations]
+        return make()
     except InputError as error:
-        return Comparison("baseline", record.benchmark, "baseline", record.system, {}, str(error))
-    return compare_evaluations("baseline", evaluation, pinned, old="baseline", new=record.system)
+        return Comparison(kind, header.benchmark, old, header.system, {}, str(error))
 
 
-def _between_systems(newest: Sequence[Evaluation]) -> Iterator[Comparison]:
-    for old, new in combinations(newest, 2):
-        if old.record.benchmark == new.record.benchmark:
-            yield compare_evaluations("systems", new, [old], old=old.record.system, new=new.record.system)
+def _against_baseline(workspace: Workspace, header: ResultsHeader) -> Comparison:
+    path = workspace.baselines / header.benchmark / f"{header.system}.json"
+    if not path.exists():
+        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "no_baseline")
+
+    def make() -> Comparison:
+        tonight = load_evaluation(workspace, header.evaluation_id)
+        pinned = [load_evaluation(workspace, name) for name in Baseline.read(path).evaluations]
+        return compare_evaluations("baseline", tonight, pinned, old="baseline", new=header.system)
+
+    return _guarded("baseline", header, "baseline", make)
+
+
+def _between(workspace: Workspace, old: ResultsHeader, new: ResultsHeader) -> Comparison:
+    first, second = (load_evaluation(workspace, header.evaluation_id) for header in (old, new))
+    return compare_evaluations("systems", second, [first], old=old.system, new=new.system)
 
 
 def compare_evaluations(
@@ -129,22 +147,33 @@ def compare_evaluations(
         new: Name of the evaluation's side.
     """
     record = tonight.record
+
+    def none(reason: str) -> Comparison:
+        return Comparison(kind, record.benchmark, old, new, {}, reason)
+
     for other in baseline:
-        theirs, ours = other.record.fingerprints, record.fingerprints
         for part in ("dataset", "corpus", "metrics", "judge"):
-            if getattr(theirs, part) != getattr(ours, part):
-                return Comparison(kind, record.benchmark, old, new, {}, f"different_{part}")
+            if getattr(other.record.fingerprints, part) != getattr(record.fingerprints, part):
+                return none(f"different_{part}")
     metrics = []
     for file, measures in COMPARED.items():
         rows, others = _rows(tonight, file), [_rows(other, file) for other in baseline]
+        if any([row.query_id for row in rows] != [row.query_id for row in other] for other in others):
+            return none("different_questions")
         level = PAGE if file == "retrieval_scores" and record.retrieval_level == "page" else ""
         metrics += [_compared(level + measure, rows, others) for measure in measures if _has(level + measure, rows)]
+    if not metrics:
+        return none("nothing_scored")
     key = f"{kind}/{record.benchmark}/{old}/{new}"
-    evidence = compare(metrics, seed=comparison_seed(key, [other.folder.name for other in (*baseline, tonight)]))
+    evidence = compare(
+        metrics,
+        seed=comparison_seed(key, [other.folder.name for other in (*baseline, tonight)]),
+        rules=(rules := Rules(min_coverage=record.settings.min_coverage)),
+    )
     # Nothing moves when a deterministic system is asked again: a rerun would confirm every change.
     deterministic = all(evaluation.record.deterministic for evaluation in (tonight, *baseline))
     confirmation: Confirmation = "not_needed" if deterministic else "pending"
-    verdicts = {name: verdict(found, confirmation=confirmation) for name, found in evidence.items()}
+    verdicts = {name: verdict(found, confirmation=confirmation, rules=rules) for name, found in evidence.items()}
     return Comparison(kind, record.benchmark, old, new, verdicts)
 
 
@@ -153,7 +182,10 @@ def _compared(measure: str, rows: Sequence[QueryScores], others: Sequence[Sequen
         name=measure,
         tonight=[row.scores.get(measure) for row in rows],
         baselines=[[row.scores.get(measure) for row in other] for other in others],
-        applies=[row.outcome == "failed" or measure in row.scores for row in rows],
+        applies=[
+            any(measure in row.scores or row.outcome == "failed" for row in same_question)
+            for same_question in zip(rows, *others, strict=True)
+        ],
     )
 
 

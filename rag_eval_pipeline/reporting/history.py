@@ -85,7 +85,7 @@ def read_history(workspace: Workspace) -> History:
     for path in sorted(workspace.results.glob("*.results.json")):
         try:
             header = read_header(path)
-        except (msgspec.DecodeError, OSError) as error:
+        except (msgspec.MsgspecError, OSError, KeyError) as error:
             damaged.append(f"{path}: expected a results file, found: {error} [corrupt_result]")
             continue
         if header.benchmark in benchmarks and header.system in systems:
@@ -99,6 +99,12 @@ def read_header(path: Path) -> ResultsHeader:
     """One results file without its questions.
 
     Raises:
-        msgspec.DecodeError: The file is no results file.
+        msgspec.MsgspecError: The file is no results file.
+        KeyError: A figure that the leaderboard shows is not in it.
     """
-    return msgspec.json.decode(path.read_bytes(), type=ResultsHeader)
+    header = msgspec.json.decode(path.read_bytes(), type=ResultsHeader)
+    for name in ("f1", "abstention_f1", "citation_jaccard", "latency_p50_ms"):
+        header.metric(name)  # these parts are only decoded when asked for: a damaged one is found here, by its file
+    if path.name != f"{header.evaluation_id}.results.json":
+        raise msgspec.ValidationError(f"the evaluation {header.evaluation_id}, which the file's name does not say")
+    return header

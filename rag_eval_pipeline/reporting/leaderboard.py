@@ -48,6 +48,10 @@ class Leaderboard:
             for row in self.rows
         ]
 
+    def records(self) -> list[dict[str, Any]]:
+        """A record a pair, as `leaderboard.json` has them: numbers, intervals, and null with a reason."""
+        return [_record(row) for row in self.rows]
+
     def chart(self) -> str:
         """F1 with its interval, a bar a pair, as SVG."""
         return bars([_bar(row) for row in self.rows], "F1 with 95 % intervals")
@@ -57,7 +61,7 @@ def write_leaderboard(workspace: Workspace) -> Leaderboard:
     """Reads the newest results and publishes `leaderboard.json` and `leaderboard.csv`."""
     history = read_history(workspace)
     board = Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged)
-    atomic_write_json(board.path, [_record(row) for row in board.rows])
+    atomic_write_json(board.path, board.records())
     atomic_write(board.path.with_suffix(".csv"), _csv(board))
     return board
 

@@ -106,15 +106,19 @@ def _questions(workspace: Workspace, board: Leaderboard) -> dict[str, list[dict[
     """Benchmark -> its questions with each system's answer; the ones on which systems differ most come first."""
     answers: dict[str, dict[str, dict[str, QuestionRow]]] = {}
     for row in board.rows:
-        for question in _rows(results_path(workspace, row.evaluation_id)):
+        try:
+            questions = _rows(results_path(workspace, row.evaluation_id))
+        except (msgspec.MsgspecError, OSError):
+            continue  # its figures are shown; a question of it cannot be read
+        for question in questions:
             answers.setdefault(row.benchmark, {}).setdefault(question.query_id, {})[row.system] = question
     shown = {}
-    for benchmark, questions in answers.items():
-        ids = sorted(questions, key=lambda query_id: (-_spread(questions[query_id].values()), _natural(query_id)))
+    for benchmark, asked in answers.items():
+        ids = sorted(asked, key=lambda query_id: (-_spread(asked[query_id].values()), _natural(query_id)))
         shown[benchmark] = [
             {"id": query_id, "text": next(iter(by_system.values())).query_text, "by_system": by_system}
             for query_id in ids[:QUESTIONS_SHOWN]
-            for by_system in [questions[query_id]]
+            for by_system in [asked[query_id]]
         ]
     return shown
 

@@ -88,7 +88,7 @@ def read_journal(path: Path) -> Iterator[Any]:
                 return
             raise InputError(
                 "corrupt_journal", path, "a line with its checksum", row=number, found=line[:80],
-                hint="Remove the evaluation's folder and evaluate again.",
+                hint="Remove the file; what it held is made again.",
             )  # fmt: skip
         if number == len(lines):
             return  # complete by its checksum, but its newline was never written: the writer will cut it

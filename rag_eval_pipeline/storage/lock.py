@@ -38,6 +38,8 @@ def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WA
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, holder.encode(), 0)
         yield
+        if exclusive:
+            os.ftruncate(descriptor, 0)  # who waits for sharing holders must not be sent to a process that is gone
     finally:
         os.close(descriptor)
 

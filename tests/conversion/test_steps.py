@@ -68,7 +68,7 @@ def test_a_step_refuses_what_was_made_from_another_source(step, workspace, paths
 def test_a_step_refuses_to_go_on_after_a_failed_check(workspace, paths):
     record = paths.steps / "train_json.json"
     content = json.loads(record.read_text())
-    content["checks"][0]["passed"] = False
+    content["checks"] = [check | {"passed": check["name"] != "rows_conserved"} for check in content["checks"]]
     record.write_text(json.dumps(content))
 
     with pytest.raises(InputError) as error:
@@ -145,3 +145,37 @@ def test_a_killed_conversion_renders_only_the_rest(tmp_path):
     assert counted[0] == ("corpus", kept, 8)
     assert not paths.corpus_journal.exists()
     assert is_converted(paths, source_digest(paths))
+
+
+def test_a_benchmark_without_a_question_left_is_not_converted(workspace, paths):
+    text = paths.spec.read_text()
+    paths.spec.write_text(
+        "\n".join(line for line in text.splitlines() if not line.startswith("expect")) + '\nwhere: "false"\n'
+    )
+
+    with pytest.raises(InputError) as error:
+        convert(workspace, NAME)
+
+    assert (error.value.code, "questions_left" in str(error.value)) == ("check_failed", True)
+    assert not paths.stamp.exists()
+
+
+@pytest.mark.parametrize("name", ["documents", "pages"])
+def test_a_damaged_table_is_made_again(name, workspace, paths):
+    table = getattr(paths, name)
+    before = table.read_bytes()
+    table.write_bytes(before[:200])
+
+    convert(workspace, NAME)
+
+    assert table.read_bytes() == before
+
+
+def test_a_folder_in_the_place_of_the_corpus_link_is_one_line(workspace, paths):
+    paths.corpus_link.unlink()
+    paths.corpus_link.mkdir()
+
+    with pytest.raises(InputError) as error:
+        convert(workspace, NAME)
+
+    assert error.value.code == "foreign_folder"

@@ -1,6 +1,8 @@
 """An evaluation asks each question once, resumes what was interrupted, reuses what cannot have changed, and adds up."""
 
+import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,18 +10,20 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.asking import _ask_all, ask
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import ask_pair, evaluate, publish_pair, score_pair
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.scores_file import read_scores
+from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
-from rag_eval_pipeline.systems.answer import RagAnswer
+from rag_eval_pipeline.systems.answer import Query, RagAnswer
 
 RAILWAY = "skarn-railway"
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
@@ -238,3 +242,94 @@ def test_scores_of_a_system_that_was_edited_since_are_refused(workspace):
         score_pair(workspace, pair_of(workspace), "answer_scores")
 
     assert error.value.code == "changed_pair"
+
+
+def test_tables_changed_by_hand_are_refused(workspace):
+    paths = workspace.benchmark(RAILWAY)
+    other = workspace.benchmark("cairnmoor-observatory")
+    paths.pages.write_bytes(other.pages.read_bytes())
+
+    with pytest.raises(InputError) as error:
+        pair_of(workspace)
+
+    assert error.value.code == "changed_dataset"
+    assert "pages.parquet" in str(error.value)
+
+
+def test_a_conversion_in_the_middle_of_an_evaluation_ends_it(workspace):
+    pair = pair_of(workspace)
+    ask_pair(workspace, pair)
+    spec = workspace.benchmark(RAILWAY).spec
+    spec.write_text(spec.read_text().replace("version: 1.1.0", "version: 1.1.1"))
+    convert(workspace, RAILWAY)
+
+    for going_on in (lambda: ask_pair(workspace, pair), lambda: score_pair(workspace, pair, "answer_scores")):
+        with pytest.raises(InputError) as error:
+            going_on()
+        assert error.value.code == "changed_pair"
+
+
+def test_a_system_that_was_down_is_asked_again(workspace):
+    pair = pair_of(workspace)
+    evaluation = load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
+    break_answers(evaluation, {str(number) for number in range(40)})
+    with pytest.raises(ServiceError):
+        ask(workspace, pair, now=NIGHT)
+
+    report = ask(workspace, pair, now=NIGHT)
+
+    assert (report.evaluation_id, report.asked, report.failed) == (evaluation.record.evaluation_id, 40, 0)
+
+
+def test_a_failed_impossible_question_is_no_failure_of_retrieval(workspace):
+    pair = pair_of(workspace)
+    evaluation = load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
+    break_answers(evaluation, {query.query_id for query in pair.queries if query.is_impossible})
+    ask(workspace, pair, now=NIGHT)
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+    results = results_of(workspace, publish_pair(workspace, pair))
+
+    assert results.summary.failed_queries == 8
+    for metric in (results.retrieval_metrics["mrr"], results.page_retrieval_metrics["mrr"]):
+        assert (metric.n_scored, metric.n_failed, metric.n_skipped, metric.coverage) == (32, 0, 8, 1.0)
+    assert results.answer_quality_metrics.unanswerable_exact_match.n_failed == 8
+
+
+def test_a_removed_run_is_evaluated_anew_under_an_id_that_was_never_used(workspace):
+    _, first = evaluate(workspace, pair_of(workspace))
+    shutil.rmtree(workspace.runs / first.evaluation_id)
+
+    answered, second = evaluate(workspace, pair_of(workspace))
+
+    assert answered.report.asked == 40
+    assert second.evaluation_id > first.evaluation_id
+    assert first.path.exists()
+
+
+class Slow:
+    """A server that does not answer one question in time."""
+
+    async def answer(self, query):
+        if query.query_id == "1":
+            await asyncio.sleep(3600)
+        return RagAnswer(query.query_id, "ok", "x", False, (), (), 1.0)
+
+
+def test_a_question_that_takes_too_long_is_a_timeout_and_the_others_go_on():
+    answers = []
+    queries = [Query(str(number), "?") for number in range(4)]
+
+    asyncio.run(_ask_all(Slow(), queries, EvaluationSettings(timeout_seconds=0.05, concurrency=2), answers.append))
+
+    assert {answer.query_id: answer.status for answer in answers} == {"0": "ok", "1": "timeout", "2": "ok", "3": "ok"}
+
+
+@pytest.mark.parametrize("measures", ["[foo@3]", "[]", "[mrr, mrr]"])
+def test_bad_measures_are_found_before_anything_is_asked(measures, workspace):
+    workspace.defaults_config.write_text(f"measures: {measures}\n")
+
+    with pytest.raises(InputError) as error:
+        pair_of(workspace)
+
+    assert (error.value.code, error.value.field) == ("bad_setting", "measures")

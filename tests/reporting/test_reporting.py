@@ -1,6 +1,7 @@
 """The report shows what is registered, escapes what is foreign, and gives a verdict only where one is due."""
 
 import json
+import shutil
 from xml.etree import ElementTree
 
 import pytest
@@ -120,3 +121,58 @@ def test_a_chart_is_well_formed_and_shows_what_has_no_value():
 
     texts = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
     assert texts == ["F1 > 0", "0", "0.25", "0.5", "0.75", "1", "a<b", "s&t", "0.500", "u", "no value"]
+
+
+def test_systems_that_were_asked_different_questions_are_not_compared_and_the_report_stands(evaluated):
+    evaluated.system_file("short").write_text("kind: embedded\nlimit: 5\n")
+    evaluate(evaluated, load_pair(evaluated, RAILWAY, "short"))
+
+    reasons = {
+        (r.old, r.new): r.reason
+        for r in write_comparisons(evaluated).rows
+        if r.benchmark == RAILWAY and r.kind == "systems"
+    }
+
+    assert reasons == {
+        ("embedded", "embedded-weak"): None,
+        ("embedded", "short"): "different_questions",
+        ("embedded-weak", "short"): "different_questions",
+    }
+    assert "different_questions" in render_report(evaluated)
+
+
+def damaged_scores(workspace, evaluation):
+    path = evaluation.scores("answer_scores")
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def removed_run(workspace, evaluation):
+    shutil.rmtree(evaluation.folder)
+
+
+def empty_baseline(workspace, evaluation):
+    path = workspace.baselines / RAILWAY / "embedded.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"evaluations": []}')
+
+
+@pytest.mark.parametrize("damage", [damaged_scores, removed_run, empty_baseline])
+def test_a_damaged_evaluation_costs_its_own_comparisons_only(damage, evaluated):
+    newest = {(h.benchmark, h.system): h for h in read_history(evaluated).newest()}
+    damage(evaluated, load_evaluation(evaluated, newest[RAILWAY, "embedded"].evaluation_id))
+
+    rows = write_comparisons(evaluated).rows
+
+    assert [r.reason for r in rows if r.benchmark == OBSERVATORY and r.kind == "systems"] == [None]
+    assert any("[" in (r.reason or "") for r in rows if r.benchmark == RAILWAY)
+    assert RAILWAY in render_report(evaluated)
+
+
+@pytest.mark.parametrize("part", ["query_results", "answer_quality_metrics"])
+def test_a_results_file_without_a_part_does_not_take_the_report_down(part, evaluated):
+    path = results_path(evaluated, read_history(evaluated).newest()[0].evaluation_id)
+    results = json.loads(path.read_text())
+    results[part] = {"abstention": {}} if part == "answer_quality_metrics" else [{"query_id": 7}]
+    path.write_text(json.dumps(results))
+
+    assert OBSERVATORY in render_report(evaluated)

@@ -1,0 +1,88 @@
+"""Which evaluation of a pair is shown, and which of its questions first."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.reporting.history import read_header, read_history
+from rag_eval_pipeline.reporting.report import render_report
+
+OBSERVATORY = "cairnmoor-observatory"  # 16 questions
+
+
+def evaluated(workspace, system="embedded"):
+    _, published = evaluate(workspace, load_pair(workspace, OBSERVATORY, system))
+    return published.evaluation_id
+
+
+def edit(path, change):
+    results = json.loads(path.read_text())
+    change(results)
+    path.write_text(json.dumps(results))
+
+
+def test_the_newest_evaluation_is_the_last_by_its_time_whatever_its_name(workspace):
+    ids = [evaluated(workspace) for _ in range(3)]
+    times = ("2026-11-21T02:00:00Z", "2026-11-23T02:00:00Z", "2026-11-22T04:00:00+02:00")
+    for name, time in zip(ids, times, strict=True):
+        edit(results_path(workspace, name), lambda results, time=time: results.update(timestamp=time))
+
+    history = read_history(workspace)
+
+    assert [h.evaluation_id for h in history.by_pair[OBSERVATORY, "embedded"]] == [ids[0], ids[2], ids[1]]
+    assert [header.evaluation_id for header in history.newest()] == [ids[1]]
+
+
+def test_of_two_evaluations_of_one_moment_the_later_id_is_the_newest(workspace):
+    ids = [evaluated(workspace) for _ in range(2)]
+    for name in ids:
+        edit(results_path(workspace, name), lambda results: results.update(timestamp="2026-11-21T02:00:00Z"))
+    # By its path the second now comes first.
+    results_path(workspace, ids[1]).rename(workspace.results / "a.results.json")
+
+    assert [header.evaluation_id for header in read_history(workspace).newest()] == [ids[1]]
+
+
+def test_a_benchmark_that_is_gone_is_gone_from_the_history(workspace):
+    evaluated(workspace)
+    shutil.rmtree(workspace.benchmark(OBSERVATORY).source)
+
+    assert read_history(workspace).by_pair == {}
+
+
+@pytest.mark.parametrize("level", ["page", "document"])
+def test_a_figure_of_retrieval_is_of_the_level_to_look_at_first(level, workspace):
+    path = results_path(workspace, evaluated(workspace))
+
+    def change(results):
+        results["retrieval_level"] = level
+        results["retrieval_metrics"]["hit@1"]["value"] = 0.25
+        results["page_retrieval_metrics"]["hit@1"]["value"] = 0.75
+
+    edit(path, change)
+
+    assert read_header(path).metric("hit@1").value == {"page": 0.75, "document": 0.25}[level]
+    assert read_header(path).metric("hit@7").reason == "not_measured"
+
+
+def test_the_questions_on_which_systems_differ_most_come_first(workspace):
+    # id -> F1 of the two systems; the other questions get 0.5 from both.
+    scores = {"3": (0.0, 1.0), "10": (0.9, 0.3), "2": (0.3, 0.9), "14": (0.5, 0.6), "0": (1.0, None)}
+    for place, system in enumerate(("embedded", "embedded-weak")):
+
+        def change(results, place=place):
+            for row in results["query_results"]:
+                row["individual_metrics"]["f1"] = scores.get(row["query_id"], (0.5, 0.5))[place]
+
+        edit(results_path(workspace, evaluated(workspace, system)), change)
+
+    shown = re.findall(r"<tr><td>(\d+)</td>", render_report(workspace))
+
+    # By 1.0; by 0.6 twice, in the order of their numbers; by 0.1; then those without a difference, "0" among them:
+    # what only one system answered is no difference between two.
+    assert shown == ["3", "2", "10", "14", *(str(n) for n in (0, 1, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15))]
