@@ -21,12 +21,13 @@ class Finding(NamedTuple):
 
 
 def browser(workspace: Workspace) -> Finding:
-    """A Chromium that can be started."""
-    from rag_eval_pipeline.corpus.executable import browser_version, find_browser
+    """A Chromium and the driver that talks to it, both of which run."""
+    from rag_eval_pipeline.corpus.executable import browser_version, check_driver, find_browser
 
     try:
         found = find_browser()
         version = browser_version(found)
+        check_driver()
     except ServiceError as error:
         return Finding("browser", False, str(error))
     return Finding("browser", True, f"{version} at {found}")

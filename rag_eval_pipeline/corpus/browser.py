@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from rag_eval_pipeline.corpus.executable import browser_folder_parent, write_launcher
+from rag_eval_pipeline.corpus.executable import browser_folder_parent, check_driver, write_launcher
 from rag_eval_pipeline.corpus.guard import Guard
 from rag_eval_pipeline.corpus.page_scripts import PREPARE
 from rag_eval_pipeline.errors import ServiceError
@@ -170,7 +170,7 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
     """Starts a browser whose only way out is the guard.
 
     Raises:
-        ServiceError: `browser_failed`.
+        ServiceError: `browser_failed`, `driver_failed`.
     """
     from playwright.async_api import async_playwright
 
@@ -200,6 +200,9 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
             with contextlib.suppress(Exception):
                 await driver.stop()
         remove_browser(folder)
+        if driver is None and isinstance(error, Exception):
+            check_driver()  # says what is wrong with it, if it does not even start by itself
+            raise ServiceError("driver_failed", f"Playwright's driver cannot be started: {error}") from error
         if isinstance(error, (_playwright_error(), OSError)):
             said = " ".join(str(error).split())
             raise ServiceError("browser_failed", f"{command[-1]} cannot be started: {said}") from error

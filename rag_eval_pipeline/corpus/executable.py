@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,20 @@ def browser_version(executable: Path) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise ServiceError("browser_failed", f"{executable} --version: {error}", hint=_INSTALL_HINT) from error
     return asked.stdout.strip()
+
+
+def check_driver() -> None:
+    """Whether Playwright's driver, a Node.js that comes with it, runs on this machine.
+
+    Raises:
+        ServiceError: `driver_failed` with what it said: a minimal system lacks its libraries (libatomic1).
+    """
+    command = [sys.executable, "-m", "playwright", "--version"]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=_VERSION_LIMIT_S, check=False)
+    if asked.returncode != 0:
+        said = (asked.stderr.strip().splitlines() or [f"exit code {asked.returncode}"])[-1]
+        hint = "Install the library it names; on Debian: apt-get install libatomic1."
+        raise ServiceError("driver_failed", f"Playwright's driver does not run: {said}", hint=hint)
 
 
 @functools.cache

@@ -53,6 +53,8 @@ def _run(defs: dg.Definitions, instance: dg.DagsterInstance, job: str, partition
     for event in result.get_step_failure_events():
         cause = event.step_failure_data.user_failure_data
         error = event.step_failure_data.error
+        while error is not None and error.cause is not None:
+            error = error.cause
         text = (cause.description if cause else None) or (error.message if error else "failed")
         console.print(f"[red]failed[/] {what}, {event.step_key}: ", end="")
         console.print(text.strip(), markup=False)
