@@ -111,6 +111,9 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
 
 def ground_truth(conversion: Conversion) -> StepReport:
     """`.gt.json` where gold texts were located, and last of all the stamp."""
+    conversion.paths.stamp.unlink(
+        missing_ok=True
+    )  # of an earlier conversion; it must not outlive a check that fails now
     records = [conversion.require(step) for step in EARLIER]
     truth = build_ground_truth(conversion.spec, read_gold_spans(conversion.paths.gold_spans))
     target = conversion.workspace.gt_json(conversion.spec.name, conversion.spec.version)

@@ -223,7 +223,10 @@ def _performance(workspace: Workspace, evaluation: Evaluation, parts: _Parts) ->
     """Figures of the evaluation that measured them: reused answers keep the time and the memory they took then."""
     sources = {answer.reused_from for answer in parts.answers}
     source = sources.pop() if len(sources) == 1 else None  # answers of which some were measured now stand for now
-    measured = load_evaluation(workspace, source) if source else evaluation
+    try:
+        measured = load_evaluation(workspace, source) if source else evaluation
+    except InputError:
+        measured = evaluation  # that run was removed: its latencies stand with the answers, its samples are gone
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
     answered = [answer for answer in parts.answers if answer.status == "ok"]
     latency = latency_stats([answer.latency_ms for answer in answered])

@@ -77,6 +77,14 @@ def test_a_step_refuses_to_go_on_after_a_failed_check(workspace, paths):
     assert (error.value.code, error.value.found) == ("step_failed", "'rows_conserved'")
 
 
+def test_the_last_step_alone_takes_an_old_stamp_away_when_its_check_fails(workspace, paths, monkeypatch):
+    monkeypatch.setattr("rag_eval_pipeline.conversion.dataset_steps.validate", lambda path: ["a finding"])
+
+    run_step(workspace, NAME, "ground_truth")
+
+    assert not paths.stamp.exists()
+
+
 def test_a_damaged_stamp_is_no_stamp(paths):
     paths.stamp.write_text(paths.stamp.read_text()[:100])
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,18 @@ from pathlib import Path
 import pytest
 
 from corpus.making import Site, serve
+
+
+def has_sandbox() -> bool:
+    """Whether this machine lets a browser have its sandbox; containers often refuse user namespaces."""
+    return subprocess.run(["unshare", "--user", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> None:
+    """For tests of what only a browser with its sandbox does."""
+    if not has_sandbox():
+        pytest.skip("user namespaces are refused here: the browser has no sandbox, and pages from URLs are refused")
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def renderers() -> list[psutil.Process]:
 
 
 @pytest.mark.browser
-async def test_pages_are_confined_and_without_rights(own_temp):
+async def test_pages_are_confined_and_without_rights(own_temp, sandbox):
     async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
         process = await pool.process()
         async with process.context(scripts=True) as context:

@@ -182,7 +182,7 @@ def test_what_is_folded_scrolled_or_late_is_printed(built):
     assert "LATE" in built.text("late.html")
 
 
-def test_an_article_that_the_print_style_hides_is_printed(built):
+def test_an_article_that_the_print_style_hides_is_printed(built, sandbox):
     assert "The article itself." in built.text("hidden.html")
     assert built.by_name["hidden.html"].flags == ("print_css_hides_content",)
 
@@ -191,7 +191,7 @@ def test_nothing_waits_for_a_person(built):
     assert built.text("talks.html") == "Talks"
 
 
-def test_a_local_page_cannot_lead_elsewhere(built):
+def test_a_local_page_cannot_lead_elsewhere(built, sandbox):
     assert built.text("leaves.html") == "STAYS"
     assert built.by_name["leaves.html"].flags == ("navigation_blocked",)
 
@@ -230,7 +230,7 @@ def test_a_ready_pdf_is_kept_byte_for_byte(built, mirror):
     assert built.text("paper") == "publisher"
 
 
-def test_a_document_stands_under_each_of_its_names(built):
+def test_a_document_stands_under_each_of_its_names(built, sandbox):
     first, second = built.by_name["A"], built.by_name["A#x"]
 
     assert first.pdf_sha256 == second.pdf_sha256
@@ -238,7 +238,7 @@ def test_a_document_stands_under_each_of_its_names(built):
     assert (built.folder / "A.pdf").read_bytes() == (built.folder / "A#x.pdf").read_bytes()
 
 
-def test_a_fetched_page_is_printed_with_its_pictures(built, site):
+def test_a_fetched_page_is_printed_with_its_pictures(built, site, sandbox):
     row = built.by_name["Page"]
 
     assert (row.origin, row.final_url) == ("rendered", site.url("/wiki/Page_(moved)"))
@@ -392,7 +392,7 @@ def test_builds_leave_no_process_and_no_temp_file(built, own_temp):
     assert os.listdir(own_temp) == []
 
 
-def test_a_hung_script_is_switched_off(tmp_path, own_temp):
+def test_a_hung_script_is_switched_off(tmp_path, own_temp, sandbox):
     planned = [
         PlannedDocument("hung", (FileName("hung.pdf"),), "html", None, None, "<p>SEEN</p><script>for(;;){}</script>"),
         PlannedDocument("well", (FileName("well.pdf"),), "html", None, None, "<p>well</p>"),

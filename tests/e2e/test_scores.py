@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 PAIRS = [(name, system) for name in NAMES for system in SYSTEMS]
 QUESTIONS = {"squad2": 908, "kg-rag-sec10q": 74, "fetaqa": 19, "hotpotqa": 40}
-CITATION = re.compile(r"\s*\[[^\n]+:\d+:\d+-\d+\]$")  # the embedded system ends an answer with one
+CITATION = re.compile(r" \[[^\n\[]+:\d+:\d+-\d+\]$")  # the embedded system ends an answer with one
 
 
 def metrics_in(value, place=""):

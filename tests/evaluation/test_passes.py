@@ -307,6 +307,19 @@ def test_a_removed_run_is_evaluated_anew_under_an_id_that_was_never_used(workspa
     assert first.path.exists()
 
 
+def test_answers_are_reused_although_the_run_that_measured_them_was_removed(workspace):
+    first, second = (evaluate(workspace, pair_of(workspace))[1] for _ in range(2))
+    shutil.rmtree(workspace.runs / first.evaluation_id)
+
+    answered, third = evaluate(workspace, pair_of(workspace))
+    results = results_of(workspace, third)
+
+    assert answered.report.reused == 40
+    assert results.performance_metrics.reused_from == first.evaluation_id
+    assert results.performance_metrics.latency_stats == results_of(workspace, second).performance_metrics.latency_stats
+    assert results.performance_metrics.resource_usage["memory_mb"].peak is None
+
+
 class Slow:
     """A server that does not answer one question in time."""
 

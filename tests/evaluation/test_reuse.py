@@ -1,5 +1,6 @@
 """What is not done again: answers of a deterministic system, and evaluations of what has not changed."""
 
+import hashlib
 import json
 from datetime import UTC, datetime
 
@@ -33,6 +34,19 @@ def change_system(workspace, **changes):
 
 def change_defaults(workspace, **changes):
     change_yaml(workspace.defaults_config, **changes)
+
+
+def stamp_with(workspace, **changes):
+    path = workspace.benchmark(OBSERVATORY).stamp
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def change_dataset(workspace):
+    """Writes the dataset otherwise, as another conversion might."""
+    pair = pair_of(workspace)
+    path = workspace.eval_json(pair.dataset.dataset_id, pair.dataset.version)
+    path.write_text(path.read_text() + "\n")
+    stamp_with(workspace, dataset_fingerprint=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def rewrite_journal(evaluation, records):
@@ -90,6 +104,40 @@ def test_answers_are_taken_over_when_only_their_scoring_changed(workspace):
     assert (again.report.asked, again.report.reused) == (0, 16)
 
 
+OTHER_ANSWERS = {
+    "another system": lambda w: change_system(w, version="2"),
+    "another corpus": lambda w: stamp_with(w, corpus_fingerprint="0" * 64),
+    "another dataset": change_dataset,
+}
+
+
+@pytest.mark.parametrize("change", OTHER_ANSWERS.values(), ids=OTHER_ANSWERS)
+def test_answers_of_a_finished_evaluation_are_not_taken_over_when_others_may_come(change, workspace):
+    evaluate(workspace, pair_of(workspace))
+    change(workspace)
+
+    report = ask(workspace, pair_of(workspace), now=NIGHT)
+
+    assert (report.asked, report.reused) == (16, 0)
+
+
+def test_answers_taken_over_again_name_the_evaluation_that_measured_them(workspace):
+    first, second, third = (evaluate(workspace, pair_of(workspace))[0].report for _ in range(3))
+
+    sources = {
+        report.evaluation_id: {
+            answer.reused_from for answer in read_responses(load_evaluation(workspace, report.evaluation_id).responses)
+        }
+        for report in (first, second, third)
+    }
+
+    assert sources == {
+        first.evaluation_id: {None},
+        second.evaluation_id: {first.evaluation_id},
+        third.evaluation_id: {first.evaluation_id},
+    }
+
+
 @pytest.mark.parametrize(("deterministic", "asked"), [(False, 16), (True, 0)])
 def test_only_a_deterministic_system_is_spared(deterministic, asked, workspace):
     change_system(workspace, deterministic=deterministic)
@@ -97,11 +145,6 @@ def test_only_a_deterministic_system_is_spared(deterministic, asked, workspace):
     reports = [evaluate(workspace, pair_of(workspace))[0].report for _ in range(3)]
 
     assert [(report.asked, report.reused) for report in reports] == [(16, 0), *[(asked, 16 - asked)] * 2]
-
-
-def stamp_with(workspace, **changes):
-    path = workspace.benchmark(OBSERVATORY).stamp
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 MEASURES = ["hit@1", "mrr"]

@@ -38,14 +38,15 @@ def test_the_newest_evaluation_is_the_last_by_its_time_whatever_its_name(workspa
     assert [header.evaluation_id for header in history.newest()] == [ids[1]]
 
 
-def test_of_two_evaluations_of_one_moment_the_later_id_is_the_newest(workspace):
-    ids = [evaluated(workspace) for _ in range(2)]
-    for name in ids:
-        edit(results_path(workspace, name), lambda results: results.update(timestamp="2026-11-21T02:00:00Z"))
-    # By its path the second now comes first.
-    results_path(workspace, ids[1]).rename(workspace.results / "a.results.json")
+def test_a_copy_under_another_name_is_no_second_evaluation(workspace):
+    name = evaluated(workspace)
+    copy = workspace.results / "eval_run_20991231_001.results.json"
+    shutil.copy(results_path(workspace, name), copy)
 
-    assert [header.evaluation_id for header in read_history(workspace).newest()] == [ids[1]]
+    history = read_history(workspace)
+
+    assert [header.evaluation_id for header in history.by_pair[OBSERVATORY, "embedded"]] == [name]
+    assert [line.partition(":")[0] for line in history.damaged] == [str(copy)]
 
 
 def test_a_benchmark_that_is_gone_is_gone_from_the_history(workspace):

@@ -1,0 +1,120 @@
+"""Gold texts that stand several times are found where the source says that they stand."""
+
+import pytest
+
+from rag_eval_pipeline.conversion.gold_spans import GoldSpan, locate_gold, read_gold_spans, write_gold_spans
+from rag_eval_pipeline.conversion.records import Context, Question
+from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
+from rag_eval_pipeline.corpus.text import Page
+
+GOLD = "The lamp was lit at dusk."
+FILLER = "Nothing of note was entered in the log that week. " * 4  # 200 characters
+assert len(FILLER) == 200
+# The same text three times, 225 characters apart; printing put a heading above it, so that every offset has moved.
+BODY = (FILLER + GOLD) * 3 + FILLER
+IN_BODY = [200, 425, 650]
+HEADING = "Log of the Skerry light\n"
+PAGES = [HEADING + (FILLER + GOLD) * 2, FILLER + GOLD + FILLER]
+#         24 + 200, 24 + 425; page 1 has 474 characters and the break one, so page 2 starts at 475
+IN_TEXT = [224, 449, 675]
+
+
+def planned(content=BODY, key="log"):
+    return PlannedDocument(key, (FileName("Log.pdf"),), "text" if content else "url", content=content)
+
+
+def sheets(*texts, file_name="Log.pdf"):
+    starts = [0]
+    for text in texts:
+        starts.append(starts[-1] + len(text) + 1)
+    return [Page(file_name, n, start, text) for n, (start, text) in enumerate(zip(starts, texts, strict=False), 1)]
+
+
+def question(*contexts, number=0):
+    return Question(number, "When?", "at dusk", ("at dusk",), False, contexts)
+
+
+def context(text=GOLD, **place):
+    return Context("log", "Log.pdf", text, **place)
+
+
+def located(*contexts, document=None):
+    return locate_gold([question(*contexts)], [document or planned()], sheets(*PAGES))
+
+
+PLACES = {
+    #                                                 place the source gives, which of the three
+    "no place, the first":                            ({}, 0),
+    "the first of the body":                          ({"start": IN_BODY[0]}, 0),
+    "the second of the body":                         ({"start": IN_BODY[1]}, 1),
+    "the third of the body":                          ({"start": IN_BODY[2]}, 2),
+    "the start of the body is a place too":           ({"start": 0}, 0),
+    "the page":                                       ({"page": 2}, 2),
+    "the page before the place":                      ({"page": 1, "start": IN_BODY[2]}, 1),
+    "two on the page, then the place":                ({"page": 1, "start": IN_BODY[0]}, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "which"), PLACES.values(), ids=PLACES)
+def test_of_a_repeated_text_the_one_at_the_sources_place_is_taken(place, which):
+    [span] = located(context(**place))
+
+    page, page_start = [(1, 224), (1, 449), (2, 200)][which]
+    assert (span.start, span.end) == (IN_TEXT[which], IN_TEXT[which] + len(GOLD))
+    assert (span.page, span.page_start, span.page_end) == (page, page_start, page_start + len(GOLD))
+    assert (span.method, span.score) == ("exact", 100.0)
+
+
+def test_each_of_several_gold_texts_of_a_question_has_its_own_place():
+    spans = located(*(context(start=start) for start in reversed(IN_BODY)))
+
+    assert [span.start for span in spans] == IN_TEXT[::-1]
+
+
+def test_a_place_is_measured_in_the_body_of_its_own_document():
+    # In a body of 6,000 characters 650 is near the beginning; in this one of 875 it is three quarters down.
+    other = PlannedDocument("other", (FileName("Other.pdf"),), "text", content="x" * 6000)
+
+    [span] = locate_gold([question(context(start=650))], [other, planned(), other], sheets(*PAGES))
+
+    assert span.start == IN_TEXT[2]
+
+
+def test_without_a_body_a_place_says_nothing():
+    [span] = located(context(start=IN_BODY[2]), document=planned(content=None))
+
+    assert span.start == IN_TEXT[0]
+
+
+def test_each_document_is_searched_for_its_own_texts():
+    both = [*sheets(*PAGES), *sheets("It was lit at dawn. " + GOLD, file_name="Other.pdf")]
+    contexts = (context(), Context("other", "Other.pdf", GOLD))
+
+    spans = locate_gold([question(*contexts), question(contexts[1], number=1)], [planned()], both)
+
+    assert [(span.question_id, span.file_name, span.start) for span in spans] == [
+        (0, "Log.pdf", 224), (0, "Other.pdf", 20), (1, "Other.pdf", 20),
+    ]  # fmt: skip
+
+
+NOWHERE = {
+    "a text that the document has not": (context("Jackdaws love my big sphinx of quartz."), "Log.pdf"),
+    "a document without pages": (Context("gone", "Gone.pdf", GOLD), "Gone.pdf"),
+}
+
+
+@pytest.mark.parametrize(("given", "file_name"), NOWHERE.values(), ids=NOWHERE)
+def test_what_is_not_found_is_kept_without_a_place(given, file_name):
+    assert located(given) == [GoldSpan(0, file_name, given.text, None, 0.0, 1, 0, 0, 0, 0)]
+
+
+def test_a_context_without_text_or_without_document_is_no_gold_text():
+    assert located(Context("log", "Log.pdf"), Context(None, None, GOLD)) == []
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    spans = located(context(start=IN_BODY[1]), context("Jackdaws love my big sphinx of quartz."))
+
+    write_gold_spans(tmp_path / "gold_spans.parquet", spans)
+
+    assert read_gold_spans(tmp_path / "gold_spans.parquet") == spans
