@@ -5,26 +5,32 @@ Exit codes: 0 done; 1 done, but `--strict` found quarantined rows or failed ques
 they need when they run.
 """
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
+from rag_eval_pipeline.cli_output import (
+    BAD_INPUT,
+    INTERNAL,
+    REGRESSION,
+    STRICT,
+    UNAVAILABLE,
+    emit,
+    find_workspace,
+    for_each,
+    print_notes,
+    progress_bars,
+    say,
+)
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rag_eval_pipeline.conversion.records import Counts
-    from rag_eval_pipeline.conversion.stamp import StepReport
-
-STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,9 +64,9 @@ def doctor(
 
     if only is not None and only not in CHECKS:
         raise InputError("unknown_check", "--only", f"one of {', '.join(CHECKS)}", found=only)
-    root = _workspace(workspace) if workspace or only in (None, "workspace", "disk") else Workspace(Path.cwd())
+    root = find_workspace(workspace) if workspace or only in (None, "workspace", "disk") else Workspace(Path.cwd())
     findings = [check(root) for name, check in CHECKS.items() if only in (None, name)]
-    _emit(
+    emit(
         [finding._asdict() for finding in findings],
         as_json,
         (f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.found}" for finding in findings),
@@ -85,18 +91,18 @@ def plan(
 
     from rag_eval_pipeline.conversion.planning import plan as make_plan
 
-    paths = _workspace(workspace).benchmark(name)
+    paths = find_workspace(workspace).benchmark(name)
     planned = make_plan(paths)
     files = [(document, file) for document in planned.documents for file in document.names]
     if names:
         rows = [{"url": f.url or d.key, "file_name": f.name, "flags": list(f.flags)} for d, f in files]
-        _emit(rows, as_json, (f"{row['url']}\t{row['file_name']}\t{','.join(row['flags'])}" for row in rows))
+        emit(rows, as_json, (f"{row['url']}\t{row['file_name']}\t{','.join(row['flags'])}" for row in rows))
     else:
         value = {"benchmark": name, **asdict(planned.counts), "files": len(files), "notes": planned.notes}
         refused = [record for record in planned.quarantine if record.stage != "where"]
         value["quarantine"] = [asdict(record) for record in refused]
         lines = [*(record.message(name) for record in refused), *planned.notes]
-        _emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines])
+        emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines])
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
 
@@ -117,13 +123,13 @@ def convert(names: Names, workspace: Root = None, as_json: AsJson = False, stric
     """
     from rag_eval_pipeline.conversion.steps import convert as run
 
-    root = _workspace(workspace)
+    root = find_workspace(workspace)
     quarantined = 0
 
     def one(name: str) -> dict[str, Any]:
         nonlocal quarantined
-        with _progress() as bar:
-            reports = run(root, name, progress=bar, done=_print_notes)
+        with progress_bars() as bar:
+            reports = run(root, name, progress=bar, done=print_notes)
         counts = {report.record.step: report.record.counts for report in reports}
         quarantined += counts["train_json"]["quarantined"]
         return {"benchmark": name, "counts": counts, "train_json": str(root.benchmark(name).train_json)}
@@ -136,7 +142,7 @@ def convert(names: Names, workspace: Root = None, as_json: AsJson = False, stric
             f"{done['train_json']}"
         )
 
-    _for_each(names, one, line, as_json)
+    for_each(names, one, line, as_json)
     if strict and quarantined:
         raise typer.Exit(STRICT)
 
@@ -156,12 +162,12 @@ def evaluate(
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.passes import evaluate as run
 
-    root = _workspace(workspace)
+    root = find_workspace(workspace)
     failed = 0
 
     def one(name: str) -> dict[str, Any]:
         nonlocal failed
-        with _progress() as bar:
+        with progress_bars() as bar:
             answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"))
         failed += answered.report.failed
         return {
@@ -177,7 +183,7 @@ def evaluate(
         figures = ", ".join(f"{k} {v:.3f}" for k, v in done["headline"].items() if v is not None)
         return f"{done['evaluation_id']}: {done['benchmark']} x {system}: {figures}"
 
-    _for_each(names, one, line, as_json)
+    for_each(names, one, line, as_json)
     if strict and failed:
         raise typer.Exit(STRICT)
 
@@ -195,7 +201,7 @@ def validate(
 
     findings = {str(path): check(path) for path in paths}
     lines = (line for path, found in findings.items() for line in (found or [f"{path}: valid"]))
-    _emit(findings, as_json, lines)
+    emit(findings, as_json, lines)
     if any(findings.values()):
         raise typer.Exit(BAD_INPUT)
 
@@ -209,11 +215,11 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
     from rag_eval_pipeline.reporting.leaderboard import read_leaderboard
     from rag_eval_pipeline.reporting.terminal import leaderboard_table
 
-    board = read_leaderboard(_workspace(workspace))
+    board = read_leaderboard(find_workspace(workspace))
     for note in board.notes:
         print(f"rag-eval: {note}", file=sys.stderr)
     if as_json:
-        _emit(board.records(), as_json, ())
+        emit(board.records(), as_json, ())
     else:
         from rich.console import Console
 
@@ -234,7 +240,7 @@ def compare(
     from rag_eval_pipeline.evaluation.runs import load_evaluation
     from rag_eval_pipeline.reporting.comparison import compare_evaluations, comparison_record
 
-    root = _workspace(workspace)
+    root = find_workspace(workspace)
     found = compare_evaluations(
         "evaluations", load_evaluation(root, new), [load_evaluation(root, old)], old=old, new=new
     )
@@ -242,7 +248,7 @@ def compare(
         raise InputError(
             "not_comparable", f"{old} and {new}", "two evaluations of the same questions", found=found.reason
         )
-    _emit(
+    emit(
         comparison_record(found),
         as_json,
         (f"{name}: {verdict.kind.replace('_', ' ')}. {verdict.sentence}" for name, verdict in found.verdicts.items()),
@@ -261,91 +267,13 @@ def report(workspace: Root = None, as_json: AsJson = False) -> None:
     from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
     from rag_eval_pipeline.reporting.report import write_report
 
-    root = _workspace(workspace)
+    root = find_workspace(workspace)
     paths = {
         "leaderboard": str(write_leaderboard(root).path),
         "regressions": str(write_comparisons(root).path),
         "report": str(write_report(root)),
     }
-    _emit(paths, as_json, [paths["report"]])
-
-
-def _workspace(given: Path | None) -> Workspace:
-    """The workspace that was named, or the nearest folder upwards that holds data/sources."""
-    if given is None and (variable := os.environ.get("RAG_EVAL_WORKSPACE")):
-        given = Path(variable)
-    if given is not None:
-        if not (given / "data" / "sources").is_dir():
-            raise InputError("no_workspace", given, "a folder that holds data/sources")
-        return Workspace(given.resolve())
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "data" / "sources").is_dir():
-            return Workspace(folder)
-    raise InputError(
-        "no_workspace", here, "a folder that holds data/sources here or above", hint="Name one: --workspace DIR"
-    )
-
-
-def _for_each(
-    names: list[str],
-    work: Callable[[str], dict[str, Any]],
-    line: Callable[[dict[str, Any]], str],
-    as_json: bool,
-) -> None:
-    """Does all that can be done; a fault of one name is a line, and the others are finished."""
-    done: list[dict[str, Any]] = []
-    code = 0
-    for name in names:
-        try:
-            done.append(work(name))
-        except (InputError, ServiceError, OSError) as error:
-            code = max(code, _say(error))
-        else:
-            if not as_json:
-                print(line(done[-1]))
-    if as_json:
-        _emit(done, as_json, ())
-    if code:
-        raise typer.Exit(code)
-
-
-def _say(error: InputError | ServiceError | OSError) -> int:
-    """Prints the one line of an error and returns its exit code."""
-    if isinstance(error, OSError):
-        error = os_fault(error)
-    print(f"rag-eval: {error}", file=sys.stderr, flush=True)
-    return BAD_INPUT if isinstance(error, InputError) else UNAVAILABLE
-
-
-def _print_notes(report: "StepReport") -> None:
-    for note in report.notes:
-        print(f"rag-eval: {note}", file=sys.stderr)
-
-
-def _emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
-    if as_json:
-        print(json.dumps(value, indent=2, ensure_ascii=False))
-        return
-    for line in lines:
-        print(line)
-
-
-@contextmanager
-def _progress() -> "Iterator[Callable[[str], Callable[[int, int], None]]]":
-    """A progress bar a step, on a terminal only and on standard error, so that pipes get results alone."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-
-        def bar(description: str) -> Callable[[int, int], None]:
-            task = bars.add_task(description, total=None)
-            return lambda done, total: bars.update(task, completed=done, total=total)
-
-        yield bar
+    emit(paths, as_json, [paths["report"]])
 
 
 def main() -> None:
@@ -356,7 +284,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `rag-eval plan x | head` is no error
         raise SystemExit(0) from None
     except (InputError, ServiceError, OSError) as error:
-        raise SystemExit(_say(error)) from None
+        raise SystemExit(say(error)) from None
     except Exception:
         import traceback
 

@@ -1,30 +1,27 @@
 """Scores to `<evaluation_id>.results.json`: published only when every part belongs to the evaluation."""
 
 import dataclasses
-import json
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
+from rag_eval_pipeline.evaluation.measurements import NO_BASELINE, metadata, performance
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.responses_file import read_responses
-from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, read_scores, written_for
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, count_abstentions
-from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_stats, resource_usage
+from rag_eval_pipeline.metrics.performance import latency_stats
 from rag_eval_pipeline.metrics.statistics import CONFIDENCE, Summary, summarise
 from rag_eval_pipeline.systems.answer import Citation, RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
 NO_JUDGE = "no_judge"
-NO_BASELINE = "no_baseline"
 PAGE_SHARE = 0.9  # of the questions; a headline must not rest on the few whose gold text was located
 FEW_DOCUMENTS = 20  # below, ten of them are half of the corpus, and finding a document says little
 
@@ -105,13 +102,13 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         page_retrieval_metrics=pages,
         citation_metrics=_citation_metrics(parts),
         answer_quality_metrics=_answer_metrics(parts),
-        performance_metrics=_performance(workspace, evaluation, parts),
+        performance_metrics=performance(workspace, evaluation, parts.answers),
         query_results=tuple(_query_results(parts)),
         statistical_analysis=form.StatisticalAnalysis(
             significance_tests={"against_baseline": form.SignificanceTest(reason=NO_BASELINE)},
             confidence_intervals={"all_metrics": "calculated", "confidence_level": CONFIDENCE},
         ),
-        metadata=_metadata(evaluation),
+        metadata=metadata(evaluation),
     )
 
 
@@ -219,38 +216,6 @@ def _answer_metrics(parts: _Parts) -> form.AnswerQualityMetrics:
     )
 
 
-def _performance(workspace: Workspace, evaluation: Evaluation, parts: _Parts) -> form.PerformanceMetrics:
-    """Figures of the evaluation that measured them: reused answers keep the time and the memory they took then."""
-    sources = {answer.reused_from for answer in parts.answers}
-    source = sources.pop() if len(sources) == 1 else None  # answers of which some were measured now stand for now
-    try:
-        measured = load_evaluation(workspace, source) if source else evaluation
-    except InputError:
-        measured = evaluation  # that run was removed: its latencies stand with the answers, its samples are gone
-    samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
-    answered = [answer for answer in parts.answers if answer.status == "ok"]
-    latency = latency_stats([answer.latency_ms for answer in answered])
-    usage = api_usage(CallUsage(a.usage.total_tokens, 1, a.usage.estimated_cost_usd) for a in parts.answers)
-
-    def resource(name: str) -> form.ResourceUsage:
-        used = resource_usage(samples.get(name, []))
-        return form.ResourceUsage(mean=used.mean, peak=used.peak, std=used.std)
-
-    return form.PerformanceMetrics(
-        latency_stats={
-            "mean": latency.mean, "p50": latency.p50, "p95": latency.p95, "p99": latency.p99, "min": latency.min,
-            "max": latency.max,
-        },
-        resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
-        api_usage={
-            "total_tokens": usage.total_tokens,
-            "total_requests": usage.total_requests,
-            "estimated_cost_usd": usage.estimated_cost_usd,
-        },
-        reused_from=source,
-    )  # fmt: skip
-
-
 def _query_results(parts: _Parts) -> Iterable[form.QueryResult]:
     rows = zip(parts.queries, parts.answers, parts.retrieval, parts.citations, parts.answer_scores, strict=True)
     for query, answer, retrieval, citations, answer_scores in rows:
@@ -293,30 +258,4 @@ def _citation(citation: Citation) -> CitationSpan:
         start_char=citation.start_char,
         end_char=citation.end_char,
         page_number=citation.page_number,
-    )
-
-
-def _metadata(evaluation: Evaluation) -> form.ResultsMetadata:
-    import os
-
-    settings = evaluation.record.settings
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return form.ResultsMetadata(
-        evaluation_environment={
-            "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
-            "software": f"Python {platform.python_version()}, rag-eval-pipeline {version('rag-eval-pipeline')}",
-            "system_load": f"{load:.2f} a core",
-        },
-        evaluation_parameters={
-            "timeout_seconds": settings.timeout_seconds,
-            "max_retries": 0,  # the built-in system is asked once; a failure there is a fault, not the weather
-            "random_seed": settings.random_seed,
-            "tolerance_chars": settings.tolerance_chars,
-            "min_coverage": settings.min_coverage,
-        },
-        quality_assurance={
-            "data_validation": "passed",  # a dataset that does not validate is never stamped, hence never evaluated
-            "metric_calculation": f"{len(SCORE_FILES)} score files of {evaluation.record.evaluation_id}",
-            "statistical_tests": NO_BASELINE,
-        },
     )

@@ -1,0 +1,101 @@
+"""How `rag-eval` talks: results on standard output, faults and progress on standard error, exit codes."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
+from rag_eval_pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rag_eval_pipeline.conversion.stamp import StepReport
+
+STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
+
+
+def find_workspace(given: Path | None) -> Workspace:
+    """The workspace that was named, or the nearest folder upwards that holds data/sources."""
+    if given is None and (variable := os.environ.get("RAG_EVAL_WORKSPACE")):
+        given = Path(variable)
+    if given is not None:
+        if not (given / "data" / "sources").is_dir():
+            raise InputError("no_workspace", given, "a folder that holds data/sources")
+        return Workspace(given.resolve())
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "data" / "sources").is_dir():
+            return Workspace(folder)
+    raise InputError(
+        "no_workspace", here, "a folder that holds data/sources here or above", hint="Name one: --workspace DIR"
+    )
+
+
+def for_each(
+    names: list[str],
+    work: Callable[[str], dict[str, Any]],
+    line: Callable[[dict[str, Any]], str],
+    as_json: bool,
+) -> None:
+    """Does all that can be done; a fault of one name is a line, and the others are finished."""
+    done: list[dict[str, Any]] = []
+    code = 0
+    for name in names:
+        try:
+            done.append(work(name))
+        except (InputError, ServiceError, OSError) as error:
+            code = max(code, say(error))
+        else:
+            if not as_json:
+                print(line(done[-1]))
+    if as_json:
+        emit(done, as_json, ())
+    if code:
+        raise typer.Exit(code)
+
+
+def say(error: InputError | ServiceError | OSError) -> int:
+    """Prints the one line of an error and returns its exit code."""
+    if isinstance(error, OSError):
+        error = os_fault(error)
+    print(f"rag-eval: {error}", file=sys.stderr, flush=True)
+    return BAD_INPUT if isinstance(error, InputError) else UNAVAILABLE
+
+
+def print_notes(report: "StepReport") -> None:
+    """Prints what a step has to say of single rows and documents."""
+    for note in report.notes:
+        print(f"rag-eval: {note}", file=sys.stderr)
+
+
+def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
+    """Prints a value as JSON, or the lines that say the same."""
+    if as_json:
+        print(json.dumps(value, indent=2, ensure_ascii=False))
+        return
+    for line in lines:
+        print(line)
+
+
+@contextmanager
+def progress_bars() -> "Iterator[Callable[[str], Callable[[int, int], None]]]":
+    """A progress bar a step, on a terminal only and on standard error, so that pipes get results alone."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+
+        def bar(description: str) -> Callable[[int, int], None]:
+            task = bars.add_task(description, total=None)
+            return lambda done, total: bars.update(task, completed=done, total=total)
+
+        yield bar

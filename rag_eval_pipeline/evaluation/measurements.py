@@ -1,0 +1,73 @@
+"""What an evaluation measured beside its scores: time, memory, tokens, and where it ran."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation
+from rag_eval_pipeline.formats import results as form
+from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_stats, resource_usage
+from rag_eval_pipeline.systems.answer import RagAnswer
+from rag_eval_pipeline.workspace import Workspace
+
+NO_BASELINE = "no_baseline"
+
+
+def performance(workspace: Workspace, evaluation: Evaluation, answers: Sequence[RagAnswer]) -> form.PerformanceMetrics:
+    """Figures of the evaluation that measured them: reused answers keep the time and the memory they took then."""
+    sources = {answer.reused_from for answer in answers}
+    source = sources.pop() if len(sources) == 1 else None  # answers of which some were measured now stand for now
+    try:
+        measured = load_evaluation(workspace, source) if source else evaluation
+    except InputError:
+        measured = evaluation  # that run was removed: its latencies stand with the answers, its samples are gone
+    samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
+    answered = [answer for answer in answers if answer.status == "ok"]
+    latency = latency_stats([answer.latency_ms for answer in answered])
+    usage = api_usage(CallUsage(a.usage.total_tokens, 1, a.usage.estimated_cost_usd) for a in answers)
+
+    def resource(name: str) -> form.ResourceUsage:
+        used = resource_usage(samples.get(name, []))
+        return form.ResourceUsage(mean=used.mean, peak=used.peak, std=used.std)
+
+    return form.PerformanceMetrics(
+        latency_stats={
+            "mean": latency.mean, "p50": latency.p50, "p95": latency.p95, "p99": latency.p99, "min": latency.min,
+            "max": latency.max,
+        },
+        resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
+        api_usage={
+            "total_tokens": usage.total_tokens,
+            "total_requests": usage.total_requests,
+            "estimated_cost_usd": usage.estimated_cost_usd,
+        },
+        reused_from=source,
+    )  # fmt: skip
+
+
+def metadata(evaluation: Evaluation) -> form.ResultsMetadata:
+    """Environment, parameters, and what was checked."""
+    settings = evaluation.record.settings
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return form.ResultsMetadata(
+        evaluation_environment={
+            "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+            "software": f"Python {platform.python_version()}, rag-eval-pipeline {version('rag-eval-pipeline')}",
+            "system_load": f"{load:.2f} a core",
+        },
+        evaluation_parameters={
+            "timeout_seconds": settings.timeout_seconds,
+            "max_retries": 0,  # the built-in system is asked once; a failure there is a fault, not the weather
+            "random_seed": settings.random_seed,
+            "tolerance_chars": settings.tolerance_chars,
+            "min_coverage": settings.min_coverage,
+        },
+        quality_assurance={
+            "data_validation": "passed",  # a dataset that does not validate is never stamped, hence never evaluated
+            "metric_calculation": f"{len(SCORE_FILES)} score files of {evaluation.record.evaluation_id}",
+            "statistical_tests": NO_BASELINE,
+        },
+    )
