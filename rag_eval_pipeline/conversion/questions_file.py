@@ -5,7 +5,7 @@ one schema.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,18 +52,17 @@ def schema() -> "pa.Schema":
     )
 
 
-def write_questions(path: Path, questions: Iterable[Question], metadata: Mapping[str, str] | None = None) -> None:
+def write_questions(path: Path, questions: Iterable[Question]) -> None:
     """Publishes the file atomically.
 
     Args:
         path: Where.
         questions: In order of their ids.
-        metadata: Key-value metadata of the file, such as the source digest.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = schema().with_metadata(dict(metadata or {}))
+    columns = schema()
     remaining = iter(questions)
     with publishing(path) as file, pq.ParquetWriter(file, columns, compression="zstd") as writer:
         while group := list(islice(remaining, ROW_GROUP)):
@@ -100,14 +99,6 @@ def iterate_questions(path: Path) -> Iterator[Question]:
             found=str(error).splitlines()[0],
             hint="Convert the benchmark again.",
         ) from None
-
-
-def read_file_metadata(path: Path) -> dict[str, str]:
-    """What `write_questions` was given as metadata."""
-    import pyarrow.parquet as pq
-
-    found: Mapping[bytes, bytes] = pq.read_schema(path).metadata or {}
-    return {key.decode(): value.decode() for key, value in found.items() if not key.startswith(b"ARROW:")}
 
 
 def _record(question: Question) -> dict[str, Any]:

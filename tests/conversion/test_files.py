@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion.quarantine_file import read_quarantine, write_quarantine
-from rag_eval_pipeline.conversion.questions_file import read_file_metadata, read_questions, write_questions
+from rag_eval_pipeline.conversion.questions_file import read_questions, write_questions
 from rag_eval_pipeline.conversion.records import Context, QuarantineRecord, Question
 from rag_eval_pipeline.errors import InputError
 
@@ -54,10 +54,9 @@ RECORD = st.builds(
 def test_questions(tmp_path_factory, questions):
     path = tmp_path_factory.mktemp("questions") / "questions.parquet"
 
-    write_questions(path, questions, {"source_digest": "abc"})
+    write_questions(path, questions)
 
     assert read_questions(path) == questions
-    assert read_file_metadata(path) == {"source_digest": "abc"}
 
 
 @given(st.lists(RECORD, max_size=4))
