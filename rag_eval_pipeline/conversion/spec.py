@@ -15,8 +15,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rag_eval_pipeline.conversion.records import Counts
-from rag_eval_pipeline.conversion.yaml_reader import YamlText, plain_value, read_yaml
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.yaml_reader import YamlText, plain_value, read_yaml
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths
 
 SEMVER = (

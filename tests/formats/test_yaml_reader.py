@@ -2,8 +2,8 @@
 
 import pytest
 
-from rag_eval_pipeline.conversion.yaml_reader import plain_value, read_yaml
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.yaml_reader import plain_value, read_yaml
 
 
 def read(tmp_path, text):
