@@ -164,6 +164,10 @@ class Catalogue:
             )
         return documents, {request: name.name for request, name in names.items()}
 
+    def own_urls(self) -> dict[str, str | None]:
+        """URL under which a document is stored when a question names it in another way, by key."""
+        return {key: next(iter(entry.used), entry.url) for key, entry in self.entries.items()}
+
     def _entry(self, paths: BenchmarkPaths, values: Mapping[str, str], body: BodyKind) -> Entry:
         url, name, file = values.get("url"), values.get("name"), values.get("file")
         if url is not None:

@@ -4,13 +4,14 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
 
 import msgspec
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine_file import write_quarantine
-from rag_eval_pipeline.conversion.questions_file import write_questions
-from rag_eval_pipeline.conversion.records import QuarantineRecord, Question
+from rag_eval_pipeline.conversion.questions_file import iterate_questions, write_batches
+from rag_eval_pipeline.conversion.records import QuarantineRecord
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, StepReport, discard_stamp
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -33,7 +34,7 @@ def questions(conversion: Conversion) -> StepReport:
     paths, spec = conversion.paths, conversion.spec
     discard_stamp(paths)
     planned = plan(paths, pins(_manifest(paths)))
-    write_questions(paths.questions, planned.questions)
+    write_batches(paths.questions, planned.batches())
     write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
     counts = planned.counts
@@ -53,8 +54,11 @@ def questions(conversion: Conversion) -> StepReport:
             numbers={"unknown": unknown},
         ),
     )
-    preview = [{"id": q.id, "question": q.question, "answer": q.answer} for q in planned.questions[:PREVIEW_ROWS]]
-    notes = (*quarantine_notes(paths.name, planned.quarantine), *planned.notes, *_notes(planned.questions))
+    preview = [
+        {"id": q.id, "question": q.question, "answer": q.answer}
+        for q in islice(iterate_questions(paths.questions), PREVIEW_ROWS)
+    ]
+    notes = (*quarantine_notes(paths.name, planned.quarantine), *planned.notes)
     return conversion.report("questions", asdict(counts), checks, preview, notes)
 
 
@@ -125,13 +129,6 @@ def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Ite
     yield from (record.message(benchmark) for record in refused[:LISTED])
     if len(refused) > LISTED:
         yield f"{benchmark}: {len(refused) - LISTED} more rows are quarantined; quarantine.jsonl lists them all"
-
-
-def _notes(accepted: Sequence[Question]) -> Iterator[str]:
-    """What is no fault, but may be a mapping that finds nothing: questions without a document among others with one."""
-    without = [question for question in accepted if not question.contexts and not question.is_impossible]
-    if without and len(without) < len(accepted):
-        yield f"{len(without)} answerable questions name no document, the first is id {without[0].id}"
 
 
 def _manifest(paths: BenchmarkPaths) -> list[CorpusDocument]:

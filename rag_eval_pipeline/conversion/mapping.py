@@ -1,63 +1,27 @@
-"""Foreign columns to ours: the benchmark's SQL, or its short form, run in a child process over the decoded relations.
+"""Foreign columns to ours: by the benchmark's SQL, or by its short form, which only renames and needs no SQL.
 
 What comes back is ordered by the source's files and rows, so the same source gives the same ids on every machine.
 """
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, QuestionColumns
+from rag_eval_pipeline.conversion.queries import Limits, Place, Query, Result, run_queries
+from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rag_eval_pipeline.conversion.sources import Relation
+    from rag_eval_pipeline.conversion.relations import Relation
 
 TRACE_COLUMNS = ("source_file", "source_row", "source_item")
 DOCUMENT_COLUMNS = ("url", "name", "file", "html", "text")
-CONTEXT_FIELDS = ("url", "file", "document", "text", "page", "start", "end")
-_HIDDEN = "__"  # columns that the sandbox adds: what `where` said, and where a row came from
+CONTEXT_FIELDS = ("url", "file", "document", "text", "page", "start", "end", "relevance")
 
-_HINTS = {
-    "query_memory": "Select fewer columns before joining, or raise the memory limit.",
-    "query_deadline": "Look for a join without a condition.",
-    "not_one_select": "Use subqueries or WITH.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the SQL of one benchmark may use.
-
-    Args:
-        memory_mb: Of DuckDB, which spills to a temporary folder beyond it.
-        seconds: Wall clock of all its queries; then the process is killed.
-    """
-
-    memory_mb: int = 2048
-    seconds: float = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One SELECT to run.
-
-    Args:
-        name: `questions` or `documents`; messages name it as the key of benchmark.yaml.
-        where: Condition on its columns; rows stay in the result and are marked.
-    """
-
-    name: str
-    sql: str
-    where: str | None = None
+# Columns beside the mapped ones: what `where` said, and where a row came from.
+KEEP, FROM_FILE, FROM_ROW = "__keep", "__source_file", "__source_row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +43,92 @@ class MappedRow:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What a query returned, in the source's order.
+    """What a query or the short form returned, in the source's order.
 
     Args:
-        columns: Names of the columns it returned, those of `source_*` left out.
+        columns: Names of the mapped columns; a batch has `KEEP`, `FROM_FILE` and `FROM_ROW` beside them.
+        batches: Reads the rows from their start, some thousands at a time.
     """
 
     columns: tuple[str, ...]
-    rows: list[MappedRow]
+    batches: "Callable[[], Iterator[pa.RecordBatch]]"
+
+    @property
+    def rows(self) -> list[MappedRow]:
+        """All rows, in memory."""
+        return [row for batch in self.batches() for row in mapped_rows(batch)]
 
 
-def short_form_sql(columns: QuestionColumns, relation: "Relation", shown: str) -> str:
-    """The SELECT that the short form stands for.
+def mapped_rows(batch: "pa.RecordBatch") -> list[MappedRow]:
+    """The rows of a batch as Python values."""
+    own = [name for name in batch.schema.names if not name.startswith("__")]
+    return [
+        MappedRow({name: row[name] for name in own}, row[KEEP] is True, row[FROM_FILE], row[FROM_ROW])
+        for row in batch.to_pylist()
+    ]
+
+
+def map_source(
+    spec: BenchmarkSpec, relations: "Mapping[str, Relation]", place: Place, limits: Limits | None = None
+) -> dict[str, Mapped]:
+    """`questions`, and `documents` where the spec has such a query.
 
     Raises:
-        InputError: `unknown_column`.
+        InputError: `unknown_column`, `missing_column`, `unordered_questions`, `bad_value` and those of `run_queries`.
     """
-    known = list(relation.table.column_names)
-    selected = []
+    source, columns = relations[SOURCE], spec.questions.columns
+    mapped: dict[str, Mapped] = {}
+    queries = []
+    if columns is not None:
+        check_short_form(columns, source, place)
+    if columns is not None and spec.where is None:
+        mapped["questions"] = _renamed(columns, source)
+        _check_questions(mapped["questions"].columns, source.schema, place, spec, contexts=columns.contexts)
+    else:
+        sql = short_form_sql(columns) if columns is not None else spec.questions.sql or ""
+        queries.append(Query("questions", sql, spec.where))
+    if spec.documents is not None:
+        queries.append(Query("documents", spec.documents))
+    results = run_queries(relations, queries, place, limits) if queries else {}
+    if "questions" in results:
+        result = results["questions"]
+        mapped["questions"] = read_result(result, source.files)
+        own = [name for name in result.schema.names if not name.startswith("__")]
+        asked = {name.casefold() for name in result.condition}  # a column that only `where` looks at means something
+        known = [name for name in own if name.casefold() not in asked or name in QUESTION_COLUMNS]
+        _check_questions(known, result.schema, place, spec)
+        _check_order(own, result.hazard, source.files, place)
+    if "documents" in results:
+        mapped["documents"] = read_result(results["documents"], source.files)
+        _check_columns(mapped["documents"].columns, (*DOCUMENT_COLUMNS, *TRACE_COLUMNS), "documents", place)
+    return mapped
+
+
+def check_short_form(columns: QuestionColumns, source: "Relation", place: Place) -> None:
+    """Refuses names that the source does not have.
+
+    Raises:
+        InputError: `unknown_column` with the names there are, `missing_column`, `bad_value`.
+    """
+    known = list(source.schema.names)
     for ours, theirs in columns.model_dump(exclude_none=True).items():
         for name in [theirs] if isinstance(theirs, str) else theirs:
             if name not in known:
                 listed = ", ".join(column for column in known if column not in TRACE_COLUMNS)
                 raise InputError(
                     "unknown_column",
-                    shown,
-                    f"a column of {', '.join(relation.files)}",
+                    place(f"questions.{ours}", None),
+                    f"a column of {', '.join(source.files)}",
                     field=f"questions.{ours}",
                     found=name,
                     hint=f"Known: {listed}.",
                 )
+
+
+def short_form_sql(columns: QuestionColumns) -> str:
+    """The SELECT that the short form stands for."""
+    selected = []
+    for ours, theirs in columns.model_dump(exclude_none=True).items():
         if isinstance(theirs, str):
             selected.append(f"{quoted(theirs)} AS {ours}")
         elif theirs:
@@ -122,185 +142,121 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def run_queries(
-    relations: Mapping[str, "Relation"], queries: Sequence[Query], shown: str, limits: Limits | None = None
-) -> dict[str, Mapped]:
-    """Results of the queries by name.
+def _renamed(columns: QuestionColumns, source: "Relation") -> Mapped:
+    """The short form without SQL: their columns under our names."""
+    wanted = {ours: theirs for ours, theirs in columns.model_dump(exclude_none=True).items() if theirs}
+
+    def batches() -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        for batch in source.batches():
+            arrays = [_column(batch, theirs) for theirs in wanted.values()]
+            keep = pa.repeat(True, batch.num_rows)
+            arrays += [keep, batch.column("source_file"), batch.column("source_row")]
+            yield pa.RecordBatch.from_arrays(arrays, names=[*wanted, KEEP, FROM_FILE, FROM_ROW])
+
+    return Mapped(tuple(wanted), batches)
+
+
+def _column(batch: "pa.RecordBatch", theirs: str | Sequence[str]) -> "pa.Array":
+    import pyarrow as pa
+
+    if isinstance(theirs, str):
+        return batch.column(theirs)
+    return pa.StructArray.from_arrays([batch.column(name) for name in theirs], names=list(theirs))
+
+
+def read_result(result: Result, files: Sequence[str]) -> Mapped:
+    """A query's rows, with the origin that they state or that was traced; of one file, that file.
 
     Args:
-        relations: `source` and the tables.
-        queries: Run in one child process, in order.
-        shown: How messages name benchmark.yaml.
-        limits: Of the child process.
-
-    Raises:
-        InputError: `bad_sql`, `not_one_select`, `unordered_questions`, `unknown_column`, `missing_column`, `bad_value`,
-            `query_memory`, `query_deadline`.
+        result: Of the query.
+        files: Of the source.
     """
-    limits = limits or Limits()
-    with tempfile.TemporaryDirectory(prefix="rag-eval-sql-") as name:
-        folder = Path(name)
-        job: dict[str, Any] = {"memory_mb": limits.memory_mb, "relations": {}, "queries": []}
-        for relation_name, relation in relations.items():
-            job["relations"][relation_name] = _write_relation(relation, folder, relation_name)
-        for query in queries:
-            job["queries"].append({"name": query.name, "sql": query.sql, "where": query.where, "trace": True})
-        (folder / "job.json").write_text(json.dumps(job))
-        result = _run_child(folder, shown, limits)
-        if "error" in result:
-            raise _sql_error(result["error"], relations, shown)
-        return {
-            query.name: _mapped(
-                query.name, folder / f"{query.name}.arrow", result["queries"][query.name], relations, shown
-            )
-            for query in queries
-        }
-
-
-def _write_relation(relation: "Relation", folder: Path, name: str) -> str:
     import pyarrow as pa
 
-    with pa.ipc.new_file(str(folder / f"relation_{name}.arrow"), relation.table.schema) as writer:
-        writer.write_table(relation.table)
-    return f"relation_{name}.arrow"
+    def opened() -> "Iterator[pa.RecordBatch]":
+        with pa.OSFile(str(result.path)) as file, pa.ipc.open_file(file) as reader:
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
+
+    own = [name for name in result.schema.names if not name.startswith("__") and name not in TRACE_COLUMNS]
+
+    def batches() -> "Iterator[pa.RecordBatch]":
+        for batch in opened():
+            arrays = [batch.column(name) for name in own]
+            arrays += [batch.column(KEEP), *_origin(batch, files)]
+            yield pa.RecordBatch.from_arrays(arrays, names=[*own, KEEP, FROM_FILE, FROM_ROW])
+
+    return Mapped(tuple(own), batches)
 
 
-def _run_child(folder: Path, shown: str, limits: Limits) -> Any:
-    command = [sys.executable, "-P", "-m", "rag_eval_pipeline.conversion.sandbox", str(folder)]
-    # Nothing of this process's environment is the SQL's business; PYTHONPATH is what may make the package importable.
-    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
-    try:
-        child = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=limits.seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(
-            "query_deadline",
-            shown,
-            f"SQL that ends within {limits.seconds:g} s",
-            field="questions",
-            hint=_HINTS["query_deadline"],
-        ) from None
-    if child.returncode == 0:
-        return json.loads((folder / "result.json").read_text())
-    words = child.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]
-    if child.returncode < 0 or "MemoryError" in words[-1] or "bad_alloc" in words[-1]:
-        raise InputError(
-            "query_memory",
-            shown,
-            f"SQL that needs at most {limits.memory_mb} MB",
-            field="questions",
-            found=words[-1] or f"its end by signal {-child.returncode}",
-            hint=_HINTS["query_memory"],
-        )
-    raise RuntimeError(f"the SQL sandbox ended with exit code {child.returncode}: {words[-1]}")
-
-
-def _sql_error(error: Mapping[str, str], relations: Mapping[str, "Relation"], shown: str) -> InputError:
-    """One line with DuckDB's words and the names there are: a misspelt column is the commonest mistake."""
-    if error["query"] == "where":
-        known = "Known: the columns that `questions` returns."
-    else:
-        listed = "; ".join(f"{name}({', '.join(relation.table.column_names)})" for name, relation in relations.items())
-        known = f"Known: {listed}."
-    expected = "SQL that DuckDB runs" if error["code"] == "bad_sql" else error["message"]
-    found = error["message"] if error["code"] == "bad_sql" else None
-    return InputError(
-        error["code"], shown, expected, field=error["query"], found=found, hint=_HINTS.get(error["code"], known)
-    )
-
-
-def _mapped(name: str, file: Path, facts: Mapping[str, Any], relations: Mapping[str, "Relation"], shown: str) -> Mapped:
+def _origin(batch: "pa.RecordBatch", files: Sequence[str]) -> "tuple[pa.Array, pa.Array]":
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    with pa.OSFile(str(file)) as handle:
-        table = pa.ipc.open_file(handle).read_all()
-    own = [column for column in table.column_names if not column.startswith(_HIDDEN)]
-    files = relations[SOURCE].files
-    says_rows = "source_row" in own and ("source_file" in own or len(files) == 1)
-    if name == "questions":
-        _check_question_columns(table, own, facts["condition"], shown)
-        if facts["hazard"] and not says_rows:
-            raise InputError(
-                "unordered_questions",
-                shown,
-                "a query that returns source_file, source_row (and source_item for several questions a row)",
-                field=name,
-                found=facts["hazard"],
-                hint="SQL gives such rows no order; without these columns ids would move.",
-            )
-    else:
-        _check_columns(own, (*DOCUMENT_COLUMNS, *TRACE_COLUMNS), name, shown)
-    rows = [_row(values, own, files) for batch in table.to_batches() for values in batch.to_pylist()]
-    if name == "documents" and facts["hazard"] and not facts["has_own_order"]:
-        # Such rows come in no order, and file names depend on one: the documents' own names give it.
-        rows.sort(key=lambda row: [str(row.values.get(column) or "") for column in DOCUMENT_COLUMNS])
-    is_traced = not facts["hazard"] and bool(rows) and rows[0].row is not None
-    if says_rows or (is_traced and not facts["has_own_order"]):
-        place = {file: number for number, file in enumerate(files)}
-        rows.sort(key=lambda row: _position(row, place))
-    return Mapped(tuple(column for column in own if column not in TRACE_COLUMNS), rows)
+    def stated(name: str, kind: "pa.DataType") -> "pa.Array":
+        whole = name in batch.schema.names and batch.column(name).type in {pa.string(), pa.int32(), pa.int64()}
+        return batch.column(name).cast(kind) if whole else pa.nulls(batch.num_rows, kind)
+
+    file = pc.coalesce(stated("source_file", pa.string()), stated(FROM_FILE, pa.string()))
+    row = pc.coalesce(stated("source_row", pa.int64()), stated(FROM_ROW, pa.int64()))
+    return pc.fill_null(file, files[0]) if len(files) == 1 else file, row
 
 
-def _row(values: dict[str, Any], own: Sequence[str], files: Sequence[str]) -> MappedRow:
-    file = values.get("source_file") or values.get("__source_file") or (files[0] if len(files) == 1 else None)
-    row = values.get("source_row")
-    row = values.get("__source_row") if row is None else row
-    return MappedRow(
-        {name: values[name] for name in own}, values["__keep"] is True, file, row if type(row) is int else None
-    )
+def _check_questions(
+    own: Sequence[str], schema: "pa.Schema", place: Place, spec: BenchmarkSpec, *, contexts: str | None = "contexts"
+) -> None:
+    """Refuses columns that mean nothing.
 
-
-def _position(row: MappedRow, place: Mapping[str, int]) -> tuple[int, str, int, int]:
-    """Sort key: rows of unknown origin come last, in the order they had."""
-    item = row.values.get("source_item")
-    last = sys.maxsize
-    return (
-        place.get(row.file or "", len(place)),
-        row.file or "",
-        last if row.row is None else row.row,
-        item if type(item) is int else last,
-    )
-
-
-def _check_question_columns(table: "pa.Table", own: Sequence[str], condition: Sequence[str], shown: str) -> None:
-    """Refuses columns that mean nothing; one that only `where` looks at means something."""
-    asked = {name.casefold() for name in condition}
-    _check_columns(
-        [name for name in own if name.casefold() not in asked], (*QUESTION_COLUMNS, *TRACE_COLUMNS), "questions", shown
-    )
+    Args:
+        own: Names of the mapped columns.
+        schema: Has the column of contexts.
+        place: How messages name a key.
+        spec: Of the benchmark.
+        contexts: Name of the column of contexts in the schema.
+    """
+    _check_columns(own, (*QUESTION_COLUMNS, *TRACE_COLUMNS), "questions", place)
+    shown = place("questions", None)
     if "question" not in own:
         raise InputError("missing_column", shown, "a column `question`", field="questions", found=own)
-    if "answer" not in own and "answers" not in own:
-        raise InputError("missing_column", shown, "a column `answer` or `answers`", field="questions", found=own)
-    if "urls" in own and "contexts" in own:
+    if "answer" not in own and "answers" not in own and not spec.retrieval_only:
         raise InputError(
-            "bad_value",
+            "missing_column",
             shown,
-            "either `urls` or `contexts`",
+            "a column `answer` or `answers`",
             field="questions",
             found=own,
-            hint="A context may have a url.",
+            hint="State `retrieval_only: true` for a benchmark without answers.",
         )
-    if "contexts" in own:
-        kind = table.schema.field("contexts").type
-        item = getattr(kind, "value_type", None)
+    if "urls" in own and "contexts" in own:
+        hint = "A context may have a url."
+        raise InputError("bad_value", shown, "either `urls` or `contexts`", field="questions", found=own, hint=hint)
+    if "contexts" in own and contexts is not None:
+        item = getattr(schema.field(contexts).type, "value_type", None)
         fields = [item.field(i).name for i in range(item.num_fields)] if item is not None else []
-        _check_columns(fields, CONTEXT_FIELDS, "questions.contexts", shown)
+        _check_columns(fields, CONTEXT_FIELDS, "questions.contexts", place)
 
 
-def _check_columns(found: Sequence[str], known: Sequence[str], name: str, shown: str) -> None:
+def _check_order(own: Sequence[str], hazard: str | None, files: Sequence[str], place: Place) -> None:
+    """Refuses rows in no order."""
+    if hazard and not ("source_row" in own and ("source_file" in own or len(files) == 1)):
+        raise InputError(
+            "unordered_questions",
+            place("questions", None),
+            "a query that returns source_file, source_row (and source_item for several questions a row)",
+            field="questions",
+            found=hazard,
+            hint="SQL gives such rows no order; without these columns ids would move.",
+        )
+
+
+def _check_columns(found: Sequence[str], known: Sequence[str], name: str, place: Place) -> None:
     for column in found:
         if column not in known:
             raise InputError(
                 "unknown_column",
-                shown,
+                place(name, None),
                 "columns that it may return",
                 field=name,
                 found=column,

@@ -21,6 +21,7 @@ class Context:
         page: 1-based page the source gives.
         start: Start of the gold text in the source's own body, in code points; never written to a product file.
         end: End of it, exclusive.
+        relevance: Grade of the document for the question, as qrels give it; None where the source has no grades.
     """
 
     document: str | None
@@ -29,6 +30,7 @@ class Context:
     page: int | None = None
     start: int | None = None
     end: int | None = None
+    relevance: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,85 +1,214 @@
-"""Decoded values as Arrow relations, so that SQL sees lists and structs, and text stays the text it was.
+"""Decoded files as relations for SQL: typed, on disk, a batch in memory at a time.
 
-A JSON column has the type that all its values share. Where they share none (a number here, a text there), each value is
-kept as JSON text, at the innermost place that is mixed; nothing is converted to make it fit.
+A relation's type is known when all its files were read. Files whose first pieces show it are read once; where a later
+piece needs another type (a number in a column of texts), all are read again with the types of all.
 """
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from array import array as machine_array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa  # noqa: TID253  # this module exists to make Arrow relations
+import pyarrow.ipc  # noqa: TID253
+
+from rag_eval_pipeline.conversion.decoded import Piece, UnreadRow
+from rag_eval_pipeline.conversion.kinds import arrow_type, holds, merge_columns
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.conversion.kinds import Kind
 
 SOURCE_FILE = "source_file"
 SOURCE_ROW = "source_row"
 
-MAX_DEPTH = 64  # deeper values stay JSON text: DuckDB and parquet recurse over the type
-MAX_FIELDS = 500  # objects with more different keys are maps, not records; as struct each key would be a column
-EXACT_FLOAT = 2**53  # integers above it change when they become floats
-INT64 = range(-(2**63), 2**63)
+Kinds = Mapping[str, "Kind"]
+Read = Callable[[str, Kinds | None], Iterator[Piece]]  # name of a file, types it must have
 
 
-def column(values: Sequence[Any], depth: int = 0) -> pa.Array:
-    """JSON values as one Arrow array of the type they share."""
-    kinds: set[type] = {type(value) for value in values} - {type(None)}
-    if depth > MAX_DEPTH or len(kinds) > 1:
-        numbers = kinds == {int, float} and all(abs(value) <= EXACT_FLOAT for value in values if type(value) is int)
-        return pa.array(values, pa.float64()) if numbers and depth <= MAX_DEPTH else _json_texts(values)
-    kind: Any = next(iter(kinds), str)
-    if kind is str:
-        return pa.array(values, pa.string())
-    if kind is bool:
-        return pa.array(values, pa.bool_())
-    if kind is float:
-        return pa.array(values, pa.float64())
-    if kind is int:
-        fits = all(value is None or value in INT64 for value in values)
-        return pa.array(values, pa.int64()) if fits else _json_texts(values)
-    return _lists(values, depth) if kind is list else _structs(values, depth)
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation for SQL, and what its files would not give.
+
+    Args:
+        folder: Holds `path`.
+        path: Arrow file with its rows; goes with the relation.
+        schema: Of the rows.
+        files: Names of the files it was read from, in order.
+        unread: Rows that could not be decoded.
+        lines: Physical line of each row by file, 0 for rows that could not be decoded; none for files without lines.
+    """
+
+    folder: ScratchFolder
+    path: Path
+    schema: pa.Schema
+    files: tuple[str, ...]
+    unread: tuple[UnreadRow, ...] = ()
+    lines: "Mapping[str, machine_array[int]]" = field(default_factory=dict, repr=False)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in order, a few thousand at a time."""
+        with pa.OSFile(str(self.path)) as file, pa.ipc.open_file(file) as reader:
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
+
+    @property
+    def table(self) -> pa.Table:
+        """All rows, in memory."""
+        return pa.Table.from_batches(list(self.batches()), self.schema)
+
+    def line(self, file: str | None, row: int | None) -> int | None:
+        """1-based physical line of a row; None in files without lines."""
+        lines = self.lines.get(file or "")
+        return lines[row - 1] or None if lines and row is not None and 0 < row <= len(lines) else None
 
 
-def table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
-    """Decoded values as a relation."""
-    return pa.table({name: column(values) for name, values in columns.items()})
+def relation(names: Sequence[str], read: Read, shown: str, *, origin: bool) -> Relation:
+    """All rows of some files.
+
+    Args:
+        names: Of the files, in order.
+        read: Gives a file's pieces.
+        shown: How messages name the files together.
+        origin: Adds source_file and source_row.
+
+    Raises:
+        InputError: `duplicate_column`, `mixed_types` and whatever `read` raises.
+    """
+    folder = ScratchFolder("source")
+    types = _Types(shown)
+    spool = _fill(folder.path, names, read, types, origin=origin)
+    if spool is None:
+        spool = _fill(folder.path, names, read, types.settled(), origin=origin)
+    assert spool is not None  # settled types do not change
+    return Relation(folder, spool.path, spool.schema, tuple(names), tuple(spool.unread), spool.lines)
 
 
-def with_rows(relation: pa.Table, files: Sequence[str], rows: Sequence[int]) -> pa.Table:
-    """The relation with `source_file` and `source_row` at its end; its own ones get a trailing underscore."""
-    names = list(relation.column_names)
-    taken = {name.casefold() for name in names}
-    for own in (SOURCE_FILE, SOURCE_ROW):
-        for position, name in enumerate(names):
-            if name.casefold() == own:
-                free = f"{name}_"
-                while free.casefold() in taken:
-                    free += "_"
-                taken.add(free.casefold())
-                names[position] = free
-    relation = relation.rename_columns(names)
-    relation = relation.append_column(SOURCE_FILE, pa.array(files, pa.string()))
-    return relation.append_column(SOURCE_ROW, pa.array(rows, pa.int64()))
+class _Types:
+    """The columns of some files, as far as they were read."""
+
+    def __init__(self, shown: str) -> None:
+        self.given: Kinds | None = None
+        self.shown = shown
+        self.kinds: Kinds = {}
+        self._stated: pa.Schema | None = None  # of files that carry their types
+
+    def settled(self) -> "_Types":
+        """The same types for a second reading, which cannot change them."""
+        self.given = self.kinds
+        return self
+
+    def add(self, piece: Piece) -> None:
+        """Takes a piece's columns up."""
+        if piece.kinds is not None:
+            self.kinds = merge_columns(self.kinds, piece.kinds)
+        elif self._stated is None or not piece.batch.schema.equals(self._stated):
+            self._stated = self._unified(self._stated, piece.batch.schema)
+
+    def schema(self) -> pa.Schema:
+        """Of the rows so far."""
+        own = pa.schema([(name, arrow_type(kind)) for name, kind in self.kinds.items()])
+        return own if self._stated is None else self._unified(self._stated, own)
+
+    def hold(self, kinds: Kinds) -> bool:
+        """Whether rows written as some kinds are what they would be as the present ones."""
+        return all(holds(kind, self.kinds[name]) for name, kind in kinds.items())
+
+    def _unified(self, one: pa.Schema | None, other: pa.Schema) -> pa.Schema:
+        try:
+            schemas = [schema.remove_metadata() for schema in (one, other) if schema is not None]
+            return pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException as error:
+            found = str(error).splitlines()[0]
+            raise InputError("mixed_types", self.shown, "files whose columns agree in type", found=found) from None
 
 
-def _lists(values: Sequence[Any], depth: int) -> pa.Array:
-    offsets = [0]
-    flat: list[Any] = []
-    for value in values:
-        flat.extend(value or ())
-        offsets.append(len(flat))
-    mask = pa.array([value is None for value in values], pa.bool_())
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column(flat, depth + 1), mask=mask)
+def _fill(folder: Path, names: Sequence[str], read: Read, types: _Types, *, origin: bool) -> "_Spool | None":
+    """Writes all rows; None when a piece changed the type of those already written. Then all were read for theirs."""
+    spool: _Spool | None = None
+    unread: list[UnreadRow] = []
+    lines: dict[str, machine_array[int]] = {}
+    fits = True
+    for name in names:
+        for piece in read(name, types.given):
+            types.add(piece)
+            unread.extend(piece.unread)
+            _note_lines(lines, name, piece)
+            schema = types.schema()
+            if spool is None:
+                spool = _Spool(folder / "rows.arrow", types, origin=origin)
+            fits = fits and schema.equals(spool.rows) and types.hold(spool.kinds) and types.hold(piece.kinds or {})
+            if fits:
+                spool.write(name, piece)
+    if spool is None:
+        spool = _Spool(folder / "rows.arrow", types, origin=origin)
+    spool.unread, spool.lines = unread, lines
+    spool.close()
+    return spool if fits else None
 
 
-def _structs(values: Sequence[Any], depth: int) -> pa.Array:
-    names = list(dict.fromkeys(name for value in values if value is not None for name in value))
-    # DuckDB's field names do not tell upper from lower case and may not be empty.
-    alike = len({name.casefold() for name in names}) < len(names) or "" in names
-    if not names or alike or len(names) > MAX_FIELDS:
-        return _json_texts(values)
-    children = [column([None if value is None else value.get(name) for value in values], depth + 1) for name in names]
-    mask = pa.array([value is None for value in values], pa.bool_())
-    return pa.StructArray.from_arrays(children, names=names, mask=mask)
+def _note_lines(lines: "dict[str, machine_array[int]]", name: str, piece: Piece) -> None:
+    if len(piece.lines):
+        known = lines.setdefault(name, machine_array("q"))
+        known.extend([0] * (piece.numbers[-1] - len(known)))
+        first = piece.numbers[0]
+        if piece.numbers[-1] - first + 1 == len(piece.numbers):
+            known[first - 1 :] = machine_array("q", piece.lines)
+        else:
+            for number, line in zip(piece.numbers, piece.lines, strict=True):
+                known[number - 1] = line
 
 
-def _json_texts(values: Sequence[Any]) -> pa.Array:
-    return pa.array([None if value is None else json.dumps(value, ensure_ascii=False) for value in values], pa.string())
+class _Spool:
+    """The file of a relation while it is written."""
+
+    def __init__(self, path: Path, types: _Types, *, origin: bool) -> None:
+        self.path, self.rows, self.kinds = path, types.schema(), types.kinds
+        self.unread: list[UnreadRow] = []
+        self.lines: dict[str, machine_array[int]] = {}
+        self._origin = origin
+        self.schema = _named(self.rows, origin, types.shown)
+        self._file = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_file(self._file, self.schema)
+
+    def write(self, name: str, piece: Piece) -> None:
+        """Adds rows; columns that they lack are null."""
+        batch, count = piece.batch, len(piece.numbers)
+        if not count:
+            return
+        places = {column: number for number, column in enumerate(batch.schema.names)}
+        arrays = [
+            batch.column(places[field.name]).cast(field.type) if field.name in places else pa.nulls(count, field.type)
+            for field in self.rows
+        ]
+        if self._origin:
+            arrays.append(pa.repeat(name, count))
+            arrays.append(pa.array(piece.numbers, pa.int64()))
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+
+    def close(self) -> None:
+        """Ends the file."""
+        self._writer.close()
+        self._file.close()
+
+
+def _named(rows: pa.Schema, origin: bool, shown: str) -> pa.Schema:
+    """Column names that SQL can tell apart; the source's own `source_file` gives way to ours with an underscore."""
+    seen: dict[str, str] = {}
+    for name in rows.names:
+        other = seen.setdefault(name.casefold(), name)
+        if other is not name:
+            raise InputError(
+                "duplicate_column", shown, "columns that differ in more than case", field=name, found=[other, name]
+            )
+    fields = []
+    for position, column in enumerate(rows, start=1):
+        name = column.name or f"column_{position}"
+        while origin and name.casefold() in {SOURCE_FILE, SOURCE_ROW, *(seen if name != column.name else ())}:
+            name += "_"
+        fields.append(column.with_name(name))
+    if origin:
+        fields += [pa.field(SOURCE_FILE, pa.string()), pa.field(SOURCE_ROW, pa.int64())]
+    return pa.schema(fields)

@@ -11,6 +11,7 @@ import re
 import resource
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ import duckdb  # noqa: TID253  # the process exists to run it
 import pyarrow as pa  # noqa: TID253  # and to hand it Arrow relations
 import pyarrow.ipc  # noqa: TID253
 
-from rag_eval_pipeline.conversion.syntax import columns_used, has_own_order, order_hazard, traced
+from rag_eval_pipeline.conversion.syntax import columns_used, has_own_order, order_hazard, traced, volatile_parts
 
 KEEP = "__keep"  # what `where` said of a row: true, false or NULL
 RESULT = "result"
-BATCH_ROWS = 50_000
+BATCH_ROWS = 4_096
+DOCUMENT_COLUMNS = ("url", "name", "file", "html", "text")
 
 # Address space beyond what DuckDB may use, for arenas, stacks and result buffers. With 1 GiB a sort of 12 million texts
 # under a limit of 150 MB ended in a segmentation fault instead of spilling; with 2 GiB it went through.
@@ -30,7 +32,8 @@ HEADROOM_BYTES = 4 << 30
 FILE_BYTES = 32 << 30  # a result or a spill file; `SELECT range(1e12)` must not fill the disk
 _PR_SET_PDEATHSIG = 1
 
-# Lists of URLs in other people's cells: as Python wrote a list, and glued by commas, blanks or semicolons.
+# What other people's cells hold and SQL has no word for: lists as Python wrote them, URLs glued by commas, blanks or
+# semicolons, the last segment of a URL with its fragment (the corpus's stem rule), offsets counted in bytes of UTF-8.
 MACROS = r"""
 CREATE MACRO python_list(text) AS list_transform(
     regexp_extract_all(text, $$'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"$$),
@@ -39,6 +42,11 @@ CREATE MACRO url_split(text) AS list_filter(
     list_transform(string_split(regexp_replace(text, '(^|[\s,;|]+)(https?://)', chr(10) || '\2', 'g'), chr(10)),
                    lambda item: trim(item, ' ,;|' || chr(9) || chr(13))),
     lambda item: item <> '');
+CREATE MACRO url_stem(url) AS
+    split_part(regexp_extract(url, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://[^/?#]*)?(?:[^?#]*/)?([^/?#]*)', 1), ';', 1)
+    || CASE WHEN regexp_extract(url, '#(.+)$', 1) <> '' THEN '#' || regexp_extract(url, '#(.+)$', 1) ELSE '' END;
+CREATE MACRO byte_slice(text, first, last) AS decode(encode(text)[first + 1 : last]);
+CREATE MACRO char_offset(text, byte) AS length(decode(encode(text)[1 : byte]));
 """
 
 
@@ -49,11 +57,12 @@ class QueryError(Exception):
         query: Which one: `questions`, `where`, `documents`.
         code: One cause, one code.
         message: What was expected or what DuckDB says, one line.
+        line: 1-based line of the SQL, where DuckDB names one.
     """
 
-    def __init__(self, query: str, code: str, message: str) -> None:
+    def __init__(self, query: str, code: str, message: str, line: int | None = None) -> None:
         super().__init__(message)
-        self.query, self.code, self.message = query, code, message
+        self.query, self.code, self.message, self.line = query, code, message, line
 
 
 def main(folder: Path) -> None:
@@ -63,7 +72,7 @@ def main(folder: Path) -> None:
     try:
         result: dict[str, Any] = {"queries": _run(job, folder)}
     except QueryError as error:
-        result = {"error": {"query": error.query, "code": error.code, "message": error.message}}
+        result = {"error": {"query": error.query, "code": error.code, "message": error.message, "line": error.line}}
     (folder / "result.json").write_text(json.dumps(result))
 
 
@@ -79,50 +88,87 @@ def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
             "autoload_known_extensions": False,
         },
     )
-    _limit(job["memory_mb"] << 20, folder)
+    _limit(job["memory_mb"] << 20, job["relations"].values())
+    columns: set[str] = set()
     for name, file in job["relations"].items():
-        connection.register(name, pa.ipc.open_file(pa.memory_map(str(folder / file))).read_all())
+        relation = pa.ipc.open_file(pa.memory_map(file)).read_all()
+        columns.update(column.lower() for column in relation.column_names)
+        connection.register(name, relation)
     connection.execute(MACROS)
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:
-        return {query["name"]: _run_query(connection, query, folder) for query in job["queries"]}
+        return {query["name"]: _run_query(connection, query, columns, folder) for query in job["queries"]}
     finally:
         connection.close()
 
 
-def _run_query(connection: duckdb.DuckDBPyConnection, query: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _run_query(
+    connection: duckdb.DuckDBPyConnection, query: dict[str, Any], columns: set[str], folder: Path
+) -> dict[str, Any]:
     name, sql, where = query["name"], query["sql"], query.get("where")
     tree = _one_select(connection, name, sql)
-    hazard = order_hazard(tree["statements"][0]["node"])
-    is_traced = False
-    if query.get("trace"):
-        is_traced = _create(connection, _text(connection, traced(tree)))
-    if not is_traced:
+    _refuse_volatile(connection, name, tree, columns)
+    hazard, own_order = order_hazard(tree["statements"][0]["node"]), has_own_order(tree)
+    if not _create_view(connection, _text(connection, traced(tree))):
         try:
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {sql}")
-        except duckdb.OutOfMemoryException as error:
-            raise QueryError(name, "query_memory", _first_line(error)) from None
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {RESULT} AS {sql}")
         except duckdb.Error as error:
-            raise QueryError(name, "bad_sql", _first_line(error)) from None
+            raise _failed(name, error) from None
     keep = "true"
     condition: list[str] = []
     if where is not None:
-        condition = columns_used(_one_condition(connection, where))
+        expression = _one_condition(connection, where)
+        _refuse_volatile(connection, "where", expression, columns)
+        condition = columns_used(expression)
         keep = f"(\n{where}\n)::BOOLEAN"
+    own = connection.sql(f"SELECT * FROM {RESULT}").columns
+    order = _order(name, own, query["files"]) if hazard or own_order else ""
+    order = "" if name == "documents" and own_order else order
     try:
-        reader = connection.sql(f'SELECT *, {keep} AS "{KEEP}" FROM {RESULT} ORDER BY rowid').to_arrow_reader(
-            BATCH_ROWS
-        )
+        reader = connection.sql(f'SELECT *, {keep} AS "{KEEP}" FROM {RESULT} {order}').to_arrow_reader(BATCH_ROWS)
         with pa.ipc.new_file(str(folder / f"{name}.arrow"), reader.schema) as writer:
             for batch in reader:
                 writer.write_batch(batch)
-    except duckdb.OutOfMemoryException as error:
-        raise QueryError(name, "query_memory", _first_line(error)) from None
     except (duckdb.Error, pa.ArrowException) as error:
-        raise QueryError("where" if where is not None else name, "bad_sql", _first_line(error)) from None
-    return {"hazard": hazard, "has_own_order": has_own_order(tree), "condition": condition}
+        raise _failed("where" if where is not None else name, error) from None
+    return {"hazard": hazard, "condition": condition}
+
+
+def _order(name: str, own: list[str], files: list[str]) -> str:
+    """The order of rows that SQL gave none: by file, row and item; what is equal in those, by all the row says."""
+    if name == "documents" and "source_row" not in own:
+        # File names depend on the order of documents: their own names give it.
+        keys = [f"coalesce(CAST({column} AS VARCHAR), '')" for column in DOCUMENT_COLUMNS if column in own]
+        return f"ORDER BY {', '.join(keys)}" if keys else ""
+    if "source_row" not in own or ("source_file" not in own and len(files) > 1):
+        return ""
+    keys = ["source_row NULLS LAST"]
+    if "source_file" in own:
+        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+        keys = [f"list_position([{listed}], source_file) NULLS LAST", "source_file NULLS LAST", *keys]
+    if "source_item" in own:
+        keys.append("TRY_CAST(source_item AS BIGINT) NULLS LAST")
+    keys.append(f"CAST({RESULT} AS VARCHAR)")
+    return f"ORDER BY {', '.join(keys)}"
+
+
+def _refuse_volatile(connection: duckdb.DuckDBPyConnection, name: str, tree: Any, columns: set[str]) -> None:
+    """Refuses what would make another dataset of the same files tomorrow."""
+    listed = connection.execute(
+        "SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+    ).fetchall()
+    functions = {str(function).lower() for [function] in listed} - {"error"}
+    parts = volatile_parts(tree, functions, columns)
+    if parts:
+        raise QueryError(name, "volatile_sql", f"SQL that gives the same rows every day, found {parts[0]}")
+
+
+def _failed(name: str, error: Exception) -> QueryError:
+    line = re.search(r"^LINE (\d+):", str(error), re.MULTILINE)
+    code = "query_memory" if isinstance(error, duckdb.OutOfMemoryException) else "bad_sql"
+    return QueryError(name, code, _first_line(error), int(line[1]) if line else None)
 
 
 def _one_select(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> Any:
@@ -130,7 +176,7 @@ def _one_select(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> A
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
-        raise QueryError(name, "bad_sql", _first_line(error)) from None
+        raise _failed(name, error) from None
     if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
         kinds = ", ".join(str(statement.type).rpartition(".")[2] for statement in statements)
         raise QueryError(name, "not_one_select", f"exactly one SELECT, found {kinds or 'none'}")
@@ -166,12 +212,12 @@ def _value(connection: duckdb.DuckDBPyConnection, sql: str, parameter: str) -> s
     return str(value)
 
 
-def _create(connection: duckdb.DuckDBPyConnection, sql: str | None) -> bool:
-    """Whether the traced query could be run; if not, the untraced one says why or runs."""
+def _create_view(connection: duckdb.DuckDBPyConnection, sql: str | None) -> bool:
+    """Whether the traced query binds; if not, the untraced one says why or runs."""
     if sql is None:
         return False
     try:
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {sql}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {RESULT} AS {sql}")
     except duckdb.Error:
         return False
     return True
@@ -182,10 +228,10 @@ def _first_line(error: Exception) -> str:
     return re.sub(r"^\w+ Error: ", "", str(error).strip().split("\n", 1)[0])
 
 
-def _limit(memory_bytes: int, folder: Path) -> None:
+def _limit(memory_bytes: int, relations: Iterable[str]) -> None:
     """Bounds address space above what is mapped now, the relations that will be mapped, and DuckDB's own limit."""
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
-    mapped = sum(file.stat().st_size for file in folder.glob("*.arrow"))
+    mapped = sum(Path(file).stat().st_size for file in relations)
     space = pages * resource.getpagesize() + mapped + 2 * memory_bytes + HEADROOM_BYTES
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (space, space))

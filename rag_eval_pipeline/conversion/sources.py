@@ -4,29 +4,30 @@ Readers are chosen by content, one a format; a new format is an entry in `READER
 folder is read, and nothing through a link.
 """
 
+import dataclasses
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.csv_reader import read_csv
-from rag_eval_pipeline.conversion.decoded import Rows, SourceFile, UnreadRow
+from rag_eval_pipeline.conversion.decoded import Piece, Reader, SourceFile
 from rag_eval_pipeline.conversion.detect import SAMPLE_BYTES, Format, detect_encoding, detect_format, looks_like_utf16
-from rag_eval_pipeline.conversion.json_reader import read_json, read_jsonl
+from rag_eval_pipeline.conversion.json_lines import read_jsonl
+from rag_eval_pipeline.conversion.json_reader import read_json
 from rag_eval_pipeline.conversion.parquet_reader import read_parquet
 from rag_eval_pipeline.conversion.spec import SourceSpec, shown_path
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from rag_eval_pipeline.conversion.kinds import Kind
+    from rag_eval_pipeline.conversion.relations import Relation
 
 _GLOB = re.compile(r"[*?\[]")
 
 # Compressed files and archives will be opened before a reader sees them.
-READERS: dict[Format, Callable[[BinaryIO, SourceFile], Rows]] = {
+READERS: dict[Format, Reader] = {
     "csv": read_csv,
     "tsv": read_csv,
     "jsonl": read_jsonl,
@@ -35,32 +36,7 @@ READERS: dict[Format, Callable[[BinaryIO, SourceFile], Rows]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """A relation for SQL, and what its files would not give.
-
-    Args:
-        table: Arrow table.
-        files: Names of the files it was read from, in order.
-        unread: Rows that could not be decoded.
-        decoded: Rows by file, for their lines.
-    """
-
-    table: "pa.Table"
-    files: tuple[str, ...]
-    unread: tuple[UnreadRow, ...] = ()
-    decoded: Mapping[str, Rows] = field(default_factory=dict, repr=False)
-
-    def line(self, file: str | None, row: int | None) -> int | None:
-        """1-based physical line of a row; None in files without lines."""
-        rows = self.decoded.get(file or "")
-        if rows is None or row is None or not rows.lines:
-            return None
-        place = bisect_left(rows.numbers, row)
-        return rows.lines[place] if place < len(rows.numbers) and rows.numbers[place] == row else None
-
-
-def read_relation(paths: BenchmarkPaths, spec: SourceSpec, *, origin: bool = False) -> Relation:
+def read_relation(paths: BenchmarkPaths, spec: SourceSpec, *, origin: bool = False) -> "Relation":
     """All files of a source as one relation, in stated order, globs by name.
 
     Args:
@@ -72,33 +48,22 @@ def read_relation(paths: BenchmarkPaths, spec: SourceSpec, *, origin: bool = Fal
         InputError: `missing_file`, `path_outside`, `unsupported_format`, `empty_source`, `mixed_types` and the readers'
             own codes.
     """
-    import pyarrow as pa
-
-    from rag_eval_pipeline.conversion import relations
+    from rag_eval_pipeline.conversion.relations import relation
 
     if spec.files is not None:
-        names = matching_files(paths, spec.files)
-        listing = pa.table({"file": names, "name": [Path(name).name for name in names]})
-        return Relation(relations.with_rows(listing, names, [1] * len(names)) if origin else listing, tuple(names))
-    files = dict.fromkeys(name for path in spec.path for name in matching_files(paths, path))
-    decoded = {name: _read_file(_source_file(paths, spec, name)) for name in files}
-    plain = {name: rows for name, rows in decoded.items() if rows.table is None}
-    parts = [({name: rows}, rows.table) for name, rows in decoded.items() if rows.table is not None]
-    if plain:
-        parts.append((plain, relations.table(_joined(plain))))
-    tables = []
-    for of_files, table in parts:
-        names = [name for name, rows in of_files.items() for _ in rows.numbers]
-        numbers = [number for rows in of_files.values() for number in rows.numbers]
-        tables.append(relations.with_rows(table, names, numbers) if origin else table)
-    try:
-        whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as error:
-        shown = shown_path(paths, ", ".join(files))
-        found = str(error).splitlines()[0]
-        raise InputError("mixed_types", shown, "files whose columns agree in type", found=found) from None
-    unread = tuple(bad for rows in decoded.values() for bad in rows.unread)
-    return Relation(whole, tuple(decoded), unread, decoded)
+        listed = matching_files(paths, spec.files)
+        return relation(listed, lambda name, kinds: iter([_listing(name)]), spec.files, origin=origin)
+    files = list(dict.fromkeys(name for path in spec.path for name in matching_files(paths, path)))
+
+    def read(name: str, kinds: "Mapping[str, Kind] | None") -> Iterator[Piece]:
+        has_rows = False
+        for piece in _pieces(SourceFile(local_file(paths, name), name, shown_path(paths, name), spec, kinds=kinds)):
+            has_rows = has_rows or bool(piece.unread or piece.batch.num_columns)
+            yield piece
+        if not has_rows:
+            raise InputError("empty_source", shown_path(paths, name), "rows", found="none")
+
+    return relation(files, read, shown_path(paths, ", ".join(files)), origin=origin)
 
 
 def matching_files(paths: BenchmarkPaths, pattern: str) -> list[str]:
@@ -143,11 +108,15 @@ def local_file(paths: BenchmarkPaths, name: str) -> Path:
     return path
 
 
-def _source_file(paths: BenchmarkPaths, spec: SourceSpec, name: str) -> SourceFile:
-    return SourceFile(local_file(paths, name), name, shown_path(paths, name), spec)
+def _listing(name: str) -> Piece:
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_pydict({"file": [name], "name": [Path(name).name]})
+    return Piece(batch, (1,))
 
 
-def _read_file(file: SourceFile) -> Rows:
+def _pieces(file: SourceFile) -> Iterator[Piece]:
+    """A file's rows by the reader for what it holds."""
     with file.path.open("rb") as handle:
         sample = handle.read(SAMPLE_BYTES)
         handle.seek(0)
@@ -166,16 +135,4 @@ def _read_file(file: SourceFile) -> Rows:
                 found=sample[:16],
                 hint="State `encoding`, such as utf-16-le, in benchmark.yaml.",
             )
-        rows = READERS[kind](handle, SourceFile(file.path, file.name, file.shown, file.spec, encoding))
-    if not rows.columns and rows.table is None and not rows.unread:
-        raise InputError("empty_source", file.shown, "rows", found="none")
-    return rows
-
-
-def _joined(decoded: Mapping[str, Rows]) -> dict[str, list[Any]]:
-    """Columns of several files' rows: what a file lacks is None in its rows."""
-    names = list(dict.fromkeys(name for rows in decoded.values() for name in rows.columns))
-    return {
-        name: [value for rows in decoded.values() for value in rows.columns.get(name, [None] * len(rows.numbers))]
-        for name in names
-    }
+        yield from READERS[kind](handle, dataclasses.replace(file, encoding=encoding))

@@ -8,6 +8,7 @@ import codecs
 import datetime
 import io
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -71,6 +72,9 @@ class SourceSpec(_Model):
     )
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
         default=None, description="Of CSV cells; else the one that gives rows of equal width."
+    )
+    quote: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
+        default=None, description="What stands around CSV cells; else the double quote."
     )
     root: str | None = Field(
         default=None, description="JSON only: keys, dot-separated, that lead to the rows (`data`)."
@@ -201,6 +205,9 @@ class BenchmarkSpec(_Model):
     where: Text | None = Field(
         default=None, description="SQL condition on the columns of `questions`; other rows are dropped and listed."
     )
+    retrieval_only: Annotated[bool, BeforeValidator(plain_value)] = Field(
+        default=False, description="The benchmark has no answers, only relevant documents: qrels and topics."
+    )
     on_missing_document: Literal["quarantine", "keep", "fail"] = Field(
         default="quarantine",
         description="quarantine: the question goes; keep: the context goes; fail: the conversion fails.",
@@ -280,6 +287,24 @@ def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:
             found=spec.name,
         )
     return spec
+
+
+def spec_place(paths: BenchmarkPaths) -> Callable[[str, int | None], str]:
+    """How messages name a key of a benchmark's spec, and a line of the SQL that stands there."""
+
+    def place(key: str, line: int | None) -> str:
+        shown = shown_path(paths, paths.spec.name)
+        parts = tuple(key.split("."))
+        text = read_yaml(paths.spec, shown)
+        start = text.line(parts)
+        if start is None:
+            return shown
+        # A block (`|` or `>`) begins on the line after its key.
+        written = paths.spec.read_text("utf-8-sig").split("\n")[start - 1]
+        is_block = re.search(r":\s*[|>][-+0-9]*\s*(#.*)?$", written.rstrip("\r")) is not None
+        return f"{shown}, line {start if line is None else start + line - (0 if is_block else 1)}"
+
+    return place
 
 
 def _input_error(error: ValidationError, text: YamlText, shown: str) -> InputError:

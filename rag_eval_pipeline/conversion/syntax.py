@@ -6,6 +6,7 @@ order.
 """
 
 import copy
+from collections.abc import Collection
 from typing import Any
 
 Node = dict[str, Any]
@@ -14,6 +15,7 @@ TRACE_FILE = "__source_file"
 TRACE_ROW = "__source_row"
 _TRACES = {TRACE_FILE: "source_file", TRACE_ROW: "source_row"}
 _SOURCE = "source"
+CLOCK_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
 
 
 def order_hazard(node: Node, common: dict[str, Node] | None = None) -> str | None:
@@ -51,6 +53,29 @@ def columns_used(node: Any) -> list[str]:
         return []
     own = {node["column_names"][-1]} if node.get("class") == "COLUMN_REF" else set()
     return sorted(own | {name for item in node.values() for name in columns_used(item)})
+
+
+def volatile_parts(node: Any, functions: Collection[str], columns: Collection[str]) -> list[str]:
+    """What in a query may give another result tomorrow: sampling, random numbers, the clock; in order of appearance.
+
+    Args:
+        node: A syntax tree.
+        functions: Names of functions that are not the same for the same arguments.
+        columns: Names that are columns here; `current_date` and its like need no parentheses.
+    """
+    if isinstance(node, list):
+        return [part for item in node for part in volatile_parts(item, functions, columns)]
+    if not isinstance(node, dict):
+        return []
+    found = ["TABLESAMPLE"] if node.get("sample") else []
+    name = str(node.get("function_name") or "").lower()
+    if name in functions or (name == "age" and len(node.get("children") or ()) == 1):
+        found.append(f"{name}()")
+    if node.get("class") == "COLUMN_REF" and len(node["column_names"]) == 1:
+        [reference] = node["column_names"]
+        if reference.lower() in CLOCK_WORDS and reference.lower() not in columns:
+            found.append(reference)
+    return found + [part for item in node.values() for part in volatile_parts(item, functions, columns)]
 
 
 def _from_hazard(table: Node, common: dict[str, Node]) -> str | None:

@@ -52,6 +52,7 @@ class NamedContext(NamedTuple):
     page: int | None = None
     start: int | None = None
     end: int | None = None
+    relevance: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,16 @@ class Draft:
     notes: tuple[str, ...] = ()
 
 
-def validate(row: MappedRow) -> Draft:
+def validate(row: MappedRow, *, retrieval_only: bool = False) -> Draft:
     """The question of a row.
+
+    Args:
+        row: As the mapping gave it.
+        retrieval_only: The benchmark has no answers: one may be missing, and then none is accepted.
 
     Raises:
         RowFault: `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`, `bad_page`,
-            `empty_context`, `bad_context`, `bad_metadata`, `bad_number`, `bad_character`, `text_too_long`.
+            `bad_relevance`, `empty_context`, `bad_context`, `bad_metadata`, `bad_number`, `bad_character`, `text_too_long`.
     """
     values = row.values
     question = _text(values.get("question"), "question")
@@ -87,7 +92,7 @@ def validate(row: MappedRow) -> Draft:
         raise RowFault("empty_question", "question", "a question", question)
     notes: list[str] = []
     is_impossible = _boolean(values.get("is_impossible"))
-    answer, answers = _answers(values, is_impossible, notes)
+    answer, answers = _answers(values, is_impossible, notes, retrieval_only=retrieval_only)
     metadata = _metadata(values.get("metadata"))
     contexts = _url_contexts(values["urls"]) if "urls" in values else _contexts(values.get("contexts"))
     return Draft(
@@ -153,7 +158,9 @@ def _boolean(value: Any) -> bool:
     return meant
 
 
-def _answers(values: Mapping[str, Any], is_impossible: bool, notes: list[str]) -> tuple[str, tuple[str, ...]]:
+def _answers(
+    values: Mapping[str, Any], is_impossible: bool, notes: list[str], *, retrieval_only: bool
+) -> tuple[str, tuple[str, ...]]:
     """The answer and all accepted ones."""
     answer = _text(values.get("answer"), "answer")
     given = values.get("answers")
@@ -168,6 +175,8 @@ def _answers(values: Mapping[str, Any], is_impossible: bool, notes: list[str]) -
         return answer or "", ()
     if answer is None and aliases:
         answer = aliases[0]
+    if retrieval_only and not answer and not aliases:
+        return "", ()
     if answer is None or not answer.strip():
         raise RowFault("empty_answer", "answer", "an answer, or is_impossible", answer)
     accepted = []
@@ -190,10 +199,12 @@ def _url_contexts(value: Any) -> tuple[NamedContext, ...]:
 
 
 def _contexts(value: Any) -> tuple[NamedContext, ...]:
-    if value is None:
+    if value is None or value == "":
         return ()
+    if isinstance(value, str):
+        value = [value]
     if not isinstance(value, list):
-        raise RowFault("bad_type", "contexts", "a list of structs or texts", value)
+        raise RowFault("bad_type", "contexts", "a list of structs or texts, or one text", value)
     return tuple(_context(item) for item in value)
 
 
@@ -218,7 +229,8 @@ def _context(item: Any) -> NamedContext:
     end = _whole(item.get("end"), "contexts.end", "bad_span", 0)
     if (start is None) != (end is None) or (start is not None and end is not None and start >= end):
         raise RowFault("bad_span", "contexts", "start < end, or neither", {"start": start, "end": end})
-    return NamedContext(item.get("url"), item.get("file"), item.get("document"), text, page, start, end)
+    relevance = _whole(item.get("relevance"), "contexts.relevance", "bad_relevance", 0)
+    return NamedContext(item.get("url"), item.get("file"), item.get("document"), text, page, start, end, relevance)
 
 
 def _whole(value: Any, field: str, code: str, least: int) -> int | None:
@@ -243,8 +255,13 @@ def _word(value: Any, field: str, known: frozenset[str], metadata: dict[str, Any
     if word is None or word == "" or word in known:
         return word or None
     metadata[f"{field}_source"] = word
-    notes.append(f"{field}: {excerpt(word)} is kept as metadata.{field}_source")
+    notes.append(word_note(field, word))
     return None
+
+
+def word_note(field: str, word: str) -> str:
+    """What is said of a word that is not the specification's."""
+    return f"{field}: {excerpt(word)} is kept as metadata.{field}_source"
 
 
 def _metadata(value: Any) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from rag_eval_pipeline.conversion.mapping import Limits, Query, run_queries, short_form_sql
+from rag_eval_pipeline.conversion.mapping import map_source, short_form_sql
+from rag_eval_pipeline.conversion.queries import Limits
 from rag_eval_pipeline.conversion.sources import read_relation
-from rag_eval_pipeline.conversion.spec import QuestionColumns, SourceSpec
+from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns, SourceSpec
 from rag_eval_pipeline.errors import InputError
 from tests.conversion.conftest import HEAD
 
@@ -24,13 +25,18 @@ def relations(benchmark):
 
 
 def run(relations, sql, where=None, limits=None):
-    return run_queries(relations, [Query("questions", sql, where)], "benchmark.yaml", limits)["questions"]
+    return mapped(relations, {"questions": sql, "where": where}, limits)["questions"]
+
+
+def mapped(relations, keys, limits=None):
+    spec = BenchmarkSpec.model_validate({"name": "x", "version": "1.0.0", "source": "a.csv", **keys})
+    return map_source(spec, relations, lambda key, line: f"benchmark.yaml, {key}, line {line}", limits)
 
 
 def test_the_short_form_selects_their_columns_under_our_names(relations):
     columns = QuestionColumns(question="q", answer="a", metadata=('Odd "Name"', "q"))
 
-    mapped = run(relations, short_form_sql(columns, relations["source"], "benchmark.yaml"))
+    mapped = run(relations, short_form_sql(columns))
 
     assert mapped.columns == ("question", "answer", "metadata")
     assert [(row.file, row.row, row.values["metadata"]) for row in mapped.rows] == [
@@ -42,7 +48,7 @@ def test_the_short_form_selects_their_columns_under_our_names(relations):
 
 def test_a_column_that_the_source_lacks_is_named_with_those_it_has(relations):
     with pytest.raises(InputError, match=r"Known: q, a, Odd") as caught:
-        short_form_sql(QuestionColumns(question="Question"), relations["source"], "benchmark.yaml")
+        mapped(relations, {"questions": {"question": "Question"}})
     assert caught.value.code == "unknown_column"
 
 

@@ -1,84 +1,32 @@
-"""JSON values become typed columns without one value being changed to fit another."""
+"""Files become one relation: typed by all their rows, with the place of each."""
 
-import json
+import pyarrow as pa
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from rag_eval_pipeline.conversion.relations import column, table, with_rows
-
-SAME = {
-    "text": ["007", None, ""],
-    "booleans": [True, None, False],
-    "whole numbers": [1, None, -(2**63)],
-    "floats": [1.5, None],
-    "whole and other numbers that a double holds": [1, 2.5],
-    "lists, the empty one and none at all": [["a"], [], None],
-    "lists of lists": [[["a"], []], [[]]],
-    "objects": [{"a": 1, "b": None}, {"a": 2, "b": "x"}, None],
-    "lists of objects": [[{"text": "x", "start": 1}], []],
-    "nothing but null": [None, None],
-}
+from rag_eval_pipeline.conversion.decoded import Piece
+from rag_eval_pipeline.conversion.relations import relation
 
 
-@pytest.mark.parametrize("values", SAME.values(), ids=SAME)
-def test_values_of_one_type_come_back(values):
-    assert column(values).to_pylist() == values
-
-
-MIXED = {
-    "a number here, a text there": ([1, "x", None], ["1", '"x"', None]),
-    "a list here, a text there": ([["x"], "x"], ['["x"]', '"x"']),
-    "true is not 1": ([True, 1], ["true", "1"]),
-    "a number that a double would change": ([2**53 + 1, 0.5], ["9007199254740993", "0.5"]),
-    "a number beyond 64 bits": ([2**64], ["18446744073709551616"]),
-    "objects without any key": ([{}], ["{}"]),
-    "keys that SQL cannot tell apart": ([{"a": 1, "A": 2}], ['{"a": 1, "A": 2}']),
-    "mixed inside an object, only there": (
-        [{"a": 1, "b": "x"}, {"a": "y", "b": "z"}],
-        [{"a": "1", "b": "x"}, {"a": '"y"', "b": "z"}],
-    ),
-}
-
-
-@pytest.mark.parametrize(("values", "expected"), MIXED.values(), ids=MIXED)
-def test_values_of_several_types_are_kept_as_json_text(values, expected):
-    assert column(values).to_pylist() == expected
-
-
-def test_values_deeper_than_any_record_are_kept_as_json_text():
-    deep: list = []
-    for _ in range(200):
-        deep = [deep]
-
-    value = column([deep]).to_pylist()[0]
-    while isinstance(value, list):
-        [value] = value
-
-    assert json.loads(value)[0] == [[]] or isinstance(json.loads(value), list)
+def read(columns):
+    """A reader of one file with some columns."""
+    batch = pa.RecordBatch.from_pydict(columns)
+    return lambda name, kinds: iter([Piece(batch, range(1, batch.num_rows + 1))])
 
 
 def test_the_sources_own_columns_of_our_names_get_an_underscore():
-    own = table({"source_row": ["x"], "Source_File": ["y"], "source_row_": ["z"]})
-    relation = with_rows(own, ["f"], [7])
+    own = {"source_row": ["x"], "Source_File": ["y"], "source_row_": ["z"]}
 
-    assert relation.to_pylist() == [
-        {"source_row__": "x", "Source_File_": "y", "source_row_": "z", "source_file": "f", "source_row": 7}
+    made = relation(["f"], read(own), "f", origin=True)
+
+    assert made.table.to_pylist() == [
+        {"source_row__": "x", "Source_File_": "y", "source_row_": "z", "source_file": "f", "source_row": 1}
     ]
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
-    max_leaves=6,
-)
+def test_its_file_goes_with_it():
+    made = relation(["f"], read({"q": ["x"]}), "f", origin=True)
+    folder = made.folder.path
+    assert folder.is_dir()
 
+    del made
 
-@given(st.lists(JSON, max_size=6))
-def test_any_values_make_a_column_of_as_many_rows(values):
-    made = column(values)
-
-    made.validate(full=True)
-    assert len(made) == len(values)
-    assert [value is None for value in made.to_pylist()] == [value is None for value in values]
+    assert not folder.exists()

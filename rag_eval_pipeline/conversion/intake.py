@@ -1,0 +1,210 @@
+"""Mapped rows on their way to questions: each is accepted, dropped by `where` or refused, and none is lost."""
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rag_eval_pipeline.conversion.catalogue import Catalogue, Found
+from rag_eval_pipeline.conversion.decoded import UnreadRow
+from rag_eval_pipeline.conversion.digests import file_sha256
+from rag_eval_pipeline.conversion.drafts import Drafts, batch_of
+from rag_eval_pipeline.conversion.mapping import MappedRow, mapped_rows
+from rag_eval_pipeline.conversion.records import QuarantineRecord
+from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, BenchmarkSpec
+from rag_eval_pipeline.conversion.validation import Draft, RowFault, validate
+from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rag_eval_pipeline.conversion.relations import Relation
+
+MAX_NOTES = 20  # of one kind; a thousand lines about one bad table help nobody
+
+
+class Intake:
+    """What the rows of a benchmark came to, so far.
+
+    Args:
+        spec: Of the benchmark.
+        catalogue: Its documents; those that accepted questions name are planned.
+        places: Says where a row stood.
+    """
+
+    def __init__(self, spec: BenchmarkSpec, catalogue: Catalogue, places: "Places") -> None:
+        self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
+        self.bare = 0  # answerable questions without a context
+        self.first_bare: int | None = None
+        self.refused: list[QuarantineRecord] = []  # and dropped ones
+        self.notes: Counter[str] = Counter()
+        self.kept_without: Counter[str] = Counter()
+        self.places = places
+        self.source_ids = array("q")  # hashes: a million ids as text are 100 MB
+        self._spec, self._catalogue = spec, catalogue
+        self._drafts = Drafts()
+
+    def add(self, batch: "pa.RecordBatch", columns: Sequence[str]) -> None:
+        """Takes mapped rows in."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from rag_eval_pipeline.conversion.plain_rows import plain_rows
+
+        first = self.rows
+        self.rows += batch.num_rows
+        own = [name for name in columns if name in QUESTION_COLUMNS]
+        plain = plain_rows(batch, own, first, retrieval_only=self._spec.retrieval_only)
+        if plain is not None:
+            self.notes.update(plain.notes)
+            dropped = pc.invert(batch.column("__keep").fill_null(False))
+            rest = pc.or_(pc.invert(plain.is_settled), dropped)
+        else:
+            rest = pa.repeat(True, batch.num_rows)
+        numbers = [first + place for place in pc.indices_nonzero(rest).to_pylist()]
+        others = [*self._row_by_row(mapped_rows(batch.filter(rest)), numbers)] if numbers else []
+        batches = [plain.questions] if plain is not None and plain.questions.num_rows else []
+        batches += [batch_of(others)] if others else []
+        whole = batches[0] if len(batches) == 1 else None
+        if len(batches) > 1:
+            [whole] = pa.Table.from_batches(batches).sort_by("id").combine_chunks().to_batches()
+        if whole is not None:
+            self._accept(whole)
+
+    def close(self) -> Drafts:
+        """All accepted questions."""
+        self._drafts.close()
+        return self._drafts
+
+    def _accept(self, questions: "pa.RecordBatch") -> None:
+        import pyarrow.compute as pc
+
+        self.accepted += questions.num_rows
+        self.impossible += questions.column("is_impossible").true_count
+        lengths = questions.column("contexts").value_lengths()
+        self.contexts += pc.sum(lengths).as_py()
+        bare = pc.and_not(pc.equal(lengths, 0), questions.column("is_impossible"))
+        if self.bare == 0 and bare.true_count:
+            self.first_bare = questions.column("id").filter(bare)[0].as_py()
+        self.bare += bare.true_count
+        ids = questions.column("source_id")
+        if ids.null_count < len(ids):
+            self.source_ids.extend(map(hash, ids.drop_null().to_pylist()))
+        self._drafts.add(questions)
+
+    def _row_by_row(self, rows: Iterable[MappedRow], numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        for number, row in zip(numbers, rows, strict=True):
+            if not row.keep:
+                self.dropped += 1
+                fault = RowFault("dropped", "where", self._spec.where or "", row.values.get("question"))
+                self.refused.append(self.places.record("where", number, row, fault))
+                continue
+            try:
+                draft = validate(row, retrieval_only=self._spec.retrieval_only)
+                contexts = self._found(draft)
+            except RowFault as fault:
+                self.refused.append(self.places.record("validation", number, row, fault))
+                continue
+            for found in contexts:
+                self._catalogue.use(found)
+            self.notes.update(draft.notes)
+            yield _record(number, row, draft, contexts)
+
+    def _found(self, draft: Draft) -> list[Found]:
+        """The documents of a question; with `on_missing_document: keep` a context that has none goes and is counted."""
+        found = []
+        for context in draft.contexts:
+            try:
+                found.append(self._catalogue.find(context))
+            except RowFault as fault:
+                if fault.code != "unknown_document" or self._spec.on_missing_document != "keep":
+                    raise
+                self.kept_without[fault.excerpt or ""] += 1
+        return found
+
+
+class Places:
+    """Says in a quarantine record where a row stood."""
+
+    def __init__(self, paths: BenchmarkPaths, spec: BenchmarkSpec, source: "Relation") -> None:
+        self._paths = paths
+        self._source = source
+        self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
+
+    def record(self, stage: str, number: int, row: MappedRow, fault: RowFault) -> QuarantineRecord:
+        """Of a row that was mapped."""
+        sha256 = file_sha256(self._paths.source / row.file) if row.file in self._source.files else None
+        theirs = self._columns.get(fault.field or "")
+        name = theirs if isinstance(theirs, str) else fault.field
+        line = self._source.line(row.file, row.row)
+        return QuarantineRecord(
+            stage, fault.code, row.file, sha256, row.row, number, name, fault.expected, fault.excerpt, line
+        )
+
+    def unread_record(self, row: UnreadRow) -> QuarantineRecord:
+        """Of a row that could not be decoded."""
+        sha256 = file_sha256(self._paths.source / row.file)
+        return QuarantineRecord(
+            "validation", row.code, row.file, sha256, row.row, None, row.field, row.expected, row.found, row.line
+        )
+
+
+def intake_notes(intake: Intake, drafts: Drafts) -> list[str]:
+    """What is odd about accepted rows, with how many rows it is odd about."""
+    notes = [f"{note} ({number} rows)." for note, number in intake.notes.most_common()]
+    if repeated := _repeated(intake.source_ids):
+        first = drafts.first_source_id(repeated)
+        notes.append(f"source_id: {len(repeated)} ids stand for several questions, the first is {excerpt(first)}.")
+    unknown = [
+        f"contexts of unknown document {name} were left out ({number})." for name, number in intake.kept_without.items()
+    ]
+    if 0 < intake.bare < intake.accepted:  # no fault, but maybe a mapping that finds nothing
+        notes.append(f"{intake.bare} answerable questions name no document, the first is id {intake.first_bare}")
+    return [*shortened(notes), *shortened(unknown)]
+
+
+def shortened(notes: Iterable[str]) -> list[str]:
+    """The first of many notes, and how many more there are."""
+    notes = list(notes)
+    more = [f"... and {len(notes) - MAX_NOTES} more such."] if len(notes) > MAX_NOTES else []
+    return notes[:MAX_NOTES] + more
+
+
+def _repeated(hashes: "array[int]") -> set[int]:
+    import numpy as np
+
+    values, counts = np.unique(np.array(hashes, np.int64), return_counts=True)
+    return {int(value) for value in values[counts > 1]}
+
+
+def _record(number: int, row: MappedRow, draft: Draft, contexts: Sequence[Found]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "question": draft.question,
+        "answer": draft.answer,
+        "answers": list(draft.answers),
+        "is_impossible": draft.is_impossible,
+        "contexts": [_context(found) for found in contexts],
+        "source_id": draft.source_id,
+        "query_type": draft.query_type,
+        "difficulty": draft.difficulty,
+        "metadata": json.dumps(draft.metadata, ensure_ascii=False, allow_nan=False),
+        "source_file": row.file,
+        "source_row": row.row,
+    }
+
+
+def _context(found: Found) -> dict[str, Any]:
+    context = found.context
+    return {
+        "document": None if found.entry is None else found.entry.key,
+        "file_name": None,
+        "text": context.text,
+        "page": context.page,
+        "start": context.start,
+        "end": context.end,
+        "relevance": context.relevance,
+        "url": context.url,
+    }

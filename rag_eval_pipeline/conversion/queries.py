@@ -1,0 +1,162 @@
+"""A benchmark's SQL, run in a child process over its relations, with limits on memory and time."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rag_eval_pipeline.conversion.relations import Relation
+
+_HINTS = {
+    "query_memory": "Select fewer columns before joining, or raise the memory limit.",
+    "query_deadline": "Look for a join without a condition.",
+    "not_one_select": "Use subqueries or WITH.",
+    "volatile_sql": "The same files must give the same dataset every night.",
+}
+
+Place = Callable[[str, int | None], str]  # key of benchmark.yaml and line of its SQL -> how messages name the place
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the SQL of one benchmark may use.
+
+    Args:
+        memory_mb: Of DuckDB, which spills to a temporary folder beyond it.
+        seconds: Wall clock of all its queries; then the process is killed.
+    """
+
+    memory_mb: int = 2048
+    seconds: float = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One SELECT to run.
+
+    Args:
+        name: `questions` or `documents`; messages name it as the key of benchmark.yaml.
+        where: Condition on its columns; rows stay in the result and are marked.
+    """
+
+    name: str
+    sql: str
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a query returned.
+
+    Args:
+        folder: Holds `path`.
+        path: Arrow file of its rows, in the source's order.
+        hazard: What in the query loses the order of its source; None when nothing does.
+        condition: Columns that `where` looks at.
+    """
+
+    folder: ScratchFolder
+    path: Path
+    hazard: str | None
+    condition: tuple[str, ...]
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """Columns of the rows, the sandbox's own among them."""
+        import pyarrow as pa
+
+        with pa.OSFile(str(self.path)) as file:
+            return pa.ipc.open_file(file).schema
+
+
+def run_queries(
+    relations: "Mapping[str, Relation]", queries: Sequence[Query], place: Place, limits: Limits | None = None
+) -> dict[str, Result]:
+    """Results of the queries by name.
+
+    Args:
+        relations: `source` and the tables.
+        queries: Run in one child process, in order.
+        place: How messages name a key and a line of its SQL.
+        limits: Of the child process.
+
+    Raises:
+        InputError: `bad_sql`, `not_one_select`, `volatile_sql`, `query_memory`, `query_deadline`.
+    """
+    folder = ScratchFolder("sql")
+    files = list(relations["source"].files)
+    job = {
+        "memory_mb": (limits or Limits()).memory_mb,
+        "relations": {name: str(relation.path) for name, relation in relations.items()},
+        "queries": [{"name": q.name, "sql": q.sql, "where": q.where, "files": files} for q in queries],
+    }
+    (folder.path / "job.json").write_text(json.dumps(job))
+    found = _run_child(folder.path, place, limits or Limits())
+    if "error" in found:
+        raise _sql_error(found["error"], relations, place)
+    return {
+        name: Result(folder, folder.path / f"{name}.arrow", facts["hazard"], tuple(facts["condition"]))
+        for name, facts in found["queries"].items()
+    }
+
+
+def _run_child(folder: Path, place: Place, limits: Limits) -> Any:
+    command = [sys.executable, "-P", "-m", "rag_eval_pipeline.conversion.sandbox", str(folder)]
+    # Nothing of this process's environment is the SQL's business; PYTHONPATH is what may make the package importable.
+    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
+    try:
+        child = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limits.seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            "query_deadline",
+            place("questions", None),
+            f"SQL that ends within {limits.seconds:g} s",
+            field="questions",
+            hint=_HINTS["query_deadline"],
+        ) from None
+    if child.returncode == 0:
+        return json.loads((folder / "result.json").read_text())
+    words = child.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]
+    if child.returncode < 0 or "MemoryError" in words[-1] or "bad_alloc" in words[-1]:
+        raise InputError(
+            "query_memory",
+            place("questions", None),
+            f"SQL that needs at most {limits.memory_mb} MB",
+            field="questions",
+            found=words[-1] or f"its end by signal {-child.returncode}",
+            hint=_HINTS["query_memory"],
+        )
+    raise RuntimeError(f"the SQL sandbox ended with exit code {child.returncode}: {words[-1]}")
+
+
+def _sql_error(error: Mapping[str, Any], relations: "Mapping[str, Relation]", place: Place) -> InputError:
+    """One line with DuckDB's words and the names there are: a misspelt column is the commonest mistake."""
+    if error["query"] == "where":
+        known = "Known: the columns that `questions` returns."
+    else:
+        listed = "; ".join(f"{name}({', '.join(relation.schema.names)})" for name, relation in relations.items())
+        known = f"Known: {listed}."
+    expected = "SQL that DuckDB runs" if error["code"] == "bad_sql" else error["message"]
+    found = error["message"] if error["code"] == "bad_sql" else None
+    where = place(error["query"], error["line"])
+    return InputError(
+        error["code"], where, expected, field=error["query"], found=found, hint=_HINTS.get(error["code"], known)
+    )

