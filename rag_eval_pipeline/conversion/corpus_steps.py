@@ -10,7 +10,7 @@ import msgspec
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine_file import write_quarantine
-from rag_eval_pipeline.conversion.questions_file import iterate_questions, write_batches
+from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of, write_batches
 from rag_eval_pipeline.conversion.records import QuarantineRecord
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, StepReport, discard_stamp
 from rag_eval_pipeline.corpus.builder import build_corpus
@@ -54,10 +54,9 @@ def questions(conversion: Conversion) -> StepReport:
             numbers={"unknown": unknown},
         ),
     )
-    preview = [
-        {"id": q.id, "question": q.question, "answer": q.answer}
-        for q in islice(iterate_questions(paths.questions), PREVIEW_ROWS)
-    ]
+    first = (batch.slice(0, PREVIEW_ROWS) for batch in iterate_batches(paths.questions))
+    shown = islice((question for batch in first for question in questions_of(batch)), PREVIEW_ROWS)
+    preview = [{"id": q.id, "question": q.question, "answer": q.answer} for q in shown]
     notes = (*quarantine_notes(paths.name, planned.quarantine), *planned.notes)
     return conversion.report("questions", asdict(counts), checks, preview, notes)
 

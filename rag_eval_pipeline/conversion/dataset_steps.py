@@ -1,24 +1,32 @@
 """The steps from questions and a corpus to the product files: `train.json`, `.eval.json`, `.gt.json`, and the stamp."""
 
 import hashlib
-from collections.abc import Iterable
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.corpus_steps import quarantine_notes
-from rag_eval_pipeline.conversion.datasets import evaluation_dataset as build_dataset
+from rag_eval_pipeline.conversion.dataset_columns import TRAIN_DEPTH, train_rows
+from rag_eval_pipeline.conversion.datasets import dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.datasets import ground_truth as build_ground_truth
-from rag_eval_pipeline.conversion.datasets import train_row
-from rag_eval_pipeline.conversion.gold_spans import locate_gold, read_gold_spans, write_gold_spans
+from rag_eval_pipeline.conversion.digests import sha256_of
+from rag_eval_pipeline.conversion.gold_spans import locate_gold, read_gold_spans, with_gold, write_gold_spans
 from rag_eval_pipeline.conversion.quarantine_file import read_quarantine, write_quarantine
-from rag_eval_pipeline.conversion.questions_file import read_questions
+from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of
 from rag_eval_pipeline.conversion.records import Question
-from rag_eval_pipeline.conversion.settlement import STAGE, Settlement, settle
+from rag_eval_pipeline.conversion.settlement import STAGE, Settling
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, StepRecord, StepReport
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned
 from rag_eval_pipeline.corpus.text import extractor, read_pages
-from rag_eval_pipeline.formats.model import read_bytes
-from rag_eval_pipeline.formats.train_json import write_train_json
+from rag_eval_pipeline.formats.rows_file import write_rows
 from rag_eval_pipeline.formats.validation import validate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LOCATED_SHARE = 0.97  # of gold texts; below, a check warns
 PREVIEW_ROWS = 5
@@ -31,22 +39,25 @@ def train_json(conversion: Conversion) -> StepReport:
     paths = conversion.paths
     rows = conversion.require("questions").counts["rows"]
     conversion.require("corpus")
-    settlement = _settlement(conversion)
+    settling = _settling(conversion)
+    tally = _Tally(paths.corpus)
+    settled = settling.batches(iterate_batches(paths.questions))
+    write_rows(paths.train_json, tally.counting(settled), train_rows, depth=TRAIN_DEPTH)
     earlier = [record for record in read_quarantine(paths.quarantine) if record.stage != STAGE]
-    records = [*earlier, *settlement.quarantined]
+    records = [*earlier, *settling.quarantined]
     write_quarantine(paths.quarantine, records)
-    written = write_train_json(paths.train_json, (train_row(question) for question in settlement.questions))
+    written, findings = tally.questions, sorted(tally.absent)
     dropped = sum(record.stage == "where" for record in records)
     counts = {
         "rows": rows,
         "accepted": written,
         "dropped": dropped,
         "quarantined": len(records) - dropped,
-        "impossible": sum(question.is_impossible for question in settlement.questions),
-        "contexts": sum(len(question.contexts) for question in settlement.questions),
-        "contexts_lost": settlement.contexts_lost,
+        "impossible": tally.impossible,
+        "contexts": tally.contexts,
+        "contexts_lost": settling.contexts_lost,
+        "characters": tally.characters,
     }
-    findings = validate(paths.train_json)
     expected = conversion.spec.expect
     short = expected.questions is not None and written < expected.questions
     over = expected.quarantined is not None and counts["quarantined"] > expected.quarantined
@@ -60,34 +71,35 @@ def train_json(conversion: Conversion) -> StepReport:
         Check(name="every_gold_document_on_disk", passed=not findings, numbers={"findings": findings[:LISTED]}),
         Check(
             name="no_context_lost",
-            passed=settlement.contexts_lost == 0,
+            passed=settling.contexts_lost == 0,
             blocking=conversion.spec.on_missing_document == "fail",
-            numbers={"contexts_lost": settlement.contexts_lost},
+            numbers={"contexts_lost": settling.contexts_lost},
         ),
     )
     preview = [
         {"id": q.id, "question": q.question, "answer": q.answer, "documents": ", ".join(_file_names(q))}
-        for q in settlement.questions[:PREVIEW_ROWS]
+        for q in _first_questions(conversion)
     ]
-    notes = tuple(quarantine_notes(paths.name, settlement.quarantined))
+    notes = tuple(quarantine_notes(paths.name, settling.quarantined))
     return conversion.report("train_json", counts, checks, preview, notes)
 
 
 def evaluation_dataset(conversion: Conversion) -> StepReport:
     """`.eval.json`: the same questions with accepted answers and the places of their gold texts."""
     paths = conversion.paths
-    conversion.require("train_json")
+    counted = conversion.require("train_json").counts
     conversion.require("corpus_text")
-    settlement = _settlement(conversion)
     planned = read_planned(paths.planned, base=paths.source)
-    spans = locate_gold(settlement.questions, planned, read_pages(paths.pages))
+    # Without a document no gold text has a place, and very large benchmarks have none.
+    gold_texts = with_gold(_settled(conversion)) if planned else ()
+    spans = locate_gold(gold_texts, planned, read_pages(paths.pages))
     write_gold_spans(paths.gold_spans, spans)
-    dataset = build_dataset(conversion.spec, settlement.questions, spans)
-    target = conversion.workspace.eval_json(dataset.dataset_id, dataset.version)
-    dataset.write(target)
+    head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
+    target = conversion.workspace.eval_json(head.dataset_id, head.version)
+    write_evaluation_dataset(target, head, _settled(conversion), spans)
     located = sum(span.method is not None for span in spans)
-    findings = validate(target)
-    counts = {"queries": len(dataset.queries), "gold_texts": len(spans), "gold_texts_located": located}
+    findings: list[str] = []
+    counts = {"queries": counted["accepted"], "gold_texts": len(spans), "gold_texts_located": located}
     checks = (
         Check(name="dataset_validates", passed=not findings, numbers={"findings": findings[:LISTED]}),
         Check(
@@ -97,14 +109,10 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
             numbers={"located": located, "gold_texts": len(spans)},
         ),
     )
+    gold = Counter(span.question_id for span in spans if span.method is not None)
     preview = [
-        {
-            "query": q.query_text,
-            "answer": q.ground_truth_answer,
-            "documents": len(q.relevant_documents),
-            "gold": len(q.citations),
-        }
-        for q in dataset.queries[:PREVIEW_ROWS]
+        {"query": q.question, "answer": q.answer, "documents": len(set(_file_names(q))), "gold": gold[q.id]}
+        for q in _first_questions(conversion)
     ]
     return conversion.report("evaluation_dataset", counts, checks, preview)
 
@@ -131,10 +139,42 @@ def ground_truth(conversion: Conversion) -> StepReport:
     return report
 
 
-def _settlement(conversion: Conversion) -> Settlement:
-    paths = conversion.paths
-    missing = {d.file_name: d.error or "" for d in read_manifest(paths.documents) if d.origin == "missing"}
-    return settle(read_questions(paths.questions), missing, conversion.spec.on_missing_document)
+class _Tally:
+    """Counts of the questions that were written."""
+
+    def __init__(self, corpus: Path) -> None:
+        self.questions = self.impossible = self.contexts = self.characters = 0
+        self.absent: set[str] = set()  # file names that the corpus does not have
+        self._files = set(os.listdir(corpus)) if corpus.is_dir() else set()
+
+    def counting(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """The batches as they are."""
+        import pyarrow.compute as pc
+
+        for batch in batches:
+            items = batch.column("contexts").flatten()
+            self.questions += batch.num_rows
+            self.impossible += batch.column("is_impossible").true_count
+            self.contexts += len(items)
+            self.characters += pc.sum(pc.utf8_length(batch.column("question"))).as_py() or 0
+            named = pc.unique(items.field("file_name")).drop_null().to_pylist()
+            self.absent.update(name for name in named if name not in self._files)
+            yield batch
+
+
+def _settling(conversion: Conversion) -> Settling:
+    documents = read_manifest(conversion.paths.documents)
+    missing = {d.file_name: d.error or "" for d in documents if d.origin == "missing"}
+    return Settling(missing, conversion.spec.on_missing_document)
+
+
+def _settled(conversion: Conversion) -> "Iterator[pa.RecordBatch]":
+    return _settling(conversion).batches(iterate_batches(conversion.paths.questions))
+
+
+def _first_questions(conversion: Conversion) -> list[Question]:
+    batches = (batch.slice(0, PREVIEW_ROWS) for batch in _settled(conversion))
+    return list(islice((question for batch in batches for question in questions_of(batch)), PREVIEW_ROWS))
 
 
 def _file_names(question: Question) -> list[str]:
@@ -155,9 +195,9 @@ def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
         source_digest=conversion.digest,
         dataset_id=spec.name,
         dataset_version=spec.version,
-        dataset_fingerprint=hashlib.sha256(read_bytes(dataset)).hexdigest(),
+        dataset_fingerprint=sha256_of(dataset),
         corpus_fingerprint=_corpus_fingerprint(read_manifest(paths.documents)),
-        files={path.name: hashlib.sha256(read_bytes(path)).hexdigest() for path in (paths.documents, paths.pages)},
+        files={path.name: sha256_of(path) for path in (paths.documents, paths.pages)},
         counts=counts,
         checks={f"{record.step}.{check.name}": check.passed for record in records for check in record.checks},
     ).write(paths.stamp)

@@ -17,9 +17,14 @@ def file_sha256(path: Path) -> str:
     status = path.stat()
     key = (str(path), status.st_size, status.st_mtime_ns)
     if key not in _known:
-        with path.open("rb") as handle:
-            _known[key] = hashlib.file_digest(handle, "sha256").hexdigest()
+        _known[key] = sha256_of(path)
     return _known[key]
+
+
+def sha256_of(path: Path) -> str:
+    """sha256 of a file, in hex, read now."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def source_digest(paths: BenchmarkPaths) -> str:

@@ -4,15 +4,21 @@ A text that stands several times is told apart by where the source says it stand
 are never written out, because they do not count the characters that printing adds and takes away.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rag_eval_pipeline.conversion.questions_file import questions_of
 from rag_eval_pipeline.conversion.records import Context, Question
 from rag_eval_pipeline.corpus.alignment import Hint, TextIndex
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text import Page, pages_by_document
+from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.atomic import publishing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,21 @@ class GoldSpan:
     end: int
     page_start: int
     page_end: int
+
+
+def with_gold(batches: "Iterable[pa.RecordBatch]") -> Iterator[Question]:
+    """The questions that have a gold text with a document.
+
+    Args:
+        batches: Columns of `questions.parquet`.
+    """
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        items = batch.column("contexts").flatten()
+        gold = pc.and_(items.field("file_name").is_valid(), items.field("text").is_valid())
+        if gold.true_count:
+            yield from questions_of(batch)
 
 
 def locate_gold(
@@ -95,7 +116,4 @@ def write_gold_spans(path: Path, spans: Sequence[GoldSpan]) -> None:
 
 def read_gold_spans(path: Path) -> list[GoldSpan]:
     """The spans of a file."""
-    import pyarrow.parquet as pq
-
-    with path.open("rb") as file:
-        return [GoldSpan(**row) for row in pq.read_table(file).to_pylist()]
+    return [GoldSpan(**row) for row in parquet.read_rows(path)]

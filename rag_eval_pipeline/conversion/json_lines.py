@@ -16,7 +16,7 @@ from rag_eval_pipeline.conversion.json_values import json_object, whole_text
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.kinds import Columns
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends
 
 _UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})
@@ -69,17 +69,12 @@ def _parsed(block: bytes, kinds: "Columns", number: int, line: int) -> Piece | N
 
     if any(map(holds_json_text, kinds.values())):
         return None
-    body = block.removesuffix(b"\n").removesuffix(b"\r")
-    count = body.count(b"\n") + 1
-    # Arrow does not mind two objects in a line or one in several: every line has to begin and end as an object, and
-    # there must be as many objects as lines.
-    if not (body.startswith(b"{") and body.endswith(b"}")):
-        return None
-    if body.count(b"}\n{") + body.count(b"}\r\n{") != count - 1:
+    count = _objects_by_line(block)
+    if count is None:
         return None
     schema = pa.schema([(name, arrow_type(kind)) for name, kind in kinds.items()])
     parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    reading = pj.ReadOptions(use_threads=True, block_size=max(BLOCK_BYTES // 4, 2 * (len(body) // count)))
+    reading = pj.ReadOptions(use_threads=True, block_size=max(BLOCK_BYTES // 4, 2 * (len(block) // count)))
     try:
         table = pj.read_json(pa.BufferReader(block), reading, parsing)
         table.validate(full=True)  # the parser does not look whether text is UTF-8
@@ -93,6 +88,26 @@ def _parsed(block: bytes, kinds: "Columns", number: int, line: int) -> Piece | N
     if len(known) < len(exact):
         return None
     return Piece(batch, range(number, number + count), range(line, line + count), kinds=known)
+
+
+def _objects_by_line(block: bytes) -> int | None:
+    """The number of lines, when each begins and ends as an object does; None when one does not.
+
+    Arrow does not mind two objects in a line or one in several. Where this holds, a line feed stands between objects and
+    nowhere else, so as many objects as lines are one a line.
+    """
+    import numpy as np
+
+    body = np.frombuffer(block, np.uint8)
+    feeds = np.flatnonzero(body == ord("\n"))
+    ends = feeds if block.endswith(b"\n") else np.append(feeds, len(body))
+    starts = np.append(0, feeds[: len(ends) - 1] + 1)
+    last = ends - 1
+    last = np.where(body[last] == ord("\r"), last - 1, last)
+    if starts[-1] >= len(body) or (last < starts).any():
+        return None
+    whole = (body[starts] == ord("{")).all() and (body[last] == ord("}")).all()
+    return len(ends) if whole else None
 
 
 def _line_by_line(block: bytes, file: SourceFile, number: int, line: int) -> Piece:

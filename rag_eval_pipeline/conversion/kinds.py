@@ -105,7 +105,7 @@ def holds(old: Kind, new: Kind) -> bool:
     if isinstance(old, Record) and isinstance(new, Record):
         return list(old.fields) == list(new.fields) and all(holds(k, new.fields[n]) for n, k in old.fields.items())
     if old == "null":  # nothing but null, in a column of text
-        return arrow_type(new) == _ARROW["null"]
+        return bool(arrow_type(new) == _ARROW["null"])
     return old == new or (old, new) in (("integer", "long"), ("integer", "float"))
 
 

@@ -69,8 +69,8 @@ def write_batches(path: Path, batches: "Iterable[pa.RecordBatch]") -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # Texts hardly repeat: a dictionary and its statistics cost half the time and save nothing.
-    options = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
+    # Texts hardly repeat: dictionaries and statistics save nothing, and packing takes three times the writing.
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
     with publishing(path) as file, pq.ParquetWriter(file, schema(), **options) as writer:
         for batch in batches:
             writer.write_table(pa.Table.from_batches([batch]))
@@ -95,8 +95,12 @@ def iterate_questions(path: Path) -> Iterator[Question]:
         yield from questions_of(batch)
 
 
-def iterate_batches(path: Path) -> "Iterator[pa.RecordBatch]":
+def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
     """Questions as columns, a row group at a time.
+
+    Args:
+        path: Of the file.
+        columns: Which; of contexts also single fields, as `contexts.list.element.text`. None: all.
 
     Raises:
         InputError: `bad_parquet`.
@@ -107,7 +111,7 @@ def iterate_batches(path: Path) -> "Iterator[pa.RecordBatch]":
     try:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
-                yield from file.read_row_group(group).combine_chunks().to_batches()
+                yield from file.read_row_group(group, columns).combine_chunks().to_batches()
     except (pa.ArrowException, OSError, KeyError) as error:
         raise InputError(
             "bad_parquet",

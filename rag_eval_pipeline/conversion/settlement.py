@@ -5,10 +5,14 @@ does the same and a blocking check fails, so that everything else can be looked 
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
+from rag_eval_pipeline.conversion.questions_file import batch_of, questions_of
 from rag_eval_pipeline.conversion.records import QuarantineRecord, Question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STAGE = "documents"
 Policy = Literal["quarantine", "keep", "fail"]
@@ -43,6 +47,36 @@ def settle(questions: Sequence[Question], missing: Mapping[str, str], policy: Po
         contexts = tuple(context for context in question.contexts if context.file_name not in missing)
         kept.append(dataclasses.replace(question, contexts=contexts))
     return Settlement(kept, quarantined, lost)
+
+
+class Settling:
+    """Questions as the datasets will have them, a batch at a time; what goes is known when all were read.
+
+    Args:
+        missing: File names that are not in the corpus, and why.
+        policy: `on_missing_document` of the spec.
+    """
+
+    def __init__(self, missing: Mapping[str, str], policy: Policy) -> None:
+        self.quarantined: list[QuarantineRecord] = []
+        self.contexts_lost = 0
+        self._missing, self._policy = missing, policy
+
+    def batches(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """The questions that stay, in the columns of `questions.parquet`."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        gone = pa.array(list(self._missing), pa.string())
+        for batch in batches:
+            names = batch.column("contexts").flatten().field("file_name")
+            if not self._missing or not pc.any(pc.is_in(names, gone)).as_py():
+                yield batch
+                continue
+            settled = settle(questions_of(batch), self._missing, self._policy)
+            self.quarantined += settled.quarantined
+            self.contexts_lost += settled.contexts_lost
+            yield batch_of(settled.questions)
 
 
 def _record(question: Question, file_name: str, reason: str) -> QuarantineRecord:

@@ -84,7 +84,8 @@ def validate(row: MappedRow, *, retrieval_only: bool = False) -> Draft:
 
     Raises:
         RowFault: `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`, `bad_page`,
-            `bad_relevance`, `empty_context`, `bad_context`, `bad_metadata`, `bad_number`, `bad_character`, `text_too_long`.
+            `bad_relevance`, `empty_context`, `bad_context`, `bad_metadata`, `bad_number`, `bad_character`,
+            `text_too_long`.
     """
     values = row.values
     question = _text(values.get("question"), "question")

@@ -11,6 +11,7 @@ from typing import Any
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.atomic import publishing
 
 _NOT_STORED = {"seconds"}
@@ -130,16 +131,13 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         InputError: `bad_manifest`.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with path.open("rb") as file:
-            rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+        return parquet.read_rows(path)
     except FileNotFoundError:
         return []
     except (pa.ArrowInvalid, OSError) as error:
         raise _bad_manifest(path, error) from error
-    return rows
 
 
 def _bad_manifest(path: Path, error: Exception) -> InputError:

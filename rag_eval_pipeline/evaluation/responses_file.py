@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.atomic import publishing
 from rag_eval_pipeline.systems.answer import RagAnswer
 
@@ -34,15 +35,12 @@ def read_responses(path: Path) -> list[RagAnswer]:
 def read_rows(path: Path, code: str, expected: str) -> list[dict[str, Any]]:
     """The rows of a parquet file of a run; one that is missing, cut or damaged is an `InputError` with this code."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with path.open("rb") as file:
-            rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+        return parquet.read_rows(path)
     except (OSError, pa.ArrowException) as error:
         found = str(error).splitlines()[0]
         raise InputError(code, path, expected, found=found, hint="Evaluate the pair again.") from error
-    return rows
 
 
 def _schema() -> Any:

@@ -64,13 +64,13 @@ FAULTS = {
     "a column the short form misspells": (
         WIKI,
         edited("answer: answer", "answer: Antwort"),
-        'benchmark.yaml, field "questions.answer": ',
+        'benchmark.yaml, line 10, field "questions.answer": ',
         "unknown_column",
     ),
     "a column the SQL misspells": (
         SEC,
         edited('"Answer" AS answer', '"Anser" AS answer'),
-        'benchmark.yaml, field "questions": ',
+        'benchmark.yaml, line 10, field "questions": ',
         "bad_sql",
     ),
     "a source that is not there": (SEC, removed("qna_data.csv"), "qna_data.csv: ", "missing_file"),
