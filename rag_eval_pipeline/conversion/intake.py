@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rag_eval_pipeline.conversion.catalogue import Catalogue, Found
 from rag_eval_pipeline.conversion.decoded import UnreadRow
 from rag_eval_pipeline.conversion.digests import file_sha256
-from rag_eval_pipeline.conversion.drafts import Drafts, batch_of
+from rag_eval_pipeline.conversion.drafts import Drafts
 from rag_eval_pipeline.conversion.mapping import MappedRow, mapped_rows
+from rag_eval_pipeline.conversion.questions_file import schema
 from rag_eval_pipeline.conversion.records import QuarantineRecord
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, BenchmarkSpec
 from rag_eval_pipeline.conversion.validation import Draft, RowFault, validate
@@ -66,7 +67,7 @@ class Intake:
         numbers = [first + place for place in pc.indices_nonzero(rest).to_pylist()]
         others = [*self._row_by_row(mapped_rows(batch.filter(rest)), numbers)] if numbers else []
         batches = [plain.questions] if plain is not None and plain.questions.num_rows else []
-        batches += [batch_of(others)] if others else []
+        batches += [pa.RecordBatch.from_pylist(others, schema=schema())] if others else []
         whole = batches[0] if len(batches) == 1 else None
         if len(batches) > 1:
             [whole] = pa.Table.from_batches(batches).sort_by("id").combine_chunks().to_batches()
@@ -155,7 +156,7 @@ def intake_notes(intake: Intake, drafts: Drafts) -> list[str]:
     """What is odd about accepted rows, with how many rows it is odd about."""
     notes = [f"{note} ({number} rows)." for note, number in intake.notes.most_common()]
     if repeated := _repeated(intake.source_ids):
-        first = drafts.first_source_id(repeated)
+        first = next(source_id for source_id in drafts.source_ids() if hash(source_id) in repeated)
         notes.append(f"source_id: {len(repeated)} ids stand for several questions, the first is {excerpt(first)}.")
     unknown = [
         f"contexts of unknown document {name} were left out ({number})." for name, number in intake.kept_without.items()

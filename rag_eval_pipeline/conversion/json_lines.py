@@ -93,8 +93,8 @@ def _parsed(block: bytes, kinds: "Columns", number: int, line: int) -> Piece | N
 def _objects_by_line(block: bytes) -> int | None:
     """The number of lines, when each begins and ends as an object does; None when one does not.
 
-    Arrow does not mind two objects in a line or one in several. Where this holds, a line feed stands between objects and
-    nowhere else, so as many objects as lines are one a line.
+    Arrow does not mind two objects in a line or one in several. Where this holds, a line feed stands between objects
+    and nowhere else, so as many objects as lines are one a line.
     """
     import numpy as np
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rag_eval_pipeline.conversion.records import Context, Question
 from rag_eval_pipeline.errors import InputError
@@ -16,6 +16,7 @@ from rag_eval_pipeline.storage.atomic import publishing
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 BATCH_ROWS = 4_096  # questions in a row group; bounds the memory of a reader that goes through the file
 
@@ -33,6 +34,7 @@ def schema() -> "pa.Schema":
             ("start", pa.int64()),
             ("end", pa.int64()),
             ("relevance", pa.int64()),
+            ("url", pa.string()),
         ]
     )
     return pa.schema(
@@ -66,14 +68,17 @@ def write_questions(path: Path, questions: Iterable[Question]) -> None:
 
 def write_batches(path: Path, batches: "Iterable[pa.RecordBatch]") -> None:
     """Publishes questions that are columns already; equal batches give equal bytes."""
-    import pyarrow as pa
+    with publishing(path) as file, writer(file) as table:
+        for batch in batches:
+            table.write_batch(batch)
+
+
+def writer(file: BinaryIO) -> "pq.ParquetWriter":
+    """Writes the file's columns; what `write_batch` is given becomes a row group."""
     import pyarrow.parquet as pq
 
     # Texts hardly repeat: dictionaries and statistics save nothing, and packing takes three times the writing.
-    options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-    with publishing(path) as file, pq.ParquetWriter(file, schema(), **options) as writer:
-        for batch in batches:
-            writer.write_table(pa.Table.from_batches([batch]))
+    return pq.ParquetWriter(file, schema(), compression="none", use_dictionary=False, write_statistics=False)
 
 
 def read_questions(path: Path) -> list[Question]:
@@ -160,6 +165,7 @@ def _fields(context: Context) -> dict[str, Any]:
         "start": context.start,
         "end": context.end,
         "relevance": context.relevance,
+        "url": context.url,
     }
 
 

@@ -22,6 +22,7 @@ class Context:
         start: Start of the gold text in the source's own body, in code points; never written to a product file.
         end: End of it, exclusive.
         relevance: Grade of the document for the question, as qrels give it; None where the source has no grades.
+        url: As the question names the document; None where it names it in another way.
     """
 
     document: str | None
@@ -31,6 +32,7 @@ class Context:
     start: int | None = None
     end: int | None = None
     relevance: int | None = None
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

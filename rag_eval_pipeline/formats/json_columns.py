@@ -107,7 +107,7 @@ def _layout(depth: int | None) -> tuple[str, str, str]:
 
 
 def _strings(column: pa.Array) -> pa.Array:
-    data = _data(column)
+    data = text_bytes(column)
     controls = {byte for byte in set(data) if byte < 32} if _has_controls(data) else set()
     if controls - _SHORT:
         return pa.array([None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()])
@@ -117,8 +117,8 @@ def _strings(column: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise('"', column, '"', "")
 
 
-def _data(column: pa.Array) -> bytes:
-    """The bytes of all values, one after the other."""
+def text_bytes(column: pa.Array) -> bytes:
+    """The bytes of all texts, one after the other, those of null as they lie there."""
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return b""
