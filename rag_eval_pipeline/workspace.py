@@ -94,6 +94,16 @@ class BenchmarkPaths:
         return self.steps / "corpus.journal"
 
     @property
+    def cache(self) -> Path:
+        """What was unpacked, a folder an archive by its sha256."""
+        return self.dataset / ".cache"
+
+    @property
+    def downloads(self) -> Path:
+        """What was downloaded, a file a body by its sha256, and which address it is from."""
+        return self.cache / "downloads"
+
+    @property
     def lock(self) -> Path:
         """The lock file: conversions exclusive, evaluations shared."""
         return self.dataset / ".lock"

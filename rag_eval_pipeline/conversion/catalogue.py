@@ -4,17 +4,16 @@ A document is known by its row in the `documents` query, by being in a folder th
 URL alone. Only documents that have a row or that an accepted question uses are planned.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from rag_eval_pipeline.conversion.mapping import MappedRow
-from rag_eval_pipeline.conversion.sources import local_file
 from rag_eval_pipeline.conversion.validation import NamedContext, RowFault, check_url
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.workspace import BenchmarkPaths
+from rag_eval_pipeline.sources.origins import Origins
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "text")
 TEXT_SUFFIXES = frozenset(
@@ -71,7 +70,7 @@ class Catalogue:
         self._files: dict[str, list[str]] = {}
         self._names: dict[str, str] = {}
 
-    def add_row(self, paths: BenchmarkPaths, row: MappedRow) -> None:
+    def add_row(self, origins: Origins, row: MappedRow) -> None:
         """A row of the `documents` query.
 
         Raises:
@@ -86,7 +85,7 @@ class Catalogue:
         for name in ("url", "name", *bodies):
             if name in values and (not isinstance(values[name], str) or not values[name]):
                 raise RowFault("bad_document", f"documents.{name}", "text", values[name])
-        entry = self._entry(paths, values, bodies[0] if bodies else "url")
+        entry = self._entry(origins, values, bodies[0] if bodies else "url")
         known = self.entries.get(entry.key)
         if known is None:
             self._add(entry)
@@ -95,11 +94,10 @@ class Catalogue:
         elif entry.url is not None:
             known.given.setdefault(entry.url)
 
-    def add_files(self, paths: BenchmarkPaths, files: Iterable[str]) -> None:
+    def add_files(self, files: Mapping[str, Path]) -> None:
         """Files of a `files:` table: documents if a question names them."""
-        for file in files:
+        for file, path in files.items():
             if file not in self.entries:
-                path = paths.source / file
                 self._add(Entry(file, "file", name=PurePosixPath(file).name, path=path, is_planned=False))
 
     def find(self, context: NamedContext) -> Found:
@@ -168,11 +166,11 @@ class Catalogue:
         """URL under which a document is stored when a question names it in another way, by key."""
         return {key: next(iter(entry.used), entry.url) for key, entry in self.entries.items()}
 
-    def _entry(self, paths: BenchmarkPaths, values: Mapping[str, str], body: BodyKind) -> Entry:
+    def _entry(self, origins: Origins, values: Mapping[str, str], body: BodyKind) -> Entry:
         url, name, file = values.get("url"), values.get("name"), values.get("file")
         if url is not None:
             check_url(url, "documents.url")
-        path = _body_path(paths, file) if file is not None else None
+        path = _body_path(origins, file) if file is not None else None
         if url is not None:
             return Entry(document_key(url), body, None, url, path, values.get(body), {url: None})
         if file is not None:
@@ -207,13 +205,13 @@ class Catalogue:
         return self.entries[keys[0]]
 
 
-def _body_path(paths: BenchmarkPaths, file: str) -> Path:
+def _body_path(origins: Origins, file: str) -> Path:
     """The file, which need not exist: then the corpus lists the document as missing."""
     try:
-        return local_file(paths, file)
+        return origins.local(file)
     except InputError as error:
         if error.code == "missing_file":
-            return paths.source / file
+            return origins.paths.source / file
         raise RowFault(error.code, "documents.file", error.expected, file) from None
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 
@@ -20,6 +20,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned, write
 from rag_eval_pipeline.corpus.naming import pins
 from rag_eval_pipeline.corpus.text import Page, corpus_pages, reusable_pages, write_pages
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.origins import Origins
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -33,7 +34,9 @@ def questions(conversion: Conversion) -> StepReport:
     """Rows to questions and planned documents; everything that needs no document."""
     paths, spec = conversion.paths, conversion.spec
     discard_stamp(paths)
-    planned = plan(paths, pins(_manifest(paths)))
+    policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
+    origins = Origins(paths, paths.cache, policy, _logged(paths.name))
+    planned = plan(paths, pins(_manifest(paths)), origins=origins)
     write_batches(paths.questions, planned.batches())
     write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
@@ -120,6 +123,20 @@ def corpus_text(conversion: Conversion) -> StepReport:
     check = Check(name="every_pdf_has_text", passed=not silent, blocking=False, numbers={"files": silent[:LISTED]})
     preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in pages[:PREVIEW_ROWS]]
     return conversion.report("corpus_text", counts, (check,), preview)
+
+
+def _logged(benchmark: str) -> Callable[[int, int | None], None]:
+    """Says in the log how far a download is, each time another tenth, or another 100 MB, is there."""
+    told = 0
+
+    def progress(done: int, total: int | None) -> None:
+        nonlocal told
+        if done - told >= (total // 10 if total else 100_000_000):
+            told = done
+            of = f" of {total / 1e6:.0f}" if total else ""
+            logger.info("%s: downloaded %.0f%s MB", benchmark, done / 1e6, of)
+
+    return progress
 
 
 def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Iterator[str]:

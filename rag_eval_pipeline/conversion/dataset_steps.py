@@ -12,7 +12,6 @@ from rag_eval_pipeline.conversion.corpus_steps import quarantine_notes
 from rag_eval_pipeline.conversion.dataset_columns import TRAIN_DEPTH, train_rows
 from rag_eval_pipeline.conversion.datasets import dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.datasets import ground_truth as build_ground_truth
-from rag_eval_pipeline.conversion.digests import sha256_of
 from rag_eval_pipeline.conversion.gold_spans import locate_gold, read_gold_spans, with_gold, write_gold_spans
 from rag_eval_pipeline.conversion.quarantine_file import read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of
@@ -24,6 +23,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned
 from rag_eval_pipeline.corpus.text import extractor, read_pages
 from rag_eval_pipeline.formats.rows_file import write_rows
 from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.storage.digests import sha256_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

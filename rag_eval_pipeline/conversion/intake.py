@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rag_eval_pipeline.conversion.catalogue import Catalogue, Found
-from rag_eval_pipeline.conversion.decoded import UnreadRow
-from rag_eval_pipeline.conversion.digests import file_sha256
 from rag_eval_pipeline.conversion.drafts import Drafts
 from rag_eval_pipeline.conversion.mapping import MappedRow, mapped_rows
 from rag_eval_pipeline.conversion.questions_file import schema
@@ -16,12 +14,13 @@ from rag_eval_pipeline.conversion.records import QuarantineRecord
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, BenchmarkSpec
 from rag_eval_pipeline.conversion.validation import Draft, RowFault, validate
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.workspace import BenchmarkPaths
+from rag_eval_pipeline.sources.decoded import UnreadRow
+from rag_eval_pipeline.storage.digests import file_sha256
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rag_eval_pipeline.conversion.relations import Relation
+    from rag_eval_pipeline.sources.relations import Relation
 
 MAX_NOTES = 20  # of one kind; a thousand lines about one bad table help nobody
 
@@ -129,14 +128,14 @@ class Intake:
 class Places:
     """Says in a quarantine record where a row stood."""
 
-    def __init__(self, paths: BenchmarkPaths, spec: BenchmarkSpec, source: "Relation") -> None:
-        self._paths = paths
+    def __init__(self, spec: BenchmarkSpec, source: "Relation") -> None:
         self._source = source
         self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
 
     def record(self, stage: str, number: int, row: MappedRow, fault: RowFault) -> QuarantineRecord:
         """Of a row that was mapped."""
-        sha256 = file_sha256(self._paths.source / row.file) if row.file in self._source.files else None
+        path = self._source.paths.get(row.file or "")
+        sha256 = None if path is None else file_sha256(path)
         theirs = self._columns.get(fault.field or "")
         name = theirs if isinstance(theirs, str) else fault.field
         line = self._source.line(row.file, row.row)
@@ -146,7 +145,7 @@ class Places:
 
     def unread_record(self, row: UnreadRow) -> QuarantineRecord:
         """Of a row that could not be decoded."""
-        sha256 = file_sha256(self._paths.source / row.file)
+        sha256 = file_sha256(self._source.paths[row.file])
         return QuarantineRecord(
             "validation", row.code, row.file, sha256, row.row, None, row.field, row.expected, row.found, row.line
         )

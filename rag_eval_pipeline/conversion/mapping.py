@@ -14,7 +14,7 @@ from rag_eval_pipeline.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rag_eval_pipeline.conversion.relations import Relation
+    from rag_eval_pipeline.sources.relations import Relation
 
 TRACE_COLUMNS = ("source_file", "source_row", "source_item")
 DOCUMENT_COLUMNS = ("url", "name", "file", "html", "text")

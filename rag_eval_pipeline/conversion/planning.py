@@ -15,17 +15,18 @@ from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Mapped, map_sour
 from rag_eval_pipeline.conversion.queries import Limits
 from rag_eval_pipeline.conversion.questions_file import questions_of
 from rag_eval_pipeline.conversion.records import Counts, QuarantineRecord, Question
-from rag_eval_pipeline.conversion.sources import read_relation
 from rag_eval_pipeline.conversion.spec import SOURCE, BenchmarkSpec, read_spec, spec_place
 from rag_eval_pipeline.conversion.validation import RowFault
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
+from rag_eval_pipeline.sources.origins import Origins
+from rag_eval_pipeline.sources.reading import read_relation
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rag_eval_pipeline.conversion.relations import Relation
+    from rag_eval_pipeline.sources.relations import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Plan:
         source_digest: Of the files it was made from.
         notes: What a person should know that is no fault of a question's row.
         batches: Reads the accepted questions, as columns of `questions.parquet`.
+        origins: Keeps the files that documents lie in.
     """
 
     spec: BenchmarkSpec
@@ -46,6 +48,7 @@ class Plan:
     source_digest: str
     notes: list[str]
     batches: "Callable[[], Iterator[pa.RecordBatch]]" = field(compare=False, repr=False)
+    origins: Origins = field(compare=False, repr=False)
 
     @property
     def questions(self) -> list[Question]:
@@ -54,7 +57,11 @@ class Plan:
 
 
 def plan(
-    paths: BenchmarkPaths, pinned: Mapping[NameIdentity, str] | None = None, *, limits: Limits | None = None
+    paths: BenchmarkPaths,
+    pinned: Mapping[NameIdentity, str] | None = None,
+    *,
+    limits: Limits | None = None,
+    origins: Origins | None = None,
 ) -> Plan:
     """Reads, maps and validates a benchmark, a few thousand rows in memory at a time.
 
@@ -62,21 +69,23 @@ def plan(
         paths: Where it is.
         pinned: File names of an earlier manifest (`corpus.naming.pins`), which keep their documents.
         limits: Of its SQL.
+        origins: Where its files are; unless given, archives are unpacked for the moment and nothing is downloaded.
 
     Raises:
         InputError: A benchmark.yaml, a file or a query that cannot be used as a whole; bad rows never raise.
     """
     digest = source_digest(paths)
     spec = read_spec(paths)
-    relations = {SOURCE: read_relation(paths, spec.source, origin=True)}
-    relations |= {name: read_relation(paths, table) for name, table in spec.tables.items()}
+    origins = origins or Origins(paths)
+    relations = {SOURCE: read_relation(paths, spec.source, origin=True, origins=origins)}
+    relations |= {name: read_relation(paths, table, origins=origins) for name, table in spec.tables.items()}
     source = relations[SOURCE]
     mapped: dict[str, Mapped] = {}
     if not set(source.schema.names) <= set(TRACE_COLUMNS):  # else no row could be decoded, and SQL could name no column
         mapped = map_source(spec, relations, spec_place(paths), limits)
     notes = [note for name in spec.tables for note in _unread_notes(name, relations[name])]
-    catalogue = _catalogue(paths, spec, relations, mapped.get("documents"), notes)
-    intake = Intake(spec, catalogue, Places(paths, spec, source))
+    catalogue = _catalogue(origins, spec, relations, mapped.get("documents"), notes)
+    intake = Intake(spec, catalogue, Places(spec, source))
     if "questions" in mapped:
         for batch in mapped["questions"].batches():
             intake.add(batch, mapped["questions"].columns)
@@ -101,11 +110,12 @@ def plan(
         digest,
         [*notes, *intake_notes(intake, drafts)],
         functools.partial(drafts.batches, names, own_url),
+        origins,
     )
 
 
 def _catalogue(
-    paths: BenchmarkPaths,
+    origins: Origins,
     spec: BenchmarkSpec,
     relations: "Mapping[str, Relation]",
     documents: Mapped | None,
@@ -115,13 +125,13 @@ def _catalogue(
     refused = []
     for number, row in enumerate(documents.rows if documents else [], start=1):
         try:
-            catalogue.add_row(paths, row)
+            catalogue.add_row(origins, row)
         except RowFault as fault:
             refused.append(f"documents, row {number}: expected {fault.expected}, found {fault.excerpt} [{fault.code}].")
     notes.extend(shortened(refused))
     for name, table in spec.tables.items():
         if table.files is not None:
-            catalogue.add_files(paths, relations[name].files)
+            catalogue.add_files(relations[name].paths)
     return catalogue
 
 

@@ -15,7 +15,7 @@ from rag_eval_pipeline.storage.scratch import ScratchFolder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rag_eval_pipeline.conversion.relations import Relation
+    from rag_eval_pipeline.sources.relations import Relation
 
 _HINTS = {
     "query_memory": "Select fewer columns before joining, or raise the memory limit.",

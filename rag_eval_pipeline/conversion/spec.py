@@ -4,20 +4,18 @@ A spec that was read is complete and consistent in itself; whether its files and
 them.
 """
 
-import codecs
 import datetime
-import io
 import re
 from collections.abc import Callable
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rag_eval_pipeline.conversion.records import Counts
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.yaml_reader import YamlText, plain_value, read_yaml
+from rag_eval_pipeline.sources.source_spec import SourceSpec, SpecPart, Text, listed, shown_path
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths
 
 SEMVER = (
@@ -26,96 +24,8 @@ SEMVER = (
 TABLE_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 SOURCE = "source"  # the relation that `source:` becomes
 
-Text = Annotated[str, Field(min_length=1)]
 
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
-
-
-def check_relative(path: str) -> str:
-    """The path itself, when it can only lead into the benchmark's folder."""
-    parts = PurePosixPath(path).parts
-    if not path or "\x00" in path or path.startswith("/") or ".." in parts:
-        raise PydanticCustomError(
-            "path_outside",
-            "a path inside the benchmark's folder, relative and without `..`",
-            {"hint": "Copy the file into the folder."},
-        )
-    return path
-
-
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-RelativePath = Annotated[str, Field(min_length=1)]
-
-
-class SourceSpec(_Model):
-    """Where a relation comes from: data files, or the list of a folder's files."""
-
-    path: Annotated[tuple[RelativePath, ...], BeforeValidator(_listed)] = Field(
-        default=(), description="A data file, a list of them, or a glob (sorted by name), relative to this folder."
-    )
-    files: RelativePath | None = Field(
-        default=None, description="A glob: each file is a row with `file` (path in this folder) and `name` (basename)."
-    )
-    url: str | None = Field(
-        default=None, description="Address of a data file; refused until fetching of sources is built."
-    )
-    format: Literal["csv", "tsv", "jsonl", "json", "parquet"] | None = Field(
-        default=None, description="Stated, it is not detected by content."
-    )
-    encoding: str | None = Field(
-        default=None, description="Python's name of it; else a byte order mark decides, else UTF-8."
-    )
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
-        default=None, description="Of CSV cells; else the one that gives rows of equal width."
-    )
-    quote: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
-        default=None, description="What stands around CSV cells; else the double quote."
-    )
-    root: str | None = Field(
-        default=None, description="JSON only: keys, dot-separated, that lead to the rows (`data`)."
-    )
-
-    @field_validator("path")
-    @classmethod
-    def _paths_inside(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(check_relative(path) for path in value)
-
-    @field_validator("files")
-    @classmethod
-    def _files_inside(cls, value: str | None) -> str | None:
-        return value if value is None else check_relative(value)
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            name = codecs.lookup(value).name
-            io.TextIOWrapper(io.BytesIO(), encoding=name)  # refuses codecs of bytes to bytes, such as base64
-        except LookupError:
-            raise PydanticCustomError("bad_value", "the name of a text encoding, such as cp1252") from None
-        return name
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> "SourceSpec":
-        if (bool(self.path), self.files is not None, self.url is not None).count(True) != 1:
-            raise PydanticCustomError("bad_value", "exactly one of path, files, url")
-        if self.url is not None:
-            raise PydanticCustomError(
-                "unsupported_source",
-                "`path` or `files`: sources are not fetched yet",
-                {"hint": "Download the file into the folder."},
-            )
-        return self
-
-
-class QuestionColumns(_Model):
+class QuestionColumns(SpecPart):
     """The short form: our column <- their column."""
 
     question: Text = Field(description="Column with the question.")
@@ -131,7 +41,7 @@ class QuestionColumns(_Model):
     difficulty: Text | None = Field(
         default=None, description="Column with easy, medium, hard; other words go to metadata."
     )
-    metadata: Annotated[tuple[Text, ...], BeforeValidator(_listed)] = Field(
+    metadata: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
         default=(), description="Column or columns kept beside the question under their own names."
     )
 
@@ -139,14 +49,14 @@ class QuestionColumns(_Model):
 QUESTION_COLUMNS = tuple(QuestionColumns.model_fields)
 
 
-class QuestionsSpec(_Model):
+class QuestionsSpec(SpecPart):
     """How questions are made of the source: SQL, or the short form."""
 
     sql: Text | None = Field(default=None, description="Exactly one SELECT over `source` and the tables.")
     columns: QuestionColumns | None = Field(default=None, description="Our column <- their column.")
 
 
-class Expect(_Model):
+class Expect(SpecPart):
     """Counts that must come out; a blocking check compares them."""
 
     rows: int | None = Field(default=None, ge=0, description="Rows that were read, undecodable ones included.")
@@ -182,7 +92,7 @@ class Difference(NamedTuple):
     found: int
 
 
-class BenchmarkSpec(_Model):
+class BenchmarkSpec(SpecPart):
     """One benchmark: where its rows are, and what of them is question, answer, document."""
 
     name: str = Field(description="Equals the folder's name; becomes partition key and file name.")
@@ -256,11 +166,6 @@ _PARTS: dict[str, type[BaseModel]] = {
     "questions": QuestionColumns,
     "expect": Expect,
 }
-
-
-def shown_path(paths: BenchmarkPaths, relative: str) -> str:
-    """How messages name a file of a benchmark: from the workspace's root."""
-    return f"data/sources/{paths.name}/{relative}"
 
 
 def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:

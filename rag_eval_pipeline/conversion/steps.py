@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 
 from rag_eval_pipeline.conversion import corpus_steps, dataset_steps
 from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.spec import read_spec, shown_path
+from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Conversion, Progress, StepReport, write_record
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.source_spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.spec import read_spec, shown_path
+from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import pair_pointer
@@ -15,6 +15,7 @@ from rag_eval_pipeline.evaluation.settings import EvaluationSettings, digest, me
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.formats.results import Fingerprints
+from rag_eval_pipeline.sources.source_spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.embedded import CODE_VERSION
 from rag_eval_pipeline.systems.settings import SystemFile, read_system_file

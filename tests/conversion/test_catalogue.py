@@ -5,6 +5,7 @@ import pytest
 from rag_eval_pipeline.conversion.catalogue import Catalogue
 from rag_eval_pipeline.conversion.mapping import MappedRow
 from rag_eval_pipeline.conversion.validation import NamedContext, RowFault
+from rag_eval_pipeline.sources.origins import Origins
 from tests.conversion.conftest import HEAD
 
 BAD_DOCUMENTS = {
@@ -22,7 +23,7 @@ BAD_DOCUMENTS = {
 def catalogue(paths, *rows):
     made = Catalogue()
     for row in rows:
-        made.add_row(paths, MappedRow(row, True, None, None))
+        made.add_row(Origins(paths), MappedRow(row, True, None, None))
     return made
 
 

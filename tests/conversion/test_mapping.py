@@ -4,9 +4,10 @@ import pytest
 
 from rag_eval_pipeline.conversion.mapping import map_source, short_form_sql
 from rag_eval_pipeline.conversion.queries import Limits
-from rag_eval_pipeline.conversion.sources import read_relation
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns, SourceSpec
+from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.reading import read_relation
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 from tests.conversion.conftest import HEAD
 
 FILES = {"a.csv": 'q,a,"Odd ""Name"""\none,1,x\ntwo,2,y\n', "b.csv": "q,a\nthree,3\n", "docs/x.pdf": b"%PDF-"}

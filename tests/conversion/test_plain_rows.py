@@ -1,7 +1,5 @@
 """What is plain by the column is what it is row by row: the same questions, notes and refusals."""
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -10,9 +8,8 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.conversion import intake, plain_rows
 from rag_eval_pipeline.conversion.catalogue import Catalogue
 from rag_eval_pipeline.conversion.mapping import FROM_FILE, FROM_ROW, KEEP
-from rag_eval_pipeline.conversion.relations import relation
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.sources.relations import relation
 
 TEXT = st.text(st.sampled_from('aé \u2028\u3000\x1c\x85"\\\n\x01\x00東'), max_size=4)
 MAYBE = st.none() | TEXT
@@ -68,7 +65,7 @@ def taken_in(batch, *, retrieval_only):
     keys = {"name": "x", "version": "1.0.0", "source": "f", "questions": "SELECT 1", "where": "true"}
     spec = BenchmarkSpec.model_validate({**keys, "retrieval_only": retrieval_only})
     source = relation([], lambda name, kinds: iter(()), "f", origin=True)
-    found = intake.Intake(spec, Catalogue(), intake.Places(Workspace(Path("none")).benchmark("x"), spec, source))
+    found = intake.Intake(spec, Catalogue(), intake.Places(spec, source))
     found.add(batch, [name for name in batch.schema.names if not name.startswith("__")])
     drafts = found.close()
     questions = [row for made in drafts.batches({}, {}) for row in made.to_pylist()]

@@ -39,12 +39,14 @@ REFUSED = {
     "no source": (HEAD + QUESTIONS, "missing_key", 1),
     "a path to the parent": (HEAD + "source: ../secret.csv\n" + QUESTIONS, "path_outside", 3),
     "an absolute path": (HEAD + "source: {files: /etc/*}\n" + QUESTIONS, "path_outside", 3),
-    "a URL, which is not fetched yet": (
-        HEAD + "source: {url: 'https://x.org/q.csv'}\n" + QUESTIONS,
-        "unsupported_source",
+    "two origins": (HEAD + "source: {path: q.csv, url: 'https://x.org/q.csv'}\n" + QUESTIONS, "bad_value", 3),
+    "no origin": (HEAD + "source: {format: csv}\n" + QUESTIONS, "bad_value", 3),
+    "headers that go nowhere": (HEAD + "source: {path: q.csv, headers: {X: y}}\n" + QUESTIONS, "bad_value", 3),
+    "members both read and listed": (
+        HEAD + "source: {path: q.zip, member: a.csv, files: '*'}\n" + QUESTIONS,
+        "bad_value",
         3,
     ),
-    "two origins": (HEAD + "source: {path: q.csv, files: '*'}\n" + QUESTIONS, "bad_value", 3),
     "an encoding that Python does not know": (
         HEAD + "source: {path: q.csv, encoding: utf-9}\n" + QUESTIONS,
         "bad_value",

@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any, BinaryIO
 
-from rag_eval_pipeline.conversion.decoded import LONE_SURROGATE, BadRow, SourceFile
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.decoded import LONE_SURROGATE, BadRow, SourceFile
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 

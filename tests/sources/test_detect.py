@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from rag_eval_pipeline.conversion.detect import detect_encoding, detect_format
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.detect import detect_encoding, detect_format
 
 OBJECTS = b'{"q": 1}\n{"q": 2}\n'
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa  # noqa: TID253  # this module exists to make Arrow relations
 import pyarrow.ipc  # noqa: TID253
 
-from rag_eval_pipeline.conversion.decoded import Piece, UnreadRow
-from rag_eval_pipeline.conversion.kinds import arrow_type, holds, merge_columns
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.decoded import Piece, UnreadRow
+from rag_eval_pipeline.sources.kinds import arrow_type, holds, merge_columns
 from rag_eval_pipeline.storage.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.conversion.kinds import Kind
+    from rag_eval_pipeline.sources.kinds import Kind
 
 SOURCE_FILE = "source_file"
 SOURCE_ROW = "source_row"
@@ -38,6 +38,7 @@ class Relation:
         schema: Of the rows.
         files: Names of the files it was read from, in order.
         unread: Rows that could not be decoded.
+        paths: Where the files lie.
         lines: Physical line of each row by file, 0 for rows that could not be decoded; none for files without lines.
     """
 
@@ -47,6 +48,7 @@ class Relation:
     files: tuple[str, ...]
     unread: tuple[UnreadRow, ...] = ()
     lines: "Mapping[str, machine_array[int]]" = field(default_factory=dict, repr=False)
+    paths: Mapping[str, Path] = field(default_factory=dict, repr=False)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in order, a few thousand at a time."""

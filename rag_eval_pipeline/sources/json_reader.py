@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from rag_eval_pipeline.conversion.decoded import BadRow, Piece, SourceFile, UnreadRow, object_piece
-from rag_eval_pipeline.conversion.json_values import json_value, whole_text
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.decoded import BadRow, Piece, SourceFile, UnreadRow, object_piece
+from rag_eval_pipeline.sources.json_values import json_value, whole_text
 
 PIECE_ROWS = 20_000
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rag_eval_pipeline.conversion.spec import SourceSpec
 from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rag_eval_pipeline.conversion.kinds import Kind
+    from rag_eval_pipeline.sources.kinds import Kind
 
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # stands for a byte that is no text, or for half a character
 
@@ -104,7 +104,7 @@ def object_piece(
     """Objects as a piece; their kinds are found unless they are known."""
     import pyarrow as pa
 
-    from rag_eval_pipeline.conversion.kinds import array, kind_of
+    from rag_eval_pipeline.sources.kinds import array, kind_of
 
     names = list(kinds) if kinds is not None else list(dict.fromkeys(name for item in objects for name in item))
     columns = {name: [item.get(name) for item in objects] for name in names}

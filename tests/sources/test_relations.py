@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from rag_eval_pipeline.conversion.decoded import Piece
-from rag_eval_pipeline.conversion.relations import relation
+from rag_eval_pipeline.sources.decoded import Piece
+from rag_eval_pipeline.sources.relations import relation
 
 
 def read(columns):

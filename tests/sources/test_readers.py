@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.conversion import csv_blocks, json_lines
-from rag_eval_pipeline.conversion.csv_reader import read_csv
-from rag_eval_pipeline.conversion.decoded import SourceFile, UnreadRow
-from rag_eval_pipeline.conversion.detect import detect_encoding
-from rag_eval_pipeline.conversion.json_lines import read_jsonl
-from rag_eval_pipeline.conversion.json_reader import read_json
-from rag_eval_pipeline.conversion.parquet_reader import read_parquet
-from rag_eval_pipeline.conversion.relations import relation
-from rag_eval_pipeline.conversion.spec import SourceSpec
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources import csv_blocks, json_lines
+from rag_eval_pipeline.sources.csv_reader import read_csv
+from rag_eval_pipeline.sources.decoded import SourceFile, UnreadRow
+from rag_eval_pipeline.sources.detect import detect_encoding
+from rag_eval_pipeline.sources.json_lines import read_jsonl
+from rag_eval_pipeline.sources.json_reader import read_json
+from rag_eval_pipeline.sources.parquet_reader import read_parquet
+from rag_eval_pipeline.sources.relations import relation
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 
 
 class Decoded(NamedTuple):

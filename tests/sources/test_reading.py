@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from rag_eval_pipeline.conversion.sources import read_relation
-from rag_eval_pipeline.conversion.spec import SourceSpec
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.reading import read_relation
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 from tests.conversion.conftest import HEAD
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.conversion.kinds import array, kind_of, merge
+from rag_eval_pipeline.sources.kinds import array, kind_of, merge
 
 
 def column(values):

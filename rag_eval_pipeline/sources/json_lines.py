@@ -10,11 +10,11 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from rag_eval_pipeline.conversion.decoded import BadRow, Piece, SourceFile, UnreadRow, object_piece
-from rag_eval_pipeline.conversion.json_values import json_object, whole_text
+from rag_eval_pipeline.sources.decoded import BadRow, Piece, SourceFile, UnreadRow, object_piece
+from rag_eval_pipeline.sources.json_values import json_object, whole_text
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.conversion.kinds import Columns
+    from rag_eval_pipeline.sources.kinds import Columns
 
 BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends
@@ -37,7 +37,7 @@ def read_jsonl(handle: BinaryIO, file: SourceFile) -> Iterator[Piece]:
         if piece is None:
             piece = _line_by_line(block, file, number, line)
         if file.kinds is None:
-            from rag_eval_pipeline.conversion.kinds import merge_columns
+            from rag_eval_pipeline.sources.kinds import merge_columns
 
             kinds = merge_columns(kinds or {}, piece.kinds or {})
         number += len(piece.numbers) + len(piece.unread)
@@ -65,7 +65,7 @@ def _parsed(block: bytes, kinds: "Columns", number: int, line: int) -> Piece | N
     import pyarrow as pa
     import pyarrow.json as pj
 
-    from rag_eval_pipeline.conversion.kinds import arrow_type, holds_json_text, refined
+    from rag_eval_pipeline.sources.kinds import arrow_type, holds_json_text, refined
 
     if any(map(holds_json_text, kinds.values())):
         return None

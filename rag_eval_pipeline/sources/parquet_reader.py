@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from rag_eval_pipeline.conversion.decoded import Piece, SourceFile
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.decoded import Piece, SourceFile
 
 MAX_DECODED_BYTES = 8 << 30  # whatever the footer claims: 44 kB were seen to become 403 MB
 BATCH_ROWS = 4_096

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rag_eval_pipeline.conversion.csv_blocks import Irregular, regular_blocks
-from rag_eval_pipeline.conversion.decoded import LONE_SURROGATE, BadRow, Piece, SourceFile, UnreadRow
-from rag_eval_pipeline.conversion.detect import SAMPLE_BYTES, sniff_delimiter
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.csv_blocks import Irregular, regular_blocks
+from rag_eval_pipeline.sources.decoded import LONE_SURROGATE, BadRow, Piece, SourceFile, UnreadRow
+from rag_eval_pipeline.sources.detect import SAMPLE_BYTES, sniff_delimiter
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.conversion.csv_blocks import Block
+    from rag_eval_pipeline.sources.csv_blocks import Block
 
 MAX_CELL = 10_000_000  # characters; a longer cell is a file that lost a quote, not a question
 PIECE_ROWS = 5_000

@@ -1,0 +1,48 @@
+"""Scratch workspaces in which a benchmark is started from files that a test wrote."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from rag_eval_pipeline.conversion.planning import Plan, plan
+from rag_eval_pipeline.proposal import Proposal, start_benchmark
+from rag_eval_pipeline.workspace import Workspace
+
+Files = Mapping[str, str | bytes]
+
+
+def write(folder: Path, files: Files) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Workspace:
+    """A workspace without benchmarks."""
+    (tmp_path / "workspace" / "data" / "sources").mkdir(parents=True)
+    return Workspace(tmp_path / "workspace")
+
+
+@pytest.fixture
+def started(empty: Workspace, tmp_path: Path) -> Callable[[Files], Proposal]:
+    """`started({file: content})` is the proposal for a folder of these files, copied into the workspace as `scratch`."""
+
+    def start(files: Files) -> Proposal:
+        return start_benchmark(empty, "scratch", write(tmp_path / "origin", files))[1]
+
+    return start
+
+
+@pytest.fixture
+def planned(empty: Workspace, started: Callable[[Files], Proposal]) -> Callable[[Files], Plan]:
+    """`planned({file: content})` is what the benchmark comes to that was proposed for a folder of these files."""
+
+    def make(files: Files) -> Plan:
+        started(files)
+        return plan(empty.benchmark("scratch"))
+
+    return make
