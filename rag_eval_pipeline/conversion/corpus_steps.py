@@ -2,16 +2,15 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
 
 import msgspec
 
 from rag_eval_pipeline.conversion.planning import plan
-from rag_eval_pipeline.conversion.quarantine_file import write_quarantine
+from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes, write_quarantine
 from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of, write_batches
-from rag_eval_pipeline.conversion.records import QuarantineRecord
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, StepReport, discard_stamp
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -137,14 +136,6 @@ def _logged(benchmark: str) -> Callable[[int, int | None], None]:
             logger.info("%s: downloaded %.0f%s MB", benchmark, done / 1e6, of)
 
     return progress
-
-
-def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Iterator[str]:
-    """A line for each refused row, of many only the first; rows that `where` drops are as the spec wants them."""
-    refused = [record for record in records if record.stage != "where"]
-    yield from (record.message(benchmark) for record in refused[:LISTED])
-    if len(refused) > LISTED:
-        yield f"{benchmark}: {len(refused) - LISTED} more rows are quarantined; quarantine.jsonl lists them all"
 
 
 def _manifest(paths: BenchmarkPaths) -> list[CorpusDocument]:

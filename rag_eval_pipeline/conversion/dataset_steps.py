@@ -8,12 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_eval_pipeline.conversion.corpus_steps import quarantine_notes
 from rag_eval_pipeline.conversion.dataset_columns import TRAIN_DEPTH, train_rows
 from rag_eval_pipeline.conversion.datasets import dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.datasets import ground_truth as build_ground_truth
 from rag_eval_pipeline.conversion.gold_spans import locate_gold, read_gold_spans, with_gold, write_gold_spans
-from rag_eval_pipeline.conversion.quarantine_file import read_quarantine, write_quarantine
+from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes, read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of
 from rag_eval_pipeline.conversion.records import Question
 from rag_eval_pipeline.conversion.settlement import STAGE, Settling
@@ -96,9 +95,8 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     write_gold_spans(paths.gold_spans, spans)
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
-    write_evaluation_dataset(target, head, _settled(conversion), spans)
+    findings = write_evaluation_dataset(target, head, _settled(conversion), spans)
     located = sum(span.method is not None for span in spans)
-    findings: list[str] = []
     counts = {"queries": counted["accepted"], "gold_texts": len(spans), "gold_texts_located": located}
     checks = (
         Check(name="dataset_validates", passed=not findings, numbers={"findings": findings[:LISTED]}),

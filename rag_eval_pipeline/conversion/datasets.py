@@ -9,6 +9,7 @@ from rag_eval_pipeline.conversion.gold_spans import GoldSpan
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
 from rag_eval_pipeline.formats.evaluation_dataset import DatasetMetadata, EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import AnnotatedCitation, CitationAnnotation, GroundTruth
+from rag_eval_pipeline.formats.query_rows import QueryCheck
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,8 +44,8 @@ def dataset_head(spec: BenchmarkSpec, *, size: int, characters: int) -> Evaluati
 
 def write_evaluation_dataset(
     path: Path, head: EvaluationDataset, batches: "Iterable[pa.RecordBatch]", spans: Iterable[GoldSpan]
-) -> None:
-    """Publishes an `.eval.json`.
+) -> list[str]:
+    """Publishes an `.eval.json`, and says what is wrong with what was written; nothing, unless something went wrong.
 
     Args:
         path: Where.
@@ -61,6 +62,7 @@ def write_evaluation_dataset(
             located.setdefault(span.question_id, []).append(span)
     before, array, after = head.model_dump_json(indent=2, exclude_none=True).rpartition("[]")
     assert array  # `queries` is the last key
+    check = QueryCheck()
     write_rows(
         path,
         batches,
@@ -68,7 +70,9 @@ def write_evaluation_dataset(
         depth=QUERY_DEPTH,
         head=before.encode(),
         tail=after.encode() + b"\n",
+        check=check.add,
     )
+    return check.findings
 
 
 def ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth | None:

@@ -1,6 +1,6 @@
 """`quarantine.jsonl`: a line for each row that was dropped or refused, and why."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -8,6 +8,8 @@ import msgspec
 from rag_eval_pipeline.conversion.records import QuarantineRecord
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.atomic import atomic_write
+
+LISTED = 20  # rows that a message names; the file has them all
 
 
 def quarantine_lines(records: Iterable[QuarantineRecord]) -> bytes:
@@ -43,3 +45,11 @@ def read_quarantine(path: Path) -> list[QuarantineRecord]:
                 hint="Convert the benchmark again.",
             ) from None
     return records
+
+
+def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Iterator[str]:
+    """A line for each refused row, of many only the first; rows that `where` drops are as the spec wants them."""
+    refused = [record for record in records if record.stage != "where"]
+    yield from (record.message(benchmark) for record in refused[:LISTED])
+    if len(refused) > LISTED:
+        yield f"{benchmark}: {len(refused) - LISTED} more rows are quarantined; quarantine.jsonl lists them all"

@@ -26,6 +26,7 @@ def write_rows(
     depth: int,
     head: bytes = b"",
     tail: bytes = b"\n",
+    check: "Callable[[bytes], None] | None" = None,
 ) -> None:
     """Publishes an array of rows atomically; equal batches give equal bytes.
 
@@ -36,6 +37,7 @@ def write_rows(
         depth: How deep a row stands in the file.
         head: What stands before the array.
         tail: What stands after it.
+        check: Shown the bytes of each batch, in order.
     """
     between = ("\n" + INDENT * depth).encode()
     with publishing(path) as file:
@@ -44,6 +46,8 @@ def write_rows(
         for text in _in_order(lambda batch: joined(render(batch), depth), (batch for batch in batches if len(batch))):
             file.write(between if is_first else b"," + between)
             file.write(text)
+            if check is not None:
+                check(text.to_pybytes())
             is_first = False
         file.write((b"]" if is_first else b"\n" + (INDENT * (depth - 1)).encode() + b"]") + tail)
 

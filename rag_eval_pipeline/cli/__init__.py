@@ -1,0 +1,46 @@
+"""`rag-eval`: what the assets do, without Dagster.
+
+Exit codes: 0 done; 1 done, but `--strict` found quarantined rows or failed questions; 2 bad use or bad input; 3
+`compare` found a regression; 4 a server, judge or browser could not be used; 70 an internal error. Commands load what
+they need when they run.
+"""
+
+import os
+import sys
+
+import typer
+
+from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, validate
+from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, report
+from rag_eval_pipeline.cli.machine import doctor
+from rag_eval_pipeline.cli.output import INTERNAL, say
+from rag_eval_pipeline.errors import InputError, ServiceError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Nightly evaluation of RAG systems: benchmarks in, corpus PDFs and scored results out.",
+)
+
+for command in (doctor, init, plan, convert, validate, export, evaluate, compare, leaderboard, report):
+    app.command()(command)
+
+
+def main() -> None:
+    """The entry point: the one place where errors become text and exit codes."""
+    try:
+        app()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `rag-eval plan x | head` is no error
+        raise SystemExit(0) from None
+    except (InputError, ServiceError, OSError) as error:
+        raise SystemExit(say(error)) from None
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        print("rag-eval: internal error [internal]. Please report it with the lines above.", file=sys.stderr)
+        raise SystemExit(INTERNAL) from None

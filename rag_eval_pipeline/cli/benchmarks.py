@@ -1,0 +1,176 @@
+"""Commands on benchmarks and their files: init, plan, convert, export, validate."""
+
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rag_eval_pipeline.cli.options import AsJson, Names, Root, Strict
+from rag_eval_pipeline.cli.output import (
+    BAD_INPUT,
+    STRICT,
+    emit,
+    find_workspace,
+    for_each,
+    print_notes,
+    progress_bars,
+)
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.conversion.records import Counts
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the new benchmark: a folder of data/sources.")],
+    origin: Annotated[
+        str, typer.Option("--from", metavar="FILE|FOLDER|URL", help="What to start from; files are copied.")
+    ],
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a benchmark from foreign files: proposes a benchmark.yaml and says what was guessed.
+
+    Example: rag-eval init frames --from downloads/frames
+    """
+    from dataclasses import asdict
+
+    from rag_eval_pipeline.corpus.egress import EgressPolicy, read_egress_config
+    from rag_eval_pipeline.proposal import start_benchmark
+    from rag_eval_pipeline.sources.downloads import download
+
+    root = find_workspace(workspace)
+
+    def fetch(url: str, path: Path) -> None:
+        # Into the benchmark's own cache, so that its first conversion need not ask again.
+        policy = EgressPolicy(read_egress_config(root.egress_config))
+        shutil.copyfile(download(url, root.benchmark(name).downloads, policy).path, path)
+
+    paths, proposal = start_benchmark(root, name, origin, download=fetch)
+    emit(
+        {"benchmark": name, "spec": str(paths.spec), **asdict(proposal)},
+        as_json,
+        [
+            f"{paths.spec}: {proposal.shape}",
+            *(f"guess: {guess}" for guess in proposal.guesses),
+            *(f"to fill in: {sentence}" for sentence in proposal.missing),
+            f"Next: rag-eval plan {name}",
+        ],
+    )
+
+
+def plan(
+    name: Annotated[str, typer.Argument(help="A benchmark: name of a folder in data/sources.")],
+    names: Annotated[bool, typer.Option("--names", help="A line a document: url, file name, flags.")] = False,
+    workspace: Root = None,
+    as_json: AsJson = False,
+    strict: Strict = False,
+) -> None:
+    """Show what a benchmark comes to, without fetching, rendering or writing anything.
+
+    Example: rag-eval plan tarrow-lights
+    """
+    from dataclasses import asdict
+
+    from rag_eval_pipeline.conversion.planning import plan as make_plan
+    from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes
+
+    paths = find_workspace(workspace).benchmark(name)
+    planned = make_plan(paths)
+    files = [(document, file) for document in planned.documents for file in document.names]
+    if names:
+        rows = [{"url": f.url or d.key, "file_name": f.name, "flags": list(f.flags)} for d, f in files]
+        emit(rows, as_json, (f"{row['url']}\t{row['file_name']}\t{','.join(row['flags'])}" for row in rows))
+    else:
+        value = {"benchmark": name, **asdict(planned.counts), "files": len(files), "notes": planned.notes}
+        refused = [record for record in planned.quarantine if record.stage != "where"]
+        value["quarantine"] = [asdict(record) for record in refused]
+        lines = [*quarantine_notes(name, planned.quarantine), *planned.notes]
+        emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines])
+    if strict and planned.counts.quarantined:
+        raise typer.Exit(STRICT)
+
+
+def _plan_lines(counts: "Counts", files: int) -> Iterable[str]:
+    yield (
+        f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped by where, "
+        f"{counts.quarantined} quarantined"
+    )
+    yield f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents in {files} files"
+
+
+def convert(names: Names, workspace: Root = None, as_json: AsJson = False, strict: Strict = False) -> None:
+    """Convert benchmarks: corpus PDFs, train.json, .eval.json, .gt.json.
+
+    Example: rag-eval convert tarrow-lights
+    """
+    from rag_eval_pipeline.conversion.steps import convert as run
+
+    root = find_workspace(workspace)
+    quarantined = 0
+
+    def one(name: str) -> dict[str, Any]:
+        nonlocal quarantined
+        with progress_bars() as bar:
+            reports = run(root, name, progress=bar, done=print_notes)
+        counts = {report.record.step: report.record.counts for report in reports}
+        quarantined += counts["train_json"]["quarantined"]
+        return {"benchmark": name, "counts": counts, "train_json": str(root.benchmark(name).train_json)}
+
+    def line(done: dict[str, Any]) -> str:
+        rows, files = done["counts"]["train_json"], done["counts"]["corpus"]
+        return (
+            f"{done['benchmark']}: {rows['accepted']} questions, {rows['dropped']} dropped, "
+            f"{rows['quarantined']} quarantined, {files['files']} files ({files['new_or_changed']} new or changed), "
+            f"{done['train_json']}"
+        )
+
+    for_each(names, one, line, as_json)
+    if strict and quarantined:
+        raise typer.Exit(STRICT)
+
+
+def validate(
+    paths: Annotated[list[Path], typer.Argument(help="train.json, *.eval.json, *.gt.json, *.results.json.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check files against their specification; exits 2 when something is wrong.
+
+    Example: rag-eval validate data/datasets/tarrow-lights/train.json
+    """
+    from rag_eval_pipeline.formats.validation import validate as check
+
+    findings = {str(path): check(path) for path in paths}
+    lines = (line for path, found in findings.items() for line in (found or [f"{path}: valid"]))
+    emit(findings, as_json, lines)
+    if any(findings.values()):
+        raise typer.Exit(BAD_INPUT)
+
+
+def export(
+    name: Annotated[str, typer.Argument(help="A benchmark: name of a folder in data/sources.")],
+    target: Annotated[Path, typer.Argument(help="A folder that is missing or empty.")],
+    format: Annotated[str, typer.Option(help="nvidia, evret, beir, trec, ragas.")],
+    evaluation: Annotated[
+        str | None, typer.Option(help="Answers too: an evaluation's id, or a system for its newest one.")
+    ] = None,
+    documents: Annotated[bool, typer.Option(help="evret: with the documents' texts.")] = False,
+    level: Annotated[Literal["document", "page"], typer.Option(help="beir, trec: what is judged.")] = "document",
+    overwrite: Annotated[bool, typer.Option(help="Replace a target that holds only files of this export.")] = False,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a converted benchmark in another tool's format.
+
+    Example: rag-eval export tarrow-lights out/tarrow --format nvidia
+    """
+    from rag_eval_pipeline.exporting.exports import export as run
+    from rag_eval_pipeline.exporting.source import ExportOptions
+
+    options = ExportOptions(documents=documents, level=level, overwrite=overwrite)
+    report = run(find_workspace(workspace), name, format, target, evaluation=evaluation, options=options)
+    for note in report.notes:
+        print(f"rag-eval: {note}", file=sys.stderr)
+    emit(report.record(), as_json, [report.line()])
