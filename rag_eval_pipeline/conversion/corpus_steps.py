@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
@@ -10,7 +11,7 @@ import msgspec
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes, write_quarantine
-from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of, write_batches
+from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, StepReport, discard_stamp
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -21,6 +22,7 @@ from rag_eval_pipeline.corpus.text import Page, corpus_pages, reusable_pages, wr
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.origins import Origins
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
+from rag_eval_pipeline.storage.scratch import SCRATCH_PREFIX
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 logger = logging.getLogger(__name__)
@@ -35,8 +37,10 @@ def questions(conversion: Conversion) -> StepReport:
     discard_stamp(paths)
     policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
     origins = Origins(paths, paths.cache, policy, _logged(paths.name))
-    planned = plan(paths, pins(_manifest(paths)), origins=origins)
-    write_batches(paths.questions, planned.batches())
+    for left in paths.dataset.glob(f".{SCRATCH_PREFIX}*"):  # of a conversion that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    planned = plan(paths, pins(_manifest(paths)), origins=origins, beside=paths.questions)
+    planned.publish_questions(paths.questions)
     write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
     counts = planned.counts

@@ -12,6 +12,12 @@ from rag_eval_pipeline.formats.json_columns import INDENT, lists, objects, texts
 TRAIN_DEPTH = 1  # of a row in its file: a top-level array
 QUERY_DEPTH = 2  # an array under the key `queries`
 
+# What a query is made of; gold texts are most of a large file and no part of it.
+QUERY_COLUMNS = (
+    *("id", "question", "answer", "answers", "is_impossible", "source_id", "query_type", "difficulty", "metadata"),
+    *(f"contexts.list.element.{name}" for name in ("document", "file_name", "relevance")),
+)
+
 # Keys of a query's metadata that mean something here; the source's own columns of these names give way to them.
 RESERVED = frozenset({"is_impossible", "answers", "hops", "source_id", "relevance"})
 

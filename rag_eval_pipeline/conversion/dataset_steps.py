@@ -3,12 +3,12 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_eval_pipeline.conversion.dataset_columns import TRAIN_DEPTH, train_rows
+from rag_eval_pipeline.conversion.dataset_columns import QUERY_COLUMNS, TRAIN_DEPTH, train_rows
 from rag_eval_pipeline.conversion.datasets import dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.datasets import ground_truth as build_ground_truth
 from rag_eval_pipeline.conversion.gold_spans import locate_gold, read_gold_spans, with_gold, write_gold_spans
@@ -22,6 +22,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned
 from rag_eval_pipeline.corpus.text import extractor, read_pages
 from rag_eval_pipeline.formats.rows_file import write_rows
 from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.storage.ahead import ahead
 from rag_eval_pipeline.storage.digests import sha256_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def train_json(conversion: Conversion) -> StepReport:
     conversion.require("corpus")
     settling = _settling(conversion)
     tally = _Tally(paths.corpus)
-    settled = settling.batches(iterate_batches(paths.questions))
+    settled = settling.batches(ahead(iterate_batches(paths.questions)))
     write_rows(paths.train_json, tally.counting(settled), train_rows, depth=TRAIN_DEPTH)
     earlier = [record for record in read_quarantine(paths.quarantine) if record.stage != STAGE]
     records = [*earlier, *settling.quarantined]
@@ -95,7 +96,7 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     write_gold_spans(paths.gold_spans, spans)
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
-    findings = write_evaluation_dataset(target, head, _settled(conversion), spans)
+    findings = write_evaluation_dataset(target, head, _settled(conversion, QUERY_COLUMNS), spans)
     located = sum(span.method is not None for span in spans)
     counts = {"queries": counted["accepted"], "gold_texts": len(spans), "gold_texts_located": located}
     checks = (
@@ -166,8 +167,10 @@ def _settling(conversion: Conversion) -> Settling:
     return Settling(missing, conversion.spec.on_missing_document)
 
 
-def _settled(conversion: Conversion) -> "Iterator[pa.RecordBatch]":
-    return _settling(conversion).batches(iterate_batches(conversion.paths.questions))
+def _settled(conversion: Conversion, columns: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
+    settling = _settling(conversion)
+    questions = iterate_batches(conversion.paths.questions, None if settling.has_missing else columns)
+    return settling.batches(ahead(questions))
 
 
 def _first_questions(conversion: Conversion) -> list[Question]:

@@ -4,9 +4,12 @@ File names are known only when all questions were seen: which document keeps a n
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_eval_pipeline.conversion.questions_file import iterate_batches, schema, writer
+from rag_eval_pipeline.conversion.questions_file import iterate_batches, schema, write_batches, writer
+from rag_eval_pipeline.storage.ahead import Behind
+from rag_eval_pipeline.storage.atomic import publish
 from rag_eval_pipeline.storage.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -16,23 +19,29 @@ Names = Mapping[tuple[str, str | None], str]  # document key and URL as written 
 
 
 class Drafts:
-    """Questions in the order of their ids, to be written once and read any number of times."""
+    """Questions in the order of their ids, to be written once and read any number of times.
 
-    def __init__(self) -> None:
-        self._folder = ScratchFolder("drafts")
+    Args:
+        beside: Where the finished file will lie; drafts that need no names are then moved there.
+    """
+
+    def __init__(self, beside: Path | None = None) -> None:
+        self._folder = ScratchFolder("drafts", None if beside is None else beside.parent)
         self._path = self._folder.path / "questions.parquet"
         self._file = self._path.open("wb")
         self._table = writer(self._file)
+        self._behind = Behind(self._table.write_batch)
         self._names_documents = False
 
     def add(self, batch: "pa.RecordBatch") -> None:
         """Adds questions, in the columns of `questions.parquet`."""
         documents = batch.column("contexts").flatten().field("document")
         self._names_documents = self._names_documents or documents.null_count < len(documents)
-        self._table.write_batch(batch)
+        self._behind.put(batch)
 
     def close(self) -> None:
         """Ends the file."""
+        self._behind.close()
         self._table.close()
         self._file.close()
 
@@ -45,6 +54,19 @@ class Drafts:
         """
         for batch in iterate_batches(self._path):
             yield _named(batch, names, own_url) if self._names_documents else batch
+
+    def publish(self, path: Path, names: Names, own_url: Mapping[str, str | None]) -> None:
+        """Makes the file of the questions; drafts that were begun beside it are gone then.
+
+        Args:
+            path: `questions.parquet`.
+            names: As in `batches`.
+            own_url: As in `batches`.
+        """
+        if self._names_documents or self._folder.path.parent != path.parent:
+            write_batches(path, self.batches(names, own_url))
+        else:
+            publish(self._path, path)
 
     def source_ids(self) -> Iterator[str | None]:
         """Each question's own id."""

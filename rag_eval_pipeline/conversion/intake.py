@@ -4,6 +4,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_eval_pipeline.conversion.catalogue import Catalogue, Found
@@ -20,7 +21,7 @@ from rag_eval_pipeline.storage.digests import file_sha256
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rag_eval_pipeline.sources.relations import Relation
+    from rag_eval_pipeline.conversion.taking_in import AnyRelation
 
 MAX_NOTES = 20  # of one kind; a thousand lines about one bad table help nobody
 
@@ -32,9 +33,10 @@ class Intake:
         spec: Of the benchmark.
         catalogue: Its documents; those that accepted questions name are planned.
         places: Says where a row stood.
+        beside: Where the questions will be published.
     """
 
-    def __init__(self, spec: BenchmarkSpec, catalogue: Catalogue, places: "Places") -> None:
+    def __init__(self, spec: BenchmarkSpec, catalogue: Catalogue, places: "Places", beside: Path | None = None) -> None:
         self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
         self.bare = 0  # answerable questions without a context
         self.first_bare: int | None = None
@@ -44,7 +46,7 @@ class Intake:
         self.places = places
         self.source_ids = array("q")  # hashes: a million ids as text are 100 MB
         self._spec, self._catalogue = spec, catalogue
-        self._drafts = Drafts()
+        self._drafts = Drafts(beside)
 
     def add(self, batch: "pa.RecordBatch", columns: Sequence[str]) -> None:
         """Takes mapped rows in."""
@@ -128,7 +130,7 @@ class Intake:
 class Places:
     """Says in a quarantine record where a row stood."""
 
-    def __init__(self, spec: BenchmarkSpec, source: "Relation") -> None:
+    def __init__(self, spec: BenchmarkSpec, source: "AnyRelation") -> None:
         self._source = source
         self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
 

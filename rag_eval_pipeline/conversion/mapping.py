@@ -14,7 +14,7 @@ from rag_eval_pipeline.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rag_eval_pipeline.sources.relations import Relation
+    from rag_eval_pipeline.conversion.taking_in import AnyRelation
 
 TRACE_COLUMNS = ("source_file", "source_row", "source_item")
 DOCUMENT_COLUMNS = ("url", "name", "file", "html", "text")
@@ -69,7 +69,7 @@ def mapped_rows(batch: "pa.RecordBatch") -> list[MappedRow]:
 
 
 def map_source(
-    spec: BenchmarkSpec, relations: "Mapping[str, Relation]", place: Place, limits: Limits | None = None
+    spec: BenchmarkSpec, relations: "Mapping[str, AnyRelation]", place: Place, limits: Limits | None = None
 ) -> dict[str, Mapped]:
     """`questions`, and `documents` where the spec has such a query.
 
@@ -104,7 +104,7 @@ def map_source(
     return mapped
 
 
-def check_short_form(columns: QuestionColumns, source: "Relation", place: Place) -> None:
+def check_short_form(columns: QuestionColumns, source: "AnyRelation", place: Place) -> None:
     """Refuses names that the source does not have.
 
     Raises:
@@ -142,7 +142,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _renamed(columns: QuestionColumns, source: "Relation") -> Mapped:
+def _renamed(columns: QuestionColumns, source: "AnyRelation") -> Mapped:
     """The short form without SQL: their columns under our names."""
     wanted = {ours: theirs for ours, theirs in columns.model_dump(exclude_none=True).items() if theirs}
 

@@ -15,6 +15,7 @@ from rag_eval_pipeline.storage.scratch import ScratchFolder
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rag_eval_pipeline.conversion.taking_in import AnyRelation
     from rag_eval_pipeline.sources.relations import Relation
 
 _HINTS = {
@@ -80,7 +81,7 @@ class Result:
 
 
 def run_queries(
-    relations: "Mapping[str, Relation]", queries: Sequence[Query], place: Place, limits: Limits | None = None
+    relations: "Mapping[str, AnyRelation]", queries: Sequence[Query], place: Place, limits: Limits | None = None
 ) -> dict[str, Result]:
     """Results of the queries by name.
 
@@ -93,17 +94,20 @@ def run_queries(
     Raises:
         InputError: `bad_sql`, `not_one_select`, `volatile_sql`, `query_memory`, `query_deadline`.
     """
+    from rag_eval_pipeline.sources.relations import Relation
+
     folder = ScratchFolder("sql")
+    written = {name: relation for name, relation in relations.items() if isinstance(relation, Relation)}
     files = list(relations["source"].files)
     job = {
         "memory_mb": (limits or Limits()).memory_mb,
-        "relations": {name: str(relation.path) for name, relation in relations.items()},
+        "relations": {name: str(relation.path) for name, relation in written.items()},
         "queries": [{"name": q.name, "sql": q.sql, "where": q.where, "files": files} for q in queries],
     }
     (folder.path / "job.json").write_text(json.dumps(job))
     found = _run_child(folder.path, place, limits or Limits())
     if "error" in found:
-        raise _sql_error(found["error"], relations, place)
+        raise _sql_error(found["error"], written, place)
     return {
         name: Result(folder, folder.path / f"{name}.arrow", facts["hazard"], tuple(facts["condition"]))
         for name, facts in found["queries"].items()

@@ -62,6 +62,11 @@ class Settling:
         self.contexts_lost = 0
         self._missing, self._policy = missing, policy
 
+    @property
+    def has_missing(self) -> bool:
+        """Whether any document is missing; then all columns are needed to say whose it was."""
+        return bool(self._missing)
+
     def batches(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         """The questions that stay, in the columns of `questions.parquet`."""
         import pyarrow as pa

@@ -88,15 +88,16 @@ def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
     return written if column.null_count == 0 else pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
 
 
-def joined(rows: pa.Array, depth: int) -> pa.Buffer:
-    """Bytes of rows as consecutive elements of an array.
+def array_of(rows: pa.Array, depth: int) -> pa.Buffer:
+    """Bytes of an array of rows, its brackets next to the first and the last.
 
     Args:
         rows: JSON text of each, nowhere null.
         depth: At which they were written.
     """
     whole = pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
-    return pc.binary_join(whole, ",\n" + INDENT * depth)[0].as_buffer()
+    inner = pc.binary_join(whole, ",\n" + INDENT * depth)
+    return pc.binary_join_element_wise("[", inner, "]", "")[0].as_buffer()
 
 
 def _layout(depth: int | None) -> tuple[str, str, str]:

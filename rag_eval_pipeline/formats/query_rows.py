@@ -3,10 +3,12 @@
 For files of a million queries, whose models would not fit into memory: 1 us and no memory a query.
 """
 
+import operator
 from typing import Annotated, Literal
 
 import msgspec
 
+Number = Annotated[str, msgspec.Meta(pattern="^[0-9]+$")]
 NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 Offset = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -24,14 +26,14 @@ class CitationRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     context_text: str | None = None
 
 
-class QueryRow(msgspec.Struct, forbid_unknown_fields=True):
+class QueryRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """One question of an evaluation."""
 
-    query_id: NonEmpty
+    query_id: Number
     query_text: NonEmpty
-    relevant_documents: list[NonEmpty]
+    relevant_documents: msgspec.Raw
     metadata: msgspec.Raw
-    citations: list[CitationRow]
+    citations: msgspec.Raw
     query_type: Literal["factual", "analytical", "comparative", "temporal"] | None = None
     difficulty: Literal["easy", "medium", "hard"] | None = None
     ground_truth_answer: str | None = None
@@ -42,21 +44,26 @@ class QueryCheck:
 
     def __init__(self) -> None:
         self.findings: list[str] = []
-        self._decoder = msgspec.json.Decoder(list[QueryRow])
+        self._queries = msgspec.json.Decoder(list[QueryRow])
+        self._citations = msgspec.json.Decoder(list[CitationRow])
+        self._documents = msgspec.json.Decoder(list[NonEmpty])
         self._last_id = -1
 
-    def add(self, rows: bytes) -> None:
-        """Looks at the bytes of consecutive rows of the array `queries`."""
+    def add(self, rows: bytes | memoryview) -> None:
+        """Looks at the bytes of an array of consecutive queries."""
         try:
-            queries = self._decoder.decode(b"[" + rows + b"]")
+            queries = self._queries.decode(rows)
+            spans = [span for query in queries if len(query.citations) > 2 for span in self._spans(query)]
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             self.findings.append(f"a query after id {self._last_id}: {error} [bad_format]")
             return
-        for query in queries:
-            number = int(query.query_id) if query.query_id.isdecimal() else -1
-            if number <= self._last_id:
-                self.findings.append(f"query {query.query_id!r} after {self._last_id} [query_order]")
-            self._last_id = max(number, self._last_id)
-            for citation in query.citations:
-                if citation.end_char <= citation.start_char:
-                    self.findings.append(f"query {query.query_id!r}: a citation ends where it starts [empty_span]")
+        ids = [self._last_id, *(int(query.query_id) for query in queries)]
+        self._last_id = ids[-1]
+        if not all(map(operator.lt, ids, ids[1:])):
+            self.findings.append(f"queries {ids[1]} to {ids[-1]}: ids do not ascend [query_order]")
+        if any(span.end_char <= span.start_char for span in spans):
+            self.findings.append(f"queries {ids[1]} to {ids[-1]}: a citation ends where it starts [empty_span]")
+
+    def _spans(self, query: QueryRow) -> list[CitationRow]:
+        self._documents.decode(query.relevant_documents)
+        return self._citations.decode(query.citations)

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_eval_pipeline.formats.json_columns import INDENT, joined
+from rag_eval_pipeline.formats.json_columns import INDENT, array_of
 from rag_eval_pipeline.storage.atomic import publishing
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def write_rows(
     depth: int,
     head: bytes = b"",
     tail: bytes = b"\n",
-    check: "Callable[[bytes], None] | None" = None,
+    check: "Callable[[memoryview], None] | None" = None,
 ) -> None:
     """Publishes an array of rows atomically; equal batches give equal bytes.
 
@@ -37,17 +37,18 @@ def write_rows(
         depth: How deep a row stands in the file.
         head: What stands before the array.
         tail: What stands after it.
-        check: Shown the bytes of each batch, in order.
+        check: Shown each batch as the bytes of an array of its own, in order.
     """
     between = ("\n" + INDENT * depth).encode()
     with publishing(path) as file:
         file.write(head + b"[")
         is_first = True
-        for text in _in_order(lambda batch: joined(render(batch), depth), (batch for batch in batches if len(batch))):
+        for text in _in_order(lambda batch: array_of(render(batch), depth), (batch for batch in batches if len(batch))):
             file.write(between if is_first else b"," + between)
-            file.write(text)
+            array = memoryview(text)
+            file.write(array[1:-1])
             if check is not None:
-                check(text.to_pybytes())
+                check(array)
             is_first = False
         file.write((b"]" if is_first else b"\n" + (INDENT * (depth - 1)).encode() + b"]") + tail)
 

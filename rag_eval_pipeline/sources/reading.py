@@ -5,7 +5,7 @@ folder and its cache is read, and nothing through a link.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -26,6 +26,7 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 if TYPE_CHECKING:
     from rag_eval_pipeline.sources.kinds import Kind
     from rag_eval_pipeline.sources.relations import Relation
+    from rag_eval_pipeline.sources.streamed import StreamedRelation
 
 READERS: dict[Format, Reader] = {
     "csv": read_csv,
@@ -61,7 +62,39 @@ def read_relation(
         made = relation(list(listed), lambda name, kinds: iter([_listing(name)]), spec.files, origin=origin)
         return dataclasses.replace(made, paths=listed)
     files = {file.name: file for file in origins.data_files(spec)}
+    shown = ", ".join(shown_path(paths, name) for name in files)
+    made = relation(list(files), _reader(paths, spec, files), shown, origin=origin)
+    return dataclasses.replace(made, paths={name: file.path for name, file in files.items()})
 
+
+def stream_relation(
+    paths: BenchmarkPaths, spec: SourceSpec, columns: Collection[str], origins: Origins
+) -> "StreamedRelation | None":
+    """The data files of a source as a relation that is read as often as it is asked, and never written.
+
+    Args:
+        paths: Of the benchmark.
+        spec: What to read.
+        columns: Names that the first rows must show; None is returned when they do not.
+        origins: Where the files are.
+
+    Raises:
+        InputError: As `read_relation`.
+    """
+    from rag_eval_pipeline.sources.streamed import StreamedRelation
+
+    if spec.files is not None:
+        return None
+    files = {file.name: file for file in origins.data_files(spec)}
+    shown = ", ".join(shown_path(paths, name) for name in files)
+    places = {name: file.path for name, file in files.items()}
+    made = StreamedRelation(list(files), _reader(paths, spec, files), shown, places)
+    return made if set(columns) <= set(made.schema.names) else None
+
+
+def _reader(
+    paths: BenchmarkPaths, spec: SourceSpec, files: Mapping[str, OriginFile]
+) -> "Callable[[str, Mapping[str, Kind] | None], Iterator[Piece]]":
     def read(name: str, kinds: "Mapping[str, Kind] | None") -> Iterator[Piece]:
         shown, has_rows = shown_path(paths, name), False
         for piece in _pieces(files[name], SourceFile(files[name].path, name, shown, spec, kinds=kinds)):
@@ -70,8 +103,7 @@ def read_relation(
         if not has_rows:
             raise InputError("empty_source", shown, "rows", found="none")
 
-    made = relation(list(files), read, ", ".join(shown_path(paths, name) for name in files), origin=origin)
-    return dataclasses.replace(made, paths={name: file.path for name, file in files.items()})
+    return read
 
 
 def _listing(name: str) -> Piece:

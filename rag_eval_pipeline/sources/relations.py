@@ -80,7 +80,7 @@ def relation(names: Sequence[str], read: Read, shown: str, *, origin: bool) -> R
         InputError: `duplicate_column`, `mixed_types` and whatever `read` raises.
     """
     folder = ScratchFolder("source")
-    types = _Types(shown)
+    types = Types(shown)
     spool = _fill(folder.path, names, read, types, origin=origin)
     if spool is None:
         spool = _fill(folder.path, names, read, types.settled(), origin=origin)
@@ -88,7 +88,7 @@ def relation(names: Sequence[str], read: Read, shown: str, *, origin: bool) -> R
     return Relation(folder, spool.path, spool.schema, tuple(names), tuple(spool.unread), spool.lines)
 
 
-class _Types:
+class Types:
     """The columns of some files, as far as they were read."""
 
     def __init__(self, shown: str) -> None:
@@ -97,7 +97,7 @@ class _Types:
         self.kinds: Kinds = {}
         self._stated: pa.Schema | None = None  # of files that carry their types
 
-    def settled(self) -> "_Types":
+    def settled(self) -> "Types":
         """The same types for a second reading, which cannot change them."""
         self.given = self.kinds
         return self
@@ -127,7 +127,7 @@ class _Types:
             raise InputError("mixed_types", self.shown, "files whose columns agree in type", found=found) from None
 
 
-def _fill(folder: Path, names: Sequence[str], read: Read, types: _Types, *, origin: bool) -> "_Spool | None":
+def _fill(folder: Path, names: Sequence[str], read: Read, types: Types, *, origin: bool) -> "_Spool | None":
     """Writes all rows; None when a piece changed the type of those already written. Then all were read for theirs."""
     spool: _Spool | None = None
     unread: list[UnreadRow] = []
@@ -137,7 +137,7 @@ def _fill(folder: Path, names: Sequence[str], read: Read, types: _Types, *, orig
         for piece in read(name, types.given):
             types.add(piece)
             unread.extend(piece.unread)
-            _note_lines(lines, name, piece)
+            note_lines(lines, name, piece)
             schema = types.schema()
             if spool is None:
                 spool = _Spool(folder / "rows.arrow", types, origin=origin)
@@ -151,7 +151,8 @@ def _fill(folder: Path, names: Sequence[str], read: Read, types: _Types, *, orig
     return spool if fits else None
 
 
-def _note_lines(lines: "dict[str, machine_array[int]]", name: str, piece: Piece) -> None:
+def note_lines(lines: "dict[str, machine_array[int]]", name: str, piece: Piece) -> None:
+    """Remembers where a piece's rows stand in their file."""
     if len(piece.lines):
         known = lines.setdefault(name, machine_array("q"))
         known.extend([0] * (piece.numbers[-1] - len(known)))
@@ -166,29 +167,18 @@ def _note_lines(lines: "dict[str, machine_array[int]]", name: str, piece: Piece)
 class _Spool:
     """The file of a relation while it is written."""
 
-    def __init__(self, path: Path, types: _Types, *, origin: bool) -> None:
+    def __init__(self, path: Path, types: Types, *, origin: bool) -> None:
         self.path, self.rows, self.kinds = path, types.schema(), types.kinds
         self.unread: list[UnreadRow] = []
         self.lines: dict[str, machine_array[int]] = {}
-        self._origin = origin
-        self.schema = _named(self.rows, origin, types.shown)
+        self.schema = named(self.rows, origin, types.shown)
         self._file = pa.OSFile(str(path), "wb")
         self._writer = pa.ipc.new_file(self._file, self.schema)
 
     def write(self, name: str, piece: Piece) -> None:
-        """Adds rows; columns that they lack are null."""
-        batch, count = piece.batch, len(piece.numbers)
-        if not count:
-            return
-        places = {column: number for number, column in enumerate(batch.schema.names)}
-        arrays = [
-            batch.column(places[field.name]).cast(field.type) if field.name in places else pa.nulls(count, field.type)
-            for field in self.rows
-        ]
-        if self._origin:
-            arrays.append(pa.repeat(name, count))
-            arrays.append(pa.array(piece.numbers, pa.int64()))
-        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        """Adds rows."""
+        if len(piece.numbers):
+            self._writer.write_batch(shaped(name, piece, self.rows, self.schema))
 
     def close(self) -> None:
         """Ends the file."""
@@ -196,7 +186,27 @@ class _Spool:
         self._file.close()
 
 
-def _named(rows: pa.Schema, origin: bool, shown: str) -> pa.Schema:
+def shaped(name: str, piece: Piece, rows: pa.Schema, schema: pa.Schema) -> pa.RecordBatch:
+    """A piece's rows in the columns of the relation; columns that they lack are null.
+
+    Args:
+        name: Of the file.
+        piece: Its rows.
+        rows: Columns of the files.
+        schema: The same under the names that SQL knows, with the columns of origin where the relation has them.
+    """
+    batch, count = piece.batch, len(piece.numbers)
+    places = {column: number for number, column in enumerate(batch.schema.names)}
+    arrays = [
+        batch.column(places[field.name]).cast(field.type) if field.name in places else pa.nulls(count, field.type)
+        for field in rows
+    ]
+    if len(schema) > len(rows):
+        arrays += [pa.repeat(name, count), pa.array(piece.numbers, pa.int64())]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def named(rows: pa.Schema, origin: bool, shown: str) -> pa.Schema:
     """Column names that SQL can tell apart; the source's own `source_file` gives way to ours with an underscore."""
     seen: dict[str, str] = {}
     for name in rows.names:

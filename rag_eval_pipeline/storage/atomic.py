@@ -56,6 +56,15 @@ def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[Bin
     fsync_folder(target.parent)
 
 
+def publish(temp: Path, target: Path) -> None:
+    """Publishes a finished file that lies on the same filesystem by moving it."""
+    with temp.open("rb") as file:
+        os.fchmod(file.fileno(), _file_mode())
+        os.fsync(file.fileno())
+    os.replace(temp, target)
+    fsync_folder(target.parent)
+
+
 def atomic_write(target: Path, data: bytes, *, temp_folder: Path | None = None) -> None:
     """Publishes bytes under a path."""
     with publishing(target, temp_folder=temp_folder) as file:

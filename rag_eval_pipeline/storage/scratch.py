@@ -5,12 +5,17 @@ import tempfile
 import weakref
 from pathlib import Path
 
+SCRATCH_PREFIX = "rag-eval-"
+
 
 class ScratchFolder:
-    """A new folder in the system's place for temporary files; it goes with its last reference, or with the process."""
+    """A new folder, in the system's place for temporary files unless another is given.
 
-    def __init__(self, purpose: str) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=f"rag-eval-{purpose}-"))
+    It goes with its last reference, or with the process.
+    """
+
+    def __init__(self, purpose: str, parent: Path | None = None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=f".{SCRATCH_PREFIX}{purpose}-", dir=parent))
         self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def remove(self) -> None:
