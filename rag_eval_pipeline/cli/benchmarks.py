@@ -101,7 +101,15 @@ def _plan_lines(counts: "Counts", files: int) -> Iterable[str]:
     yield f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents in {files} files"
 
 
-def convert(names: Names, workspace: Root = None, as_json: AsJson = False, strict: Strict = False) -> None:
+def convert(
+    names: Names,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Let other content take the place of a published dataset version.")
+    ] = False,
+    workspace: Root = None,
+    as_json: AsJson = False,
+    strict: Strict = False,
+) -> None:
     """Convert benchmarks: corpus PDFs, train.json, .eval.json, .gt.json.
 
     Example: rag-eval convert tarrow-lights
@@ -114,7 +122,7 @@ def convert(names: Names, workspace: Root = None, as_json: AsJson = False, stric
     def one(name: str) -> dict[str, Any]:
         nonlocal quarantined
         with progress_bars() as bar:
-            reports = run(root, name, progress=bar, done=print_notes)
+            reports = run(root, name, progress=bar, done=print_notes, replace=replace)
         counts = {report.record.step: report.record.counts for report in reports}
         quarantined += counts["train_json"]["quarantined"]
         return {"benchmark": name, "counts": counts, "train_json": str(root.benchmark(name).train_json)}

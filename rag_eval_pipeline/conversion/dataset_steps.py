@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.dataset_columns import QUERY_COLUMNS, TRAIN_DEPTH, train_rows
+from rag_eval_pipeline.conversion.dataset_versions import publish_version
 from rag_eval_pipeline.conversion.datasets import dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.datasets import ground_truth as build_ground_truth
 from rag_eval_pipeline.conversion.gold_spans import locate_gold, read_gold_spans, with_gold, write_gold_spans
@@ -96,7 +97,9 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     write_gold_spans(paths.gold_spans, spans)
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
-    findings = write_evaluation_dataset(target, head, _settled(conversion, QUERY_COLUMNS), spans)
+    made = paths.steps / "made.eval.json"
+    findings = write_evaluation_dataset(made, head, _settled(conversion, QUERY_COLUMNS), spans)
+    publish_version(conversion, made, target)
     located = sum(span.method is not None for span in spans)
     counts = {"queries": counted["accepted"], "gold_texts": len(spans), "gold_texts_located": located}
     checks = (

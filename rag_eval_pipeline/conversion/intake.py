@@ -177,8 +177,9 @@ def shortened(notes: Iterable[str]) -> list[str]:
 def _repeated(hashes: "array[int]") -> set[int]:
     import numpy as np
 
-    values, counts = np.unique(np.array(hashes, np.int64), return_counts=True)
-    return {int(value) for value in values[counts > 1]}
+    values = np.frombuffer(hashes, np.int64).copy()
+    values.sort()
+    return {int(value) for value in values[1:][values[1:] == values[:-1]]}
 
 
 def _record(number: int, row: MappedRow, draft: Draft, contexts: Sequence[Found]) -> dict[str, Any]:

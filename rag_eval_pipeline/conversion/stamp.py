@@ -84,6 +84,7 @@ class Conversion:
         spec: Its benchmark.yaml.
         digest: Of its source, as it is now.
         progress: Called with done and total by steps that take long.
+        replace: Whether a dataset version that was published may get other content.
     """
 
     workspace: Workspace
@@ -91,6 +92,7 @@ class Conversion:
     spec: "BenchmarkSpec"
     digest: str
     progress: Progress | None = None
+    replace: bool = False
 
     def require(self, step: str) -> StepRecord:
         """The record of an earlier step; see `require`."""

@@ -44,6 +44,7 @@ def convert(
     *,
     progress: Callable[[str], Progress | None] = lambda step: None,
     done: Callable[[StepReport], None] = lambda report: None,
+    replace: bool = False,
 ) -> list[StepReport]:
     """All steps of a conversion; stops after a step whose blocking check failed.
 
@@ -52,6 +53,7 @@ def convert(
         benchmark: What.
         progress: Given the name of a step, what to call with done and total.
         done: Called after each step, also after one whose check failed.
+        replace: Whether a dataset version that was published may get other content.
 
     Raises:
         InputError: As `run_step`, or `check_failed` with what was found.
@@ -59,7 +61,7 @@ def convert(
     reports = []
     with _locked(workspace, benchmark, "a conversion") as paths:
         for step in STEPS:
-            report = _run(workspace, paths, step, progress(step))
+            report = _run(workspace, paths, step, progress(step), replace=replace)
             reports.append(report)
             done(report)
             for check in report.record.checks:
@@ -79,7 +81,10 @@ def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[Benchma
         yield paths
 
 
-def _run(workspace: Workspace, paths: BenchmarkPaths, step: str, progress: Progress | None) -> StepReport:
-    report = STEPS[step](Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress))
+def _run(
+    workspace: Workspace, paths: BenchmarkPaths, step: str, progress: Progress | None, *, replace: bool = False
+) -> StepReport:
+    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, replace)
+    report = STEPS[step](conversion)
     write_record(paths, report.record)
     return report
