@@ -1,49 +1,84 @@
-"""`<id>_v<version>.gt.json`: annotations, one per question with located gold texts.
+"""`<id>_v<version>.gt.json`: the annotations of a dataset version, of both kinds.
 
-Source: Evaluation Data Formats 2.2 for the annotations; their container, which it leaves open, is ours.
+Evaluation Data Formats 2.2 shows single annotations and leaves their container open; ours is `{schema_version,
+dataset_id, version, annotations}`. A bare list of annotations and a single one are read too: then the
+file's name or the caller says whose they are. `.gt.yaml` and `.gt.json.gz` hold the same.
 """
 
-from typing import Any
+from pathlib import Path
+from typing import Self
 
 import pydantic
 
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
+from rag_eval_pipeline.formats.annotation_files import read_annotation_file
+from rag_eval_pipeline.formats.annotation_records import (
+    AnnotatedCitation,
+    Annotation,
+    AnswerQualityAnnotation,
+    CitationAnnotation,
+)
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
+from rag_eval_pipeline.formats.model_files import write_file
+from rag_eval_pipeline.formats.values import Name, Text, Texts
 
-
-class AnnotatedCitation(Model):
-    """A gold text and its place."""
-
-    citation_id: str = pydantic.Field(description="Unique within the file.")
-    file_name: str = pydantic.Field(description="Exact basename in the corpus.")
-    page_number: int = pydantic.Field(ge=1, description="1-based page on which the span starts.")
-    start_char: int = pydantic.Field(ge=0, description="First code point in the document's extracted text.")
-    end_char: int = pydantic.Field(description="One past the last code point.")
-    page_start: int = pydantic.Field(ge=0, description="start_char counted from the page's first character.")
-    page_end: int = pydantic.Field(ge=0, description="end_char counted from the page's first character.")
-    text: str = pydantic.Field(description="The gold text as the source has it.")
-    relevance_score: float = pydantic.Field(1.0, ge=0, le=1, description="How relevant the annotator found it.")
-    annotation_confidence: float = pydantic.Field(ge=0, le=1, description="Similarity of gold text and located text.")
-    justification: str | None = pydantic.Field(None, description="Why it is gold.")
-
-
-class CitationAnnotation(Model):
-    """One annotator's citations for one question."""
-
-    annotation_id: str = pydantic.Field(description="Unique within the file.")
-    query_id: str = pydantic.Field(description="As in the dataset.")
-    annotator_id: str = pydantic.Field(description='"source" for spans that came with the benchmark.')
-    timestamp: pydantic.AwareDatetime | None = pydantic.Field(None, description="When it was made.")
-    citations: tuple[AnnotatedCitation, ...] = pydantic.Field(description="In the source's order.")
-    quality_checks: dict[str, str] = pydantic.Field(
-        default_factory=dict, description="What was checked, and how it went."
-    )
-    metadata: dict[str, Any] = pydantic.Field(default_factory=dict, description="Tools, notes.")
+__all__ = ["AnnotatedCitation", "AnswerQualityAnnotation", "CitationAnnotation", "GroundTruth"]
 
 
 class GroundTruth(FileModel):
     """All annotations of a dataset version."""
 
-    schema_version: str = pydantic.Field(SCHEMA_VERSION, description="Version of this file's form.")
-    dataset_id: str = pydantic.Field(description="As in the dataset.")
-    version: str = pydantic.Field(description="As in the dataset.")
-    annotations: tuple[CitationAnnotation, ...] = pydantic.Field(description="In the dataset's order.")
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file's form.")
+    dataset_id: Name = pydantic.Field(description="As in the dataset.")
+    version: Name = pydantic.Field(description="As in the dataset.")
+    text_sha256: Texts | None = pydantic.Field(
+        None, description="SHA-256 of each document's text, by file name: offsets mean something in that text only."
+    )
+    extractor: Text | None = pydantic.Field(None, description="What extracted those texts, with its version.")
+    annotations: tuple[Annotation, ...] = pydantic.Field(description="In the dataset's order.")
+
+    @property
+    def citation_annotations(self) -> tuple[CitationAnnotation, ...]:
+        """Those that cite."""
+        return tuple(a for a in self.annotations if isinstance(a, CitationAnnotation))
+
+    @property
+    def quality_annotations(self) -> tuple[AnswerQualityAnnotation, ...]:
+        """Those that judge an answer."""
+        return tuple(a for a in self.annotations if isinstance(a, AnswerQualityAnnotation))
+
+    @classmethod
+    def read(
+        cls, path: Path, *, dataset_id: str | None = None, version: str | None = None, end_inclusive: bool = False
+    ) -> Self:
+        """The file's content.
+
+        Args:
+            path: The file.
+            dataset_id: Whose annotations these are, where neither the file nor its name says.
+            version: Of that dataset, likewise; else 0.0.0.
+            end_inclusive: The file's `end_char` is the last character, not the one behind it.
+
+        Raises:
+            InputError: What `read_annotation_file` raises, and its first fault with the number of the others.
+        """
+        file = read_annotation_file(path, dataset_id=dataset_id, version=version, end_inclusive=end_inclusive)
+        if file.faults:
+            first, *others = file.faults
+            if others:
+                first.hint = " ".join(filter(None, (first.hint, f"There are {len(others)} more.")))
+            raise first
+        return cls(
+            dataset_id=file.dataset_id,
+            version=file.version,
+            text_sha256=file.text_sha256,
+            extractor=file.extractor,
+            annotations=file.annotations,
+        )
+
+    def write(self, path: Path) -> None:
+        """Publishes the file atomically, in the form of its name's ending; equal content gives equal bytes.
+
+        Raises:
+            InputError: `unknown_form`: another name than `.json`, `.json.gz` or `.yaml`.
+        """
+        write_file(self, path)

@@ -1,15 +1,19 @@
 """What all file models share: frozen, strict about unknown keys, read and written as JSON."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import pydantic
+from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.atomic import atomic_write
 
 SCHEMA_VERSION = "1.0"
+# Errors of models whose type is the code that people see; all others are `bad_format`.
+CODES = frozenset({"bad_version", "duplicate_id", "newer_schema", "not_json"})
 
 
 class Model(pydantic.BaseModel):
@@ -38,6 +42,50 @@ class FileModel(Model):
         atomic_write(path, self.model_dump_json(indent=2, exclude_none=True).encode() + b"\n")
 
 
+def _plain(value: Any) -> Any:
+    if value is None or type(value) in (bool, int):
+        return value
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise PydanticCustomError("not_json", "text without lone surrogates") from None
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    raise PydanticCustomError("not_json", "what JSON can carry: text, finite numbers, lists, objects with text as keys")
+
+
+JsonValue = Annotated[Any, pydantic.AfterValidator(_plain)]
+"""Anything that JSON can carry."""
+
+JsonObject = Annotated[dict[str, Any], pydantic.AfterValidator(_plain)]
+"""An object whose keys are its writer's, in the writer's order."""
+
+
+def _known_schema(version: str) -> str:
+    parts = version.split(".")
+    if len(parts) != 2 or not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
+        raise PydanticCustomError("bad_version", "a version of the file's form such as 1.0")
+    if [int(part) for part in parts] > [int(part) for part in SCHEMA_VERSION.split(".")]:
+        raise PydanticCustomError(
+            "newer_schema", "{known} or older: a later release wrote this file", {"known": SCHEMA_VERSION}
+        )
+    return version
+
+
+SchemaVersion = Annotated[
+    str,
+    pydantic.AfterValidator(_known_schema),
+    pydantic.Field(json_schema_extra={"pattern": r"^[0-9]{1,4}\.[0-9]{1,4}$"}),
+]
+"""Version of a file's form; a file that a later release wrote is refused."""
+
+
 def read_bytes(path: Path) -> bytes:
     """The file's bytes.
 
@@ -57,7 +105,12 @@ def bad_format(path: Path, error: pydantic.ValidationError) -> InputError:
     first, *others = error.errors()
     more = f"There are {len(others)} more." if others else None
     found = None if first["type"] == "missing" else first["input"]
-    return InputError("bad_format", path, expectation(first), field=place(first["loc"]), found=found, hint=more)
+    return InputError(code_of(first), path, expectation(first), field=place(first["loc"]), found=found, hint=more)
+
+
+def code_of(finding: Any) -> str:
+    """The code of one of pydantic's findings."""
+    return finding["type"] if finding["type"] in CODES else "bad_format"
 
 
 def place(location: Sequence[int | str]) -> str:

@@ -6,17 +6,15 @@ Source: Evaluation Data Formats 2.3.
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, Self
 
 import pydantic
 
 from rag_eval_pipeline.formats.citations import CitationSpan
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
-from rag_eval_pipeline.storage.atomic import atomic_write
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, JsonObject, Model, SchemaVersion, bad_format
+from rag_eval_pipeline.formats.model_files import parse_file, write_file
 
 Status = Literal["ok", "error", "timeout", "truncated", "refused"]
-
-
 Level = Literal["document", "page"]
 
 
@@ -166,7 +164,7 @@ class StatisticalAnalysis(Model):
     """Tests and intervals."""
 
     significance_tests: dict[str, SignificanceTest]
-    confidence_intervals: dict[str, Any]
+    confidence_intervals: JsonObject
 
 
 class Fingerprints(Model):
@@ -183,14 +181,14 @@ class ResultsMetadata(Model):
     """Where and how."""
 
     evaluation_environment: dict[str, str]
-    evaluation_parameters: dict[str, Any]
+    evaluation_parameters: JsonObject
     quality_assurance: dict[str, str]
 
 
 class EvaluationResults(FileModel):
     """One evaluation, published."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     evaluation_id: str
     timestamp: pydantic.AwareDatetime
     benchmark: str
@@ -198,7 +196,7 @@ class EvaluationResults(FileModel):
     system_version: str
     dataset_id: str
     dataset_version: str
-    configuration: dict[str, Any]
+    configuration: JsonObject
     fingerprints: Fingerprints
     summary: Summary
     retrieval_level: Level = pydantic.Field(
@@ -213,6 +211,24 @@ class EvaluationResults(FileModel):
     statistical_analysis: StatisticalAnalysis
     metadata: ResultsMetadata
 
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The results of a `.json`, `.json.gz`, `.yaml` or `.yml` file.
+
+        Raises:
+            InputError: The file's fault, or the first of the content's with the number of the others.
+        """
+        try:
+            return parse_file(cls, path)
+        except pydantic.ValidationError as error:
+            raise bad_format(path, error) from error
+
     def write(self, path: Path) -> None:
-        """Publishes the file; nulls are written, because a reader of the specification looks for the keys."""
-        atomic_write(path, self.model_dump_json(indent=2).encode() + b"\n")
+        """Publishes the file in the form that its name asks for.
+
+        Nulls are written, because a reader of the specification looks for the keys.
+
+        Raises:
+            InputError: `unknown_form`.
+        """
+        write_file(self, path, keep_nulls=True)

@@ -1,100 +1,165 @@
 """Checking files that people hand in: `rag-eval validate` and the pipeline's own checks.
 
-The form is recognised by the file's name, and a file's findings come back as lines; nothing is raised for bad content.
+The form is recognised by the file's name, Evret's by its content. A file's findings come back as values or lines;
+nothing is raised for bad content.
 """
 
-import re
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import pydantic
+
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
-from rag_eval_pipeline.formats.ground_truth import GroundTruth
+from rag_eval_pipeline.formats.annotation_files import read_annotation_file
+from rag_eval_pipeline.formats.csv_table import read_csv_table
+from rag_eval_pipeline.formats.dataset_checks import check_dataset
+from rag_eval_pipeline.formats.dataset_csv import DATASET_ID
+from rag_eval_pipeline.formats.dataset_files import CSV, dataset_findings, has_key, parse_evaluation_dataset
+from rag_eval_pipeline.formats.dataset_headers import DATASET_ENDINGS, GROUND_TRUTH_ENDINGS
+from rag_eval_pipeline.formats.evret import is_evret_csv, parse_evret_csv, parse_evret_json
+from rag_eval_pipeline.formats.findings import Finding, errors_in, finding, model_findings
+from rag_eval_pipeline.formats.json_text import read_json_text
+from rag_eval_pipeline.formats.model_files import JSON, parse_file
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.train_json import read_train_json
+from rag_eval_pipeline.formats.results_files import RESULTS_ENDINGS
+from rag_eval_pipeline.formats.train_checks import check_train_json
 
-SEMANTIC_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
-
-
-def validate_train_json(path: Path) -> list[str]:
-    """Findings in a `train.json`; with a `corpus` folder beside it, every `filename` must be one of its files."""
-    rows = read_train_json(path)
-    corpus = path.parent / "corpus"
-    files = {file.name for file in corpus.rglob("*") if file.is_file()} if corpus.is_dir() else None
-    findings = []
-    seen: set[int] = set()
-    for number, row in enumerate(rows, start=1):
-        if row.id in seen:
-            findings.append(f"{path}, row {number}: id {row.id} stands twice [duplicate_id]")
-        seen.add(row.id)
-        if not row.question.strip():
-            findings.append(f"{path}, row {number}: the question is empty [empty_question]")
-        if not row.answer.strip() and not row.is_impossible:
-            findings.append(f"{path}, row {number}: the answer is empty and the question not impossible [empty_answer]")
-        for context in row.contexts:
-            if files is not None and not isinstance(context, str) and context.filename not in files:
-                findings.append(f"{path}, row {number}: {context.filename!r} is not in the corpus [missing_file]")
-    return findings
+KNOWN = "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), or Evret's JSON or CSV"
+BENCHMARK_DATA = (".benchmark.json", "_benchmarks.json")  # both names of Evaluation Data Formats 3.1 and 3.2
 
 
-def validate_evaluation_dataset(path: Path) -> list[str]:
-    """Findings in an `.eval.json`."""
-    dataset = EvaluationDataset.read(path)
-    findings = []
-    if not SEMANTIC_VERSION.fullmatch(dataset.version):
-        findings.append(f"{path}: version {dataset.version!r} is no semantic version [bad_version]")
-    if dataset.documents is not None:
-        known = {document.document_id for document in dataset.documents}
-        for query in dataset.queries:
-            for document in query.relevant_documents:
-                if document not in known:
-                    findings.append(f"{path}: query {query.query_id!r} names {document!r} [missing_document]")
-    return findings
+def validate(path: Path, *, corpus: Path | None = None, strict: bool = False) -> list[str]:
+    """Errors in a file of any of the known forms, a line each; none when it is good.
+
+    Args:
+        path: The file.
+        corpus: As for `examine`.
+        strict: As for `examine`.
+
+    Raises:
+        InputError: As `examine`.
+    """
+    return [str(found) for found in errors_in(examine(path, corpus=corpus, strict=strict))]
+
+
+def examine(path: Path, *, corpus: Path | None = None, strict: bool = False) -> list[Finding]:
+    """Everything found in a file of any of the known forms: errors, warnings, and what was not checked.
+
+    Args:
+        path: The file.
+        corpus: A folder of documents, in which references are looked up; without, a dataset's inline documents, and
+            for `train.json` the folder `corpus` beside it.
+        strict: Evret's queries may not have both document labels and expected answers.
+
+    Raises:
+        InputError: `unknown_form`, for a file that neither name nor content says anything about; `missing_file`.
+    """
+    name = path.name
+    if name.endswith(BENCHMARK_DATA):
+        hint = "Benchmark data is written for reports and has no schema."
+        raise InputError("unknown_form", path, KNOWN, hint=hint)
+    check: Callable[[], list[Finding]]
+    if name == "train.json":
+        check = partial(check_train_json, path, corpus=corpus)
+    elif name.endswith(DATASET_ENDINGS):
+        check = partial(_dataset, path, corpus)
+    elif name.endswith(GROUND_TRUTH_ENDINGS):
+        check = partial(_ground_truth, path)
+    elif name.endswith(RESULTS_ENDINGS):
+        check = partial(_results, path)
+    elif name.endswith(JSON + CSV):
+        check = partial(_by_content, path, corpus, strict=strict)
+    else:
+        raise InputError("unknown_form", path, KNOWN)
+    return _guarded(check)
+
+
+def validate_evaluation_dataset(path: Path, *, corpus: Path | None = None) -> list[str]:
+    """Errors in an evaluation dataset, a line each."""
+    return [str(found) for found in errors_in(_guarded(partial(_dataset, path, corpus)))]
 
 
 def validate_ground_truth(path: Path) -> list[str]:
-    """Findings in a `.gt.json`."""
-    truth = GroundTruth.read(path)
-    return [
-        f"{path}: citation {citation.citation_id!r} ends at {citation.end_char}, not after its start [empty_span]"
-        for annotation in truth.annotations
-        for citation in annotation.citations
-        if citation.end_char <= citation.start_char
-    ]
+    """Errors in a file of annotations, a line each."""
+    return [str(found) for found in errors_in(_guarded(partial(_ground_truth, path)))]
 
 
-def validate_results(path: Path) -> list[str]:
-    """Findings in a `.results.json`: its counts must agree with its rows."""
-    results = EvaluationResults.read(path)
-    summary = results.summary
-    findings = []
-    if summary.total_queries != len(results.query_results):
-        findings.append(f"{path}: total_queries {summary.total_queries}, rows {len(results.query_results)} [counts]")
-    if summary.successful_queries + summary.failed_queries != summary.total_queries:
-        findings.append(f"{path}: successful and failed queries do not add up to {summary.total_queries} [counts]")
+def validate_evaluation_results(path: Path) -> list[str]:
+    """Errors in a results file, a line each."""
+    return [str(found) for found in errors_in(_guarded(partial(_results, path)))]
+
+
+def _guarded(check: Callable[[], list[Finding]]) -> list[Finding]:
+    """What a check finds; a file that cannot be read at all is one finding."""
+    try:
+        return check()
+    except InputError as error:
+        if error.code in ("missing_file", "unknown_form"):
+            raise
+        return [Finding.of(error)]
+
+
+def _by_content(path: Path, corpus: Path | None, *, strict: bool) -> list[Finding]:
+    """A JSON or CSV file whose name says nothing: an evaluation dataset or Evret's."""
+    if path.name.endswith(CSV):
+        columns = read_csv_table(path).columns
+        is_dataset, is_evret = DATASET_ID in columns, is_evret_csv(columns)
+    else:
+        text = read_json_text(path)
+        is_evret = has_key(text, "queries")
+        is_dataset = is_evret and has_key(text, "dataset_id")
+    if is_dataset:
+        return _dataset(path, corpus)
+    if not is_evret:
+        raise InputError("unknown_form", path, KNOWN, hint="Its content is none of them either.")
+    parse = parse_evret_csv if path.name.endswith(CSV) else parse_evret_json
+    dataset, findings = parse(path, strict=strict)
+    return [*findings, *check_dataset(dataset, path, corpus=corpus)]
+
+
+def _dataset(path: Path, corpus: Path | None) -> list[Finding]:
+    try:
+        dataset, findings = parse_evaluation_dataset(path)
+    except pydantic.ValidationError as error:
+        return dataset_findings(path, error)
+    return [*findings, *check_dataset(dataset, path, corpus=corpus)]
+
+
+def _ground_truth(path: Path) -> list[Finding]:
+    file = read_annotation_file(path)
+    findings = [Finding.of(fault) for fault in file.faults]
+    counts = Counter((one.annotator_id, one.annotation_id) for one in file.annotations)
+    for (annotator, annotation), count in counts.items():
+        if count > 1:
+            expected = f"ids that an annotator uses once, but {annotator!r} has this one {count} times"
+            findings.append(
+                finding("error", "duplicate_id", path, expected, field="annotations.annotation_id", found=annotation)
+            )
     return findings
 
 
-VALIDATORS: dict[str, Callable[[Path], list[str]]] = {
-    "train.json": validate_train_json,
-    ".eval.json": validate_evaluation_dataset,
-    ".gt.json": validate_ground_truth,
-    ".results.json": validate_results,
-}
-
-
-def validate(path: Path) -> list[str]:
-    """Findings in a file of any of the known forms, a line each; none when it is good.
-
-    Raises:
-        InputError: `unknown_form`, for a file whose name says nothing; a missing file raises `missing_file`.
-    """
-    for ending, check in VALIDATORS.items():
-        if path.name == ending or (ending.startswith(".") and path.name.endswith(ending)):
-            try:
-                return check(path)
-            except InputError as error:
-                if error.code == "missing_file":
-                    raise
-                return [str(error)]
-    raise InputError("unknown_form", path, f"a name ending in {', '.join(VALIDATORS)}")
+def _results(path: Path) -> list[Finding]:
+    """Faults of a results file; its counts must agree with its rows."""
+    try:
+        results = parse_file(EvaluationResults, path)
+    except pydantic.ValidationError as error:
+        return model_findings(path, error, schema="evaluation_results")
+    summary, rows = results.summary, len(results.query_results)
+    findings = []
+    if summary.total_queries != rows:
+        expected = f"the number of query_results, {rows}"
+        findings.append(
+            finding("error", "counts", path, expected, field="summary.total_queries", found=summary.total_queries)
+        )
+    if summary.successful_queries + summary.failed_queries != summary.total_queries:
+        expected = f"with failed_queries, {summary.failed_queries}, the sum total_queries, {summary.total_queries}"
+        found = summary.successful_queries
+        findings.append(finding("error", "counts", path, expected, field="summary.successful_queries", found=found))
+    twice = [query for query, count in Counter(row.query_id for row in results.query_results).items() if count > 1]
+    findings += [
+        finding("error", "duplicate_id", path, "each query once", field="query_results.query_id", found=query)
+        for query in twice
+    ]
+    return findings

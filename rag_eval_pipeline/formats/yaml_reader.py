@@ -1,27 +1,42 @@
 """YAML as data: text, lists and mappings with their lines, nothing else.
 
 Tags, anchors, aliases, repeated keys and several documents are refused. A scalar without quotes stays the text that was
-written, so that `no` is Norwegian and `1.10` is a version; whoever wants a number or a boolean asks for it.
+written, so that `no` is Norwegian and `1.10` is a version; whoever wants a number or a boolean asks for it, one by one
+(`plain_value`) or for a whole file (`read_typed_yaml`).
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from rag_eval_pipeline.errors import InputError
 
-MAX_BYTES = 1_000_000  # a benchmark.yaml of a hundred queries has 50 kB
-MAX_DEPTH = 32
+
+class YamlLimits(NamedTuple):
+    """What a file may cost.
+
+    Args:
+        size_bytes: Of the file.
+        depth: Levels of nesting.
+    """
+
+    size_bytes: int
+    depth: int
+
+
+SETTINGS = YamlLimits(1_000_000, 32)  # a benchmark.yaml of a hundred queries has 50 kB
+DATA = YamlLimits(64_000_000, 128)  # 100,000 questions; beyond that, JSON
 
 NodePath = tuple[str | int, ...]
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,4000})")  # Python reads no more than 4,300 digits
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
 
 
@@ -74,9 +89,36 @@ def read_yaml(path: Path, shown: str) -> YamlText:
     """
     if not path.is_file():
         raise InputError("missing_spec", shown, "a YAML file", hint="Create it; the README shows one.")
-    raw = path.read_bytes()
-    if len(raw) > MAX_BYTES:
-        raise InputError("bad_yaml", shown, f"at most {MAX_BYTES} bytes", found=len(raw))
+    return parse_yaml(path.read_bytes(), shown)
+
+
+def read_typed_yaml(path: Path, shown: str) -> YamlText:
+    """The same with unquoted scalars as numbers and booleans, for settings: `no` and `on` stay text.
+
+    Args:
+        path: The file.
+        shown: How messages name it.
+
+    Raises:
+        InputError: As `read_yaml`.
+    """
+    text = read_yaml(path, shown)
+    return YamlText(plain_value(text.value), text.lines)
+
+
+def parse_yaml(raw: bytes, shown: str, limits: YamlLimits = SETTINGS) -> YamlText:
+    """The one document of YAML text.
+
+    Args:
+        raw: The text, in UTF-8.
+        shown: How messages name it.
+        limits: `SETTINGS`, or `DATA` for files with many records.
+
+    Raises:
+        InputError: `bad_encoding`, `bad_yaml`.
+    """
+    if len(raw) > limits.size_bytes:
+        raise InputError("bad_yaml", shown, f"at most {limits.size_bytes} bytes", found=len(raw))
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -84,7 +126,7 @@ def read_yaml(path: Path, shown: str) -> YamlText:
             "bad_encoding", shown, f"UTF-8 at byte {error.start}", found=raw[error.start : error.start + 8]
         ) from None
     try:
-        return _build(text, shown)
+        return _build(text, shown, limits.depth)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = shown if mark is None else f"{shown}, line {mark.line + 1}"
@@ -93,7 +135,10 @@ def read_yaml(path: Path, shown: str) -> YamlText:
 
 
 def plain_value(value: Any) -> Any:
-    """The value with unquoted scalars read as in YAML 1.2: true, false, integers, floats; other text stays text."""
+    """The value with unquoted scalars read as in YAML 1.2: true, false, integers, floats; other text stays text.
+
+    So does a number that no float can hold: `1e999` is no infinity, and `.inf` and `.nan` are words.
+    """
     if isinstance(value, dict):
         return {key: plain_value(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -104,10 +149,12 @@ def plain_value(value: Any) -> Any:
         return _BOOLEAN[value]
     if _INTEGER.fullmatch(value):
         return int(value)
-    return float(value) if _FLOAT.fullmatch(value) else str(value)
+    if _FLOAT.fullmatch(value) and math.isfinite(number := float(value)):
+        return number
+    return str(value)
 
 
-def _build(text: str, shown: str) -> YamlText:
+def _build(text: str, shown: str, depth: int) -> YamlText:
     """Events instead of nodes: a thousand nested brackets then cost a comparison, not a stack."""
     lines: dict[NodePath, int] = {}
     stack: list[_Open] = [_Open([], ())]
@@ -152,8 +199,8 @@ def _build(text: str, shown: str) -> YamlText:
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if is_key:
                 raise refuse(event, "a text as key", "a collection")
-            if len(stack) > MAX_DEPTH:
-                raise refuse(event, f"at most {MAX_DEPTH} levels", len(stack))
+            if len(stack) > depth:
+                raise refuse(event, f"at most {depth} levels", len(stack))
             value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
             stack.append(_Open(value, place(event, value)))
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):

@@ -1,27 +1,73 @@
-"""`validate` finds what is wrong with a file, and says it in lines."""
+"""`validate` finds what is wrong with a file, and says it in lines; `examine` says the rest too."""
 
+import gzip
 import json
 
 import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
-from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.formats.validation import (
+    examine,
+    validate,
+    validate_evaluation_dataset,
+    validate_evaluation_results,
+    validate_ground_truth,
+)
+from tests.formats.result_values import results_value
 
 QUERY = {"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"]}
 DATASET = {"dataset_id": "d", "name": "D", "version": "1.0.0", "queries": [QUERY]}
 SPAN = {"file_name": "a.pdf", "start_char": 4, "end_char": 9}
+SPECIFIED = {  # Evaluation Data Formats 2.1, example
+    "dataset_id": "personal_rag_eval_v1.0.0",
+    "name": "Personal RAG Evaluation Dataset",
+    "version": "1.0.0",
+    "description": "Comprehensive evaluation dataset for personal knowledge retrieval",
+    "created_at": "2025-08-30T12:00:00Z",
+    "metadata": {"domain": "personal", "language": "en", "size": 500, "avg_query_length": 45, "source": "synthetic"},
+    "queries": [
+        {
+            "query_id": "query_001",
+            "query_text": "What are the key features of the new project management tool?",
+            "query_type": "factual",
+            "difficulty": "medium",
+            "relevant_documents": ["doc_001", "doc_002"],
+            "ground_truth_answer": "The new project management tool includes features such as task tracking, team "
+            "collaboration, time management, and reporting capabilities.",
+            "citations": [
+                {
+                    "file_name": "project_tool_guide.pdf", "page_number": 3, "start_char": 1250, "end_char": 1350,
+                    "confidence_score": 0.95,
+                    "context_text": "Key features include task tracking and team collaboration...",
+                }
+            ],
+            "metadata": {"expected_answer_length": 150, "num_relevant_docs": 2},
+        }
+    ],
+    "documents": [
+        {
+            "document_id": "doc_001",
+            "title": "Project Management Tool Overview",
+            "content": "The new project management tool provides comprehensive features for team collaboration and task "
+            "tracking...",
+            "file_path": "docs/project_tool.pdf",
+            "metadata": {"author": "Product Team", "created_date": "2025-08-01", "word_count": 1250},
+        }
+    ],
+}  # fmt: skip
 
 DATASETS = {
     #                                      change                                                        found
     "good":                       ({},                                                             None),
     "a version of two parts":     ({"version": "1.0"},                                             "[bad_version]"),
-    "a query id twice":           ({"queries": [QUERY, QUERY]},                                    "[bad_format]"),
+    "a query id twice":           ({"queries": [QUERY, QUERY]},                                    "[duplicate_id]"),
     "an unknown key":             ({"querys": []},                                                 "[bad_format]"),
     "an empty span":              ({"queries": [QUERY | {"citations": [SPAN | {"end_char": 4}]}]}, "[bad_format]"),
     "a span of a whole document": ({"queries": [QUERY | {"citations": [SPAN]}]},                   None),
     "an inline document missing": ({"documents": []},                                              "[missing_document]"),
     "no queries":                 ({"queries": None},                                              "[bad_format]"),
+    "a blank question":           ({"queries": [QUERY | {"query_text": " "}]},                     "[empty_question]"),
 }  # fmt: skip
 
 
@@ -33,41 +79,259 @@ def test_evaluation_datasets(change, found, tmp_path):
     findings = validate(path)
 
     assert (findings == []) if found is None else (len(findings) == 1 and found in findings[0])
+    assert validate_evaluation_dataset(path) == findings
+
+
+def test_the_specifications_example_is_read_and_its_references_do_not_resolve(tmp_path):
+    path = tmp_path / "personal_rag_eval_v1.0.0.eval.json"
+    path.write_text(json.dumps(SPECIFIED))
+
+    findings = {(found.severity, found.code, found.field) for found in examine(path)}
+
+    assert EvaluationDataset.read(path).queries[0].citations[0].end_char == 1350
+    assert findings == {
+        ("warning", "wrong_size", "metadata.size"),
+        ("error", "missing_document", "queries[0].relevant_documents[1]"),  # doc_002
+        ("error", "missing_document", "queries[0].citations[0].file_name"),  # neither an id nor a file nor a title
+        ("warning", "cited_not_relevant", "queries[0].citations"),
+        ("info", "relevant_not_cited", "queries[0].citations"),
+    }
+
+
+def test_every_fault_is_a_line_with_its_place_in_file_and_schema(tmp_path):
+    path = tmp_path / "d_v1.0.0.eval.json"
+    bad = QUERY | {"query_id": 5, "citations": [SPAN | {"start_char": "4"}]}
+    path.write_text(json.dumps(DATASET | {"name": None, "queries": [QUERY, bad]}))
+
+    findings = examine(path)
+
+    assert [(found.field, found.schema.partition("#")[2]) for found in findings] == [
+        ("name", "/properties/name"),
+        ("queries[1].query_id", "/$defs/EvaluationQuery/properties/query_id"),
+        ("queries[1].citations[0].start_char", "/$defs/CitationSpan/properties/start_char"),
+    ]
+    lines = [str(found) for found in findings]
+    assert all(line.startswith(str(path)) and "\n" not in line for line in lines)
+    assert 'field "queries[1].query_id": expected a valid string, found 5 [bad_format]' in lines[1]
+
+
+def test_faults_of_a_csv_are_named_by_row_and_column(tmp_path):
+    path = tmp_path / "d.eval.csv"
+    path.write_text(
+        "dataset_id,name,version,query_id,query_text,relevant_documents,difficulty\n"
+        'd,D,1.0.0,0,Who?,[],easy\n,,,1,When?,"[1]",\n,,,2,Why?,[],unheard of\n'
+    )
+
+    assert [(found.row, found.field, found.code) for found in examine(path)] == [
+        (2, "relevant_documents[0]", "bad_format"),
+        (3, "difficulty", "bad_format"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "form", [".eval.json", ".eval.json.gz", ".eval.yaml", ".eval.yml", ".eval.csv", ".json", ".csv"]
+)
+def test_every_form_of_a_dataset_is_recognised(form, tmp_path):
+    good = tmp_path / f"d_v1.0.0{form}"
+    EvaluationDataset.model_validate(DATASET).write(good)
+    twice = tmp_path / f"e_v1.0.0{form}"
+    EvaluationDataset.model_validate(DATASET | {"documents": []}).write(twice)
+
+    assert validate(good) == []
+    assert ["[missing_document]" in line for line in validate(twice)] == [True]
+
+
+def test_the_older_form_is_a_warning(tmp_path):
+    path = tmp_path / "d_v2.0.0.eval.json"
+    path.write_text(json.dumps({"dataset_id": "d", "queries": [QUERY]}))
+
+    warnings = [str(found) for found in examine(path) if found.severity == "warning"]
+
+    assert validate(path) == []
+    assert warnings == [
+        f"{path}: expected the fields name and version [older_form]. "
+        "Read as name 'd', version '2.0.0'; state them in the file."
+    ]
+
+
+def test_references_are_looked_up_in_a_corpus_that_is_given(tmp_path):
+    path = tmp_path / "d.eval.json"
+    path.write_text(json.dumps(DATASET))
+    (tmp_path / "documents").mkdir()
+
+    assert [found.code for found in examine(path)] == ["references_unchecked"]
+    assert ["[missing_document]" in line for line in validate(path, corpus=tmp_path / "documents")] == [True]
+    (tmp_path / "documents" / "a.pdf").touch()
+    assert examine(path, corpus=tmp_path / "documents") == []
+
+
+ROW = {"id": 0, "question": "q", "answer": "a", "is_impossible": False, "contexts": []}
+
+
+def train(tmp_path, rows):
+    path = tmp_path / "train.json"
+    path.write_text(rows if isinstance(rows, str) else json.dumps(rows))
+    return [(found.severity, found.code, found.row, found.field) for found in examine(path)]
 
 
 def test_a_context_that_is_not_in_the_corpus_beside_train_json(tmp_path):
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "A%20b.pdf").touch()
-    row = {"id": 0, "question": "q", "answer": "a", "is_impossible": False}
-    contexts = [{"filename": "A%20b.pdf"}, {"filename": "A b.pdf"}]
-    (tmp_path / "train.json").write_text(json.dumps([row | {"contexts": contexts}]))
+    contexts = [{"filename": "A%20b.pdf"}, "plain", {"filename": "A b.pdf"}]
 
-    findings = validate(tmp_path / "train.json")
-
-    assert len(findings) == 1
-    assert "row 1: 'A b.pdf' is not in the corpus [missing_file]" in findings[0]
-
-
-def test_an_answer_may_be_empty_only_when_impossible(tmp_path):
-    row = {"id": 0, "question": "q", "answer": "", "is_impossible": True, "contexts": []}
-    (tmp_path / "train.json").write_text(json.dumps([row, row | {"id": 1, "is_impossible": False}]))
-
-    findings = validate(tmp_path / "train.json")
-
-    assert len(findings) == 1
-    assert "row 2" in findings[0]
+    assert train(tmp_path, [ROW | {"contexts": contexts}]) == [("error", "missing_file", 1, "contexts[2].filename")]
+    line = validate(tmp_path / "train.json")[0]
+    assert line == (
+        f'{tmp_path / "train.json"}, row 1, field "contexts[2].filename": '
+        "expected the exact name of a file in the corpus, found 'A b.pdf' [missing_file]."
+    )
 
 
-def test_a_name_that_says_nothing_is_refused(tmp_path):
+TRAIN = {
+    #                                      rows                                                            found
+    "no rows":                          ([],                                                             [("warning", "no_questions", None, None)]),
+    "an empty answer of one":           ([ROW, ROW | {"id": 1, "answer": ""}],                           [("error", "empty_answer", 2, "answer")]),
+    "an empty answer, impossible":      ([ROW, ROW | {"id": 1, "answer": "", "is_impossible": True}],    []),
+    "no answer at all":                 ([ROW | {"answer": ""}, ROW | {"id": 1, "answer": " "}],         [("info", "retrieval_only", None, "answer")]),
+    "all impossible":                   ([ROW | {"answer": "", "is_impossible": True}],                  []),
+    "an answer of an impossible one":   ([ROW | {"answer": ""}, ROW | {"id": 1, "is_impossible": True}], [("error", "empty_answer", 1, "answer")]),
+    "an id twice":                      ([ROW, ROW],                                                     [("error", "duplicate_id", 2, "id")]),
+    "a blank question":                 ([ROW | {"question": " "}],                                      [("error", "empty_question", 1, "question")]),
+    "documents without a corpus":       ([ROW | {"contexts": [{"filename": "a.pdf"}]}],                  [("info", "references_unchecked", None, None)]),
+    "each bad row":                     ([ROW | {"id": "0"}, ROW, ROW | {"contexts": [{"text": "x"}]}],
+                                         [("error", "bad_format", 1, "id"), ("error", "bad_format", 3, "contexts[0]")]),
+    "an object":                        ({"rows": []},                                                   [("error", "bad_format", None, "(top level)")]),
+    "half a file":                      ("[{",                                                           [("error", "bad_json", None, None)]),
+    "a key twice":                      (json.dumps([ROW]).replace('"id": 0', '"id": 0, "id": 1'),       [("error", "bad_json", None, None)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "expected"), TRAIN.values(), ids=TRAIN)
+def test_train_json(rows, expected, tmp_path):
+    assert train(tmp_path, rows) == expected
+
+
+CITED = {"file_name": "a.pdf", "start_char": 4, "end_char": 9, "text": "Who?"}
+ANNOTATION = {"annotation_id": "a", "query_id": "0", "annotator_id": "p", "citations": [CITED]}
+TRUTHS = {
+    #                              annotations                                                     codes
+    "good":                      ([ANNOTATION],                                                  []),
+    "an empty span":             ([ANNOTATION | {"citations": [CITED | {"end_char": 4}]}],       ["empty_span"]),
+    "two faults in two":         ([ANNOTATION | {"citations": 5}, {"annotation_id": "b"}],       ["bad_format", "unknown_kind"]),
+    "an id twice":               ([ANNOTATION, ANNOTATION],                                      ["duplicate_id"]),
+    "an id of two annotators":   ([ANNOTATION, ANNOTATION | {"annotator_id": "q"}],              []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("annotations", "codes"), TRUTHS.values(), ids=TRUTHS)
+@pytest.mark.parametrize("form", [".gt.json", ".gt.yaml", ".gt.json.gz"])
+def test_ground_truths(annotations, codes, form, tmp_path):
+    path = tmp_path / f"d_v1.0.0{form}"
+    text = json.dumps({"dataset_id": "d", "version": "1.0.0", "annotations": annotations}).encode()
+    path.write_bytes(gzip.compress(text) if form.endswith(".gz") else text)
+
+    assert [found.code for found in examine(path)] == codes
+    assert validate_ground_truth(path) == validate(path)
+
+
+RESULTS = results_value()
+SUMMARY = RESULTS["summary"]
+RESULT_CASES = {
+    #                               change                                                             fields
+    "good":                       ({},                                                               []),
+    "more queries than rows":     ({"summary": SUMMARY | {"total_queries": 2, "failed_queries": 1}}, ["summary.total_queries"]),
+    "counts that do not add up":  ({"summary": SUMMARY | {"failed_queries": 1}},                     ["summary.successful_queries"]),
+    "a query twice":              ({"query_results": RESULTS["query_results"] * 2,
+                                    "summary": SUMMARY | {"total_queries": 2, "successful_queries": 2}},
+                                   ["query_results.query_id"]),
+    "an unknown key":             ({"rows": []},                                                     ["rows"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "fields"), RESULT_CASES.values(), ids=RESULT_CASES)
+@pytest.mark.parametrize("form", [".results.json", ".results.json.gz"])
+def test_results(change, fields, form, tmp_path):
+    path = tmp_path / f"e{form}"
+    text = json.dumps(RESULTS | change).encode()
+    path.write_bytes(gzip.compress(text) if form.endswith(".gz") else text)
+
+    assert [found.field for found in examine(path)] == fields
+    assert validate_evaluation_results(path) == validate(path)
+
+
+EVRET = {
+    #                        file          content                                                     errors
+    "good JSON":           ("x.json",    '{"queries": [{"id": "a", "query": "?", "relevant_docs": ["d"]}]}',     []),
+    "good CSV":            ("x.csv",     "id,query,relevant_docs\na,?,d\n",                                      []),
+    "no labels":           ("x.csv",     "id,query\na,?\n",                                                      []),
+    "two faults":          ("x.json",    '{"queries": [{"id": "a"}, {"id": "b", "query": "?", "relevant_docs": 1}]}',
+                            ["empty_question", "bad_labels"]),
+    "a document missing":  ("x.json",    '{"queries": [{"id": "a", "query": "?", "relevant_docs": ["d"]}], "documents": []}',
+                            ["missing_document"]),
+    "both labels":         ("x.csv",     "id,query,relevant_docs,expected_answers\na,?,d,x\n",                    []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "codes"), EVRET.values(), ids=EVRET)
+def test_evrets_files_are_recognised_by_their_content(name, text, codes, tmp_path):
+    (tmp_path / name).write_text(text)
+
+    assert [found.code for found in examine(tmp_path / name) if found.severity == "error"] == codes
+
+
+def test_evret_strictly_and_without_labels(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("id,query,relevant_docs,expected_answers\na,?,d,x\nb,?,,\n")
+
+    assert [(found.severity, found.code) for found in examine(path)] == [
+        ("info", "references_unchecked"),
+        ("warning", "unlabelled_query"),
+    ]
+    assert ["[two_labels]" in line for line in validate(path, strict=True)] == [True]
+
+
+REFUSED = {
+    "a name that says nothing": ("data.txt", "{}"),
+    "JSON of another kind": ("data.json", '{"rows": []}'),
+    "a JSON array": ("data.json", "[]"),
+    "CSV of another kind": ("data.csv", "a,b\n1,2\n"),
+    "benchmark data": ("latency.benchmark.json", "{}"),
+    "benchmark data by its other name": ("latency_benchmarks.json", "{}"),
+    "settings": ("x.config.yaml", "a: 1"),
+}
+
+
+@pytest.mark.parametrize(("name", "text"), REFUSED.values(), ids=REFUSED)
+def test_a_file_that_neither_name_nor_content_says_anything_about_is_refused(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+
     with pytest.raises(InputError) as error:
-        validate(tmp_path / "data.json")
+        validate(tmp_path / name)
 
     assert error.value.code == "unknown_form"
 
 
-def test_writing_and_reading_an_evaluation_dataset(tmp_path):
-    path = tmp_path / "d.eval.json"
-    dataset = EvaluationDataset.model_validate(DATASET | {"queries": [QUERY | {"citations": [SPAN]}]})
-    dataset.write(path)
+@pytest.mark.parametrize(
+    "name", ["train.json", "d.eval.json", "d.gt.json", "e.results.json", "x.json", "x.csv", "d.eval.yaml"]
+)
+def test_a_file_that_is_not_there_is_an_error(name, tmp_path):
+    with pytest.raises(InputError) as error:
+        validate(tmp_path / name)
 
-    assert EvaluationDataset.from_json(path) == dataset
+    assert error.value.code == "missing_file"
+
+
+@pytest.mark.parametrize(
+    "name", ["train.json", "d.eval.json", "d.eval.yaml", "d.eval.csv", "d.gt.json", "e.results.json", "x.csv"]
+)
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[" * 100_000, b"null", b"{}\n{}"])
+def test_bytes_of_any_kind_are_findings_and_no_traceback(name, data, tmp_path):
+    (tmp_path / name).write_bytes(data)
+
+    try:
+        findings = validate(tmp_path / name)
+    except InputError as error:
+        findings = [str(error)]  # a CSV whose content is nobody's
+
+    assert findings
+    assert all("\n" not in line for line in findings)

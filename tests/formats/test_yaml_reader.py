@@ -3,7 +3,7 @@
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.yaml_reader import plain_value, read_yaml
+from rag_eval_pipeline.formats.yaml_reader import DATA, parse_yaml, plain_value, read_typed_yaml, read_yaml
 
 
 def read(tmp_path, text):
@@ -70,3 +70,40 @@ def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError) as caught:
         read_yaml(tmp_path / "absent.yaml", "absent.yaml")
     assert (caught.value.code, caught.value.file) == ("missing_spec", "absent.yaml")
+
+
+def test_settings_have_their_types_and_their_lines(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("k: 10\nlanguage: no\nversion: '1.10'\nrerank: true\nbounds: [-3, .5, 1e-3]\n")
+
+    settings = read_typed_yaml(path, "x.yaml")
+
+    assert settings.value == {"k": 10, "language": "no", "version": "1.10", "rerank": True, "bounds": [-3, 0.5, 0.001]}
+    assert settings.line(("version",)) == 3
+
+
+def test_a_number_that_no_float_can_hold_stays_text(tmp_path):
+    assert plain_value(read(tmp_path, "[1e999, -1e999, .inf, .nan, 1e-999]\n").value) == [
+        "1e999",
+        "-1e999",
+        ".inf",
+        ".nan",
+        0.0,
+    ]
+
+
+def test_whole_numbers_may_be_long_and_not_endless(tmp_path):
+    long, endless = "9" * 100, "9" * 5000
+
+    assert plain_value(read(tmp_path, f"[{long}, {endless}]\n").value) == [int(long), endless]
+
+
+def test_data_may_be_larger_and_deeper_than_settings():
+    deep = ("[" * 100 + "]" * 100).encode()
+
+    parse_yaml(deep, "x.yaml", DATA)
+    parse_yaml(b"a: " + b"x" * 2_000_000, "x.yaml", DATA)
+    for text in (deep, b"a: " + b"x" * 2_000_000):
+        with pytest.raises(InputError) as caught:
+            parse_yaml(text, "x.yaml")
+        assert caught.value.code == "bad_yaml"

@@ -1,0 +1,200 @@
+"""BEIR folders are what BEIR's loader takes, and a dataset that goes into one comes out again."""
+
+import csv
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.beir import (
+    BeirDocument,
+    BeirQuery,
+    beir_dataset,
+    beir_query,
+    iterate_corpus,
+    iterate_qrels,
+    iterate_queries,
+    read_beir,
+    write_beir,
+)
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.query_metadata import FIELDS
+from rag_eval_pipeline.formats.trec import Qrel
+
+TEXT = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1)
+PIECES = st.sampled_from(['"', "\t", "\n", "\r", " ", "%20", "#", "'", "a", "=", "\u2028", "é"])
+NAMES = st.one_of(TEXT, st.lists(PIECES, min_size=1, max_size=5).map("".join))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+    max_leaves=4,
+)
+# Keys that mean something to us, and keys that look like the mark that tells them apart.
+KEYS = TEXT | st.sampled_from(
+    [*FIELDS, "metadata", "metadata.", "metadata.query_type", "metadata.metadata.x", "metadata.x", "is_impossible"]
+)
+CITATION = st.fixed_dictionaries({"file_name": NAMES, "start_char": st.integers(0, 9), "end_char": st.integers(10, 99)})
+
+
+@st.composite
+def datasets(draw):
+    queries = [
+        EvaluationQuery.model_validate(
+            {
+                "query_id": query_id,
+                "query_text": draw(TEXT),
+                "relevant_documents": draw(st.lists(NAMES, max_size=3, unique=True)),
+                "query_type": draw(st.sampled_from([None, "factual", "temporal"])),
+                "difficulty": draw(st.sampled_from([None, "hard"])),
+                "ground_truth_answer": draw(st.none() | st.text(st.characters(blacklist_categories=["Cs"]))),
+                "citations": draw(st.lists(CITATION, max_size=2)),
+                "metadata": draw(st.dictionaries(KEYS, JSON, max_size=4)),
+            }
+        )
+        for query_id in draw(st.lists(NAMES, max_size=3, unique=True))
+    ]
+    return EvaluationDataset(dataset_id="d", name="D", version="1.0.0", queries=tuple(queries))
+
+
+def write(folder, dataset, judged=lambda query: query.relevant_documents, corpus=()):
+    queries = (beir_query(query, judged=judged(query)) for query in dataset.queries)
+    write_beir(
+        folder, queries, corpus, (Qrel(q.query_id, name, 1) for q in dataset.queries for name in judged(q))
+    )  # fmt: skip
+
+
+@given(dataset=datasets())
+def test_a_dataset_comes_back_as_it_was(dataset, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beir")
+    write(folder, dataset)
+
+    assert beir_dataset(read_beir(folder), dataset_id="d", version="1.0.0", name="D") == dataset
+
+
+@given(dataset=datasets())
+def test_the_datasets_own_names_come_back_though_the_judgements_have_others(dataset, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beir")
+    write(folder, dataset, judged=lambda query: tuple(f"{name}#page=1" for name in query.relevant_documents))
+
+    beir = read_beir(folder)
+    assert all(name.endswith("#page=1") for judged in beir.qrels.values() for name in judged)
+    assert beir_dataset(beir, dataset_id="d", version="1.0.0", name="D") == dataset
+
+
+@given(corpus=st.dictionaries(NAMES, st.tuples(TEXT, st.text(st.characters(blacklist_categories=["Cs"]))), max_size=4))
+def test_documents_come_back_as_they_were(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beir")
+    documents = [BeirDocument(name, text, title) for name, (text, title) in corpus.items()]
+    write_beir(folder, [], documents, [])
+
+    assert list(iterate_corpus(folder / "corpus.jsonl")) == documents
+
+
+@given(dataset=datasets())
+def test_pythons_csv_module_reads_the_judgements_as_beirs_loader_does(dataset, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beir")
+    write(folder, dataset)
+
+    with open(folder / "qrels" / "test.tsv", encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
+    assert header == ["query-id", "corpus-id", "score"]
+    assert rows == [[q.query_id, name, "1"] for q in dataset.queries for name in q.relevant_documents]
+
+
+def test_the_files_are_those_of_beir_to_the_letter(tmp_path):
+    query = EvaluationQuery(
+        query_id="0", query_text="Wo?", relevant_documents=("A%20b#c.pdf", 'say "x".pdf'), query_type="factual",
+        ground_truth_answer="Ångström", metadata={"answers": ["Ångström", "Å"], "is_impossible": False},
+    )  # fmt: skip
+    dataset = EvaluationDataset(dataset_id="d", name="D", version="1.0.0", queries=(query,))
+    write(tmp_path, dataset, corpus=[BeirDocument("A%20b#c.pdf", "one\ftwo")])
+
+    assert (tmp_path / "corpus.jsonl").read_text() == '{"_id": "A%20b#c.pdf", "text": "one\\ftwo", "title": ""}\n'
+    assert json.loads((tmp_path / "queries.jsonl").read_text()) == {
+        "_id": "0",
+        "text": "Wo?",
+        "metadata": {
+            "answers": ["Ångström", "Å"],
+            "is_impossible": False,
+            "query_type": "factual",
+            "ground_truth_answer": "Ångström",
+        },
+    }
+    assert (tmp_path / "qrels" / "test.tsv").read_text() == (
+        'query-id\tcorpus-id\tscore\n0\tA%20b#c.pdf\t1\n0\t"say ""x"".pdf"\t1\n'
+    )
+
+
+def test_other_peoples_folders_are_read_with_what_we_do_not_know(tmp_path):
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "body", "url": "http://a/"}\n')
+    (tmp_path / "queries.jsonl").write_text(
+        '{"_id": "q1", "text": "one", "metadata": {"difficulty": 3, "answers": ["x"], "metadata.note": 1}}\n'
+        '{"_id": "q2", "text": "two"}\n'
+    )
+    (tmp_path / "qrels" / "test.tsv").write_bytes(b"query-id\tcorpus-id\tscore\r\nq1\td1\t2\r\nq1\td0\t0\r\n")
+
+    dataset = beir_dataset(read_beir(tmp_path), dataset_id="theirs", documents=True)
+
+    first, second = dataset.queries
+    assert first.relevant_documents == ("d1",)  # grade 0 is a judgement, but not a relevant document
+    assert (first.difficulty, first.metadata) == (None, {"difficulty": 3, "answers": ["x"], "metadata.note": 1})
+    assert (second.relevant_documents, second.metadata) == ((), {})
+    assert [document.content for document in dataset.documents] == ["body"]
+
+
+LINES = {
+    #                              line                                     code            row
+    "cut in the middle":           ('{"_id": "a", "te',                     "bad_json",      2),
+    "an array":                    ('["a"]',                                "bad_format",    2),
+    "no id":                       ('{"text": "a"}',                        "bad_format",    2),
+    "an id that is a number":      ('{"_id": 1, "text": "a"}',              "bad_format",    2),
+    "an empty id":                 ('{"_id": "", "text": "a"}',             "duplicate_id",  2),
+    "an id twice":                 ('{"_id": "first", "text": "a"}',        "duplicate_id",  2),
+    "not a number":                ('{"_id": "a", "text": "a", "x": NaN}',  "bad_json",      2),
+    "an empty line":               ("",                                     "bad_json",      2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "code", "row"), LINES.values(), ids=LINES)
+def test_a_bad_json_line_is_named_by_its_number(line, code, row, tmp_path):
+    path = tmp_path / "queries.jsonl"
+    path.write_text('{"_id": "first", "text": "a"}\n' + line + "\n")
+
+    with pytest.raises(InputError) as error:
+        list(iterate_queries(path))
+
+    assert (error.value.code, error.value.row) == (code, row)
+
+
+TABLES = {
+    #                              file                                                code                 row
+    "no header":                   ("q1\td1\t1\n",                                     "bad_header",         1),
+    "nothing":                     ("",                                                "bad_header",         None),
+    "two columns":                 ("query-id\tcorpus-id\tscore\nq1\td1\n",            "bad_fields",         2),
+    "a word for a score":          ("query-id\tcorpus-id\tscore\nq1\td1\tyes\n",       "bad_number",         2),
+    "a document twice":            ("query-id\tcorpus-id\tscore\nq\td\t1\nq\td\t0\n",  "duplicate_document", 3),
+    "a quote that does not close": ('query-id\tcorpus-id\tscore\nq\t"d\t1\n',          "bad_fields",         2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code", "row"), TABLES.values(), ids=TABLES)
+def test_bad_judgements_are_named_by_their_line(text, code, row, tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text(text)
+
+    with pytest.raises(InputError) as error:
+        list(iterate_qrels(path))
+
+    assert (error.value.code, error.value.row) == (code, row)
+
+
+def test_a_judgement_of_a_query_that_is_not_there_is_refused(tmp_path):
+    write_beir(tmp_path, [BeirQuery("q1", "one")], [], [Qrel("q2", "d", 1)])
+
+    with pytest.raises(InputError) as error:
+        beir_dataset(read_beir(tmp_path), dataset_id="d")
+
+    assert error.value.code == "unknown_query"

@@ -1,0 +1,219 @@
+"""The committed JSON Schemas are those of the models, and take and refuse what the models do."""
+
+import json
+import re
+from datetime import datetime
+
+import jsonschema
+import pytest
+
+from rag_eval_pipeline.formats.schemas import SCHEMAS, json_schema, schema_folder, schema_place, write_schemas
+from rag_eval_pipeline.formats.validation import examine
+from tests.formats.result_values import results_value
+
+QUERY = {"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"]}
+SPAN = {"file_name": "a.pdf", "start_char": 0, "end_char": 4}
+DATASET = {"dataset_id": "d", "name": "D", "version": "1.0.0", "queries": [QUERY]}
+ROW = {"id": 0, "question": "q", "answer": "a", "is_impossible": False, "contexts": []}
+CITED = {"file_name": "a.pdf", "start_char": 0, "end_char": 4, "text": "Who?"}
+ANNOTATION = {"annotation_id": "a", "query_id": "0", "annotator_id": "p", "citations": [CITED]}
+SCORES = {"completeness": 0.9, "accuracy": 0.95, "relevance": 0.9, "clarity": 0.85, "conciseness": 0.8}
+JUDGEMENT = {
+    "annotation_id": "b",
+    "query_id": "0",
+    "annotator_id": "p",
+    "answer_text": "She.",
+    "quality_scores": SCORES,
+}
+TRUTH = {"dataset_id": "d", "version": "1.0.0", "annotations": [ANNOTATION, JUDGEMENT]}
+RESULTS = results_value()
+FILES = {"evaluation_dataset": "d_v1.0.0.eval.json", "ground_truth": "d_v1.0.0.gt.json",
+         "evaluation_results": "e.results.json", "train": "train.json"}  # fmt: skip
+
+
+def with_query(**fields):
+    return DATASET | {"queries": [QUERY | fields]}
+
+
+def with_span(**fields):
+    return with_query(citations=[SPAN | fields])
+
+
+def with_cited(**fields):
+    return TRUTH | {"annotations": [ANNOTATION | {"citations": [CITED | fields]}]}
+
+
+def without(value, *keys):
+    return {key: item for key, item in value.items() if key not in keys}
+
+
+GOOD = {
+    "evaluation_dataset": {
+        "the least": DATASET,
+        "everything": with_span(page_number=1, confidence_score=1, context_text="x") | {
+            "description": "x", "created_at": "2025-08-30T12:00:00Z", "schema_version": "1.0",
+            "metadata": {"domain": "x", "language": "en", "size": 1, "avg_query_length": 4, "source": "x", "own": [1]},
+            "documents": [{"document_id": "a.pdf", "content": "", "title": "A", "metadata": {"author": "x"}}],
+        },
+        "nulls": DATASET | {"description": None, "documents": None},
+        "a pre-release": DATASET | {"version": "2.0.0-rc.1+b"},
+        "no queries": DATASET | {"queries": []},
+        "a type and a difficulty": with_query(query_type="temporal", difficulty="hard", ground_truth_answer=""),
+    },
+    "ground_truth": {
+        "both kinds": TRUTH,
+        "nothing cited": TRUTH | {"annotations": [ANNOTATION | {"citations": []}]},
+        "a page and scores": with_cited(page_number=3, relevance_score=1, annotation_confidence=0.9),
+    },
+    "evaluation_results": {
+        "one question": RESULTS,
+        "an interval": RESULTS | {"retrieval_metrics": {"mrr": {"value": 1, "confidence_interval": [0.5, 1.0]}}},
+    },
+    "train": {
+        "no rows": [],
+        "a row": [ROW],
+        "contexts of both kinds": [ROW | {"contexts": [{"filename": "a.pdf", "text": "x"}, {"filename": "b.pdf"}, "plain"]}],
+    },
+}  # fmt: skip
+BAD = {
+    "evaluation_dataset": {
+        "no id": without(DATASET, "dataset_id"),
+        "an empty id": DATASET | {"dataset_id": ""},
+        "no queries": without(DATASET, "queries"),
+        "queries that are null": DATASET | {"queries": None},
+        "an unknown key": DATASET | {"querys": []},
+        "a version of two parts": DATASET | {"version": "1.0"},
+        "a number as version": DATASET | {"version": 1.0},
+        "a query without text": DATASET | {"queries": [without(QUERY, "query_text")]},
+        "a query with an unknown key": with_query(answer="x"),
+        "a number as query id": with_query(query_id=0),
+        "one document instead of a list": with_query(relevant_documents="a.pdf"),
+        "another query type": with_query(query_type="multi-hop"),
+        "a negative start": with_span(start_char=-1),
+        "half a character": with_span(end_char=4.5),
+        "page zero": with_span(page_number=0),
+        "too sure": with_span(confidence_score=1.5),
+        "a text as offset": with_span(start_char="0"),
+        "true as offset": with_span(end_char=True),
+        "metadata that is a list": with_query(metadata=[]),
+        "a text as size": DATASET | {"metadata": {"size": "5"}},
+        "a time without a zone": DATASET | {"created_at": "2025-08-30T12:00:00"},
+        "a time that is a number": DATASET | {"created_at": 1756555200},
+        "a document without content": DATASET | {"documents": [{"document_id": "a"}]},
+        "a list": [DATASET],
+    },
+    "ground_truth": {
+        "no file name": TRUTH | {"annotations": [ANNOTATION | {"citations": [without(CITED, "file_name")]}]},
+        "a negative start": with_cited(start_char=-1),
+        "page zero": with_cited(page_number=0),
+        "a text as offset": with_cited(end_char="4"),
+        "too relevant": with_cited(relevance_score=1.5),
+        "an unknown key": with_cited(colour="red"),
+        "a judgement without a score": TRUTH | {"annotations": [JUDGEMENT | {"quality_scores": without(SCORES, "clarity")}]},
+        "neither kind": TRUTH | {"annotations": [without(ANNOTATION, "citations")]},
+        "both kinds in one": TRUTH | {"annotations": [ANNOTATION | JUDGEMENT]},
+        "no annotator": TRUTH | {"annotations": [without(ANNOTATION, "annotator_id")]},
+    },
+    "evaluation_results": {
+        "no summary": without(RESULTS, "summary"),
+        "no retrieval metrics": without(RESULTS, "retrieval_metrics"),
+        "a number as text": RESULTS | {"summary": RESULTS["summary"] | {"total_queries": "1"}},
+        "another level": RESULTS | {"retrieval_level": "paragraph"},
+        "another status": RESULTS | {"query_results": [RESULTS["query_results"][0] | {"status": "fine"}]},
+        "an interval of three": RESULTS | {"retrieval_metrics": {"mrr": {"value": 1, "confidence_interval": [0, 1, 2]}}},
+        "an interval of one": RESULTS | {"retrieval_metrics": {"mrr": {"value": 1, "confidence_interval": [0]}}},
+        "a latency nobody knows": RESULTS | {"performance_metrics": RESULTS["performance_metrics"] | {"latency_stats": {"p42": 1}}},
+        "an unknown key": RESULTS | {"results": []},
+        "a time without a zone": RESULTS | {"timestamp": "2025-08-30T13:00:00"},
+    },
+    "train": {
+        "an object": {"rows": []},
+        "a prefixed id": [ROW | {"id": "dataset-0"}],
+        "a key of the benchmark's own": [ROW | {"level": 1}],
+        "no answer": [without(ROW, "answer")],
+        "a truth that is text": [ROW | {"is_impossible": "false"}],
+        "a context without a name": [ROW | {"contexts": [{"text": "x"}]}],
+        "a context that is a number": [ROW | {"contexts": [5]}],
+    },
+}  # fmt: skip
+CORPUS = [
+    pytest.param(name, value, is_good, id=f"{name}: {why}")
+    for is_good, table in ((True, GOOD), (False, BAD))
+    for name, cases in table.items()
+    for why, value in cases.items()
+]
+# `examine` also finds what no schema can say; these codes are those of the form itself.
+FORM = {"bad_format", "bad_version", "bad_span", "unknown_kind"}
+CHECKER = jsonschema.FormatChecker(())
+
+
+@CHECKER.checks("date-time")
+def is_moment(value):
+    """RFC 3339 has a zone; the package that checks it is not one of ours."""
+    if not isinstance(value, str):
+        return True
+    if not re.match(r"\d{4}-\d\d-\d\dT", value):
+        return False
+    return datetime.fromisoformat(value).tzinfo is not None
+
+
+@pytest.mark.parametrize(("name", "value", "is_good"), CORPUS)
+def test_schema_and_model_agree(name, value, is_good, tmp_path):
+    path = tmp_path / FILES[name]
+    path.write_text(json.dumps(value))
+    schema = jsonschema.Draft202012Validator(json_schema(name), format_checker=CHECKER)
+
+    faults = [found for found in examine(path) if found.severity == "error" and found.code in FORM]
+
+    assert (schema.is_valid(value), not faults) == (is_good, is_good)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_one_of_2020_12_with_an_id_and_a_title(name):
+    schema = json_schema(name)
+
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"] == f"{name}.schema.json"
+    assert schema["title"]
+
+
+def test_no_constraint_has_a_name_that_no_validator_knows():
+    assert not re.findall(
+        r'"(?:ge|le|gt|lt|min_length|max_length)":', json.dumps([json_schema(name) for name in SCHEMAS])
+    )
+
+
+def test_the_committed_schemas_are_the_generated_ones(tmp_path):
+    written = {path.name: path.read_text() for path in write_schemas(tmp_path)}
+
+    committed = {path.name: path.read_text() for path in schema_folder().glob("*.schema.json") if path.name in written}
+    assert committed == written, "write_schemas(schema_folder()) writes them"
+
+
+def test_other_schemas_are_written_beside(tmp_path):
+    paths = write_schemas(tmp_path, SCHEMAS | {"benchmark": lambda: {"title": "Benchmark", "type": "object"}})
+
+    assert [path.name for path in paths][:2] == ["benchmark.schema.json", "evaluation_dataset.schema.json"]
+    assert json.loads(paths[0].read_text()) == {
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "benchmark.schema.json",
+        "title": "Benchmark", "type": "object",
+    }  # fmt: skip
+
+
+PLACES = {
+    ("evaluation_dataset", ("name",)): "/properties/name",
+    ("evaluation_dataset", ("queries", 3, "query_id")): "/$defs/EvaluationQuery/properties/query_id",
+    ("evaluation_dataset", ("queries", 3, "citations", 0, "end_char")): "/$defs/CitationSpan/properties/end_char",
+    ("evaluation_dataset", ("documents", 0, "content")): "/$defs/SourceDocument/properties/content",
+    ("evaluation_dataset", ("queries", 3, "unknown")): "/$defs/EvaluationQuery",
+    ("evaluation_dataset", ()): "",
+    ("train", (0, "contexts")): "/$defs/TrainRow/properties/contexts",
+}
+
+
+@pytest.mark.parametrize(("location", "pointer"), PLACES.items())
+def test_a_place_in_a_file_has_one_in_the_schema(location, pointer):
+    name, parts = location
+
+    assert schema_place(name, parts) == f"{name}.schema.json#{pointer}"
