@@ -22,10 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-WORDS = (
-    "the lamp of harbour light stands above north cliff where keeper watches ships and tide turns slowly beneath granite "
-    "tower built in year by engineer with stone from quarry carried over moor railway signal naïve café Zürich 東京"
-).split()
+WORDS = """the lamp of harbour light stands above north cliff where keeper watches ships and tide turns slowly beneath
+granite tower built in year by engineer with stone from quarry carried over moor railway signal naïve café Zürich 東京"""
 SPEC = """name: big
 version: 1.0.0
 source: {file}
@@ -102,13 +100,13 @@ def write_source(path: Path, form: str, rows: int) -> None:
 
 
 def random_rows(rows: int) -> Iterator[dict[str, str]]:
-    draw = random.Random(1)
+    draw, words = random.Random(1), WORDS.split()
     for number in range(rows):
         yield {
             "id": f"q{number:07d}",
-            "question": " ".join(draw.choices(WORDS, k=14)) + "?",
-            "answer": " ".join(draw.choices(WORDS, k=6)),
-            "passage": ", ".join(" ".join(draw.choices(WORDS, k=30)) for _ in range(4)) + ' "said" she',
+            "question": " ".join(draw.choices(words, k=14)) + "?",
+            "answer": " ".join(draw.choices(words, k=6)),
+            "passage": ", ".join(" ".join(draw.choices(words, k=30)) for _ in range(4)) + ' "said" she',
             "difficulty": draw.choice(["easy", "medium", "hard"]),
         }
 

@@ -155,6 +155,11 @@ class Workspace:
         return self.root / "data" / "evaluation" / "ground_truth"
 
     @property
+    def annotations(self) -> Path:
+        """People's annotations, a folder an annotator."""
+        return self.ground_truth / "annotations"
+
+    @property
     def results(self) -> Path:
         """`<evaluation_id>.results.json` files."""
         return self.root / "data" / "evaluation" / "results"

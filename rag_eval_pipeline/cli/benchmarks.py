@@ -141,20 +141,36 @@ def convert(
 
 
 def validate(
-    paths: Annotated[list[Path], typer.Argument(help="train.json, *.eval.json, *.gt.json, *.results.json.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="train.json, *.eval.*, *.gt.* and *.results.* as JSON, YAML, CSV or gzip; Evret's JSON and CSV."
+        ),
+    ],
+    corpus: Annotated[Path | None, typer.Option(help="Folder that named documents have to be in.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when there are warnings.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check files against their specification; exits 2 when something is wrong.
 
     Example: rag-eval validate data/datasets/tarrow-lights/train.json
     """
-    from rag_eval_pipeline.formats.validation import validate as check
+    from dataclasses import asdict
 
-    findings = {str(path): check(path) for path in paths}
-    lines = (line for path, found in findings.items() for line in (found or [f"{path}: valid"]))
-    emit(findings, as_json, lines)
-    if any(findings.values()):
+    from rag_eval_pipeline.formats.validation import examine
+
+    findings = {str(path): examine(path, corpus=corpus) for path in paths}
+    lines = []
+    for path, found in findings.items():
+        lines += [f"{finding.severity}: {finding}" for finding in found if finding.severity != "info"]
+        if not any(finding.severity == "error" for finding in found):
+            lines.append(f"{path}: valid")
+    emit({path: [asdict(finding) for finding in found] for path, found in findings.items()}, as_json, lines)
+    severities = {finding.severity for found in findings.values() for finding in found}
+    if "error" in severities:
         raise typer.Exit(BAD_INPUT)
+    if strict and "warning" in severities:
+        raise typer.Exit(STRICT)
 
 
 def export(

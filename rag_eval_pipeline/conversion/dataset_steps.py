@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag_eval_pipeline.conversion.annotated_truth import annotated_truth
 from rag_eval_pipeline.conversion.dataset_columns import QUERY_COLUMNS, TRAIN_DEPTH, train_rows
 from rag_eval_pipeline.conversion.dataset_versions import publish_version
 from rag_eval_pipeline.conversion.datasets import dataset_head, write_evaluation_dataset
@@ -120,12 +121,13 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
 
 
 def ground_truth(conversion: Conversion) -> StepReport:
-    """`.gt.json` where gold texts were located, and last of all the stamp."""
+    """`.gt.json` where gold texts were located or people annotated, and last of all the stamp."""
     conversion.paths.stamp.unlink(
         missing_ok=True
     )  # of an earlier conversion; it must not outlive a check that fails now
     records = [conversion.require(step) for step in EARLIER]
-    truth = build_ground_truth(conversion.spec, read_gold_spans(conversion.paths.gold_spans))
+    own = build_ground_truth(conversion.spec, read_gold_spans(conversion.paths.gold_spans))
+    truth, quality, notes = annotated_truth(conversion, own)
     target = conversion.workspace.gt_json(conversion.spec.name, conversion.spec.version)
     if truth is None:
         target.unlink(missing_ok=True)
@@ -135,7 +137,7 @@ def ground_truth(conversion: Conversion) -> StepReport:
     findings = [] if truth is None else validate(target)
     check = Check(name="ground_truth_validates", passed=not findings, numbers={"findings": findings[:LISTED]})
     preview = [{"query": a.query_id, "citations": len(a.citations)} for a in annotations[:PREVIEW_ROWS]]
-    report = conversion.report("ground_truth", {"annotations": len(annotations)}, (check,), preview)
+    report = conversion.report("ground_truth", {"annotations": len(annotations)}, (check, *quality), preview, notes)
     if not report.record.failed:
         _stamp(conversion, [*records, report.record])
     return report

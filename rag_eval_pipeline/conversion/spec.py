@@ -14,13 +14,11 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rag_eval_pipeline.conversion.records import Counts
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.versions import SEMVER
 from rag_eval_pipeline.formats.yaml_reader import YamlText, plain_value, read_yaml
 from rag_eval_pipeline.sources.source_spec import SourceSpec, SpecPart, Text, listed, shown_path
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths
 
-SEMVER = (
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
-)
 TABLE_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 SOURCE = "source"  # the relation that `source:` becomes
 

@@ -37,5 +37,15 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
     },
     "ground_truth": {
         "ground_truth_validates": CheckFact(True, "The `.gt.json` is valid."),
+        "annotations_conserved": CheckFact(False, "Annotations read = imported; none was refused."),
+        "annotators_agree": CheckFact(False, "Character Jaccard of what annotators cite is above 0.85."),
+        "documents_exist": CheckFact(False, "Annotated files are in the corpus."),
+        "texts_are_those_annotated": CheckFact(False, "Annotations were made of the corpus's present text."),
+        "spans_are_in_bounds": CheckFact(False, "Annotated spans end within their document."),
+        "texts_stand_at_their_spans": CheckFact(False, "The document has the annotated text where the span says."),
+        "annotation_ids_are_unique": CheckFact(False, "No annotation id stands twice."),
+        "spans_are_disjoint": CheckFact(False, "An annotator's spans of a question do not overlap."),
+        "scores_are_in_range": CheckFact(False, "Quality scores lie in [0, 1]."),
+        "overall_scores_are_means": CheckFact(False, "An overall score is the mean of its five scores."),
     },
 }

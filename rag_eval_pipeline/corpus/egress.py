@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.yaml_reader import read_typed_yaml
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 
@@ -99,14 +99,11 @@ def read_egress_config(path: Path) -> EgressConfig:
     """The settings; the defaults where there is no file.
 
     Raises:
-        InputError: `bad_config`.
+        InputError: `bad_yaml`, `bad_config`.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.is_file():
         return EgressConfig()
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise InputError("bad_config", path, "a YAML mapping in UTF-8", found=str(error)) from error
+    data = read_typed_yaml(path, str(path)).value
     try:
         return EgressConfig.model_validate({} if data is None else data)
     except ValidationError as error:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from rag_eval_pipeline.conversion.spec import shown_path
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.exporting.beir import read_beir_folder, write_beir_folder
 from rag_eval_pipeline.exporting.evret import read_evret, write_evret
@@ -20,6 +19,7 @@ from rag_eval_pipeline.exporting.report import ExportReport, Written, losses
 from rag_eval_pipeline.exporting.source import ExportOptions, ExportSource, load_source
 from rag_eval_pipeline.exporting.trec import read_trec, write_trec
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
+from rag_eval_pipeline.sources.source_spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
-import yaml
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import Model, bad_format, read_bytes
+from rag_eval_pipeline.formats.model import Model, bad_format
 
 AUTOMATIC_KINDS = frozenset({"embedded", "replay"})  # they cost nothing; every other kind is asked only on demand
 
@@ -76,13 +75,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         InputError: `missing_file`, or `bad_yaml` with the line.
     """
-    try:
-        value = yaml.safe_load(read_bytes(path))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        raise InputError(
-            "bad_yaml", path, "YAML", row=mark.line + 1 if mark else None, found=getattr(error, "problem", str(error))
-        ) from error
+    if not path.is_file():
+        raise InputError("missing_file", path, "a file")
+    value = read_typed_yaml(path, str(path)).value
     if value is None:
         return {}
     if not isinstance(value, dict):
