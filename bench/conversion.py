@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 WORDS = """the lamp of harbour light stands above north cliff where keeper watches ships and tide turns slowly beneath
-granite tower built in year by engineer with stone from quarry carried over moor railway signal naïve café Zürich 東京"""
+granite tower raised in year by engineer with stone from quarry carried over moor railway naïve café Zürich 東京"""
 SPEC = """name: big
 version: 1.0.0
 source: {file}

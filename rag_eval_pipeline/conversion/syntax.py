@@ -69,7 +69,7 @@ def volatile_parts(node: Any, functions: Collection[str], columns: Collection[st
         return []
     found = ["TABLESAMPLE"] if node.get("sample") else []
     name = str(node.get("function_name") or "").lower()
-    if name in functions or (name == "age" and len(node.get("children") or ()) == 1):
+    if name in functions or (name == "age" and len(node.get("arguments") or ()) == 1):
         found.append(f"{name}()")
     if node.get("class") == "COLUMN_REF" and len(node["column_names"]) == 1:
         [reference] = node["column_names"]

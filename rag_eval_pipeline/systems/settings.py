@@ -11,6 +11,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.yaml_reader import read_typed_yaml
 
 AUTOMATIC_KINDS = frozenset({"embedded", "replay"})  # they cost nothing; every other kind is asked only on demand
 

@@ -1,5 +1,7 @@
 """A benchmark's SQL sees its relations and nothing else; its rows come back in the source's order."""
 
+from urllib.parse import urlparse
+
 import pytest
 
 from rag_eval_pipeline.conversion.mapping import map_source, short_form_sql
@@ -197,6 +199,8 @@ MACROS = {
         ["https://web.archive.org/web/2020/https://a.org"],
     ),
     "no URL": ("url_split('')", []),
+    "text cut by bytes": ("byte_slice('né à Zürich', 7, 14)", "Zürich"),
+    "an offset in bytes as one in characters": ("char_offset('né à Zürich', 7)", 5),
 }
 
 
@@ -206,3 +210,70 @@ def test_macros_for_lists_in_cells(relations):
     mapped = run(relations, f"SELECT q AS question, a AS answer, {{{fields}}} AS metadata FROM source")
 
     assert list(mapped.rows[0].values["metadata"].values()) == [expected for _, expected in MACROS.values()]
+
+
+STEMS = [
+    "https://en.wikipedia.org/wiki/HIV/AIDS",
+    "https://en.wikipedia.org/wiki/Hiy%C5%8D#Design_(1939)",
+    "https://x.org/a/Foo;bar_(x)?q=1#",
+    "https://x.org/#/route/b",
+    "https://x.org",
+    "https://x.org/a/b/",
+    "x.org/wiki/No_Scheme",
+]
+
+
+def test_a_urls_stem_is_the_corpus_rule(relations):
+    fields = ", ".join(f"m{number}: url_stem('{url}')" for number, url in enumerate(STEMS))
+
+    mapped = run(relations, f"SELECT q AS question, a AS answer, {{{fields}}} AS metadata FROM source")
+
+    expected = []
+    for url in STEMS:
+        parts = urlparse(url)
+        expected.append(parts.path.rsplit("/", 1)[-1] + (f"#{parts.fragment}" if parts.fragment else ""))
+    assert list(mapped.rows[0].values["metadata"].values()) == expected
+
+
+VOLATILE = {
+    "a random number": "SELECT q AS question, random()::VARCHAR AS answer FROM source",
+    "the clock": "SELECT q AS question, now()::VARCHAR AS answer FROM source",
+    "the clock without parentheses": "SELECT q AS question, current_date::VARCHAR AS answer FROM source",
+    "an age up to today": "SELECT q AS question, age(TIMESTAMP '2020-01-01')::VARCHAR AS answer FROM source",
+    "a sample": "SELECT q AS question, a AS answer FROM source USING SAMPLE 1",
+    "a sample of a table": "SELECT q AS question, a AS answer FROM source TABLESAMPLE 50%",
+    "a random number in a subquery": "SELECT q AS question, (SELECT uuid()::VARCHAR) AS answer FROM source",
+}
+
+
+@pytest.mark.parametrize("sql", VOLATILE.values(), ids=VOLATILE)
+def test_sql_whose_result_changes_by_itself_is_refused(relations, sql):
+    with pytest.raises(InputError) as caught:
+        run(relations, sql)
+    assert caught.value.code == "volatile_sql"
+
+
+def test_a_volatile_condition_is_refused(relations):
+    with pytest.raises(InputError) as caught:
+        run(relations, PLAIN, "random() < 0.5")
+    assert (caught.value.code, caught.value.field) == ("volatile_sql", "where")
+
+
+def test_rows_that_are_alike_in_file_and_row_have_one_order_whatever_order_the_tables_have(benchmark):
+    rows = ["x.txt", "y.txt", "z.txt"]
+
+    def questions(listed):
+        paths = benchmark(HEAD, {"q.csv": "q,a\none,1\n", "docs.csv": "name\n" + "".join(f"{row}\n" for row in listed)})
+        relations = {
+            "source": read_relation(paths, SourceSpec(path=("q.csv",)), origin=True),
+            "docs": read_relation(paths, SourceSpec(path=("docs.csv",))),
+        }
+        sql = "SELECT q || name AS question, a AS answer, source_row FROM source JOIN docs ON true"
+        return [row.values["question"] for row in run(relations, sql).rows]
+
+    assert questions(rows) == questions(rows[::-1]) == ["onex.txt", "oney.txt", "onez.txt"]
+
+
+def test_an_error_names_the_line_of_the_sql(relations):
+    with pytest.raises(InputError, match=r"benchmark\.yaml, questions, line 2"):
+        run(relations, "SELECT q AS question,\n  answre AS answer\nFROM source")

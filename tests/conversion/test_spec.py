@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from rag_eval_pipeline.conversion.records import Counts
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec, Difference, Expect, read_spec
+from rag_eval_pipeline.conversion.spec import BenchmarkSpec, Difference, Expect, read_spec, spec_place
 from rag_eval_pipeline.errors import InputError
 from tests.conversion.conftest import HEAD, PLAIN
 
@@ -97,3 +97,18 @@ def test_counts_that_came_out_otherwise_are_listed():
         Difference("questions", 8, 7),
         Difference("documents", 4, 3),
     ]
+
+
+PLACES = {
+    "a block begins below its key": ("questions: |\n  SELECT 1\n  FROM x\n", 2, 5),
+    "folded text too": ("questions: >-  # why\n  SELECT 1\n  FROM x\n", 2, 5),
+    "quoted text beside its key": ('questions: "SELECT 1"\n', 1, 3),
+    "the key itself": ("questions: {question: q, answer: a}\n", None, 3),
+}
+
+
+@pytest.mark.parametrize(("text", "line", "expected"), PLACES.values(), ids=PLACES)
+def test_a_line_of_sql_is_a_line_of_the_file(benchmark, text, line, expected):
+    place = spec_place(benchmark(HEAD + text))
+
+    assert place("questions", line).endswith(f"benchmark.yaml, line {expected}")

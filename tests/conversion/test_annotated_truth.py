@@ -1,0 +1,71 @@
+"""What people annotate joins the ground truth of its dataset version, and is checked."""
+
+import json
+
+from rag_eval_pipeline.conversion.stamp import StepRecord
+from rag_eval_pipeline.conversion.steps import convert, run_step
+from rag_eval_pipeline.formats.ground_truth import GroundTruth
+
+NAME, VERSION = "skarn-railway", "1.1.0"
+
+
+def annotate(workspace, annotator, start, end):
+    folder = workspace.annotations / annotator
+    folder.mkdir(parents=True)
+    truth = GroundTruth.read(workspace.gt_json(NAME, VERSION))
+    first = next(annotation for annotation in truth.annotations if annotation.citations)
+    citation = first.citations[0]
+    made = {
+        "annotation_id": f"{annotator}_1",
+        "query_id": first.query_id,
+        "annotator_id": annotator,
+        "timestamp": "2026-01-01T00:00:00Z",
+        "citations": [
+            {
+                "citation_id": "c1",
+                "file_name": citation.file_name,
+                "start_char": citation.start_char + start,
+                "end_char": citation.end_char + end,
+                "text": citation.text,
+            }
+        ],
+    }
+    (folder / f"{NAME}_v{VERSION}.gt.json").write_text(
+        json.dumps({"dataset_id": NAME, "version": VERSION, "annotations": [made]})
+    )
+
+
+def checks(report):
+    return {check.name: check for check in report.record.checks}
+
+
+def test_annotations_join_those_of_the_source_and_agreement_is_a_check(workspace):
+    convert(workspace, NAME)
+    before = GroundTruth.read(workspace.gt_json(NAME, VERSION))
+    annotate(workspace, "annotator_001", 0, 0)
+    annotate(workspace, "annotator_002", 5, 0)
+
+    report = run_step(workspace, NAME, "ground_truth")
+
+    after = GroundTruth.read(workspace.gt_json(NAME, VERSION))
+    assert after.annotations[: len(before.annotations)] == before.annotations
+    assert [annotation.annotator_id for annotation in after.annotations[len(before.annotations) :]] == [
+        "annotator_001",
+        "annotator_002",
+    ]
+    agreement = checks(report)["annotators_agree"]
+    assert agreement.numbers["pairs"] == 1
+    assert 0 < agreement.numbers["jaccard"] < 1
+    assert checks(report)["annotations_conserved"].numbers == {"read": 2, "imported": 2, "refused": 0}
+
+
+def test_a_span_beyond_its_document_warns_and_blocks_nothing(workspace):
+    convert(workspace, NAME)
+    annotate(workspace, "annotator_001", 0, 10_000_000)
+
+    report = run_step(workspace, NAME, "ground_truth")
+
+    found = checks(report)["spans_are_in_bounds"]
+    assert (found.passed, found.blocking, found.numbers["failed"]) == (False, False, 1)
+    assert workspace.benchmark(NAME).stamp.exists()
+    assert isinstance(report.record, StepRecord)
