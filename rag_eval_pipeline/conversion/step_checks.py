@@ -39,7 +39,7 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
         "ground_truth_validates": CheckFact(True, "The `.gt.json` is valid."),
         "annotations_conserved": CheckFact(False, "Annotations read = imported; none was refused."),
         "annotators_agree": CheckFact(False, "Character Jaccard of what annotators cite is above 0.85."),
-        "documents_exist": CheckFact(False, "Annotated files are in the corpus."),
+        "every_cited_document_exists": CheckFact(False, "Annotated files are in the corpus."),
         "texts_are_those_annotated": CheckFact(False, "Annotations were made of the corpus's present text."),
         "spans_are_in_bounds": CheckFact(False, "Annotated spans end within their document."),
         "texts_stand_at_their_spans": CheckFact(False, "The document has the annotated text where the span says."),

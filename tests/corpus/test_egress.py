@@ -132,7 +132,6 @@ CONFIGS = {
     "a wildcard with a scheme": ("allowed_hosts: ['http://wiki.corp:80']", "allowed_hosts"),
     "not a number": ("max_redirects: many", "max_redirects"),
     "not a mapping": ("- a", None),
-    "not YAML": ("a: [", None),
 }
 
 
@@ -145,6 +144,16 @@ def test_a_malformed_file_is_an_input_error_that_names_the_key(tmp_path, text, f
         read_egress_config(path)
 
     assert (refused.value.code, refused.value.file, refused.value.field) == ("bad_config", str(path), field)
+
+
+def test_a_file_that_is_no_yaml_is_an_input_error_with_the_line(tmp_path):
+    path = tmp_path / "egress.config.yaml"
+    path.write_text("max_redirects: 5\nallowed_hosts: [\n")
+
+    with pytest.raises(InputError, match=r"egress\.config\.yaml, line \d") as refused:
+        read_egress_config(path)
+
+    assert refused.value.code == "bad_yaml"
 
 
 def test_every_setting_says_what_it_does():
