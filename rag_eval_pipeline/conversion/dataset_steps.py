@@ -21,7 +21,8 @@ from rag_eval_pipeline.conversion.settlement import STAGE, Settling
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, StepRecord, StepReport
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned
-from rag_eval_pipeline.corpus.text import extractor, read_pages
+from rag_eval_pipeline.corpus.text import Page, extractor, pages_by_document, read_pages
+from rag_eval_pipeline.formats.evaluation_dataset import SourceDocument
 from rag_eval_pipeline.formats.rows_file import write_rows
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.storage.ahead import ahead
@@ -94,12 +95,14 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     planned = read_planned(paths.planned, base=paths.source)
     # Without a document no gold text has a place, and very large benchmarks have none.
     gold_texts = with_gold(_settled(conversion)) if planned else ()
-    spans = locate_gold(gold_texts, planned, read_pages(paths.pages))
+    pages = read_pages(paths.pages)
+    spans = locate_gold(gold_texts, planned, pages)
     write_gold_spans(paths.gold_spans, spans)
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"
-    findings = write_evaluation_dataset(made, head, _settled(conversion, QUERY_COLUMNS), spans)
+    documents = _documents(pages) if conversion.spec.inline_documents else ()
+    findings = write_evaluation_dataset(made, head, _settled(conversion, QUERY_COLUMNS), spans, documents)
     publish_version(conversion, made, target)
     located = sum(span.method is not None for span in spans)
     counts = {"queries": counted["accepted"], "gold_texts": len(spans), "gold_texts_located": located}
@@ -141,6 +144,12 @@ def ground_truth(conversion: Conversion) -> StepReport:
     if not report.record.failed:
         _stamp(conversion, [*records, report.record])
     return report
+
+
+def _documents(pages: Sequence[Page]) -> list[SourceDocument]:
+    """The corpus's texts, in which the offsets of citations count."""
+    texts = {name: "\f".join(page.text for page in own) for name, own in pages_by_document(pages).items()}
+    return [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
 
 
 class _Tally:

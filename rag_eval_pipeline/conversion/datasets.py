@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.gold_spans import GoldSpan
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
-from rag_eval_pipeline.formats.evaluation_dataset import DatasetMetadata, EvaluationDataset
+from rag_eval_pipeline.formats.evaluation_dataset import DatasetMetadata, EvaluationDataset, SourceDocument
 from rag_eval_pipeline.formats.ground_truth import AnnotatedCitation, CitationAnnotation, GroundTruth
 from rag_eval_pipeline.formats.query_rows import QueryCheck
 
@@ -43,7 +43,11 @@ def dataset_head(spec: BenchmarkSpec, *, size: int, characters: int) -> Evaluati
 
 
 def write_evaluation_dataset(
-    path: Path, head: EvaluationDataset, batches: "Iterable[pa.RecordBatch]", spans: Iterable[GoldSpan]
+    path: Path,
+    head: EvaluationDataset,
+    batches: "Iterable[pa.RecordBatch]",
+    spans: Iterable[GoldSpan],
+    documents: Sequence[SourceDocument] = (),
 ) -> list[str]:
     """Publishes an `.eval.json`, and says what is wrong with what was written; nothing, unless something went wrong.
 
@@ -52,6 +56,7 @@ def write_evaluation_dataset(
         head: The dataset without its queries.
         batches: Settled questions, columns of `questions.parquet`.
         spans: Gold texts, located or not.
+        documents: Inline, where they are asked for.
     """
     from rag_eval_pipeline.conversion.dataset_columns import QUERY_DEPTH, query_rows
     from rag_eval_pipeline.formats.rows_file import write_rows
@@ -60,15 +65,17 @@ def write_evaluation_dataset(
     for span in spans:
         if span.method is not None:
             located.setdefault(span.question_id, []).append(span)
-    before, array, after = head.model_dump_json(indent=2, exclude_none=True).rpartition("[]")
-    assert array  # `queries` is the last key
+    # The key `queries` is followed by `documents` or by nothing.
+    whole = head.model_copy(update={"documents": tuple(documents) or None})
+    before, array, after = whole.model_dump_json(indent=2, exclude_none=True).partition('"queries": []')
+    assert array
     check = QueryCheck()
     write_rows(
         path,
         batches,
         lambda batch: query_rows(batch, located),
         depth=QUERY_DEPTH,
-        head=before.encode(),
+        head=(before + '"queries": ').encode(),
         tail=after.encode() + b"\n",
         check=check.add,
     )

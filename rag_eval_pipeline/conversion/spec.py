@@ -116,6 +116,9 @@ class BenchmarkSpec(SpecPart):
     retrieval_only: Annotated[bool, BeforeValidator(plain_value)] = Field(
         default=False, description="The benchmark has no answers, only relevant documents: qrels and topics."
     )
+    inline_documents: Annotated[bool, BeforeValidator(plain_value)] = Field(
+        default=False, description="The `.eval.json` carries the text of each document of the corpus."
+    )
     on_missing_document: Literal["quarantine", "keep", "fail"] = Field(
         default="quarantine",
         description="quarantine: the question goes; keep: the context goes; fail: the conversion fails.",

@@ -79,6 +79,8 @@ class _Table:
     def __init__(self, file: SourceFile, delimiter: str, quote: str) -> None:
         self.delimiter, self.quote = delimiter, quote
         self.names: list[str] | None = None
+        if file.spec.columns and file.spec.header is None:
+            self.names = _header(file.spec.columns, file, 1)
         self._file = file
         self._number = 0  # of the last row
         self._line = 1  # of the next record
@@ -147,7 +149,7 @@ class _Table:
             if not record:
                 continue
             if self.names is None:
-                self.names = _header(record, self._file, line)
+                self.names = _header(self._file.spec.columns or record, self._file, line)
                 continue
             self._number += 1
             try:
@@ -223,6 +225,7 @@ def _header(record: Sequence[str], file: SourceFile, line: int) -> list[str]:
                 "column names that differ in more than case",
                 field=name,
                 found=list(record),
+                hint="State `columns` and `header: replace` in benchmark.yaml.",
             )
         seen.add(name.casefold())
     return names

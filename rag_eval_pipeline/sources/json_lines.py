@@ -120,7 +120,7 @@ def _line_by_line(block: bytes, file: SourceFile, number: int, line: int) -> Pie
         try:
             if len(raw) > MAX_ROW_BYTES:
                 raise BadRow("cell_too_long", f"a line of at most {MAX_ROW_BYTES} bytes", len(raw))
-            objects.append(json_object(raw))
+            objects.append(json_object(raw, allow_nan=file.spec.allow_nan))
         except BadRow as bad:
             unread.append(bad.unread(file.name, number, place))
         else:

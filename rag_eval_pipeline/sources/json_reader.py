@@ -17,7 +17,7 @@ def read_json(handle: BinaryIO, file: SourceFile) -> Iterator[Piece]:
         InputError: `bad_json`, `bad_encoding`, `bad_number`, `duplicate_key`, `missing_root`.
     """
     try:
-        value = json_value(whole_text(handle, file))
+        value = json_value(whole_text(handle, file), allow_nan=file.spec.allow_nan)
     except BadRow as bad:
         raise InputError(bad.code, file.shown, bad.expected, found=bad.found) from None
     for key in file.spec.root.split(".") if file.spec.root else ():

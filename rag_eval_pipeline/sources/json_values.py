@@ -10,7 +10,7 @@ from rag_eval_pipeline.sources.decoded import LONE_SURROGATE, BadRow, SourceFile
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def json_object(raw: bytes) -> dict[str, Any]:
+def json_object(raw: bytes, *, allow_nan: bool = False) -> dict[str, Any]:
     """The object of one line.
 
     Raises:
@@ -22,7 +22,7 @@ def json_object(raw: bytes) -> dict[str, Any]:
         raise BadRow(
             "bad_encoding", f"UTF-8 at byte {error.start} of the line", raw[error.start : error.start + 16]
         ) from None
-    value = json_value(text)
+    value = json_value(text, allow_nan=allow_nan)
     if not isinstance(value, dict):
         raise BadRow("not_an_object", "a JSON object", value)
     return value
@@ -46,14 +46,23 @@ def whole_text(handle: BinaryIO, file: SourceFile) -> str:
         ) from None
 
 
-def json_value(text: str) -> Any:
+def json_value(text: str, *, allow_nan: bool = False) -> Any:
     """A JSON value under the standard: each key once, finite numbers, no lone surrogates.
+
+    Args:
+        text: One value.
+        allow_nan: NaN and infinities are null instead of a fault.
 
     Raises:
         BadRow: `bad_encoding`, `bad_json`, `bad_number`, `duplicate_key`.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_each_key_once, parse_float=_finite, parse_constant=_no_constant)
+        value = json.loads(
+            text,
+            object_pairs_hook=_each_key_once,
+            parse_float=_finite,
+            parse_constant=_null if allow_nan else _no_constant,
+        )
     except RecursionError:
         raise BadRow("bad_json", "JSON of bearable depth") from None
     except json.JSONDecodeError as error:
@@ -80,6 +89,10 @@ def _finite(text: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise BadRow("bad_number", "a number that a double can hold", text)
     return value
+
+
+def _null(text: str) -> None:
+    return None
 
 
 def _no_constant(text: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from rag_eval_pipeline.formats.yaml_reader import plain_value
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 Text = Annotated[str, Field(min_length=1)]
@@ -74,6 +75,15 @@ class SourceSpec(SpecPart):
     quote: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
         default=None, description="What stands around CSV cells; else the double quote."
     )
+    columns: tuple[Text, ...] = Field(
+        default=(), description="Names of CSV columns, of a file without a header or (`header: replace`) instead of it."
+    )
+    header: Literal["replace"] | None = Field(
+        default=None, description="replace: the first row of a CSV is passed over, `columns` are the names."
+    )
+    allow_nan: Annotated[bool, BeforeValidator(plain_value)] = Field(
+        default=False, description="JSON only: NaN and infinities, which JSON does not have, are null, not faults."
+    )
     root: str | None = Field(
         default=None, description="JSON only: keys, dot-separated, that lead to the rows (`data`)."
     )
@@ -107,6 +117,8 @@ class SourceSpec(SpecPart):
             raise PydanticCustomError("bad_value", "exactly one of path, url, files")
         if self.files is not None and self.member is not None:
             raise PydanticCustomError("bad_value", "either `member`, which is read, or `files`, which are listed")
+        if self.header is not None and not self.columns:
+            raise PydanticCustomError("bad_value", "`columns`, which `header: replace` puts in the header's place")
         if self.headers and not self.url:
             raise PydanticCustomError("bad_value", "`headers` only with `url`")
         return self

@@ -4,6 +4,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats import EvaluationDataset
 from rag_eval_pipeline.workspace import Workspace
 
 SPEC = "name: scratch\nversion: {}\nsource: q.csv\nquestions: {{question: q, answer: a}}\n"
@@ -44,3 +45,19 @@ def test_the_same_content_is_published_as_often_as_one_likes(benchmark, tmp_path
 def test_replacing_is_asked_for(benchmark, tmp_path):
     converted(benchmark, tmp_path, "1.0.0", "2")
     assert b"three" in converted(benchmark, tmp_path, "1.0.0", "three", replace=True).read_bytes()
+
+
+def test_documents_are_inline_where_that_is_asked_for(workspace):
+    """The offsets of citations count in the very text that is inline."""
+    name = "skarn-railway"
+    spec = workspace.benchmark(name).spec
+    spec.write_text(spec.read_text() + "\ninline_documents: true\n")
+
+    convert(workspace, name, replace=True)
+
+    dataset = EvaluationDataset.read(workspace.eval_json(name, "1.1.0"))
+    texts = {document.document_id: document.content for document in dataset.documents}
+    cited = [span for query in dataset.queries for span in query.citations]
+    assert {path.name for path in workspace.benchmark(name).corpus.iterdir()} == set(texts)
+    assert cited
+    assert all(len(texts[span.file_name]) >= span.end_char for span in cited)

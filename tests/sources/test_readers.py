@@ -81,6 +81,19 @@ class TestCsv:
     def test_a_byte_order_mark_is_no_part_of_the_first_name(self):
         assert list(decode(read_csv, b"\xef\xbb\xbfQuestion,Answer\r\na,b\r\n").columns) == ["Question", "Answer"]
 
+    def test_a_file_without_a_header_gets_the_stated_names(self):
+        rows = decode(read_csv, "one,1\ntwo,2\n", columns=("q", "a"))
+
+        assert (rows.columns, rows.lines) == ({"q": ["one", "two"], "a": ["1", "2"]}, [1, 2])
+
+    def test_a_header_whose_names_repeat_can_be_replaced(self):
+        raw = "text,text\none,1\n"
+
+        with pytest.raises(InputError, match="header: replace") as caught:
+            decode(read_csv, raw)
+        assert caught.value.code == "duplicate_column"
+        assert decode(read_csv, raw, columns=("q", "a"), header="replace").columns == {"q": ["one"], "a": ["1"]}
+
     def test_cells_keep_their_line_ends_and_rows_their_lines(self):
         rows = decode(read_csv, 'q,a\r\n"one\ntwo",x\r\nthree,y\r\n')
 
@@ -255,6 +268,10 @@ class TestJsonLines:
 
         assert unread(rows) == [(2, 3, code)]
         assert (rows.columns, rows.numbers) == ({"q": ["first", "last"]}, [1, 3])
+
+    def test_nan_is_null_where_that_is_allowed(self):
+        rows = decode(read_jsonl, '{"q": NaN, "a": 1.5}\n{"q": "x", "a": -Infinity}\n', allow_nan=True)
+        assert rows.columns == {"q": [None, "x"], "a": [1.5, None]}
 
     def test_a_whole_escaped_pair_is_a_character(self):
         assert decode(read_jsonl, '{"q": "\\ud83d\\ude00"}').columns == {"q": ["😀"]}
