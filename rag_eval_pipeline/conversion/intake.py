@@ -1,17 +1,16 @@
 """Mapped rows on their way to questions: each is accepted, dropped by `where` or refused, and none is lost."""
 
-import json
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.catalogue import Catalogue, Found
 from rag_eval_pipeline.conversion.drafts import Drafts
 from rag_eval_pipeline.conversion.mapping import MappedRow, mapped_rows
-from rag_eval_pipeline.conversion.questions_file import schema
-from rag_eval_pipeline.conversion.records import QuarantineRecord
+from rag_eval_pipeline.conversion.questions_file import batch_of
+from rag_eval_pipeline.conversion.records import Context, QuarantineRecord, Question
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, BenchmarkSpec
 from rag_eval_pipeline.conversion.validation import Draft, RowFault, validate
 from rag_eval_pipeline.errors import excerpt
@@ -68,7 +67,7 @@ class Intake:
         numbers = [first + place for place in pc.indices_nonzero(rest).to_pylist()]
         others = [*self._row_by_row(mapped_rows(batch.filter(rest)), numbers)] if numbers else []
         batches = [plain.questions] if plain is not None and plain.questions.num_rows else []
-        batches += [pa.RecordBatch.from_pylist(others, schema=schema())] if others else []
+        batches += [batch_of(others)] if others else []
         whole = batches[0] if len(batches) == 1 else None
         if len(batches) > 1:
             [whole] = pa.Table.from_batches(batches).sort_by("id").combine_chunks().to_batches()
@@ -96,7 +95,7 @@ class Intake:
             self.source_ids.extend(map(hash, ids.drop_null().to_pylist()))
         self._drafts.add(questions)
 
-    def _row_by_row(self, rows: Iterable[MappedRow], numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+    def _row_by_row(self, rows: Iterable[MappedRow], numbers: Iterable[int]) -> Iterator[Question]:
         for number, row in zip(numbers, rows, strict=True):
             if not row.keep:
                 self.dropped += 1
@@ -112,7 +111,7 @@ class Intake:
             for found in contexts:
                 self._catalogue.use(found)
             self.notes.update(draft.notes)
-            yield _record(number, row, draft, contexts)
+            yield _question(number, row, draft, contexts)
 
     def _found(self, draft: Draft) -> list[Found]:
         """The documents of a question; with `on_missing_document: keep` a context that has none goes and is counted."""
@@ -182,32 +181,32 @@ def _repeated(hashes: "array[int]") -> set[int]:
     return {int(value) for value in values[1:][values[1:] == values[:-1]]}
 
 
-def _record(number: int, row: MappedRow, draft: Draft, contexts: Sequence[Found]) -> dict[str, Any]:
-    return {
-        "id": number,
-        "question": draft.question,
-        "answer": draft.answer,
-        "answers": list(draft.answers),
-        "is_impossible": draft.is_impossible,
-        "contexts": [_context(found) for found in contexts],
-        "source_id": draft.source_id,
-        "query_type": draft.query_type,
-        "difficulty": draft.difficulty,
-        "metadata": json.dumps(draft.metadata, ensure_ascii=False, allow_nan=False),
-        "source_file": row.file,
-        "source_row": row.row,
-    }
+def _question(number: int, row: MappedRow, draft: Draft, contexts: Sequence[Found]) -> Question:
+    return Question(
+        id=number,
+        question=draft.question,
+        answer=draft.answer,
+        answers=draft.answers,
+        is_impossible=draft.is_impossible,
+        contexts=tuple(map(_context, contexts)),
+        source_id=draft.source_id,
+        query_type=draft.query_type,
+        difficulty=draft.difficulty,
+        metadata=draft.metadata,
+        source_file=row.file,
+        source_row=row.row,
+    )
 
 
-def _context(found: Found) -> dict[str, Any]:
-    context = found.context
-    return {
-        "document": None if found.entry is None else found.entry.key,
-        "file_name": None,
-        "text": context.text,
-        "page": context.page,
-        "start": context.start,
-        "end": context.end,
-        "relevance": context.relevance,
-        "url": context.url,
-    }
+def _context(found: Found) -> Context:
+    named = found.context
+    return Context(
+        document=None if found.entry is None else found.entry.key,
+        file_name=None,  # known when all questions were seen
+        text=named.text,
+        page=named.page,
+        start=named.start,
+        end=named.end,
+        relevance=named.relevance,
+        url=named.url,
+    )

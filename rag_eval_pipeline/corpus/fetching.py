@@ -114,7 +114,7 @@ class Fetcher:
         if status in REDIRECTS and "location" in response.headers:
             return str(response.headers["location"])
         if status in BUSY:
-            raise _Transient(f"http_{status}", f"{response.url}: HTTP {status}", _retry_after(response))
+            raise _Transient(f"http_{status}", f"{response.url}: HTTP {status}", retry_after(response))
         if not 200 <= status < 300:
             raise DocumentError(f"http_{status}", f"{response.url}: HTTP {status}")
         return None
@@ -190,7 +190,7 @@ def _backoff(error: Exception) -> bool | float:
     return True if error.wait_s is None else min(max(error.wait_s, 0.0), RETRY_WAIT_MAX_S)
 
 
-def _retry_after(response: httpx.Response) -> float | None:
+def retry_after(response: httpx.Response) -> float | None:
     """Seconds that a server asks to wait: a number or a date; None when it says neither."""
     value = response.headers.get("retry-after", "")
     if value.isdecimal():

@@ -119,15 +119,6 @@ def backoff(error: Exception) -> bool | float:
     return True if error.wait_s is None else min(max(error.wait_s, 0.0), RETRY_WAIT_MAX_S)
 
 
-def retry_after(response: httpx.Response) -> float | None:
-    """Seconds that a server asks to wait: a number or a date; None when it says neither."""
-    value = response.headers.get("retry-after", "")
-    if value.isdecimal():
-        return float(value)
-    date = _date(value)
-    return None if date is None else (date - dt.datetime.now(dt.UTC)).total_seconds()
-
-
 def _date(value: str | None) -> dt.datetime | None:
     try:
         date = email.utils.parsedate_to_datetime(value or "")
