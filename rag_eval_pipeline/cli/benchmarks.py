@@ -140,6 +140,27 @@ def convert(
         raise typer.Exit(STRICT)
 
 
+def mend(
+    name: Annotated[str, typer.Argument(help="A benchmark: name of a folder in data/sources.")],
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write quarantined rows to mended.jsonl, where a person mends them; the source stays as it is.
+
+    Example: rag-eval mend tarrow-lights
+    """
+    from rag_eval_pipeline.conversion.quarantined_rows import write_for_mending
+
+    found = write_for_mending(find_workspace(workspace).benchmark(name))
+    lines = [f"{found.count} rows written to {found.path}, {found.waiting} were there already", *found.notes]
+    if found.undecoded:
+        lines.append(f"{found.undecoded} could not be decoded: fill in `values`, then delete the key `undecoded`.")
+    if found.count or found.waiting:
+        lines.append(f"Edit `values`, then run: rag-eval convert {name}")
+    value = {"written": found.count, "undecoded": found.undecoded, "waiting": found.waiting, "notes": found.notes}
+    emit({"benchmark": name, "path": str(found.path), **value}, as_json, lines)
+
+
 def validate(
     paths: Annotated[
         list[Path],

@@ -3,6 +3,7 @@
 What comes back is ordered by the source's files and rows, so the same source gives the same ids on every machine.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -62,10 +63,28 @@ class Mapped:
 def mapped_rows(batch: "pa.RecordBatch") -> list[MappedRow]:
     """The rows of a batch as Python values."""
     own = [name for name in batch.schema.names if not name.startswith("__")]
+    rows = batch.to_pylist()
+    for name in own:
+        _decode_mixed(rows, batch.schema.field(name))
     return [
-        MappedRow({name: row[name] for name in own}, row[KEEP] is True, row[FROM_FILE], row[FROM_ROW])
-        for row in batch.to_pylist()
+        MappedRow({name: row[name] for name in own}, row[KEEP] is True, row[FROM_FILE], row[FROM_ROW]) for row in rows
     ]
+
+
+def _decode_mixed(rows: Sequence[dict[str, Any]], field: "pa.Field") -> None:
+    """Gives JSON texts of a column whose values share no type as the values that stood in the source."""
+    if is_mixed(field):
+        for row in rows:
+            row[field.name] = None if row[field.name] is None else json.loads(row[field.name])
+    for inner in getattr(field.type, "fields", ()) if field.name == "metadata" else ():
+        _decode_mixed([row[field.name] for row in rows if row[field.name] is not None], inner)
+
+
+def is_mixed(field: "pa.Field") -> bool:
+    """Whether a column's values are kept as JSON text."""
+    from rag_eval_pipeline.sources.kinds import MIXED
+
+    return bool((field.metadata or {}).items() >= MIXED.items())
 
 
 def map_source(
@@ -92,7 +111,8 @@ def map_source(
     results = run_queries(relations, queries, place, limits) if queries else {}
     if "questions" in results:
         result = results["questions"]
-        mapped["questions"] = read_result(result, source.files)
+        fields = {} if columns is None else _short_fields(columns, source.schema)
+        mapped["questions"] = read_result(result, source.files, fields)
         own = [name for name in result.schema.names if not name.startswith("__")]
         asked = {name.casefold() for name in result.condition}  # a column that only `where` looks at means something
         known = [name for name in own if name.casefold() not in asked or name in QUESTION_COLUMNS]
@@ -153,7 +173,9 @@ def _renamed(columns: QuestionColumns, source: "AnyRelation") -> Mapped:
             arrays = [_column(batch, theirs) for theirs in wanted.values()]
             keep = pa.repeat(True, batch.num_rows)
             arrays += [keep, batch.column("source_file"), batch.column("source_row")]
-            yield pa.RecordBatch.from_arrays(arrays, names=[*wanted, KEEP, FROM_FILE, FROM_ROW])
+            fields = [_field(ours, theirs, batch.schema) for ours, theirs in wanted.items()]
+            fields += [pa.field(KEEP, pa.bool_()), pa.field(FROM_FILE, pa.string()), pa.field(FROM_ROW, pa.int64())]
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     return Mapped(tuple(wanted), batches)
 
@@ -163,15 +185,30 @@ def _column(batch: "pa.RecordBatch", theirs: str | Sequence[str]) -> "pa.Array":
 
     if isinstance(theirs, str):
         return batch.column(theirs)
-    return pa.StructArray.from_arrays([batch.column(name) for name in theirs], names=list(theirs))
+    fields = [batch.schema.field(name) for name in theirs]
+    return pa.StructArray.from_arrays([batch.column(name) for name in theirs], fields=fields)
 
 
-def read_result(result: Result, files: Sequence[str]) -> Mapped:
+def _field(ours: str, theirs: str | Sequence[str], schema: "pa.Schema") -> "pa.Field":
+    import pyarrow as pa
+
+    if isinstance(theirs, str):
+        return schema.field(theirs).with_name(ours)
+    return pa.field(ours, pa.struct([schema.field(name) for name in theirs]))
+
+
+def _short_fields(columns: QuestionColumns, schema: "pa.Schema") -> "dict[str, pa.Field]":
+    wanted = {ours: theirs for ours, theirs in columns.model_dump(exclude_none=True).items() if theirs}
+    return {ours: _field(ours, theirs, schema) for ours, theirs in wanted.items()}
+
+
+def read_result(result: Result, files: Sequence[str], fields: "Mapping[str, pa.Field] | None" = None) -> Mapped:
     """A query's rows, with the origin that they state or that was traced; of one file, that file.
 
     Args:
         result: Of the query.
         files: Of the source.
+        fields: Columns that are the source's own, as it marks them.
     """
     import pyarrow as pa
 
@@ -186,7 +223,9 @@ def read_result(result: Result, files: Sequence[str]) -> Mapped:
         for batch in opened():
             arrays = [batch.column(name) for name in own]
             arrays += [batch.column(KEEP), *_origin(batch, files)]
-            yield pa.RecordBatch.from_arrays(arrays, names=[*own, KEEP, FROM_FILE, FROM_ROW])
+            known = [(fields or {}).get(name, batch.schema.field(name)) for name in own]
+            known += [pa.field(KEEP, pa.bool_()), pa.field(FROM_FILE, pa.string()), pa.field(FROM_ROW, pa.int64())]
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(known))
 
     return Mapped(tuple(own), batches)
 

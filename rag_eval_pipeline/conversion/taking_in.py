@@ -15,6 +15,7 @@ from rag_eval_pipeline.sources.reading import read_relation, stream_relation
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 if TYPE_CHECKING:
+    from rag_eval_pipeline.sources.mended_rows import MendedRows
     from rag_eval_pipeline.sources.relations import Relation
     from rag_eval_pipeline.sources.streamed import StreamedRelation
 
@@ -45,28 +46,34 @@ def take_in(
     Raises:
         InputError: A file or a query that cannot be used as a whole.
     """
+    from rag_eval_pipeline.sources.mended_rows import source_mends
     from rag_eval_pipeline.sources.streamed import TypesChanged
 
     place = spec_place(paths)
-    streamed = _streamed(paths, spec, origins)
+    mends = source_mends(paths, spec.source, origins)
+    streamed = _streamed(paths, spec, origins, mends)
     relations: dict[str, AnyRelation] = {
-        SOURCE: streamed or read_relation(paths, spec.source, origin=True, origins=origins)
+        SOURCE: streamed or read_relation(paths, spec.source, origin=True, origins=origins, mends=mends)
     }
     relations |= {name: read_relation(paths, table, origins=origins) for name, table in spec.tables.items()}
     try:
-        return _mapped(spec, origins, relations, limits, beside, place)
+        taken = _mapped(spec, origins, relations, limits, beside, place)
     except TypesChanged:  # a later row needed another type; now all are known
-        return _mapped(spec, origins, relations, limits, beside, place)
+        taken = _mapped(spec, origins, relations, limits, beside, place)
+    taken.notes.extend(shortened(mends.notes if mends is not None else ()))
+    return taken
 
 
-def _streamed(paths: BenchmarkPaths, spec: BenchmarkSpec, origins: Origins) -> "StreamedRelation | None":
+def _streamed(
+    paths: BenchmarkPaths, spec: BenchmarkSpec, origins: Origins, mends: "MendedRows | None"
+) -> "StreamedRelation | None":
     """The source without being written first, where no SQL has to see it."""
     columns = spec.questions.columns
     if columns is None or spec.where is not None or spec.documents is not None:
         return None
     wanted = columns.model_dump(exclude_none=True).values()
     names = [name for theirs in wanted for name in ([theirs] if isinstance(theirs, str) else theirs)]
-    return stream_relation(paths, spec.source, names, origins)
+    return stream_relation(paths, spec.source, names, origins, mends)
 
 
 def _mapped(

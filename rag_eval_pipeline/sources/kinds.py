@@ -118,6 +118,15 @@ def arrow_type(kind: Kind) -> pa.DataType:
     return _ARROW[kind]
 
 
+MIXED = {b"values": b"JSON text"}  # of a field whose values share no type
+
+
+def arrow_field(name: str, kind: Kind) -> pa.Field:
+    """A column of this kind, marked when its values are kept as JSON text."""
+    mixed = kind == "json" or kind == Record({})
+    return pa.field(name, arrow_type(kind), metadata=MIXED if mixed else None)
+
+
 def holds_json_text(kind: Kind) -> bool:
     """Whether some place of it keeps values as JSON text, which only a reader that has the values can write."""
     if isinstance(kind, ListOf):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archives import detect_packing, extract, is_wanted
 from rag_eval_pipeline.sources.compression import Compression
+from rag_eval_pipeline.sources.mends import MENDED
 from rag_eval_pipeline.sources.source_spec import SourceSpec, shown_path
 from rag_eval_pipeline.storage.digests import file_sha256
 from rag_eval_pipeline.storage.scratch import ScratchFolder
@@ -115,7 +116,9 @@ class Origins:
         if (source / pattern).exists() or not _GLOB.search(pattern):
             found = [source / pattern]
         else:
-            found = [path for path in source.glob(pattern) if path.is_symlink() or path.is_file()]
+            # A person's mends are no data, whatever the glob says.
+            files = (path for path in source.glob(pattern) if path != source / MENDED)
+            found = [path for path in files if path.is_symlink() or path.is_file()]
         names = sorted(path.relative_to(source).as_posix() for path in found)
         for name in names:
             self.local(name)

@@ -25,6 +25,7 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.sources.kinds import Kind
+    from rag_eval_pipeline.sources.mended_rows import MendedRows
     from rag_eval_pipeline.sources.relations import Relation
     from rag_eval_pipeline.sources.streamed import StreamedRelation
 
@@ -41,7 +42,12 @@ SEEKING: frozenset[Format] = frozenset({"parquet", "trec_qrels", "trec_topics"})
 
 
 def read_relation(
-    paths: BenchmarkPaths, spec: SourceSpec, *, origin: bool = False, origins: Origins | None = None
+    paths: BenchmarkPaths,
+    spec: SourceSpec,
+    *,
+    origin: bool = False,
+    origins: Origins | None = None,
+    mends: "MendedRows | None" = None,
 ) -> "Relation":
     """All files of a source as one relation, in stated order, globs by name.
 
@@ -50,6 +56,7 @@ def read_relation(
         spec: What to read.
         origin: Adds source_file and source_row. Tables have none, so that a join with `source` leaves them unambiguous.
         origins: Where the files are; the benchmark's folder, without the network, unless given.
+        mends: Rows that read otherwise than they stand.
 
     Raises:
         InputError: `unsupported_format`, `empty_source`, `mixed_types`, those of `Origins` and the readers' own codes.
@@ -63,12 +70,16 @@ def read_relation(
         return dataclasses.replace(made, paths=listed)
     files = {file.name: file for file in origins.data_files(spec)}
     shown = ", ".join(shown_path(paths, name) for name in files)
-    made = relation(list(files), _reader(paths, spec, files), shown, origin=origin)
+    made = relation(list(files), file_reader(paths, spec, files, mends), shown, origin=origin)
     return dataclasses.replace(made, paths={name: file.path for name, file in files.items()})
 
 
 def stream_relation(
-    paths: BenchmarkPaths, spec: SourceSpec, columns: Collection[str], origins: Origins
+    paths: BenchmarkPaths,
+    spec: SourceSpec,
+    columns: Collection[str],
+    origins: Origins,
+    mends: "MendedRows | None" = None,
 ) -> "StreamedRelation | None":
     """The data files of a source as a relation that is read as often as it is asked, and never written.
 
@@ -77,6 +88,7 @@ def stream_relation(
         spec: What to read.
         columns: Names that the first rows must show; None is returned when they do not.
         origins: Where the files are.
+        mends: Rows that read otherwise than they stand.
 
     Raises:
         InputError: As `read_relation`.
@@ -88,16 +100,22 @@ def stream_relation(
     files = {file.name: file for file in origins.data_files(spec)}
     shown = ", ".join(shown_path(paths, name) for name in files)
     places = {name: file.path for name, file in files.items()}
-    made = StreamedRelation(list(files), _reader(paths, spec, files), shown, places)
+    made = StreamedRelation(list(files), file_reader(paths, spec, files, mends), shown, places)
     return made if set(columns) <= set(made.schema.names) else None
 
 
-def _reader(
-    paths: BenchmarkPaths, spec: SourceSpec, files: Mapping[str, OriginFile]
+def file_reader(
+    paths: BenchmarkPaths, spec: SourceSpec, files: Mapping[str, OriginFile], mends: "MendedRows | None" = None
 ) -> "Callable[[str, Mapping[str, Kind] | None], Iterator[Piece]]":
+    """Reads a file's pieces, with what a person mended."""
+
     def read(name: str, kinds: "Mapping[str, Kind] | None") -> Iterator[Piece]:
         shown, has_rows = shown_path(paths, name), False
-        for piece in _pieces(files[name], SourceFile(files[name].path, name, shown, spec, kinds=kinds)):
+
+        def unmended(wanted: "Mapping[str, Kind] | None") -> Iterator[Piece]:
+            return _pieces(files[name], SourceFile(files[name].path, name, shown, spec, kinds=wanted))
+
+        for piece in unmended(kinds) if mends is None else mends.pieces(name, unmended, kinds):
             has_rows = has_rows or bool(piece.unread or piece.batch.num_columns)
             yield piece
         if not has_rows:

@@ -15,7 +15,7 @@ import pyarrow.ipc  # noqa: TID253
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.decoded import Piece, UnreadRow
-from rag_eval_pipeline.sources.kinds import arrow_type, holds, merge_columns
+from rag_eval_pipeline.sources.kinds import arrow_field, holds, merge_columns
 from rag_eval_pipeline.storage.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Types:
 
     def schema(self) -> pa.Schema:
         """Of the rows so far."""
-        own = pa.schema([(name, arrow_type(kind)) for name, kind in self.kinds.items()])
+        own = pa.schema([arrow_field(name, kind) for name, kind in self.kinds.items()])
         return own if self._stated is None else self._unified(self._stated, own)
 
     def hold(self, kinds: Kinds) -> bool:

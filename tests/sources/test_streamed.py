@@ -39,8 +39,29 @@ def test_a_plan_is_the_same_by_the_short_form_and_by_sql(mixed):
     short = plan(mixed)
     mixed.spec.write_text(SHORT.replace("metadata: [m]}", "metadata: [m]}\nwhere: 'true'"))
 
-    assert [question.metadata for question in short.questions][6] == {"m": '"seven"'}
+    assert [question.metadata["m"] for question in short.questions] == [0, 1, 2, 3, 4, 5, "seven", None, 8]
     assert short.questions == plan(mixed).questions
+
+
+@pytest.mark.parametrize("where", ["", "where: answer IS NOT NULL\n"], ids=["short form", "with a condition"])
+def test_a_value_of_another_type_costs_its_own_row_alone(benchmark, where):
+    """`question: 5` among texts made every question JSON text, in quotes."""
+    rows = [{"q": 'say "so"', "a": "x"}, {"q": 5, "a": "x"}, {"q": "two", "a": ["y"]}, {"q": "last", "a": "z"}]
+    paths = benchmark(
+        HEAD + "source: q.jsonl\nquestions: {question: q, answer: a}\n" + where,
+        {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)},
+    )
+
+    found = plan(paths)
+
+    assert [(question.id, question.question, question.answer) for question in found.questions] == [
+        (0, 'say "so"', "x"),
+        (3, "last", "z"),
+    ]
+    assert [(record.row, record.code, record.field, record.excerpt) for record in found.quarantine] == [
+        (2, "bad_type", "q", "5"),
+        (3, "bad_type", "a", "['y']"),
+    ]
 
 
 def test_a_column_that_the_first_rows_lack_is_looked_for_in_all(benchmark, monkeypatch):
