@@ -1,15 +1,14 @@
 """A benchmark's SQL, run in a child process over its relations, with limits on memory and time."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.confinement import environment, module_command
 from rag_eval_pipeline.storage.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -115,14 +114,12 @@ def run_queries(
 
 
 def _run_child(folder: Path, place: Place, limits: Limits) -> Any:
-    command = [sys.executable, "-P", "-m", "rag_eval_pipeline.conversion.sandbox", str(folder)]
-    # Nothing of this process's environment is the SQL's business; PYTHONPATH is what may make the package importable.
-    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
+    command = module_command("rag_eval_pipeline.conversion.sandbox", str(folder))
     try:
         child = subprocess.run(
             command,
             cwd=folder,
-            env=environment,
+            env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=limits.seconds,

@@ -5,13 +5,9 @@ because DuckDB has none. It reads `job.json` and the relations beside it, and le
 `result.json`.
 """
 
-import ctypes
 import json
 import re
-import resource
-import signal
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ import pyarrow as pa  # noqa: TID253  # and to hand it Arrow relations
 import pyarrow.ipc  # noqa: TID253
 
 from rag_eval_pipeline.conversion.syntax import columns_used, has_own_order, order_hazard, traced, volatile_parts
+from rag_eval_pipeline.storage.confinement import confine
 
 KEEP = "__keep"  # what `where` said of a row: true, false or NULL
 RESULT = "result"
@@ -30,7 +27,6 @@ DOCUMENT_COLUMNS = ("url", "name", "file", "html", "text")
 # under a limit of 150 MB ended in a segmentation fault instead of spilling; with 2 GiB it went through.
 HEADROOM_BYTES = 4 << 30
 FILE_BYTES = 32 << 30  # a result or a spill file; `SELECT range(1e12)` must not fill the disk
-_PR_SET_PDEATHSIG = 1
 
 # What other people's cells hold and SQL has no word for: lists as Python wrote them, URLs glued by commas, blanks or
 # semicolons, the last segment of a URL with its fragment (the corpus's stem rule), offsets counted in bytes of UTF-8.
@@ -67,7 +63,6 @@ class QueryError(Exception):
 
 def main(folder: Path) -> None:
     """Runs the job and leaves its result."""
-    _die_with_parent()
     job = json.loads((folder / "job.json").read_text())
     try:
         result: dict[str, Any] = {"queries": _run(job, folder)}
@@ -88,7 +83,8 @@ def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
             "autoload_known_extensions": False,
         },
     )
-    _limit(job["memory_mb"] << 20, job["relations"].values())
+    mapped = sum(Path(file).stat().st_size for file in job["relations"].values())
+    confine(memory_bytes=mapped + 2 * (job["memory_mb"] << 20) + HEADROOM_BYTES, file_bytes=FILE_BYTES)
     columns: set[str] = set()
     for name, file in job["relations"].items():
         relation = pa.ipc.open_file(pa.memory_map(file)).read_all()
@@ -226,22 +222,6 @@ def _create_view(connection: duckdb.DuckDBPyConnection, sql: str | None) -> bool
 def _first_line(error: Exception) -> str:
     """DuckDB's own words without its guesses and the drawn position."""
     return re.sub(r"^\w+ Error: ", "", str(error).strip().split("\n", 1)[0])
-
-
-def _limit(memory_bytes: int, relations: Iterable[str]) -> None:
-    """Bounds address space above what is mapped now, the relations that will be mapped, and DuckDB's own limit."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
-    mapped = sum(Path(file).stat().st_size for file in relations)
-    space = pages * resource.getpagesize() + mapped + 2 * memory_bytes + HEADROOM_BYTES
-    if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (space, space))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

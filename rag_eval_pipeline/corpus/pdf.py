@@ -13,6 +13,8 @@ _MAGIC_WITHIN_BYTES = 1024  # readers accept that much in front of it, and serve
 _DATES = re.compile(rb"/(?:CreationDate|ModDate) ?\(D:\d{14}")
 _EPOCH = b"19700101000000"
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+_END_MARKS = (b"startxref", b"%%EOF")
+_END_WITHIN_BYTES = 8192  # readers look through 1 kB; some servers add their own lines
 
 
 def is_pdf(data: bytes) -> bool:
@@ -27,7 +29,9 @@ def fix_dates(data: bytes) -> bytes:
 
 @contextmanager
 def open_pdf(data: bytes | Path) -> Iterator[Any]:
-    """A `pypdfium2.PdfDocument` with at least one page; pdfium bears no threads.
+    """A `pypdfium2.PdfDocument` with at least one page; pdfium bears no threads, and may be brought to its knees.
+
+    For PDFs of other people's making there is `pdf_reader`, which does this in a process of its own.
 
     Raises:
         DocumentError: `pdf_encrypted`, `pdf_damaged`.
@@ -43,16 +47,28 @@ def open_pdf(data: bytes | Path) -> Iterator[Any]:
     try:
         if len(document) == 0:
             raise DocumentError("pdf_damaged", "the PDF has no page")
+        # pdfium rebuilds a table that is lost with the end of the file, and then shows the pages that are left.
+        if not pypdfium2.raw.FPDF_DocumentHasValidCrossReferenceTable(document) and _is_cut(data):
+            raise DocumentError("pdf_damaged", "the PDF is cut short: it has no end mark")
         yield document
     finally:
         document.close()
 
 
 def count_pages(data: bytes) -> int:
-    """Number of sheets.
+    """Number of sheets of a PDF whose text can be had: a document that would fail later is refused here.
 
     Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`.
+        DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
     """
-    with open_pdf(data) as document:
-        return len(document)
+    from rag_eval_pipeline.corpus.pdf_reader import read_texts
+
+    return len(read_texts(data))
+
+
+def _is_cut(data: bytes | Path) -> bool:
+    if isinstance(data, Path):
+        with data.open("rb") as file:
+            file.seek(max(0, data.stat().st_size - _END_WITHIN_BYTES))
+            data = file.read()
+    return not any(mark in data[-_END_WITHIN_BYTES:] for mark in _END_MARKS)

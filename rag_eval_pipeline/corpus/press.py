@@ -1,5 +1,6 @@
 """One planned document to one PDF: fetched or read, kept or printed."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -62,7 +63,7 @@ class Press:
             pages=0,
         )
         if body.kind == "pdf":
-            return replace(row, pages=count_pages(body.data)), body.data
+            return replace(row, pages=await asyncio.to_thread(count_pages, body.data)), body.data
         printed = await self._render(body)
         row = replace(
             row,
@@ -70,7 +71,7 @@ class Press:
             origin="rendered",
             pdf_sha256=hashlib.sha256(printed.pdf).hexdigest(),
             renderer=self._fingerprint(),
-            pages=count_pages(printed.pdf),
+            pages=await asyncio.to_thread(count_pages, printed.pdf),
             images_expected=printed.images_expected,
             images_drawn=printed.images_drawn,
             shown_url=None if body.final_url else body.url,

@@ -1,19 +1,22 @@
 """Text of the corpus, page by page: the text that spans and citations are offsets into.
 
 One call of pdfium a page gives *the* text of that page, and everything else slices it. A document's text is its pages
-joined by one form feed. Never in threads: pdfium bears none.
+joined by one form feed.
 """
 
 import hashlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
-from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
 from rag_eval_pipeline.corpus.manifest import read_metadata, read_rows, write_rows
-from rag_eval_pipeline.corpus.pdf import open_pdf
+from rag_eval_pipeline.corpus.pdf_reader import read_texts, remembered_texts
+
+logger = logging.getLogger(__name__)
 
 PAGE_BREAK = "\f"
 EXTRACTOR_KEY = "extractor"
@@ -46,21 +49,12 @@ def extractor() -> str:
 
 
 def extract_pages(path: Path) -> list[str]:
-    """The text of each page of a PDF.
+    """The text of each page of a PDF, read in a process of its own.
 
     Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`.
+        DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
     """
-    texts = []
-    with open_pdf(path) as document:
-        for page in document:
-            layer = page.get_textpage()
-            text = layer.get_text_range()
-            layer.close()
-            page.close()
-            # U+FFFE is pdfium's sign for a hyphen at the end of a line; one character for one, so that offsets hold.
-            texts.append(text.replace("\r\n", "\n").replace("\ufffe", "-").replace(PAGE_BREAK, "\n"))
-    return texts
+    return read_texts(path)
 
 
 def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: Iterable[Page] = ()) -> list[Page]:
@@ -71,8 +65,9 @@ def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: I
         corpus_dir: Where the files lie.
         known: Pages of an earlier extraction by the same `extractor`; files that have not changed are not opened.
 
-    Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`.
+    Returns:
+        The pages. A file of the corpus that can no longer be read has none, and the log says why: it must not take the
+        others with it.
     """
     texts = {sha: [page.text for page in pages] for sha, pages in groupby(known, lambda page: page.pdf_sha256)}
     pages = []
@@ -80,12 +75,25 @@ def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: I
         if document.pdf_sha256 is None:
             continue
         if document.pdf_sha256 not in texts:
-            texts[document.pdf_sha256] = extract_pages(corpus_dir / document.file_name)
+            texts[document.pdf_sha256] = _texts(document.pdf_sha256, corpus_dir / document.file_name)
         start = 0
         for number, text in enumerate(texts[document.pdf_sha256], 1):
             pages.append(Page(document.file_name, number, start, text, document.pdf_sha256))
             start += len(text) + len(PAGE_BREAK)
     return pages
+
+
+def _texts(sha256: str, path: Path) -> list[str]:
+    known = remembered_texts(sha256)
+    if known is not None:
+        return known
+    try:
+        if path.is_symlink():  # the corpus folder holds none of its own
+            raise DocumentError("file_missing", "a link stands in the place of the file")
+        return extract_pages(path)
+    except DocumentError as error:
+        logger.warning("%s has no text: %s", path.name, error)
+        return []
 
 
 def document_text(pages: Iterable[Page]) -> str:

@@ -81,7 +81,8 @@ class DocumentRegistry:
     @classmethod
     def of_folder(cls, corpus: Path) -> Self:
         """The registry of the files in a folder and its sub-folders; the id of each is its exact file name."""
-        files = sorted(file for file in corpus.rglob("*") if file.is_file() and not file.name.startswith("."))
+        found = (file for file in corpus.rglob("*") if file.is_file() and not file.is_symlink())
+        files = sorted(file for file in found if not file.name.startswith("."))
         return cls(
             RegisteredDocument(document_id=file.name, basename=file.name, path=file.relative_to(corpus).as_posix())
             for file in files

@@ -90,7 +90,7 @@ def _documents(rows: Sequence[TrainRow], path: Path, corpus: Path) -> Iterator[F
             expected = "a folder `corpus` beside the file; without, its documents are not looked up"
             yield finding("info", "references_unchecked", path, expected)
         return
-    files = {file.name for file in corpus.rglob("*") if file.is_file()}
+    files = {file.name for file in corpus.rglob("*") if file.is_file() and not file.is_symlink()}
     for number, row in enumerate(rows, start=1):
         for index, context in enumerate(row.contexts):
             if not isinstance(context, str) and context.filename not in files:

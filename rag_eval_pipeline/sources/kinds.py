@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa  # noqa: TID253  # this module exists to make Arrow arrays
 import pyarrow.compute as pc  # noqa: TID253
 
-MAX_DEPTH = 64  # deeper values stay JSON text: DuckDB and parquet recurse over the type
+MAX_DEPTH = 60  # deeper values stay JSON text: DuckDB, parquet and Arrow's files (64) recurse over the type
 MAX_FIELDS = 500  # objects with more different keys are maps, not records; as struct each key would be a column
 EXACT_FLOAT = 2**53  # integers above it change when they become floats
 INT64 = range(-(2**63), 2**63)

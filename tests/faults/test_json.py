@@ -1,0 +1,156 @@
+"""Rows 31 to 34: JSON is read as the standard has it, line by line, and a field of another type is refused.
+
+Each bad line by itself: tests/sources/test_readers.py (TestJsonLines, TestJson). Each bad field by itself, spellings of
+`is_impossible`, what becomes of ids: tests/conversion/test_validation.py. Numbers in files that are written or validated:
+tests/formats. Ids that repeat: tests/conversion/test_planning.py.
+"""
+
+import json
+
+import pytest
+
+from rag_eval_pipeline.formats.validation import validate
+from tests.faults.conftest import SHORT
+
+GOOD = b'{"q": "x", "a": "y"}\n'
+
+LINES = {
+    "the last one, cut": (b'{"q": "z", "a', "bad_json"),
+    "two objects": (b'{"q": "1"}{"q": "2"}', "bad_json"),
+    "a list": (b'["x"]', "not_an_object"),
+    "NaN": (b'{"q": "n", "a": NaN}', "bad_number"),
+    "minus infinity": (b'{"q": "n", "a": -Infinity}', "bad_number"),
+    "a number that no double holds": (b'{"q": "n", "a": 1e999}', "bad_number"),
+    "a number of 5,000 digits": (b'{"q": "n", "a": ' + b"9" * 5000 + b"}", "bad_number"),
+    "a key that stands twice": (b'{"q": "n", "q": "m"}', "duplicate_key"),
+    "a hundred thousand brackets": (b'{"q": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "bad_json"),
+    "half a character": (b'{"q": "\\ud800", "a": "y"}', "bad_encoding"),
+    "another encoding": (b'{"q": "\xe9", "a": "y"}', "bad_encoding"),
+}
+
+
+@pytest.mark.parametrize(("line", "code"), LINES.values(), ids=LINES)
+def test_a_bad_line_is_quarantined_and_the_lines_around_it_are_questions(line, code, read):
+    found = read(GOOD + b"\r\n" + line + b"\n" + GOOD, "q.jsonl")
+
+    assert [(row.code, row.row, row.line) for row in found.refused] == [(code, 2, 3)]
+    assert found.questions == ["x", "x"]
+
+
+def test_a_line_separator_inside_a_text_ends_no_line(read):
+    found = read('{"q": "one\u2028two", "a": "y"}\r\n\r\n'.encode() + GOOD, "q.jsonl")
+
+    assert (found.questions, found.refused) == (["one\u2028two", "x"], [])
+
+
+FILES = {
+    "cut": (b'[{"q": "x", "a": "y"}, {"q"', "bad_json"),
+    "one bracket too many": (b'[{"q": "x", "a": "y"}]]', "bad_json"),
+    "NaN": (b'[{"q": "x", "a": NaN}]', "bad_number"),
+    "a key that stands twice": (b'[{"q": "x", "q": "y", "a": "z"}]', "duplicate_key"),
+    "a number of 5,000 digits": (b'[{"q": "x", "a": ' + b"9" * 5000 + b"}]", "bad_number"),
+    "a hundred thousand brackets": (b"[" * 100_000, "bad_json"),
+    "a hundred thousand objects": (b'{"a":' * 100_000, "bad_json"),
+    "another encoding": (b'[{"q": "\xff", "a": "y"}]', "bad_encoding"),
+}
+
+
+@pytest.mark.parametrize(("raw", "code"), FILES.values(), ids=FILES)
+def test_a_json_file_is_one_value_and_refused_as_one(raw, code, refuse):
+    assert refuse(raw, "q.json").code == code
+
+
+WRITTEN = {
+    "NaN": '"overall_score": NaN',
+    "a number that no double holds": '"overall_score": 1e999',
+    "a number of 5,000 digits": f'"overall_score": {"9" * 5000}',
+    "a key that stands twice": '"overall_score": 1, "overall_score": 1',
+    "a hundred thousand brackets": f'"overall_score": {"[" * 100_000}',
+}
+
+
+@pytest.mark.parametrize("name", ["train.json", "d_v1.0.0.eval.json", "d.gt.json", "d.results.json"])
+@pytest.mark.parametrize("content", WRITTEN.values(), ids=WRITTEN)
+def test_our_own_files_are_read_as_strictly(content, name, tmp_path):
+    (tmp_path / name).write_text("{" + content + "}")
+
+    findings = validate(tmp_path / name)
+
+    assert findings
+    assert all(str(tmp_path / name) in line and "\n" not in line for line in findings)
+
+
+IDS = {
+    "texts, which stay as they are": ('"007"', '"dataset-0"', [], ["007", "dataset-0"]),
+    "whole numbers, which become their digits": ("12", "9223372036854775807", [], ["12", "9223372036854775807"]),
+    "none": ("null", "null", [], [None, None]),
+    "numbers with a fraction": ("12.0", "1.5", [1, 2], []),
+    "truths": ("true", "false", [1, 2], []),
+}
+
+
+@pytest.mark.parametrize(("one", "two", "refused", "ids"), IDS.values(), ids=IDS)
+def test_the_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row(one, two, refused, ids, benchmark):
+    from rag_eval_pipeline.conversion.planning import plan
+    from tests.conversion.conftest import HEAD
+
+    mapping = "source: q.jsonl\nquestions: {question: q, answer: a, source_id: i}\n"
+    rows = "".join(f'{{"q": "x", "a": "y", "i": {value}}}\n' for value in (one, two))
+
+    found = plan(benchmark(HEAD + mapping, {"q.jsonl": rows}))
+
+    questions = list(found.questions)
+    assert [question.source_id for question in questions] == ids
+    assert [question.id for question in questions] == [0, 1][: len(ids)]
+    assert [(r.code, r.row, r.field) for r in found.quarantine] == [("bad_type", row, "i") for row in refused]
+    assert found.counts.conserved
+
+
+FLAGS = "questions: {question: q, answer: a, is_impossible: p}\n"
+
+
+def test_a_field_that_is_none_costs_its_row_and_false_as_a_text_is_false(read):
+    rows = [
+        {"q": "", "a": "y", "p": "false"},
+        {"q": " ", "a": "y", "p": "false"},
+        {"q": "x", "a": "\n", "p": "false"},
+        {"q": "x", "a": "y", "p": "no"},
+        {"q": "x" * 1_000_000, "a": "z", "p": "false"},
+        {"q": "w", "a": "", "p": "TRUE"},
+    ]
+
+    found = read("".join(json.dumps(row) + "\n" for row in rows), "q.jsonl", mapping=FLAGS)
+
+    assert found.refused == [
+        ("empty_question", 1, 1, "q"),
+        ("empty_question", 2, 2, "q"),
+        ("empty_answer", 3, 3, "a"),
+        ("bad_boolean", 4, 4, "p"),
+    ]
+    assert ([len(question) for question in found.questions], found.answers) == ([1_000_000, 1], ["z", ""])
+
+
+@pytest.mark.parametrize("value", ["7", "true", "[1]", '{"b": 1}'])
+def test_a_question_that_is_no_text_anywhere_is_refused(value, read):
+    found = read(f'{{"q": {value}, "a": "y"}}\n', "q.jsonl")
+
+    assert found.refused == [("bad_type", 1, 1, "q")]
+
+
+def test_a_number_among_texts_costs_its_own_row_and_leaves_the_others_as_they_are(read):
+    found = read(GOOD + b'{"q": 7, "a": "y"}\n', "q.jsonl")
+
+    assert (found.questions, found.refused) == (["x"], [("bad_type", 2, 2, "q")])
+
+
+SELECT = "questions: SELECT q AS question, a AS answer FROM source\n"
+
+
+@pytest.mark.parametrize("mapping", [SHORT, SELECT], ids=["short form", "SQL"])
+@pytest.mark.parametrize("depth", [64, 500])
+def test_a_deep_value_beside_the_question_does_no_harm(depth, mapping, read):
+    line = b'{"q": "n", "a": "y", "m": ' + b"[" * depth + b"]" * depth + b"}\n"
+
+    found = read(GOOD + line, "q.jsonl", mapping=mapping)
+
+    assert (found.questions, found.refused) == (["x", "n"], [])

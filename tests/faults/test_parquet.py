@@ -1,0 +1,234 @@
+"""Rows 35 and 36: a parquet file that is damaged, strange or made to hurt costs itself, in bounded memory.
+
+Cut files and texts that are no text: tests/sources/test_readers.py (TestParquet).
+"""
+
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import textwrap
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources import parquet_reader
+from rag_eval_pipeline.sources.decoded import SourceFile
+from rag_eval_pipeline.sources.parquet_decoder import plain_type
+from rag_eval_pipeline.sources.parquet_reader import read_parquet
+from rag_eval_pipeline.sources.source_spec import SourceSpec
+from tests.conftest import REPOSITORY
+
+
+def parquet(table, **options):
+    file = io.BytesIO()
+    pq.write_table(pa.table(table) if isinstance(table, dict) else table, file, **options)
+    return file.getvalue()
+
+
+def pieces(raw):
+    return list(read_parquet(io.BytesIO(raw), SourceFile(None, "f", "f", SourceSpec(path=("f",)))))
+
+
+GOOD = parquet({"q": ["Who?", "What?"], "a": ["She.", "It."]})
+
+REFUSED = {
+    "nothing but the magic": (b"PAR1", "bad_parquet"),
+    "another length of the footer": (GOOD[:-8] + b"\xff\xff\xff\x7f" + GOOD[-4:], "bad_parquet"),
+    "a footer of zeros": (GOOD[:-60] + bytes(52) + GOOD[-8:], "bad_parquet"),
+    "a column twice": (parquet(pa.table([["x"], ["y"], ["z"]], names=["q", "q", "a"])), "duplicate_column"),
+    "columns that differ in case": (parquet({"q": ["x"], "Q": ["y"], "a": ["z"]}), "duplicate_column"),
+    "no column": (parquet(pa.table({})), "empty_source"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "code"), REFUSED.values(), ids=REFUSED)
+def test_a_file_that_cannot_be_told_is_refused_by_name(raw, code, refuse):
+    assert refuse(raw, "f.parquet").code == code
+
+
+def test_wrong_columns_are_answered_with_those_there_are(read):
+    with pytest.raises(InputError, match="Known: prompt") as caught:
+        read(parquet({"prompt": ["x"]}), "f.parquet")
+    assert (caught.value.code, caught.value.field) == ("unknown_column", "questions.question")
+
+
+def test_a_file_without_rows_has_columns_all_the_same(read):
+    assert read(parquet({"q": pa.array([], pa.string()), "a": pa.array([], pa.string())}), "f.parquet").questions == []
+
+
+UNTOLD = {
+    "a list": (pa.array([["x"]]), "bad_type"),
+    "a number": (pa.array([1]), "bad_type"),
+    "bytes": (pa.array([b"x"]), "bad_type"),
+    "nothing": (pa.nulls(1), "empty_question"),
+}
+
+
+@pytest.mark.parametrize(("column", "code"), UNTOLD.values(), ids=UNTOLD)
+def test_a_question_of_another_type_is_quarantined(column, code, read):
+    found = read(parquet({"q": column, "a": ["y"]}), "f.parquet")
+
+    assert [(row.code, row.row, row.field) for row in found.refused] == [(code, 1, "q")]
+
+
+PLAIN = {
+    "a category, in row groups with dictionaries of their own": (pa.array(["u", "v"]).dictionary_encode(), ["u", "v"]),
+    "a list of categories": (
+        pa.ListArray.from_arrays([0, 1, 2], pa.array(["u", "v"]).dictionary_encode()),
+        [["u"], ["v"]],
+    ),
+    "an extension type": (
+        pa.ExtensionArray.from_storage(
+            pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2))
+        ),
+        [[1, 2], [3, 4]],
+    ),
+    "half floats": (pa.array([1.5, 2.5], pa.float16()), [1.5, 2.5]),
+    "a decimal of 50 digits": (pa.array(["1.50", None]).cast(pa.decimal256(50, 2)), ["1.50", None]),
+    "structs and maps": (
+        pa.array([{"m": [("k", 1)]}, None], pa.struct([("m", pa.map_(pa.string(), pa.int64()))])),
+        [{"m": {"k": 1}}, None],
+    ),
+}
+
+
+@pytest.mark.parametrize(("column", "expected"), PLAIN.values(), ids=PLAIN)
+def test_what_only_its_writer_knows_is_read_as_what_it_holds(column, expected, benchmark):
+    from rag_eval_pipeline.conversion.planning import plan
+    from tests.conversion.conftest import HEAD
+
+    raw = parquet({"q": ["x", "y"], "a": ["x", "y"], "c": column}, row_group_size=1)
+    select = "questions: |\n  SELECT q AS question, a AS answer, {'c': c} AS metadata FROM source\n"
+
+    found = plan(benchmark(f"{HEAD}source: f.parquet\n{select}", {"f.parquet": raw}))
+
+    assert [question.metadata for question in found.questions] == [{"c": value} for value in expected]
+
+
+def test_no_type_is_registered_or_kept_that_could_run_code():
+    class Foreign(pa.ExtensionType):
+        def __init__(self):
+            super().__init__(pa.string(), "tests.foreign")
+
+        def __arrow_ext_serialize__(self):
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage, serialized):
+            return cls()
+
+    nested = pa.struct([("l", pa.large_list(Foreign())), ("d", pa.dictionary(pa.int8(), Foreign()))])
+
+    assert plain_type(nested) == pa.struct([("l", pa.large_list(pa.string())), ("d", pa.string())])
+
+
+def test_changed_bytes_are_read_or_refused_and_never_a_crash():
+    raw = parquet({"q": [f"question {n}" for n in range(200)], "n": list(range(200))}, write_page_checksum=True)
+    random.seed(20261121)
+    refused = 0
+    for _ in range(12):
+        changed = bytearray(raw)
+        for _ in range(3):
+            changed[random.randrange(len(raw))] = random.randrange(256)
+        try:
+            pieces(bytes(changed))
+        except InputError as error:
+            assert error.code == "bad_parquet"  # noqa: PT017
+            refused += 1
+    assert refused
+
+
+def test_a_page_whose_checksum_is_wrong_is_refused():
+    raw = parquet({"q": ["marker of the page"] * 3}, write_page_checksum=True, compression="none", use_dictionary=False)
+    statistics = 2  # of the page have the text, too, and stand before its data
+    place = [match.start() for match in re.finditer(b"marker", raw)][statistics]
+
+    with pytest.raises(InputError, match="bad_parquet"):
+        pieces(raw[:place] + b"market" + raw[place + 6 :])
+
+
+def value_bomb(rows, size):
+    """One value of some size that stands in every row: the file holds it once, and compressed."""
+    value = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["z" * size]))
+    return parquet({"q": value}, compression="zstd")
+
+
+def test_more_than_the_file_may_become_is_refused(monkeypatch):
+    monkeypatch.setattr(parquet_reader, "RATIO_FLOOR_BYTES", 50_000_000)
+    raw = value_bomb(4_000, 100_000)  # 400 MB
+
+    with pytest.raises(InputError, match="at most 50,000,000 decoded bytes") as caught:
+        pieces(raw)
+
+    assert len(raw) < 50_000
+    assert caught.value.code == "bad_parquet"
+
+
+def test_a_row_that_does_not_fit_into_the_decoders_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(parquet_reader, "MEMORY_BYTES", 100 << 20)
+
+    with pytest.raises(InputError, match="within 100 MB") as caught:
+        pieces(value_bomb(1, 120_000_000))
+
+    assert caught.value.code == "bad_parquet"
+
+
+def test_a_decoder_that_does_not_end_is_ended(monkeypatch):
+    monkeypatch.setattr(parquet_reader, "DEADLINE_S", 0.01)
+
+    with pytest.raises(InputError, match="decoded within 0.01 s") as caught:
+        pieces(GOOD)
+
+    assert caught.value.code == "bad_parquet"
+
+
+LARGE = {
+    "rows of 2 MB": [2_000_000] * 20,
+    "small rows, then large ones, then small ones": [10] * 3_000 + [3_000_000] * 8 + [10] * 3_000,
+}
+
+
+@pytest.mark.parametrize("sizes", LARGE.values(), ids=LARGE)
+def test_large_rows_come_in_small_batches_and_in_order(sizes):
+    texts = [os.urandom(size // 2).hex() for size in sizes]
+
+    found = pieces(parquet({"q": texts}, compression="none"))
+
+    assert [value for piece in found for value in piece.batch.column(0).to_pylist()] == texts
+    assert [number for piece in found for number in piece.numbers] == list(range(1, len(texts) + 1))
+    assert max(piece.batch.nbytes for piece in found) < 20_000_000
+
+
+def test_a_bomb_leaves_the_reading_processs_memory_as_it_was(tmp_path):
+    """44 kB were seen to become 403 MB; here 50 kB become 400 MB, which are fewer than are allowed, and are read."""
+    (tmp_path / "small.parquet").write_bytes(GOOD)
+    (tmp_path / "bomb.parquet").write_bytes(value_bomb(4_000, 100_000))
+    code = """
+        import json, resource, sys
+        from pathlib import Path
+        from rag_eval_pipeline.sources.decoded import SourceFile
+        from rag_eval_pipeline.sources.parquet_reader import read_parquet
+        from rag_eval_pipeline.sources.source_spec import SourceSpec
+
+        def read(name):
+            path = Path(sys.argv[1]) / name
+            with path.open("rb") as handle:
+                file = SourceFile(path, name, name, SourceSpec(path=(name,)))
+                size = sum(piece.batch.nbytes for piece in read_parquet(handle, file))
+            return size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+        print(json.dumps([read("small.parquet"), read("bomb.parquet")]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+
+    done = subprocess.run(command, capture_output=True, check=True, cwd=REPOSITORY)
+
+    (_, before), (size, after) = json.loads(done.stdout)
+    assert size > 400_000_000
+    assert after - before < 80_000_000

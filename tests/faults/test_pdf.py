@@ -1,0 +1,249 @@
+"""Row 38: a PDF that is encrypted, damaged or made to hurt costs that document, never the run.
+
+Elsewhere: magic, encryption and cuts of the smallest PDFs: tests/corpus/test_text.py. HTML sent as a PDF: tests/corpus/test_bodies.py.
+A PDF without text is a document: a system that reads images may answer from it. The check `every_pdf_has_text` names it.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
+from rag_eval_pipeline.corpus.manifest import read_manifest
+from rag_eval_pipeline.corpus.pdf import count_pages
+from rag_eval_pipeline.corpus.pdf_reader import PdfReader
+from rag_eval_pipeline.corpus.pdf_worker import PdfLimits
+from rag_eval_pipeline.corpus.text import corpus_pages
+from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import REPOSITORY
+from tests.conversion.conftest import HEAD, write_benchmark
+from tests.faults.pdfs import bomb, deflated, many_pages, one_page, pdf, shown, stream
+
+GOOD = one_page(stream(shown("a good page")))
+LOCK = b"<</Filter/Standard/V 1/R 2/Length 40/P -4/O<" + b"00" * 32 + b">/U<" + b"00" * 32 + b">>>"
+ENCRYPTED = one_page(stream(shown("secret")), more=[LOCK]).replace(b"/Root", b"/Encrypt 5 0 R/ID[<00><00>]/Root")
+
+
+def forms(leaf):
+    """A page that draws a form ten times, which draws another ten times, eight deep: a hundred million leaves."""
+    more = []
+    for number in range(5, 13):
+        resources = b"/Resources<</XObject<</X %d 0 R>>/Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>"
+        drawing = b"/X Do " * 10 if number < 12 else leaf
+        more.append(stream(drawing, b"/Type/XObject/Subtype/Form/BBox[0 0 999 999]" + resources % min(number + 1, 12)))
+    return one_page(stream(b"/X Do " * 10), more=more, resources=b"<</XObject<</X 5 0 R>>>>")
+
+
+@pytest.fixture(scope="module")
+def reader():
+    """A reader with a tenth of the usual limits, so that tests are quick."""
+    reader = PdfReader(PdfLimits(memory_bytes=150 << 20, cpu_s=4, deadline_s=30, pages=2_000, characters=1_000_000))
+    yield reader
+    reader.close()
+
+
+READ = {
+    "scripts, which are not run": (
+        one_page(stream(shown("page")), b"/OpenAction<</S/JavaScript/JS(while\\(true\\){})>>"),
+        ["page"],
+    ),
+    "an attachment, which is not looked at": (
+        one_page(
+            stream(shown("page")),
+            b"/Names<</EmbeddedFiles<</Names[(a.exe)<</Type/Filespec/F(a.exe)/EF<</F 5 0 R>>>>]>>>>",
+            [stream(b"MZ" * 999)],
+        ),
+        ["page"],
+    ),
+    "no text": (one_page(stream(b"0 0 100 100 re f")), [""]),
+    "a form that draws itself": (
+        one_page(
+            stream(b"/X Do"),
+            more=[stream(b"/X Do", b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 5 0 R>>>>")],
+            resources=b"<</XObject<</X 5 0 R>>>>",
+        ),
+        [""],
+    ),
+    "two thousand pages": (many_pages(2_000), ["page"] * 2_000),
+    "lines of its server after the end": (GOOD + b"\n<!-- served in 3 ms -->\n", ["a good page"]),
+    "a wrong table, as people's own tools write it": (GOOD.replace(b"00000 n", b"00001 n"), ["a good page"]),
+    "compressed twice": (one_page(deflated(shown("twice"), 2)), ["twice"]),
+}
+
+
+@pytest.mark.parametrize(("data", "texts"), READ.values(), ids=READ)
+def test_what_is_odd_and_harmless_is_read(data, texts, reader):
+    assert reader.texts(data) == texts
+
+
+REFUSED = {
+    "encrypted": (ENCRYPTED, "pdf_encrypted"),
+    "cut in its middle": (GOOD[: len(GOOD) // 2], "pdf_damaged"),
+    "cut after its pages": (GOOD[: GOOD.index(b"xref")], "pdf_damaged"),
+    "an old version with the end, the new one cut": (
+        GOOD + b"\n4 0 obj\n" + stream(shown("new") + b" " * 20_000),
+        "pdf_damaged",
+    ),
+    "a tree of pages that holds itself": (
+        pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[2 0 R]/Count 5>>"]),
+        "pdf_damaged",
+    ),
+    "a page that is not there": (
+        pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[9 0 R]/Count 1>>"]),
+        "pdf_damaged",
+    ),
+    "no page": (pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[]/Count 0>>"]), "pdf_damaged"),
+    "HTML": (b"<!DOCTYPE html><title>Log in</title>", "pdf_damaged"),
+    "a hundred thousand pages": (many_pages(100_000), "pdf_bomb"),
+    "a million pages claimed": (
+        pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[]/Count 1000000>>"]),
+        "pdf_bomb",
+    ),
+    "300 MB compressed twice": (bomb(2, 300 << 20), "pdf_bomb"),
+    "300 MB compressed three times": (bomb(3, 300 << 20), "pdf_bomb"),
+    "a hundred million lines of text in forms": (forms(shown("x")), "pdf_bomb"),
+    "two million characters": (one_page(deflated(shown("x" * 100) * 20_000)), "pdf_bomb"),
+}
+
+
+@pytest.mark.parametrize(("data", "code"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_read_is_refused_and_the_next_file_is_read(data, code, reader):
+    with pytest.raises(DocumentError) as refused:
+        reader.texts(data)
+
+    assert refused.value.code == code
+    assert reader.texts(GOOD) == ["a good page"]
+
+
+def test_bombs_are_small():
+    assert len(bomb(2, 300 << 20)) < 3_000
+    assert len(forms(shown("x"))) < 4_000
+
+
+SLOW = {
+    "by the processor's clock": PdfLimits(cpu_s=0, deadline_s=60),
+    "by the clock on the wall": PdfLimits(cpu_s=60, deadline_s=0.5),
+}
+
+
+@pytest.mark.parametrize("limits", SLOW.values(), ids=SLOW)
+def test_what_takes_too_long_is_ended(limits):
+    reader = PdfReader(limits)
+    try:
+        with pytest.raises(DocumentError, match="takes too long") as refused:
+            reader.texts(many_pages(19_000))  # 4 s
+        assert refused.value.code == "pdf_bomb"
+    finally:
+        reader.close()
+
+
+def test_a_reader_that_somebody_kills_is_no_fault_of_the_file(reader):
+    reader.texts(GOOD)
+    os.kill(reader.process_id, signal.SIGKILL)
+
+    assert reader.texts(GOOD) == ["a good page"]
+
+
+def test_one_child_reads_many_files_and_gives_way_to_another(reader):
+    first = {reader.texts(GOOD) and reader.process_id for _ in range(20)}
+    later = {reader.texts(GOOD) and reader.process_id for _ in range(300)}
+
+    assert len(first) <= 2
+    assert 2 <= len(first | later) <= 3
+
+
+def test_files_may_be_read_from_several_threads(reader):
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(reader.texts, [many_pages(number) for number in range(1, 30)]))
+
+    assert [len(texts) for texts in found] == list(range(1, 30))
+
+
+def test_a_child_ends_with_its_parent():
+    code = """
+        import os
+        from rag_eval_pipeline.corpus.pdf_reader import PdfReader
+        from tests.faults.pdfs import one_page, stream
+
+        reader = PdfReader()
+        reader.texts(one_page(stream(b"")))
+        print(reader.process_id, flush=True)
+        os.kill(os.getpid(), 9)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, check=False, cwd=REPOSITORY, text=True
+    )
+
+    assert done.returncode == -9
+    try:
+        child = os.pidfd_open(int(done.stdout))
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([child], [], [], 30)[0] == [child]  # readable when the process has ended
+    finally:
+        os.close(child)
+
+
+def test_a_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_others_have(tmp_path, caplog):
+    for name, data in (("bad.pdf", GOOD[:200]), ("good.pdf", GOOD)):
+        (tmp_path / name).write_bytes(data)
+    rows = [CorpusDocument(n, n, None, None, (), "kept", n, n, None, 1) for n in ("bad.pdf", "good.pdf")]
+
+    pages = corpus_pages(rows, tmp_path)
+
+    assert [(page.file_name, page.text) for page in pages] == [("good.pdf", "a good page")]
+    assert "bad.pdf has no text" in caplog.text
+
+
+def test_pages_are_counted_only_where_the_text_can_be_had():
+    assert count_pages(many_pages(3)) == 3
+    with pytest.raises(DocumentError) as refused:
+        count_pages(pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[9 0 R]/Count 1>>"]))
+    assert refused.value.code == "pdf_damaged"
+
+
+FILES = {
+    "good.pdf": (GOOD, None),
+    "image.pdf": (one_page(stream(b"0 0 100 100 re f")), None),
+    "cut.pdf": (GOOD[: GOOD.index(b"xref")], "pdf_damaged"),
+    "locked.pdf": (ENCRYPTED, "pdf_encrypted"),
+    "login.pdf": (b"<html>Log in", "pdf_damaged"),
+    "bomb.pdf": (bomb(3, 3 << 29), "pdf_bomb"),
+    "pages.pdf": (many_pages(25_000), "pdf_bomb"),
+}
+SPEC = f"""{HEAD}source: q.jsonl
+tables: {{docs: {{files: "docs/*"}}}}
+questions: |
+  SELECT q AS question, 'a' AS answer, [{{'file': q}}] AS contexts FROM source
+"""
+
+
+def test_bad_pdfs_cost_their_questions_and_the_run_goes_on(tmp_path):
+    files = {"q.jsonl": "\n".join(json.dumps({"q": name}) for name in FILES)}
+    paths = write_benchmark(tmp_path, SPEC, files | {f"docs/{name}": data for name, (data, _) in FILES.items()})
+
+    reports = {report.record.step: report.record for report in convert(Workspace(tmp_path), "scratch")}
+
+    rows = json.loads(paths.train_json.read_text())
+    assert [row["question"] for row in rows] == ["good.pdf", "image.pdf"]
+    records = [json.loads(line) for line in paths.quarantine.read_text().splitlines()]
+    assert {record["row"]: record["code"] for record in records} == dict.fromkeys(range(3, 8), "missing_document")
+    [check] = reports["corpus"].checks
+    assert (check.numbers["missing"], check.passed, check.blocking) == (5, False, False)
+    assert {row.file_name: row.error_code for row in read_manifest(paths.documents)} == {
+        name: code for name, (_, code) in FILES.items()
+    }
+    counts = reports["corpus_text"].counts
+    assert (counts["pages"], counts["without_text"]) == (2, 1)
+    [told] = reports["corpus_text"].checks
+    assert told.numbers["files"] == ["image.pdf"]
+    assert sorted(file.name for file in paths.corpus.iterdir()) == ["good.pdf", "image.pdf"]

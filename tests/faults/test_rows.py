@@ -1,0 +1,108 @@
+"""Which test stands for which row of the fault table: names and files, tables and documents (rows 23 to 40).
+
+A row says what must happen to a kind of bad input; the tests named here show that it does. Further tests of the same rows
+are named in the module docstrings.
+"""
+
+import ast
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+ROWS = {
+    "23: identifiers with `../`, globs, quotes": (
+        "faults/test_names.py::test_a_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantined",
+        "faults/test_names.py::test_any_name_of_a_benchmark_is_one_plain_component_or_refused",
+        "faults/test_names.py::test_a_version_is_semantic_or_the_benchmark_is_refused",
+        "faults/test_names.py::test_a_filename_in_train_json_is_exactly_one_of_the_corpus",
+        "formats/test_store.py::test_an_id_that_can_be_no_file_name_is_not_saved",
+        "evaluation/test_results.py::test_an_id_that_leads_elsewhere_is_no_id",
+    ),
+    "24: archives with unsafe members": (
+        "sources/test_archives.py::test_an_unsafe_name_refuses_the_archive",
+        "sources/test_archives.py::test_links_devices_and_rare_methods_refuse_the_archive",
+        "sources/test_archives.py::test_a_name_that_stands_twice_is_refused",
+        "faults/test_archives.py::test_a_hostile_archive_refuses_its_benchmark_and_leaves_nothing",
+    ),
+    "25: archive bombs": (
+        "sources/test_archives.py::test_more_than_the_caps_allow_is_a_bomb",
+        "sources/test_archives.py::test_entries_that_share_their_data_are_a_bomb",
+        "faults/test_archives.py::test_a_hostile_archive_refuses_its_benchmark_and_leaves_nothing",
+    ),
+    "26: links planted in the corpus or the data": (
+        "corpus/test_folder.py::test_a_link_in_the_place_of_a_document_is_replaced_and_not_written_through",
+        "corpus/test_folder.py::test_a_corpus_that_is_a_link_is_refused",
+        "sources/test_reading.py::test_a_linked_file_is_refused_and_what_it_leads_to_is_not_read",
+        "faults/test_names.py::test_a_body_outside_of_the_benchmarks_folder_is_noted_and_never_read",
+        "faults/test_names.py::test_a_link_in_the_place_of_a_pdf_has_no_text",
+        "faults/test_names.py::test_a_filename_in_train_json_is_no_link",
+    ),
+    "27: rows and headers of a CSV": (
+        "faults/test_csv.py::test_a_bad_row_is_quarantined_with_its_line_and_the_other_is_a_question",
+        "faults/test_csv.py::test_a_file_whose_rows_cannot_be_counted_is_refused_whole",
+        "faults/test_csv.py::test_a_column_that_is_missing_is_asked_for_by_its_name",
+    ),
+    "28: long cells": ("faults/test_csv.py::test_long_cells_are_read_up_to_the_limit",),
+    "29: cells that look like something else": ("faults/test_csv.py::test_cells_stay_the_text_that_they_are",),
+    "30: encodings": (
+        "faults/test_csv.py::test_marked_and_stated_encodings_are_read",
+        "faults/test_csv.py::test_a_row_that_is_not_in_the_stated_encoding_is_refused_and_never_replaced",
+    ),
+    "31: lines of JSON": (
+        "faults/test_json.py::test_a_bad_line_is_quarantined_and_the_lines_around_it_are_questions",
+        "faults/test_json.py::test_a_line_separator_inside_a_text_ends_no_line",
+    ),
+    "32: numbers, keys and depth of JSON": (
+        "faults/test_json.py::test_a_json_file_is_one_value_and_refused_as_one",
+        "faults/test_json.py::test_our_own_files_are_read_as_strictly",
+        "faults/test_json.py::test_a_deep_value_beside_the_question_does_no_harm",
+    ),
+    "33: ids": (
+        "faults/test_json.py::test_the_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row",
+        "conversion/test_planning.py::test_ids_of_the_source_that_repeat_are_noted",
+    ),
+    "34: questions, answers and flags": (
+        "faults/test_json.py::test_a_field_that_is_none_costs_its_row_and_false_as_a_text_is_false",
+        "faults/test_json.py::test_a_question_that_is_no_text_anywhere_is_refused",
+        "faults/test_json.py::test_a_number_among_texts_costs_its_own_row_and_leaves_the_others_as_they_are",
+    ),
+    "35: damaged and strange parquet": (
+        "sources/test_readers.py::test_a_cut_file_is_refused",
+        "faults/test_parquet.py::test_a_file_that_cannot_be_told_is_refused_by_name",
+        "faults/test_parquet.py::test_changed_bytes_are_read_or_refused_and_never_a_crash",
+        "faults/test_parquet.py::test_a_page_whose_checksum_is_wrong_is_refused",
+        "faults/test_parquet.py::test_what_only_its_writer_knows_is_read_as_what_it_holds",
+    ),
+    "36: parquet bombs": (
+        "faults/test_parquet.py::test_more_than_the_file_may_become_is_refused",
+        "faults/test_parquet.py::test_a_bomb_leaves_the_reading_processs_memory_as_it_was",
+        "faults/test_parquet.py::test_a_row_that_does_not_fit_into_the_decoders_memory_is_refused",
+    ),
+    "37: YAML": (
+        "faults/test_yaml.py::test_a_benchmark_is_refused_with_the_line",
+        "faults/test_yaml.py::test_a_dataset_is_found_to_be_bad",
+        "faults/test_yaml.py::test_norwegian_octal_sexagesimal_and_short_versions_stay_words",
+    ),
+    "38: PDFs": (
+        "faults/test_pdf.py::test_what_cannot_be_read_is_refused_and_the_next_file_is_read",
+        "faults/test_pdf.py::test_bad_pdfs_cost_their_questions_and_the_run_goes_on",
+    ),
+    "39: spans": (
+        "faults/test_spans.py::test_a_span_is_a_piece_of_its_document_or_costs_its_question",
+        "faults/test_spans.py::test_a_span_of_a_dataset_is_found_to_be_bad_with_its_place",
+        "faults/test_spans.py::test_the_end_is_behind_the_last_character",
+    ),
+    "40: other forms of stored files": (
+        "faults/test_schemas.py::test_another_form_is_refused_and_named",
+        "faults/test_schemas.py::test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tests", ROWS.values(), ids=ROWS)
+def test_each_row_has_tests_that_exist(tests):
+    for test in tests:
+        file, _, name = test.partition("::")
+        tree = ast.parse((REPOSITORY / "tests" / file).read_text())
+        assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, test

@@ -1,0 +1,102 @@
+"""Row 40: a stored file of an older form is read as it lies, one of a newer form is refused with what to do, neither is changed.
+
+Each format's own faults: tests/formats. The older form of a dataset, which is filled in and said so:
+tests/formats/test_dataset_files.py. Manifests that are damaged: tests/corpus/test_manifest.py. A stamp by other code:
+tests/conversion/test_stamp.py.
+"""
+
+import json
+
+import pytest
+
+from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats import EvaluationDataset, EvaluationResults, GroundTruth
+from rag_eval_pipeline.formats.validation import validate
+from tests.formats.result_values import results_value
+
+SPAN = {"file_name": "a.pdf", "start_char": 4, "end_char": 9, "text": "cited"}
+FORMS = {
+    "d_v1.0.0.eval.json": (
+        EvaluationDataset,
+        {
+            "schema_version": "1.0", "dataset_id": "d", "name": "D", "version": "1.0.0",
+            "queries": [{"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"]}],
+        },
+    ),
+    "d_v1.0.0.gt.json": (
+        GroundTruth,
+        {
+            "schema_version": "1.0", "dataset_id": "d", "version": "1.0.0",
+            "annotations": [{"annotation_id": "1", "query_id": "0", "annotator_id": "a", "citations": [SPAN]}],
+        },
+    ),
+    "eval_run_20250830_001.results.json": (EvaluationResults, {"schema_version": "1.0", **results_value()}),
+}  # fmt: skip
+EACH_FORM = pytest.mark.parametrize(("name", "model", "value"), [(n, *f) for n, f in FORMS.items()], ids=FORMS)
+
+
+def stored(folder, name, value):
+    path = folder / name
+    path.write_text(json.dumps(value))
+    return path
+
+
+@EACH_FORM
+def test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie(name, model, value, tmp_path):
+    for given in (value, {key: item for key, item in value.items() if key != "schema_version"}):
+        path = stored(tmp_path, name, given)
+        before = path.read_bytes(), path.stat().st_mtime_ns
+
+        read = model.read(path)
+
+        assert read.schema_version == "1.0"
+        assert validate(path) == []
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+CHANGES = {
+    "the next form": ({"schema_version": "1.1"}, "newer_schema", "schema_version"),
+    "a form whose number sorts before ours as a text": ({"schema_version": "10.0"}, "newer_schema", "schema_version"),
+    "no form": ({"schema_version": "latest"}, "bad_version", "schema_version"),
+    "a form as a number": ({"schema_version": 1.0}, "bad_format", "schema_version"),
+    "a key that nobody knows": ({"colour": "red"}, "bad_format", "colour"),
+}
+
+
+@EACH_FORM
+@pytest.mark.parametrize(("change", "code", "field"), CHANGES.values(), ids=CHANGES)
+def test_another_form_is_refused_and_named(change, code, field, name, model, value, tmp_path):
+    path = stored(tmp_path, name, value | change)
+    before = path.read_bytes()
+
+    with pytest.raises(InputError) as caught:
+        model.read(path)
+
+    assert (caught.value.code, caught.value.field) == (code, field)
+    [line] = validate(path)
+    assert f'field "{field}"' in line
+    assert f"[{code}]" in line
+    assert path.read_bytes() == before
+
+
+@EACH_FORM
+def test_a_key_that_is_missing_is_named(name, model, value, tmp_path):
+    absent = list(value)[-1]
+    path = stored(tmp_path, name, {key: item for key, item in value.items() if key != absent})
+
+    with pytest.raises(InputError) as caught:
+        model.read(path)
+
+    assert (caught.value.code, caught.value.field) == ("bad_format", absent)
+
+
+def test_a_stamp_that_later_code_wrote_is_no_stamp_of_ours(workspace):
+    paths = workspace.benchmark("cairnmoor-observatory")
+    stamp = json.loads(paths.stamp.read_text())
+    paths.stamp.write_text(json.dumps(stamp | {"later": 1}))
+
+    with pytest.raises(InputError) as caught:
+        Stamp.read(paths.stamp)
+
+    assert caught.value.code == "bad_format"

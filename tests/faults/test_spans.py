@@ -1,0 +1,71 @@
+"""Row 39: a span is half-open, in code points, inside its text; anything else is refused where it comes in.
+
+Each bad span of a source's row: tests/conversion/test_validation.py; spans cut from bodies: tests/conversion/test_planning.py;
+spans of annotators: tests/formats/test_ground_truth.py; the arithmetic of overlap: tests/metrics/test_spans.py.
+"""
+
+import json
+
+import pytest
+
+from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.metrics.spans import Span, jaccard
+from tests.conversion.conftest import HEAD
+
+SPEC = f"""{HEAD}source: q.jsonl
+questions: |
+  SELECT q AS question, 'y' AS answer, [{{'document': d, 'start': s, 'end': e}}] AS contexts FROM source
+documents: SELECT 'd' AS name, 'né ☃ 𝒳y' AS text
+"""
+SPANS = {
+    "one character": ((1, 2), "é"),
+    "from the first character": ((0, 2), "né"),
+    "to the last, which is behind one of two units in UTF-16": ((5, 7), "𝒳y"),
+    "empty": ((3, 3), None),
+    "reversed": ((4, 3), None),
+    "negative": ((-1, 2), None),
+    "one character beyond the text": ((5, 8), None),
+    "far beyond the text": ((100, 200), None),
+}
+
+
+@pytest.mark.parametrize(("span", "text"), SPANS.values(), ids=SPANS)
+def test_a_span_is_a_piece_of_its_document_or_costs_its_question(span, text, benchmark):
+    rows = [{"q": "asked", "d": "d", "s": span[0], "e": span[1]}, {"q": "whole", "d": "d", "s": 0, "e": 1}]
+
+    found = plan(benchmark(SPEC, {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)}))
+
+    cut = {question.question: question.contexts[0].text for question in found.questions}
+    assert cut == ({"whole": "n"} if text is None else {"asked": text, "whole": "n"})
+    assert [(r.code, r.row) for r in found.quarantine] == ([("bad_span", 1)] if text is None else [])
+    assert found.counts.conserved
+
+
+WRITTEN = {
+    "empty": {"end_char": 4},
+    "reversed": {"end_char": 3},
+    "negative": {"start_char": -1},
+    "a truth": {"start_char": True},
+    "a float": {"start_char": 4.0},
+    "a text": {"end_char": "9"},
+    "no start": {"start_char": None},
+    "page 0": {"page_number": 0},
+}
+
+
+@pytest.mark.parametrize("change", WRITTEN.values(), ids=WRITTEN)
+def test_a_span_of_a_dataset_is_found_to_be_bad_with_its_place(change, tmp_path):
+    citation = {"file_name": "a.pdf", "start_char": 4, "end_char": 9} | change
+    query = {"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"], "citations": [citation]}
+    path = tmp_path / "d_v1.0.0.eval.json"
+    path.write_text(json.dumps({"dataset_id": "d", "name": "D", "version": "1.0.0", "queries": [query]}))
+
+    [line] = validate(path)
+
+    assert 'field "queries[0].citations[0]' in line
+
+
+def test_the_end_is_behind_the_last_character():
+    # [0, 4) and [2, 6) share 2 of 6 characters; with an end that counts, they would share 3 of 7.
+    assert jaccard([Span(0, 4)], [Span(2, 6)]) == pytest.approx(2 / 6)
