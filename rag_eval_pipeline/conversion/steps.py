@@ -15,6 +15,7 @@ from rag_eval_pipeline.conversion.stamp import Conversion, Progress, StepReport,
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.source_spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.memory import give_memory_back
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 STEPS: dict[str, Callable[[Conversion], StepReport]] = {
@@ -84,6 +85,7 @@ def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[Benchma
 def _run(
     workspace: Workspace, paths: BenchmarkPaths, step: str, progress: Progress | None, *, replace: bool = False
 ) -> StepReport:
+    give_memory_back()
     conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, replace)
     report = STEPS[step](conversion)
     write_record(paths, report.record)

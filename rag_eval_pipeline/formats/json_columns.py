@@ -6,7 +6,7 @@ structs and `msgspec.json.format`, 12 us with `json.dump(indent=2)`.
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa  # noqa: TID253  # this module exists to work on Arrow columns
 import pyarrow.compute as pc  # noqa: TID253
@@ -54,19 +54,28 @@ def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
         depth: As in `texts`.
     """
     before, between, after = _layout(depth)
+    names = [json.dumps(name, ensure_ascii=False) + ": " for name in members]
     columns = list(members.values())
-    filled = pa.repeat(True, len(columns[0]))
-    if all(column.null_count for column in columns):  # Arrow joins nothing but nulls to nothing at all
-        filled = functools.reduce(pc.or_, (column.is_valid() for column in columns))
-        columns = [column.filter(filled) for column in columns]
-    named = [
-        pc.binary_join_element_wise(json.dumps(name, ensure_ascii=False) + ": ", column, "")
-        for name, column in zip(members, columns, strict=True)
-    ]
+    if columns[0].null_count:
+        return _sparse(names, columns, depth)
+    # One join of everything: each copies all the text there is.
+    parts = ["{" + before + names[0], columns[0]]
+    for name, column in zip(names[1:], columns[1:], strict=True):
+        if column.null_count:
+            parts += ["", pc.fill_null(pc.binary_join_element_wise(between + name, column, ""), "")]
+        else:
+            parts += [between + name, column]
+    return pc.binary_join_element_wise(*parts, after + "}", "")
+
+
+def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None) -> pa.Array:
+    """Objects whose first member may be missing, so that a comma has to be put in or left out for each."""
+    before, between, after = _layout(depth)
+    filled = functools.reduce(pc.or_, (column.is_valid() for column in columns))
+    present = [column.filter(filled) for column in columns]  # Arrow joins nothing but nulls to nothing at all
+    named = [pc.binary_join_element_wise(name, column, "") for name, column in zip(names, present, strict=True)]
     inner = pc.binary_join_element_wise(*named, between, null_handling="skip")
     written = pc.binary_join_element_wise("{" + before, inner, after + "}", "")
-    if len(written) == len(filled):
-        return written
     places = pc.if_else(filled, pc.subtract(pc.cumulative_sum(filled.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
     return pc.fill_null(written.take(places), "{}")
 
@@ -88,16 +97,16 @@ def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
     return written if column.null_count == 0 else pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
 
 
-def array_of(rows: pa.Array, depth: int) -> pa.Buffer:
-    """Bytes of an array of rows, its brackets next to the first and the last.
+def consecutive(rows: pa.Array, depth: int) -> memoryview:
+    """Bytes of rows as consecutive elements of an array.
 
     Args:
         rows: JSON text of each, nowhere null.
         depth: At which they were written.
     """
-    whole = pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
-    inner = pc.binary_join(whole, ",\n" + INDENT * depth)
-    return pc.binary_join_element_wise("[", inner, "]", "")[0].as_buffer()
+    between = ",\n" + INDENT * depth
+    ended = pc.binary_join_element_wise(rows, between, "")  # then the column's bytes are those of the file
+    return memoryview(_values(ended))[: -len(between)]
 
 
 def _layout(depth: int | None) -> tuple[str, str, str]:
@@ -120,14 +129,16 @@ def _strings(column: pa.Array) -> pa.Array:
 
 def text_bytes(column: pa.Array) -> bytes:
     """The bytes of all texts, one after the other, those of null as they lie there."""
+    return bytes(_values(column))
+
+
+def _values(column: pa.Array) -> pa.Buffer | bytes:
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return b""
     bounds = memoryview(offsets).cast("i")
-    values: bytes = data.slice(
-        bounds[column.offset], bounds[column.offset + len(column)] - bounds[column.offset]
-    ).to_pybytes()
-    return values
+    first = bounds[column.offset]
+    return data.slice(first, bounds[column.offset + len(column)] - first)
 
 
 def _has_controls(data: bytes) -> bool:

@@ -50,9 +50,9 @@ class QueryCheck:
         self._last_id = -1
 
     def add(self, rows: bytes | memoryview) -> None:
-        """Looks at the bytes of an array of consecutive queries."""
+        """Looks at the bytes of consecutive queries, with commas between them."""
         try:
-            queries = self._queries.decode(rows)
+            queries = self._queries.decode(b"".join((b"[", rows, b"]")))
             spans = [span for query in queries if len(query.citations) > 2 for span in self._spans(query)]
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             self.findings.append(f"a query after id {self._last_id}: {error} [bad_format]")

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_eval_pipeline.formats.json_columns import INDENT, array_of
+from rag_eval_pipeline.formats.json_columns import INDENT, consecutive
 from rag_eval_pipeline.storage.atomic import publishing
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 THREADS = 2  # Arrow lets go of the interpreter's lock while it writes text
-AHEAD = 4  # batches that may wait to be written
+AHEAD = 2  # batches that may wait to be written
 
 
 def write_rows(
@@ -37,27 +37,28 @@ def write_rows(
         depth: How deep a row stands in the file.
         head: What stands before the array.
         tail: What stands after it.
-        check: Shown each batch as the bytes of an array of its own, in order.
+        check: Shown the bytes of each batch's rows, with commas between them, in order.
     """
     between = ("\n" + INDENT * depth).encode()
     with publishing(path) as file:
         file.write(head + b"[")
         is_first = True
-        for text in _in_order(lambda batch: array_of(render(batch), depth), (batch for batch in batches if len(batch))):
+        for text in _in_order(
+            lambda batch: consecutive(render(batch), depth), (batch for batch in batches if len(batch))
+        ):
             file.write(between if is_first else b"," + between)
-            array = memoryview(text)
-            file.write(array[1:-1])
+            file.write(text)
             if check is not None:
-                check(array)
+                check(text)
             is_first = False
         file.write((b"]" if is_first else b"\n" + (INDENT * (depth - 1)).encode() + b"]") + tail)
 
 
 def _in_order(
-    function: "Callable[[pa.RecordBatch], pa.Buffer]", batches: "Iterator[pa.RecordBatch]"
-) -> "Iterator[pa.Buffer]":
+    function: "Callable[[pa.RecordBatch], memoryview]", batches: "Iterator[pa.RecordBatch]"
+) -> "Iterator[memoryview]":
     with ThreadPoolExecutor(THREADS, thread_name_prefix="rows") as pool:
-        waiting: list[Future[pa.Buffer]] = [pool.submit(function, batch) for batch in islice(batches, AHEAD)]
+        waiting: list[Future[memoryview]] = [pool.submit(function, batch) for batch in islice(batches, AHEAD)]
         while waiting:
             text = waiting.pop(0).result()
             waiting.extend(pool.submit(function, batch) for batch in islice(batches, 1))

@@ -16,7 +16,7 @@ from rag_eval_pipeline.sources.json_values import json_object, whole_text
 if TYPE_CHECKING:
     from rag_eval_pipeline.sources.kinds import Columns
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends
 
 _UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})

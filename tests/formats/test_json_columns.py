@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.formats.json_columns import array_of, texts
+from rag_eval_pipeline.formats.json_columns import consecutive, texts
 
 SCHEMA = pa.struct(
     [
@@ -38,7 +38,7 @@ ROW = st.fixed_dictionaries(
 def test_an_indented_file_is_what_json_dump_writes(rows):
     column = pa.array(rows, SCHEMA)
 
-    written = b"[\n  " + array_of(texts(column, 1), 1).to_pybytes()[1:-1] + b"\n]"
+    written = b"[\n  " + bytes(consecutive(texts(column, 1), 1)) + b"\n]"
 
     assert written.decode() == json.dumps(rows, indent=2, ensure_ascii=False)
 
