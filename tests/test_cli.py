@@ -133,6 +133,42 @@ def test_a_validation_fault_exits_2_and_names_the_place(rag_eval, workspace):
     assert "[bad_format]" in out
 
 
+def test_a_missing_file_costs_the_others_nothing(rag_eval, workspace):
+    good = str(workspace.benchmark(RAILWAY).train_json)
+
+    code, out, error = rag_eval("validate", "absent.gt.json", good)
+
+    assert code == 2
+    assert "[missing_file]" in error
+    assert f"{good}: valid" in out
+
+
+def test_a_benchmark_is_started_converted_mended_and_exported(rag_eval, workspace, tmp_path):
+    source = tmp_path / "quiz.jsonl"
+    source.write_text('{"question": "one", "answer": "1"}\n{"question": 5, "answer": "2"}\nbroken\n')
+
+    code, out, _ = rag_eval("init", "quiz", "--from", str(source))
+    assert (code, out.splitlines()[-1]) == (0, "Next: rag-eval plan quiz")
+    assert rag_eval("convert", "quiz")[1].startswith("quiz: 1 questions, 0 dropped, 2 quarantined")
+
+    assert rag_eval("mend", "quiz")[1].startswith("2 rows written")
+    mends = workspace.benchmark("quiz").source / "mended.jsonl"
+    lines = [json.loads(line) for line in mends.read_text().splitlines()]
+    lines[0]["values"]["question"] = "five"
+    lines[1]["values"] = {"question": "three", "answer": "3"}
+    del lines[1]["undecoded"]
+    mends.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, _, error = rag_eval("convert", "quiz")
+    assert (code, "version_conflict" in error) == (2, True)
+    assert rag_eval("convert", "quiz", "--replace")[1].startswith("quiz: 3 questions, 0 dropped, 0 quarantined")
+
+    code, out, _ = rag_eval("export", "quiz", str(tmp_path / "beir"), "--format", "beir")
+    assert code == 0
+    queries = [json.loads(line) for line in (tmp_path / "beir" / "queries.jsonl").read_text().splitlines()]
+    assert [query["text"] for query in queries] == ["one", "five", "three"]
+    assert source.read_text().endswith("broken\n")
+
+
 def test_an_internal_error_exits_70(rag_eval, monkeypatch):
     def broken(*arguments, **options):
         raise RuntimeError("a bug")

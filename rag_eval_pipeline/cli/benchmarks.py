@@ -17,7 +17,9 @@ from rag_eval_pipeline.cli.output import (
     for_each,
     print_notes,
     progress_bars,
+    say,
 )
+from rag_eval_pipeline.errors import InputError
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.records import Counts
@@ -156,7 +158,7 @@ def mend(
     if found.undecoded:
         lines.append(f"{found.undecoded} could not be decoded: fill in `values`, then delete the key `undecoded`.")
     if found.count or found.waiting:
-        lines.append(f"Edit `values`, then run: rag-eval convert {name}")
+        lines.append(f"Edit `values`, raise `version` in benchmark.yaml, then run: rag-eval convert {name}")
     value = {"written": found.count, "undecoded": found.undecoded, "waiting": found.waiting, "notes": found.notes}
     emit({"benchmark": name, "path": str(found.path), **value}, as_json, lines)
 
@@ -178,17 +180,26 @@ def validate(
     """
     from dataclasses import asdict
 
+    from rag_eval_pipeline.formats.findings import Finding
     from rag_eval_pipeline.formats.validation import examine
 
-    findings = {str(path): examine(path, corpus=corpus) for path in paths}
+    findings: dict[str, list[Finding]] = {}
+    faults = []
+    for path in paths:
+        try:
+            findings[str(path)] = examine(path, corpus=corpus)
+        except InputError as error:  # the other files are looked at all the same
+            faults.append(error)
     lines = []
-    for path, found in findings.items():
+    for name, found in findings.items():
         lines += [f"{finding.severity}: {finding}" for finding in found if finding.severity != "info"]
         if not any(finding.severity == "error" for finding in found):
-            lines.append(f"{path}: valid")
-    emit({path: [asdict(finding) for finding in found] for path, found in findings.items()}, as_json, lines)
+            lines.append(f"{name}: valid")
+    emit({name: [asdict(finding) for finding in found] for name, found in findings.items()}, as_json, lines)
+    for fault in faults:
+        say(fault)
     severities = {finding.severity for found in findings.values() for finding in found}
-    if "error" in severities:
+    if faults or "error" in severities:
         raise typer.Exit(BAD_INPUT)
     if strict and "warning" in severities:
         raise typer.Exit(STRICT)
