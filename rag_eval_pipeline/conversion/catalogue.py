@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from rag_eval_pipeline.conversion.mapping import MappedRow
+from rag_eval_pipeline.conversion.mapped import MappedRow
 from rag_eval_pipeline.conversion.validation import NamedContext, RowFault, check_url
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.catalogue import Catalogue, Found
 from rag_eval_pipeline.conversion.drafts import Drafts
-from rag_eval_pipeline.conversion.mapping import MappedRow, mapped_rows
+from rag_eval_pipeline.conversion.mapped import MappedRow, mapped_rows
 from rag_eval_pipeline.conversion.questions_file import batch_of
 from rag_eval_pipeline.conversion.records import Context, QuarantineRecord, Question
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, BenchmarkSpec

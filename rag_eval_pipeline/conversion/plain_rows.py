@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa  # noqa: TID253  # this module exists to work on Arrow columns
 import pyarrow.compute as pc  # noqa: TID253
 
-from rag_eval_pipeline.conversion.mapping import FROM_FILE, FROM_ROW, KEEP, is_mixed
+from rag_eval_pipeline.conversion.mapped import FROM_FILE, FROM_ROW, KEEP, is_mixed
 from rag_eval_pipeline.conversion.questions_file import schema
 from rag_eval_pipeline.conversion.validation import DIFFICULTIES, IMPOSSIBLE, MAX_TEXT, QUERY_TYPES, word_note
 from rag_eval_pipeline.formats.json_columns import objects, text_bytes, texts

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rag_eval_pipeline.conversion.catalogue import Catalogue
 from rag_eval_pipeline.conversion.intake import Intake, Places, shortened
-from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Mapped, map_source
+from rag_eval_pipeline.conversion.mapped import TRACE_COLUMNS, Mapped
+from rag_eval_pipeline.conversion.mapping import map_source
 from rag_eval_pipeline.conversion.queries import Limits, Place
 from rag_eval_pipeline.conversion.spec import SOURCE, BenchmarkSpec, spec_place
 from rag_eval_pipeline.conversion.validation import RowFault

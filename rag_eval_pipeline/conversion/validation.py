@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from rag_eval_pipeline.conversion.mapping import MappedRow
+from rag_eval_pipeline.conversion.mapped import MappedRow
 from rag_eval_pipeline.errors import excerpt
 
 QUERY_TYPES = frozenset({"factual", "analytical", "comparative", "temporal"})

@@ -3,7 +3,7 @@
 import pytest
 
 from rag_eval_pipeline.conversion.catalogue import Catalogue
-from rag_eval_pipeline.conversion.mapping import MappedRow
+from rag_eval_pipeline.conversion.mapped import MappedRow
 from rag_eval_pipeline.conversion.validation import NamedContext, RowFault
 from rag_eval_pipeline.sources.origins import Origins
 from tests.conversion.conftest import HEAD

@@ -4,8 +4,9 @@ from urllib.parse import urlparse
 
 import pytest
 
-from rag_eval_pipeline.conversion.mapping import map_source, short_form_sql
+from rag_eval_pipeline.conversion.mapping import map_source
 from rag_eval_pipeline.conversion.queries import Limits
+from rag_eval_pipeline.conversion.short_form import short_form_sql
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.reading import read_relation

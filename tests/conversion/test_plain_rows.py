@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion import intake, plain_rows
 from rag_eval_pipeline.conversion.catalogue import Catalogue
-from rag_eval_pipeline.conversion.mapping import FROM_FILE, FROM_ROW, KEEP
+from rag_eval_pipeline.conversion.mapped import FROM_FILE, FROM_ROW, KEEP
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
 from rag_eval_pipeline.sources.relations import relation
 

@@ -5,7 +5,7 @@ import decimal
 
 import pytest
 
-from rag_eval_pipeline.conversion.mapping import MappedRow
+from rag_eval_pipeline.conversion.mapped import MappedRow
 from rag_eval_pipeline.conversion.validation import NamedContext, RowFault, check_url, validate
 
 
