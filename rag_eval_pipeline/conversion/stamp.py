@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
-CODE_VERSION = "conversion/1"  # raised when the same source may convert differently; then every benchmark converts anew
+CODE_VERSION = "conversion/2"  # raised when the same source may convert differently; then every benchmark converts anew
 
 
 class Check(Model):
