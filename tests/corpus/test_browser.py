@@ -1,6 +1,7 @@
 """The browser runs confined and without rights, can reach nothing of this machine, and is found or named as missing."""
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
@@ -31,7 +32,12 @@ def status(process: psutil.Process) -> dict[str, list[str]]:
 def renderers() -> list[psutil.Process]:
     """Processes that draw pages, below this one."""
     children = psutil.Process().children(recursive=True)
-    return [child for child in children if "--type=renderer" in " ".join(child.cmdline())]
+    found = []
+    for child in children:
+        with contextlib.suppress(psutil.Error):  # a spare renderer that has just ended
+            if "--type=renderer" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 @pytest.mark.browser
