@@ -71,8 +71,6 @@ def _block(data: bytes, delimiter: str, quote: str) -> Block | None:
     """The whole records at the start of some bytes; None when there are none."""
     import numpy as np
 
-    if data.count(b"\r") != data.count(b"\r\n"):
-        raise Irregular(data)  # lines that end at CR alone
     characters = np.frombuffer(data, np.uint8)
     feeds = np.flatnonzero(characters == 10)
     quotes = np.flatnonzero(characters == ord(quote))
@@ -81,6 +79,9 @@ def _block(data: bytes, delimiter: str, quote: str) -> Block | None:
     if not len(ends):
         return None
     size = int(ends[-1]) + 1
+    # Lines that end at CR alone; one at the very end of what was read may belong to a line feed that was not.
+    if data.count(b"\r", 0, size) != data.count(b"\r\n", 0, size):
+        raise Irregular(data)
     quotes = quotes[: int(before[before % 2 == 0][-1])]
     opening, closing = quotes[0::2], quotes[1::2]
     edges = np.array([ord(delimiter), 10, 13], np.uint8)

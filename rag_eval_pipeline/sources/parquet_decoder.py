@@ -21,7 +21,7 @@ import pyarrow.parquet as pq  # noqa: TID253
 from rag_eval_pipeline.storage.confinement import confine
 
 STANDARD_INPUT = "/dev/stdin"
-TARGET_BYTES = 16 << 20  # of a batch in the Arrow file
+TARGET_BYTES = 2 << 20  # of a batch in the Arrow file
 TARGET_ROWS = 4_096
 # Rows decoded at a time, at first. Of 1 kB, 256 at a time take as long as 4,096 (1.9 us each, measured); of 5 MB, they
 # do not fit into memory, and 32 do.

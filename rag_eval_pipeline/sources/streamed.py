@@ -6,12 +6,12 @@ has to be made anew, which `TypesChanged` says.
 
 from array import array as machine_array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa  # noqa: TID253  # this module exists to make Arrow relations
 
-from rag_eval_pipeline.sources.decoded import UnreadRow
+from rag_eval_pipeline.sources.decoded import Piece, UnreadRow
 from rag_eval_pipeline.sources.relations import Read, Types, named, note_lines, shaped
 from rag_eval_pipeline.storage.ahead import ahead
 
@@ -41,9 +41,13 @@ class StreamedRelation:
         self._lines: dict[str, machine_array[int]] = {}
         self._settled: Types | None = None
         types = Types(shown)
-        for piece in islice(read(names[0], None), 1):
+        pieces = read(names[0], None)
+        first = list(islice(pieces, 1))
+        for piece in first:
             types.add(piece)
         self.schema = named(types.schema(), True, shown)
+        # The first reading goes on where this stopped: a parquet file would be decoded as a whole once more.
+        self._begun: Iterator[Piece] | None = chain(first, pieces)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in order, a few thousand at a time.
@@ -57,7 +61,9 @@ class StreamedRelation:
         kinds = types.kinds
         changed = False
         for name in self.files:
-            for piece in ahead(self._read(name, types.given)):
+            begun, self._begun = self._begun, None
+            pieces = begun if begun is not None and types.given is None else self._read(name, types.given)
+            for piece in ahead(pieces):
                 types.add(piece)
                 schema = types.schema()
                 if rows is None:

@@ -171,6 +171,19 @@ class TestCsv:
     CELL = st.lists(st.sampled_from([*'ab ,;"\n\t\u2028é\x0b', "\r\n"]), max_size=6).map("".join)
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(st.lists(st.tuples(CELL, CELL), max_size=30), st.sampled_from(["\n", "\r\n"]))
+    def test_what_pythons_writer_wrote_is_cut_into_whole_records(self, small_blocks, rows, end):
+        """What was read of a file ended between CR and LF, and the rest went to the slow parser."""
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator=end).writerows([("q", "a"), *rows])
+        raw = text.getvalue().encode()
+
+        blocks = list(csv_blocks.regular_blocks(io.BytesIO(raw), ",", '"'))
+
+        assert b"".join(block.data for block in blocks) == raw
+        assert sum(len(block.lines) for block in blocks) == len(rows) + 1
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         st.lists(st.tuples(CELL, CELL, CELL), max_size=30),
         st.sampled_from(["\n", "\r\n"]),
