@@ -180,7 +180,9 @@ def converter(folder: Path, form: str) -> dict[str, float]:
 
 
 def figures(started: float, cpu: float, before: float) -> dict[str, float]:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    # Not ru_maxrss, which counts what the parent held when it started this process.
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
     return {"seconds": time.perf_counter() - started, "cpu": time.process_time() - cpu, "peak": peak - before}
 
 

@@ -7,7 +7,7 @@ same cells.
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 1 << 20
 MAX_BLOCK = 64 << 20  # a record that is longer lost a quote
 
 
