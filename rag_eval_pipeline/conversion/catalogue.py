@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from rag_eval_pipeline.conversion.mapped import MappedRow
-from rag_eval_pipeline.conversion.validation import NamedContext, RowFault, check_url
+from rag_eval_pipeline.conversion.row_fault import RowFault
+from rag_eval_pipeline.conversion.validation import NamedContext, check_url
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
 from rag_eval_pipeline.errors import InputError

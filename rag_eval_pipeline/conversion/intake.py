@@ -11,8 +11,9 @@ from rag_eval_pipeline.conversion.drafts import Drafts
 from rag_eval_pipeline.conversion.mapped import MappedRow, mapped_rows
 from rag_eval_pipeline.conversion.questions_file import batch_of
 from rag_eval_pipeline.conversion.records import Context, QuarantineRecord, Question
+from rag_eval_pipeline.conversion.row_fault import RowFault
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, BenchmarkSpec
-from rag_eval_pipeline.conversion.validation import Draft, RowFault, validate
+from rag_eval_pipeline.conversion.validation import Draft, validate
 from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.decoded import UnreadRow
 from rag_eval_pipeline.storage.digests import file_sha256

@@ -9,8 +9,8 @@ from rag_eval_pipeline.conversion.intake import Intake, Places, shortened
 from rag_eval_pipeline.conversion.mapped import TRACE_COLUMNS, Mapped
 from rag_eval_pipeline.conversion.mapping import map_source
 from rag_eval_pipeline.conversion.queries import Limits, Place
+from rag_eval_pipeline.conversion.row_fault import RowFault
 from rag_eval_pipeline.conversion.spec import SOURCE, BenchmarkSpec, spec_place
-from rag_eval_pipeline.conversion.validation import RowFault
 from rag_eval_pipeline.sources.origins import Origins
 from rag_eval_pipeline.sources.reading import read_relation, stream_relation
 from rag_eval_pipeline.workspace import BenchmarkPaths

@@ -4,10 +4,7 @@ Nothing is repaired: white space stays, numbers are not made text, a word is not
 lack is stated here once; every refusal names the field, what was expected and what was found.
 """
 
-import datetime
 import decimal
-import json
-import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -16,6 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.conversion.mapped import MappedRow
+from rag_eval_pipeline.conversion.row_fault import RowFault
+from rag_eval_pipeline.conversion.row_metadata import metadata_of
 from rag_eval_pipeline.errors import excerpt
 
 QUERY_TYPES = frozenset({"factual", "analytical", "comparative", "temporal"})
@@ -31,15 +30,6 @@ MAX_TEXT = 10_000_000  # characters
 MAX_URL = 8_000  # characters; servers refuse longer request lines
 
 _URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
-
-
-class RowFault(Exception):
-    """A row that is no question: the facts of its quarantine record."""
-
-    def __init__(self, code: str, field: str | None, expected: str, found: object = None) -> None:
-        super().__init__(code)
-        self.code, self.field, self.expected = code, field, expected
-        self.excerpt = None if found is None else excerpt(found)
 
 
 class NamedContext(NamedTuple):
@@ -94,7 +84,7 @@ def validate(row: MappedRow, *, retrieval_only: bool = False) -> Draft:
     notes: list[str] = []
     is_impossible = _boolean(values.get("is_impossible"))
     answer, answers = _answers(values, is_impossible, notes, retrieval_only=retrieval_only)
-    metadata = _metadata(values.get("metadata"))
+    metadata = metadata_of(values.get("metadata"))
     contexts = _url_contexts(values["urls"]) if "urls" in values else _contexts(values.get("contexts"))
     return Draft(
         question=question,
@@ -263,41 +253,3 @@ def _word(value: Any, field: str, known: frozenset[str], metadata: dict[str, Any
 def word_note(field: str, word: str) -> str:
     """What is said of a word that is not the specification's."""
     return f"{field}: {excerpt(word)} is kept as metadata.{field}_source"
-
-
-def _metadata(value: Any) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise RowFault("bad_metadata", "metadata", "a struct, a map or a JSON object", value) from None
-    if isinstance(value, list) and all(isinstance(item, tuple) for item in value):  # how Arrow gives a MAP
-        value = dict(value)
-    if not isinstance(value, dict):
-        raise RowFault("bad_metadata", "metadata", "a struct, a map or a JSON object", value)
-    return {str(key): _json_value(item) for key, item in value.items()}
-
-
-def _json_value(value: Any) -> Any:
-    """A value as JSON can hold it: dates as ISO 8601, decimals as numbers."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, decimal.Decimal):
-        value = int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise RowFault("bad_number", "metadata", "finite numbers", value)
-        return value
-    if isinstance(value, int):
-        return value
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, list) and value and all(isinstance(item, tuple) for item in value):
-        return {str(key): _json_value(item) for key, item in value}
-    if isinstance(value, list):
-        return [_json_value(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _json_value(item) for key, item in value.items()}
-    raise RowFault("bad_metadata", "metadata", "JSON values", value)

@@ -4,7 +4,8 @@ import pytest
 
 from rag_eval_pipeline.conversion.catalogue import Catalogue
 from rag_eval_pipeline.conversion.mapped import MappedRow
-from rag_eval_pipeline.conversion.validation import NamedContext, RowFault
+from rag_eval_pipeline.conversion.row_fault import RowFault
+from rag_eval_pipeline.conversion.validation import NamedContext
 from rag_eval_pipeline.sources.origins import Origins
 from tests.conversion.conftest import HEAD
 

@@ -6,7 +6,8 @@ import decimal
 import pytest
 
 from rag_eval_pipeline.conversion.mapped import MappedRow
-from rag_eval_pipeline.conversion.validation import NamedContext, RowFault, check_url, validate
+from rag_eval_pipeline.conversion.row_fault import RowFault
+from rag_eval_pipeline.conversion.validation import NamedContext, check_url, validate
 
 
 def draft(**values):

@@ -1,0 +1,12 @@
+"""What is wrong with a row: the facts of its quarantine record."""
+
+from rag_eval_pipeline.errors import excerpt
+
+
+class RowFault(Exception):
+    """A row that is no question: the facts of its quarantine record."""
+
+    def __init__(self, code: str, field: str | None, expected: str, found: object = None) -> None:
+        super().__init__(code)
+        self.code, self.field, self.expected = code, field, expected
+        self.excerpt = None if found is None else excerpt(found)
