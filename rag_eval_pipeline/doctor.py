@@ -22,7 +22,7 @@ class Finding(NamedTuple):
 
 def browser(workspace: Workspace) -> Finding:
     """A Chromium and the driver that talks to it, both of which run."""
-    from rag_eval_pipeline.corpus.executable import browser_version, check_driver, find_browser
+    from rag_eval_pipeline.corpus.rendering.executable import browser_version, check_driver, find_browser
 
     try:
         found = find_browser()

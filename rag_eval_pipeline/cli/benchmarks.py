@@ -39,7 +39,8 @@ def init(
     """
     from dataclasses import asdict
 
-    from rag_eval_pipeline.corpus.egress import EgressPolicy, read_egress_config
+    from rag_eval_pipeline.corpus.egress.config import read_egress_config
+    from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
     from rag_eval_pipeline.proposal import start_benchmark
     from rag_eval_pipeline.sources.downloads import download
 

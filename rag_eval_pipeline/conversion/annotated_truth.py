@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.stamp import Check, Conversion
-from rag_eval_pipeline.corpus.text import pages_by_document, read_pages
+from rag_eval_pipeline.corpus.text.pages import pages_by_document, read_pages
 from rag_eval_pipeline.formats.agreement import citation_agreement
 from rag_eval_pipeline.formats.annotations import import_annotations
 from rag_eval_pipeline.formats.ground_truth import GroundTruth

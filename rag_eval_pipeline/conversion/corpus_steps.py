@@ -15,10 +15,11 @@ from rag_eval_pipeline.conversion.questions_file import iterate_batches, questio
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, StepReport, discard_stamp
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.egress import EgressPolicy, read_egress_config
+from rag_eval_pipeline.corpus.egress.config import read_egress_config
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned, write_manifest, write_planned
 from rag_eval_pipeline.corpus.naming import pins
-from rag_eval_pipeline.corpus.text import Page, corpus_pages, reusable_pages, write_pages
+from rag_eval_pipeline.corpus.text.pages import Page, corpus_pages, reusable_pages, write_pages
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.origins import Origins
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal

@@ -21,7 +21,7 @@ from rag_eval_pipeline.conversion.settlement import STAGE, Settling
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, StepRecord, StepReport
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned
-from rag_eval_pipeline.corpus.text import Page, extractor, pages_by_document, read_pages
+from rag_eval_pipeline.corpus.text.pages import Page, extractor, pages_by_document, read_pages
 from rag_eval_pipeline.formats.evaluation_dataset import SourceDocument
 from rag_eval_pipeline.formats.rows_file import write_rows
 from rag_eval_pipeline.formats.validation import validate

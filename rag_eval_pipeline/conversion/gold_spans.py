@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.questions_file import questions_of
 from rag_eval_pipeline.conversion.records import Context, Question
-from rag_eval_pipeline.corpus.alignment import Hint, TextIndex
 from rag_eval_pipeline.corpus.documents import PlannedDocument
-from rag_eval_pipeline.corpus.text import Page, pages_by_document
+from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
+from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
 from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.atomic import publishing
 

@@ -14,15 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rag_eval_pipeline.corpus.bodies import local_body
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress import EgressPolicy
-from rag_eval_pipeline.corpus.executable import find_browser
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+from rag_eval_pipeline.corpus.fetching.bodies import local_body
 from rag_eval_pipeline.corpus.folder import CorpusFolder
 from rag_eval_pipeline.corpus.naming import NAME_FLAGS
 from rag_eval_pipeline.corpus.press import Fingerprint, Press
-from rag_eval_pipeline.corpus.rendering import renderer_fingerprint
-from rag_eval_pipeline.corpus.serving import resources_unchanged
+from rag_eval_pipeline.corpus.rendering.executable import find_browser
+from rag_eval_pipeline.corpus.rendering.pages import renderer_fingerprint
+from rag_eval_pipeline.corpus.rendering.serving import resources_unchanged
 
 PAGES_A_CORE = 2  # open at once: a page waits for the disk and the network about half of its time
 

@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
 
-from rag_eval_pipeline.corpus.bodies import Body, local_body
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, PlannedDocument
-from rag_eval_pipeline.corpus.egress import EgressPolicy
-from rag_eval_pipeline.corpus.fetching import fetcher
-from rag_eval_pipeline.corpus.guard import Guard
-from rag_eval_pipeline.corpus.pdf import count_pages
-from rag_eval_pipeline.corpus.pool import browser_pool
-from rag_eval_pipeline.corpus.rendering import Rendered, render
+from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+from rag_eval_pipeline.corpus.fetching.bodies import Body, local_body
+from rag_eval_pipeline.corpus.fetching.fetcher import fetcher
+from rag_eval_pipeline.corpus.rendering.pages import Rendered, render
+from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.text.pdf import count_pages
 
 Fingerprint = Callable[[], str]
 

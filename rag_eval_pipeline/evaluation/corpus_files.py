@@ -10,7 +10,7 @@ from typing import Self
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.naming import SUFFIX
-from rag_eval_pipeline.corpus.text import read_pages
+from rag_eval_pipeline.corpus.text.pages import read_pages
 from rag_eval_pipeline.systems.passages import PageText
 from rag_eval_pipeline.workspace import BenchmarkPaths
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from rag_eval_pipeline.corpus.text import document_text
+from rag_eval_pipeline.corpus.text.pages import document_text
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.exporting.identity import Identity
 from rag_eval_pipeline.exporting.report import Written

@@ -10,7 +10,7 @@ from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
-from rag_eval_pipeline.corpus.text import Page, pages_by_document, read_pages
+from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.exporting.answers import Answers, find_answers

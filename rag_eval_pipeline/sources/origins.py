@@ -20,7 +20,7 @@ from rag_eval_pipeline.storage.scratch import ScratchFolder
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.corpus.egress import EgressPolicy
+    from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 
 _GLOB = re.compile(r"[*?\[]")
 

@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 import httpx
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.fetching import RETRY_WAIT_MAX_S, check_url
+from rag_eval_pipeline.corpus.fetching.fetcher import RETRY_WAIT_MAX_S, check_url
 from rag_eval_pipeline.sources.download_cache import Version
 
 LATER = "Try again later: what has come is kept."

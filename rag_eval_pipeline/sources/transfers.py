@@ -13,8 +13,15 @@ from typing import Literal, NamedTuple
 import httpx
 import stamina
 
-from rag_eval_pipeline.corpus.fetching import BUSY, REDIRECTS, RETRY_WAIT_MAX_S, RETRY_WAIT_S, USER_AGENT, retry_after
-from rag_eval_pipeline.corpus.guard import GUARD_HEADER, Guard
+from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
+from rag_eval_pipeline.corpus.fetching.fetcher import (
+    BUSY,
+    REDIRECTS,
+    RETRY_WAIT_MAX_S,
+    RETRY_WAIT_S,
+    USER_AGENT,
+    retry_after,
+)
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download_cache import Part
 from rag_eval_pipeline.sources.transfer_answers import (

@@ -5,7 +5,7 @@ import pytest
 from rag_eval_pipeline.conversion.gold_spans import GoldSpan, locate_gold, read_gold_spans, write_gold_spans
 from rag_eval_pipeline.conversion.records import Context, Question
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.corpus.text import Page
+from rag_eval_pipeline.corpus.text.pages import Page
 
 GOLD = "The lamp was lit at dusk."
 FILLER = "Nothing of note was entered in the log that week. " * 4  # 200 characters

@@ -6,7 +6,8 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 
-from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 
 Answer = tuple[int, dict[str, str], bytes]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.corpus.alignment import Hint, TextIndex
+from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
 
 PAGES = [
     "The lighthouse\nThe lighthouse keeper of Skerryvore counted the ships that passed between dusk and dawn.[1] He\n"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rag_eval_pipeline.corpus.bodies import decode_text, fetched_body, local_body
 from rag_eval_pipeline.corpus.documents import DocumentError, FileName, PlannedDocument
+from rag_eval_pipeline.corpus.fetching.bodies import decode_text, fetched_body, local_body
 
 URL = "https://h/a"
 

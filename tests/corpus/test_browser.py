@@ -8,19 +8,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rag_eval_pipeline.corpus.browser import TEMP_PREFIX
-from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy
-from rag_eval_pipeline.corpus.executable import (
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+from rag_eval_pipeline.corpus.rendering.browser import TEMP_PREFIX
+from rag_eval_pipeline.corpus.rendering.executable import (
     EXECUTABLE_VARIABLE,
     browser_version,
     find_browser,
     unprivileged_command,
     write_launcher,
 )
-from rag_eval_pipeline.corpus.guard import Guard
-from rag_eval_pipeline.corpus.pool import BrowserPool, browser_pool
-from rag_eval_pipeline.corpus.proof import prove_closed
-from rag_eval_pipeline.corpus.rendering import renderer_fingerprint
+from rag_eval_pipeline.corpus.rendering.pages import renderer_fingerprint
+from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool
+from rag_eval_pipeline.corpus.rendering.proof import prove_closed
 from rag_eval_pipeline.errors import ServiceError
 
 

@@ -11,10 +11,11 @@ import pytest
 from corpus.making import png, serve, simple_pdf
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy
-from rag_eval_pipeline.corpus.executable import EXECUTABLE_VARIABLE, find_browser
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.manifest import write_manifest
-from rag_eval_pipeline.corpus.text import extract_pages
+from rag_eval_pipeline.corpus.rendering.executable import EXECUTABLE_VARIABLE, find_browser
+from rag_eval_pipeline.corpus.text.pages import extract_pages
 
 pytestmark = pytest.mark.browser
 

@@ -2,14 +2,8 @@
 
 import pytest
 
-from rag_eval_pipeline.corpus.egress import (
-    EgressBlocked,
-    EgressConfig,
-    EgressPolicy,
-    HostUnresolved,
-    is_public,
-    read_egress_config,
-)
+from rag_eval_pipeline.corpus.egress.config import EgressConfig, read_egress_config
+from rag_eval_pipeline.corpus.egress.policy import EgressBlocked, EgressPolicy, HostUnresolved, is_public
 from rag_eval_pipeline.errors import InputError
 
 REFUSED = {

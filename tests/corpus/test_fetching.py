@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from corpus.making import simple_pdf
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.egress import EgressPolicy
-from rag_eval_pipeline.corpus.fetching import check_url, fetcher
-from rag_eval_pipeline.corpus.guard import Guard
+from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+from rag_eval_pipeline.corpus.fetching.fetcher import check_url, fetcher
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,9 @@ import contextlib
 
 import pytest
 
-from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy, HostUnresolved
-from rag_eval_pipeline.corpus.guard import GUARD_HEADER, Guard
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy, HostUnresolved
 
 
 @contextlib.asynccontextmanager

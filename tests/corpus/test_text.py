@@ -5,8 +5,7 @@ import pytest
 from corpus.making import simple_pdf
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
 from rag_eval_pipeline.corpus.manifest import read_metadata
-from rag_eval_pipeline.corpus.pdf import count_pages, fix_dates
-from rag_eval_pipeline.corpus.text import (
+from rag_eval_pipeline.corpus.text.pages import (
     EXTRACTOR_KEY,
     Page,
     corpus_pages,
@@ -18,6 +17,7 @@ from rag_eval_pipeline.corpus.text import (
     reusable_pages,
     write_pages,
 )
+from rag_eval_pipeline.corpus.text.pdf import count_pages, fix_dates
 
 ENCRYPTED = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"

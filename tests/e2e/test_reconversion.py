@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
-from rag_eval_pipeline.corpus.executable import EXECUTABLE_VARIABLE, find_browser
+from rag_eval_pipeline.corpus.rendering.executable import EXECUTABLE_VARIABLE, find_browser
 from rag_eval_pipeline.workspace import Workspace
 from tests.e2e.reading import NAMES, pdf_text, rag_eval
 from tests.real_benchmarks import build

@@ -1,6 +1,6 @@
 """BEIR exports hold the text of the corpus, each document once, and judge documents or pages."""
 
-from rag_eval_pipeline.corpus.text import document_text, pages_by_document, read_pages
+from rag_eval_pipeline.corpus.text.pages import document_text, pages_by_document, read_pages
 from rag_eval_pipeline.exporting.exports import export
 from rag_eval_pipeline.exporting.source import ExportOptions
 from rag_eval_pipeline.formats.beir import read_beir

@@ -3,7 +3,7 @@
 import csv
 import json
 
-from rag_eval_pipeline.corpus.text import document_text, pages_by_document, read_pages
+from rag_eval_pipeline.corpus.text.pages import document_text, pages_by_document, read_pages
 from rag_eval_pipeline.exporting.exports import export
 from rag_eval_pipeline.exporting.source import ExportOptions
 from rag_eval_pipeline.formats.evret import read_evret_csv

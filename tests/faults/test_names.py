@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.text import corpus_pages
+from rag_eval_pipeline.corpus.text.pages import corpus_pages
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import NAME, check_name

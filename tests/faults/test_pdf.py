@@ -18,10 +18,10 @@ import pytest
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
 from rag_eval_pipeline.corpus.manifest import read_manifest
-from rag_eval_pipeline.corpus.pdf import count_pages
-from rag_eval_pipeline.corpus.pdf_reader import PdfReader
-from rag_eval_pipeline.corpus.pdf_worker import PdfLimits
-from rag_eval_pipeline.corpus.text import corpus_pages
+from rag_eval_pipeline.corpus.text.pages import corpus_pages
+from rag_eval_pipeline.corpus.text.pdf import count_pages
+from rag_eval_pipeline.corpus.text.pdf_reader import PdfReader
+from rag_eval_pipeline.corpus.text.pdf_worker import PdfLimits
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.conversion.conftest import HEAD, write_benchmark
@@ -170,7 +170,7 @@ def test_files_may_be_read_from_several_threads(reader):
 def test_a_child_ends_with_its_parent():
     code = """
         import os
-        from rag_eval_pipeline.corpus.pdf_reader import PdfReader
+        from rag_eval_pipeline.corpus.text.pdf_reader import PdfReader
         from tests.faults.pdfs import one_page, stream
 
         reader = PdfReader()

@@ -8,7 +8,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.spec import read_spec
-from rag_eval_pipeline.corpus.egress import read_egress_config
+from rag_eval_pipeline.corpus.egress.config import read_egress_config
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.validation import validate
 from tests.conversion.conftest import PLAIN

@@ -18,7 +18,8 @@ import stamina
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download_headers import header_values
 from rag_eval_pipeline.sources.downloads import cached, download
@@ -736,7 +737,8 @@ PROCESS = """
 import sys
 from pathlib import Path
 from rag_eval_pipeline.sources.downloads import download
-from rag_eval_pipeline.corpus.egress import EgressConfig, EgressPolicy
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 url, cache, host = sys.argv[1:]
 print(download(url, Path(cache), EgressPolicy(EgressConfig(allowed_hosts=(host,)))).sha256)
 """

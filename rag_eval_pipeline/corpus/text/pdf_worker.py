@@ -1,8 +1,9 @@
 """The child process in which PDFs are opened and their text is taken: one after another, each with limits of its own.
 
-Run as `python -m rag_eval_pipeline.corpus.pdf_worker LIMITS` by `pdf_reader`. A request is a line of JSON on standard
-input, `{"path": ...}` or `{"size": n}` with that many bytes behind it; the answer is a line of JSON on standard output,
-`{"texts": [...]}` or `{"code": ..., "message": ...}`. What takes too much ends the process, and with it the document.
+Run as `python -m rag_eval_pipeline.corpus.text.pdf_worker LIMITS` by `pdf_reader`. A request is a line of JSON on
+standard input, `{"path": ...}` or `{"size": n}` with that many bytes behind it; the answer is a line of JSON on
+standard output, `{"texts": [...]}` or `{"code": ..., "message": ...}`. What takes too much ends the process, and with
+it the document.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.pdf import open_pdf
+from rag_eval_pipeline.corpus.text.pdf import open_pdf
 from rag_eval_pipeline.storage.confinement import allow_cpu, confine
 
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rag_eval_pipeline.corpus.bodies import Body, decode_text
-from rag_eval_pipeline.corpus.browser import BrowserProcess
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.executable import browser_version, font_digest
-from rag_eval_pipeline.corpus.page_scripts import MEASURE, REPAIR, SETTLE, scripts_digest, text_page
-from rag_eval_pipeline.corpus.pdf import fix_dates
-from rag_eval_pipeline.corpus.pool import BrowserPool
-from rag_eval_pipeline.corpus.serving import Serving
+from rag_eval_pipeline.corpus.fetching.bodies import Body, decode_text
+from rag_eval_pipeline.corpus.rendering.browser import BrowserProcess
+from rag_eval_pipeline.corpus.rendering.executable import browser_version, font_digest
+from rag_eval_pipeline.corpus.rendering.page_scripts import MEASURE, REPAIR, SETTLE, scripts_digest, text_page
+from rag_eval_pipeline.corpus.rendering.pool import BrowserPool
+from rag_eval_pipeline.corpus.rendering.serving import Serving
+from rag_eval_pipeline.corpus.text.pdf import fix_dates
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -15,10 +15,10 @@ from urllib.parse import urljoin
 import httpx
 import stamina
 
-from rag_eval_pipeline.corpus.bodies import Body, fetched_body
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.egress import EgressConfig
-from rag_eval_pipeline.corpus.guard import GUARD_HEADER, Guard
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
+from rag_eval_pipeline.corpus.fetching.bodies import Body, fetched_body
 from rag_eval_pipeline.corpus.naming import parse_url
 
 USER_AGENT = "Mozilla/5.0 (compatible; rag-eval-pipeline)"

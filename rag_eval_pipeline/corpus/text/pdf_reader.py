@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.pdf_worker import PdfLimits
+from rag_eval_pipeline.corpus.text.pdf_worker import PdfLimits
 from rag_eval_pipeline.storage.confinement import environment, module_command
 
 FILES_A_CHILD = 200  # then a new one: what pdfium does not give back must not be charged to a later file
 REMEMBERED_CHARACTERS = 64_000_000  # of texts in memory
 
-_WORKER = "rag_eval_pipeline.corpus.pdf_worker"
+_WORKER = "rag_eval_pipeline.corpus.text.pdf_worker"
 _CRASHES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
 from rag_eval_pipeline.corpus.manifest import read_metadata, read_rows, write_rows
-from rag_eval_pipeline.corpus.pdf_reader import read_texts, remembered_texts
+from rag_eval_pipeline.corpus.text.pdf_reader import read_texts, remembered_texts
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.corpus.egress import EgressBlocked, EgressPolicy, HostUnresolved
-from rag_eval_pipeline.corpus.proxy_request import Refused, parse_request
+from rag_eval_pipeline.corpus.egress.policy import EgressBlocked, EgressPolicy, HostUnresolved
+from rag_eval_pipeline.corpus.egress.proxy_request import Refused, parse_request
 
 GUARD_HEADER = "x-egress-guard"  # marks the guard's own answers; its value is a secret that no server can guess
 

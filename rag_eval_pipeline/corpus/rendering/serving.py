@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rag_eval_pipeline.corpus.bodies import Body
+from rag_eval_pipeline.corpus.fetching.bodies import Body
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route

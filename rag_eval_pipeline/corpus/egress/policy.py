@@ -6,17 +6,11 @@ never the name again. Private hosts are allowed by exact host and port, from a s
 
 import asyncio
 import ipaddress
-import re
 import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.yaml_reader import read_typed_yaml
+from rag_eval_pipeline.corpus.egress.config import EgressConfig, HostPort, host_port
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 
@@ -39,77 +33,8 @@ _REFUSED_NETWORKS = [
 ]
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
 _NOWHERE_SUFFIXES = (".invalid", ".onion")  # RFC 6761, RFC 7686: no server may answer for them, so none is asked
-_HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")
 _LOOKUPS_AT_ONCE = 16  # a slow name server must not make one host wait for another
 _LOOKUP_LIMIT_S = 5.0  # the C library tries for up to 40 s
-
-
-class HostPort(NamedTuple):
-    """A host as it is written in a URL, lower case and without brackets, and a port."""
-
-    host: str
-    port: int
-
-
-class EgressConfig(BaseModel):
-    """`data/config/egress.config.yaml`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    allowed_hosts: tuple[str, ...] = Field(
-        default=(),
-        description="Private hosts that documents may come from, each as exact `host:port`; none by default.",
-    )
-    allowed_ports: tuple[int, ...] = Field(
-        default=(80, 443, 8080, 8443), description="Ports of public hosts that may be asked; others are refused."
-    )
-    max_redirects: int = Field(default=5, ge=0, le=20, description="Redirects that a document may take to its body.")
-    max_body_bytes: int = Field(
-        default=100_000_000, gt=0, description="Decoded size of a body; a larger one is `body_too_large`."
-    )
-    fetch_limit_s: float = Field(
-        default=30.0, gt=0, description="Wall-clock seconds for one attempt at a document, redirects and body included."
-    )
-    page_load_limit_s: float = Field(
-        default=15.0,
-        gt=0,
-        description="Seconds for a page to load; one that takes longer is printed as far as it came.",
-    )
-    attempts: int = Field(default=3, ge=1, le=10, description="Times that a busy or broken server is asked.")
-    allow_no_sandbox: bool = Field(
-        default=False,
-        description="Whether pages from URLs may be rendered where the browser's sandbox cannot be used.",
-    )
-
-    @field_validator("allowed_hosts")
-    @classmethod
-    def _exact(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for entry in value:
-            if not _HOST_PORT.fullmatch(entry):
-                raise ValueError(f"{entry!r} is not an exact host:port")
-        return value
-
-    @property
-    def allowed(self) -> frozenset[HostPort]:
-        """The private hosts, as they are compared."""
-        return frozenset(_host_port(*entry.rsplit(":", 1)) for entry in self.allowed_hosts)
-
-
-def read_egress_config(path: Path) -> EgressConfig:
-    """The settings; the defaults where there is no file.
-
-    Raises:
-        InputError: `bad_yaml`, `bad_config`.
-    """
-    if not path.is_file():
-        return EgressConfig()
-    data = read_typed_yaml(path, str(path)).value
-    try:
-        return EgressConfig.model_validate({} if data is None else data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or None
-        raise InputError("bad_config", path, first["msg"], field=field, found=first["input"]) from error
 
 
 class EgressBlocked(Exception):
@@ -143,7 +68,7 @@ class EgressPolicy:
             EgressBlocked: One of them is not public, or the port is not allowed.
             HostUnresolved: There is none.
         """
-        host, port = _host_port(host, port)
+        host, port = host_port(host, port)
         allowed = HostPort(host, port) in self.config.allowed
         if not allowed:
             if port not in self.config.allowed_ports:
@@ -200,7 +125,3 @@ _lookups = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
 def _getaddrinfo(host: str, port: int) -> list[str]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def _host_port(host: str, port: str | int) -> HostPort:
-    return HostPort(host.strip("[]").rstrip(".").lower(), int(port))

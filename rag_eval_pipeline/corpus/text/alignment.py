@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Indel, ScoreAlignment
 
-from rag_eval_pipeline.corpus.folding import Folded, drop_citation_marks, even_out, fold
-from rag_eval_pipeline.corpus.text import PAGE_BREAK
+from rag_eval_pipeline.corpus.text.folding import Folded, drop_citation_marks, even_out, fold
+from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
 
 Method = Literal["exact", "normalised", "citations", "fuzzy"]
 

@@ -9,10 +9,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from rag_eval_pipeline.corpus.browser import BrowserProcess, launch
-from rag_eval_pipeline.corpus.executable import find_browser, unprivileged_command
-from rag_eval_pipeline.corpus.guard import Guard
-from rag_eval_pipeline.corpus.proof import prove_closed
+from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.rendering.browser import BrowserProcess, launch
+from rag_eval_pipeline.corpus.rendering.executable import find_browser, unprivileged_command
+from rag_eval_pipeline.corpus.rendering.proof import prove_closed
 from rag_eval_pipeline.errors import ServiceError
 
 # What Chromium, or setpriv before it, says where a container refuses user namespaces or other users.

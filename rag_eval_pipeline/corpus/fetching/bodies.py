@@ -11,7 +11,7 @@ from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from rag_eval_pipeline.corpus.documents import DocumentError, PlannedDocument
-from rag_eval_pipeline.corpus.pdf import is_pdf
+from rag_eval_pipeline.corpus.text.pdf import is_pdf
 
 Kind = Literal["pdf", "html", "text"]
 

@@ -61,7 +61,7 @@ def count_pages(data: bytes) -> int:
     Raises:
         DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
     """
-    from rag_eval_pipeline.corpus.pdf_reader import read_texts
+    from rag_eval_pipeline.corpus.text.pdf_reader import read_texts
 
     return len(read_texts(data))
 

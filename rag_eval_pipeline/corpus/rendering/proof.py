@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from rag_eval_pipeline.corpus.guard import Guard
+from rag_eval_pipeline.corpus.egress.guard import Guard
 from rag_eval_pipeline.errors import ServiceError
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from rag_eval_pipeline.corpus.executable import browser_folder_parent, check_driver, write_launcher
-from rag_eval_pipeline.corpus.guard import Guard
-from rag_eval_pipeline.corpus.page_scripts import PREPARE
+from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.rendering.executable import browser_folder_parent, check_driver, write_launcher
+from rag_eval_pipeline.corpus.rendering.page_scripts import PREPARE
 from rag_eval_pipeline.errors import ServiceError
 
 if TYPE_CHECKING:

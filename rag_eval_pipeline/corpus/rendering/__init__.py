@@ -1,0 +1,1 @@
+"""Bodies printed as PDFs by a browser that can reach nothing but the guard."""
