@@ -59,6 +59,16 @@ class BenchmarkPaths:
         return self.dataset / "documents.parquet"
 
     @property
+    def documents_json(self) -> Path:
+        """The manifest for people, with the length of each document's text."""
+        return self.dataset / "documents.json"
+
+    @property
+    def web(self) -> Path:
+        """What is known of the pages on the web that documents were fetched from."""
+        return self.dataset / "web.json"
+
+    @property
     def pages(self) -> Path:
         """Text of each page with its place in the document's text."""
         return self.dataset / "pages.parquet"
@@ -92,6 +102,11 @@ class BenchmarkPaths:
     def corpus_journal(self) -> Path:
         """Rows of a corpus that is being built; gone when its manifest is written."""
         return self.steps / "corpus.journal"
+
+    @property
+    def document_times(self) -> Path:
+        """How long each document took; not among the records (`*.json`), which a new conversion discards."""
+        return self.steps / "documents.times.jsonl"
 
     @property
     def cache(self) -> Path:

@@ -11,6 +11,7 @@ import sys
 import typer
 
 from rag_eval_pipeline.cli.benchmarks import convert, export, init, mend, plan, validate
+from rag_eval_pipeline.cli.corpus import render
 from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, report
 from rag_eval_pipeline.cli.machine import doctor
 from rag_eval_pipeline.cli.output import INTERNAL, say
@@ -25,7 +26,7 @@ app = typer.Typer(
     help="Nightly evaluation of RAG systems: benchmarks in, corpus PDFs and scored results out.",
 )
 
-for command in (doctor, init, plan, convert, mend, validate, export, evaluate, compare, leaderboard, report):
+for command in (doctor, init, plan, convert, mend, validate, export, render, evaluate, compare, leaderboard, report):
     app.command()(command)
 
 

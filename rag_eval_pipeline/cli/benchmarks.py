@@ -23,6 +23,7 @@ from rag_eval_pipeline.errors import InputError
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.records import Counts
+    from rag_eval_pipeline.conversion.stamp import Recheck
 
 
 def init(
@@ -109,6 +110,12 @@ def convert(
     replace: Annotated[
         bool, typer.Option("--replace", help="Let other content take the place of a published dataset version.")
     ] = False,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Look again at the pages on the web that documents were made of.")
+    ] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="The same, and let pages that have changed take their documents' place.")
+    ] = False,
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
@@ -121,11 +128,12 @@ def convert(
 
     root = find_workspace(workspace)
     quarantined = 0
+    look: Recheck = "accept" if accept else "look" if recheck else "no"
 
     def one(name: str) -> dict[str, Any]:
         nonlocal quarantined
         with progress_bars() as bar:
-            reports = run(root, name, progress=bar, done=print_notes, replace=replace)
+            reports = run(root, name, progress=bar, done=print_notes, replace=replace, recheck=look)
         counts = {report.record.step: report.record.counts for report in reports}
         quarantined += counts["train_json"]["quarantined"]
         return {"benchmark": name, "counts": counts, "train_json": str(root.benchmark(name).train_json)}

@@ -38,6 +38,15 @@ def find_workspace(given: Path | None) -> Workspace:
     )
 
 
+def find_workspace_if_any(given: Path | None) -> Workspace | None:
+    """The same for commands that can do without; None when nobody named one and none lies upwards of here."""
+    here = Path.cwd()
+    named = given is not None or os.environ.get("RAG_EVAL_WORKSPACE")
+    if named or any((folder / "data" / "sources").is_dir() for folder in (here, *here.parents)):
+        return find_workspace(given)
+    return None
+
+
 def for_each(
     names: list[str],
     work: Callable[[str], dict[str, Any]],

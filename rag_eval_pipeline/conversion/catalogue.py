@@ -16,10 +16,9 @@ from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_na
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.origins import Origins
 
-BODIES: tuple[BodyKind, ...] = ("file", "html", "text")
-TEXT_SUFFIXES = frozenset(
-    {".txt", ".md"}
-)  # files whose text is their body, so that source offsets can be checked against it
+BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")
+# Files whose text is their body, so that source offsets can be checked against it.
+TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown"})
 
 
 @dataclass(slots=True)
@@ -80,9 +79,8 @@ class Catalogue:
         values = {name: value for name, value in row.values.items() if value is not None}
         bodies = [name for name in BODIES if name in values]
         if len(bodies) > 1 or ("url" in values and "name" in values):
-            raise RowFault(
-                "bad_document", "documents", "one of url, name and at most one of file, html, text", sorted(values)
-            )
+            expected = "one of url, name and at most one of file, html, markdown, text"
+            raise RowFault("bad_document", "documents", expected, sorted(values))
         for name in ("url", "name", *bodies):
             if name in values and (not isinstance(values[name], str) or not values[name]):
                 raise RowFault("bad_document", f"documents.{name}", "text", values[name])
@@ -157,7 +155,7 @@ class Catalogue:
             for url in own:
                 name = names[entry.key, url]
                 distinct.setdefault(name.name, name)
-            content = entry.content if entry.body in {"html", "text"} else None
+            content = entry.content if entry.body in {"html", "markdown", "text"} else None
             documents.append(
                 PlannedDocument(entry.key, tuple(distinct.values()), entry.body, entry.url, entry.path, content)
             )
@@ -178,7 +176,8 @@ class Catalogue:
             # The row's own name is how contexts may call it; the file on disk keeps the basename it had.
             return Entry(name or file, "file", PurePosixPath(file).name, None, path)
         if name is None or body == "url":
-            raise RowFault("bad_document", "documents", "a url, or a name with html or text, or a file", sorted(values))
+            expected = "a url, or a name with html, markdown or text, or a file"
+            raise RowFault("bad_document", "documents", expected, sorted(values))
         return Entry(name, body, name, None, None, values.get(body))
 
     def _add(self, entry: Entry) -> None:

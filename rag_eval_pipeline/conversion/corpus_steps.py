@@ -3,23 +3,38 @@
 import logging
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from itertools import islice
 
 import msgspec
 
+from rag_eval_pipeline.conversion.corpus_report import (
+    DRIFTED,
+    corpus_counts,
+    document_line,
+    document_notes,
+    files_of,
+    first_pages,
+    missing,
+    present,
+    slowest,
+)
+from rag_eval_pipeline.conversion.document_times import update_times
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes, write_quarantine
 from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, StepReport, discard_stamp
-from rag_eval_pipeline.corpus.builder import build_corpus
+from rag_eval_pipeline.corpus.builder import LookAgain, build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.egress.config import read_egress_config
 from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned, write_manifest, write_planned
+from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned, read_rows, write_manifest, write_planned
+from rag_eval_pipeline.corpus.manifest_json import write_manifest_json
 from rag_eval_pipeline.corpus.naming import pins
-from rag_eval_pipeline.corpus.text.pages import Page, corpus_pages, reusable_pages, write_pages
+from rag_eval_pipeline.corpus.text.pages import Page, corpus_pages, extractor, reusable_pages, write_pages
+from rag_eval_pipeline.corpus.web_state import with_web_state, write_web_state
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.origins import Origins
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
@@ -30,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 PREVIEW_ROWS = 5
 LISTED = 20  # names in a check's numbers; the manifest has them all
+TOLD = 200  # documents, up to which each has its line in the log; of more, only the number that is done is told
 
 
 def questions(conversion: Conversion) -> StepReport:
@@ -72,61 +88,85 @@ def corpus(conversion: Conversion) -> StepReport:
     """Planned documents to PDFs; what is unchanged is neither fetched nor rendered again."""
     paths = conversion.paths
     conversion.require("questions")
-    previous = _manifest(paths)
+    previous = with_web_state(_manifest(paths), paths.web)
     policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
     planned = read_planned(paths.planned, base=paths.source)
     # Rows of an earlier build that was killed before it could write the manifest; later ones stand for earlier ones.
     kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(paths.corpus_journal)]
+    tell = conversion.tell if len(planned) <= TOLD else None
+    known = files_of(previous)
     with JournalWriter(paths.corpus_journal) as journal:
+
+        def keep(rows: Sequence[CorpusDocument]) -> None:
+            journal.extend(rows)
+            if tell is not None:
+                tell(document_line(rows, known))
+
         built = build_corpus(
             planned,
             paths.corpus,
             [*reversed(kept), *previous],
             policy,
             progress=conversion.progress,
-            keep=journal.extend,
+            keep=keep,
+            look_again=_look_again(conversion),
+            error_pages=conversion.spec.error_pages == "keep",
         )
+    paths.documents_json.unlink(missing_ok=True)  # the next step writes that of this corpus
     write_manifest(paths.documents, built)
+    write_web_state(paths.web, built)
+    times = update_times(paths.document_times, built)
     paths.corpus_journal.unlink()
     _link_corpus(paths)
-    present = [document for document in built if document.origin != "missing"]
-    missing = [document for document in built if document.origin == "missing"]
-    known = {(document.file_name, document.pdf_sha256) for document in previous}
-    counts = {
-        "files": len(present),
-        "documents": len({document.key for document in present}),
-        "missing": len(missing),
-        "rendered": sum(document.origin == "rendered" for document in present),
-        "kept": sum(document.origin == "kept" for document in present),
-        "new_or_changed": sum((document.file_name, document.pdf_sha256) not in known for document in present),
-        "pages": sum(document.pages for document in present),
-        "images_expected": sum(document.images_expected for document in present),
-        "images_drawn": sum(document.images_drawn for document in present),
-    }
+    absent = missing(built)
     check = Check(
         name="every_document_on_disk",
-        passed=not missing,
+        passed=not absent,
         blocking=conversion.spec.on_missing_document == "fail",
-        numbers={"missing": len(missing), **{d.file_name: d.error or "" for d in missing[:LISTED]}},
+        numbers={"missing": len(absent), **{d.file_name: d.error or "" for d in absent[:LISTED]}},
+    )
+    drifted = [document for document in present(built) if document.drift in DRIFTED]
+    unchanged = Check(
+        name="documents_as_on_the_web",
+        passed=not drifted,
+        blocking=conversion.spec.on_drift == "fail",
+        numbers={"drifted": len(drifted), **{d.file_name: d.drift_reason or "" for d in drifted[:LISTED]}},
     )
     preview = [{"file": d.file_name, "pages": d.pages, "from": d.origin, "url": d.url or ""} for d in built[:LISTED]]
-    notes = tuple(f"{document.file_name}: {document.error}" for document in missing)
-    return conversion.report("corpus", counts, (check,), preview, notes)
+    counts = corpus_counts(built, known, paths.corpus)
+    report = conversion.report("corpus", counts, (check, unchanged), preview, document_notes(built))
+    sheet = first_pages(built, paths.corpus)
+    return replace(
+        report,
+        figures={"slowest_seconds": max((document.seconds for document in built), default=0.0)},
+        tables={"slowest": slowest(built, times)},
+        pictures={} if sheet is None else {"first_pages": sheet},
+    )
 
 
 def corpus_text(conversion: Conversion) -> StepReport:
-    """PDFs to text with page and document offsets."""
+    """PDFs to text with page and document offsets, and with its length the manifest as JSON."""
     paths = conversion.paths
     conversion.require("corpus")
-    present = [document for document in read_manifest(paths.documents) if document.origin != "missing"]
-    pages = corpus_pages(present, paths.corpus, _known_pages(paths))
+    there = present(read_manifest(paths.documents))
+    pages = corpus_pages(there, paths.corpus, _known_pages(paths))
     write_pages(paths.pages, pages)
+    characters = Counter({document.file_name: 0 for document in there})
+    for page in pages:
+        characters[page.file_name] += len(page.text)
+    write_manifest_json(paths.documents_json, read_rows(paths.documents), characters, extractor=extractor())
     with_text = {page.file_name for page in pages if page.text.strip()}
-    silent = sorted({document.file_name for document in present} - with_text)
-    counts = {"pages": len(pages), "characters": sum(len(page.text) for page in pages), "without_text": len(silent)}
+    silent = sorted(characters.keys() - with_text)
+    counts = {"pages": len(pages), "characters": characters.total(), "without_text": len(silent)}
     check = Check(name="every_pdf_has_text", passed=not silent, blocking=False, numbers={"files": silent[:LISTED]})
     preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in pages[:PREVIEW_ROWS]]
     return conversion.report("corpus_text", counts, (check,), preview)
+
+
+def _look_again(conversion: Conversion) -> LookAgain | None:
+    if conversion.recheck == "no":
+        return None
+    return "update" if conversion.recheck == "accept" or conversion.spec.on_drift == "update" else "report"
 
 
 def _logged(benchmark: str) -> Callable[[int, int | None], None]:

@@ -5,7 +5,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.annotated_truth import annotated_truth
@@ -22,6 +21,7 @@ from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, StepRec
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned
 from rag_eval_pipeline.corpus.text.pages import Page, extractor, pages_by_document, read_pages
+from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.formats.evaluation_dataset import SourceDocument
 from rag_eval_pipeline.formats.rows_file import write_rows
 from rag_eval_pipeline.formats.validation import validate
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 LOCATED_SHARE = 0.97  # of gold texts; below, a check warns
 PREVIEW_ROWS = 5
 LISTED = 20
+OF_THIS_CONVERSION = {"new_or_changed", "drifted"}  # the stamp says what the source comes to, whenever it is converted
 EARLIER = ("questions", "corpus", "corpus_text", "train_json", "evaluation_dataset")
 
 
@@ -43,7 +44,7 @@ def train_json(conversion: Conversion) -> StepReport:
     rows = conversion.require("questions").counts["rows"]
     conversion.require("corpus")
     settling = _settling(conversion)
-    tally = _Tally(paths.corpus)
+    tally = _Tally(_on_disk(conversion))
     settled = settling.batches(ahead(iterate_batches(paths.questions)))
     write_rows(paths.train_json, tally.counting(settled), train_rows, depth=TRAIN_DEPTH)
     earlier = [record for record in read_quarantine(paths.quarantine) if record.stage != STAGE]
@@ -94,9 +95,9 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     conversion.require("corpus_text")
     planned = read_planned(paths.planned, base=paths.source)
     # Without a document no gold text has a place, and very large benchmarks have none.
-    gold_texts = with_gold(_settled(conversion)) if planned else ()
+    asked = with_gold(_settled(conversion)) if planned else ()
     pages = read_pages(paths.pages)
-    spans = locate_gold(gold_texts, planned, pages)
+    spans = locate_gold(asked, planned, pages)
     write_gold_spans(paths.gold_spans, spans)
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
@@ -104,18 +105,24 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     documents = _documents(pages) if conversion.spec.inline_documents else ()
     findings = write_evaluation_dataset(made, head, _settled(conversion, QUERY_COLUMNS), spans, documents)
     publish_version(conversion, made, target)
-    located = sum(span.method is not None for span in spans)
-    counts = {"queries": counted["accepted"], "gold_texts": len(spans), "gold_texts_located": located}
+    gold_texts = [span for span in spans if span.piece == 0]
+    lost = [span for span in gold_texts if span.method is None]
+    located = len(gold_texts) - len(lost)
+    counts = {"queries": counted["accepted"], "gold_texts": len(gold_texts), "gold_texts_located": located}
     checks = (
         Check(name="dataset_validates", passed=not findings, numbers={"findings": findings[:LISTED]}),
         Check(
             name="gold_texts_located",
-            passed=located >= LOCATED_SHARE * len(spans),
+            passed=located >= LOCATED_SHARE * len(gold_texts),
             blocking=False,
-            numbers={"located": located, "gold_texts": len(spans)},
+            numbers={
+                "located": located,
+                "gold_texts": len(gold_texts),
+                "not_located": [f"question {s.question_id}: {excerpt(s.text)}" for s in lost[:LISTED]],
+            },
         ),
     )
-    gold = Counter(span.question_id for span in spans if span.method is not None)
+    gold = Counter(span.question_id for span in gold_texts if span.method is not None)
     preview = [
         {"query": q.question, "answer": q.answer, "documents": len(set(_file_names(q))), "gold": gold[q.id]}
         for q in _first_questions(conversion)
@@ -155,10 +162,10 @@ def _documents(pages: Sequence[Page]) -> list[SourceDocument]:
 class _Tally:
     """Counts of the questions that were written."""
 
-    def __init__(self, corpus: Path) -> None:
+    def __init__(self, files: set[str]) -> None:
         self.questions = self.impossible = self.contexts = self.characters = 0
         self.absent: set[str] = set()  # file names that the corpus does not have
-        self._files = set(os.listdir(corpus)) if corpus.is_dir() else set()
+        self._files = files
 
     def counting(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         """The batches as they are."""
@@ -173,6 +180,14 @@ class _Tally:
             named = pc.unique(items.field("file_name")).drop_null().to_pylist()
             self.absent.update(name for name in named if name not in self._files)
             yield batch
+
+
+def _on_disk(conversion: Conversion) -> set[str]:
+    """Files of the manifest that lie in the corpus; what somebody else put there is no document."""
+    corpus = conversion.paths.corpus
+    entries = os.scandir(corpus) if corpus.is_dir() else ()
+    found = {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+    return found & {d.file_name for d in read_manifest(conversion.paths.documents) if d.origin != "missing"}
 
 
 def _settling(conversion: Conversion) -> Settling:
@@ -202,7 +217,7 @@ def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
         f"{record.step}.{name}": value
         for record in records
         for name, value in record.counts.items()
-        if name != "new_or_changed"  # what this conversion had to do; the stamp says what the source comes to
+        if name not in OF_THIS_CONVERSION
     }
     dataset = conversion.workspace.eval_json(spec.name, spec.version)
     Stamp(

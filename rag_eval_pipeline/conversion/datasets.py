@@ -110,9 +110,14 @@ def _annotation(question_id: int, spans: Sequence[GoldSpan]) -> CitationAnnotati
                 page_end=span.page_end,
                 text=span.text,
                 annotation_confidence=span.score / 100,
-                justification=f"located in the corpus: {span.method}",
+                justification=_why(span),
             )
             for number, span in enumerate(spans)
         ),
         quality_checks={"text_extraction": "successful"},
     )
+
+
+def _why(span: GoldSpan) -> str:
+    piece = f", piece {span.piece + 1}" if span.method == "pieces" else ""
+    return f"located in the corpus: {span.method}{piece}"

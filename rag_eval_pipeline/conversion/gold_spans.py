@@ -23,18 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GoldSpan:
-    """A gold text and its place.
+    """A gold text and its place; a text that printing has torn apart has one of these for each piece.
 
     Args:
         question_id: Whose.
         file_name: Document that should have it.
-        text: As the source has it.
-        method: How it was found (`exact`, `normalised`, `citations`, `fuzzy`); None when it was not, and the
+        text: As the source has it; of a piece, what it has of the text.
+        method: How it was found (`exact`, `normalised`, `citations`, `fuzzy`, `pieces`); None when it was not, and the
             offsets are 0.
-        score: Similarity, 0 to 100.
+        score: Similarity, 0 to 100; of pieces, the share of the gold text that they hold together.
         page: 1-based page on which it starts.
         start: First code point in the document's text; `end` is one past the last.
         page_start: The same counted from the page's first character.
+        piece: Number of the piece, from 0; a gold text is counted by its piece 0.
     """
 
     question_id: int
@@ -47,6 +48,7 @@ class GoldSpan:
     end: int
     page_start: int
     page_end: int
+    piece: int = 0
 
 
 def with_gold(batches: "Iterable[pa.RecordBatch]") -> Iterator[Question]:
@@ -67,7 +69,7 @@ def with_gold(batches: "Iterable[pa.RecordBatch]") -> Iterator[Question]:
 def locate_gold(
     questions: Iterable[Question], planned: Sequence[PlannedDocument], pages: Sequence[Page]
 ) -> list[GoldSpan]:
-    """Every gold text with a document, located or not, in the questions' order."""
+    """Every gold text with a document, located or not, in the questions' order; pieces of one follow each other."""
     texts = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
     bodies = {document.key: len(document.content) for document in planned if document.content}
     indexes: dict[str, TextIndex] = {}
@@ -78,21 +80,26 @@ def locate_gold(
                 continue
             if context.file_name not in indexes:
                 indexes[context.file_name] = TextIndex(texts.get(context.file_name, []))
-            spans.append(_locate(question.id, context.file_name, context, indexes[context.file_name], bodies))
+            spans.extend(_locate(question.id, context.file_name, context, indexes[context.file_name], bodies))
     return spans
 
 
-def _locate(question_id: int, file_name: str, context: Context, index: TextIndex, bodies: dict[str, int]) -> GoldSpan:
+def _locate(
+    question_id: int, file_name: str, context: Context, index: TextIndex, bodies: dict[str, int]
+) -> list[GoldSpan]:
     length = bodies.get(context.document or "")
     near = context.start / length if context.start is not None and length else None
     text = context.text or ""
     found = index.locate(text, Hint(page=context.page, position=near))
-    if found is None:
-        return GoldSpan(question_id, file_name, text, None, 0.0, 1, 0, 0, 0, 0)
-    return GoldSpan(
-        question_id, file_name, text, found.method, found.score, found.page, found.start, found.end, found.page_start,
-        found.page_end,
-    )  # fmt: skip
+    if not found:
+        return [GoldSpan(question_id, file_name, text, None, 0.0, 1, 0, 0, 0, 0)]
+    return [
+        GoldSpan(
+            question_id, file_name, at.text if len(found) > 1 else text, at.method, at.score, at.page, at.start, at.end,
+            at.page_start, at.page_end, piece,
+        )
+        for piece, at in enumerate(found)
+    ]  # fmt: skip
 
 
 def write_gold_spans(path: Path, spans: Sequence[GoldSpan]) -> None:
@@ -107,7 +114,7 @@ def write_gold_spans(path: Path, spans: Sequence[GoldSpan]) -> None:
             "text": pa.string(),
             "method": pa.string(),
             "score": pa.float64(),
-            **{name: pa.int64() for name in ("page", "start", "end", "page_start", "page_end")},
+            **{name: pa.int64() for name in ("page", "start", "end", "page_start", "page_end", "piece")},
         }
     )
     with publishing(path) as file:

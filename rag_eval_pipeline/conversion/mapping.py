@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rag_eval_pipeline.conversion.taking_in import AnyRelation
 
-DOCUMENT_COLUMNS = ("url", "name", "file", "html", "text")
+DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
 CONTEXT_FIELDS = ("url", "file", "document", "text", "page", "start", "end", "relevance")
 
 

@@ -21,7 +21,7 @@ from rag_eval_pipeline.storage.confinement import confine
 KEEP = "__keep"  # what `where` said of a row: true, false or NULL
 RESULT = "result"
 BATCH_ROWS = 4_096
-DOCUMENT_COLUMNS = ("url", "name", "file", "html", "text")
+DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
 
 # Address space beyond what DuckDB may use, for arenas, stacks and result buffers. With 1 GiB a sort of 12 million texts
 # under a limit of 150 MB ended in a segmentation fault instead of spilling; with 2 GiB it went through.

@@ -108,7 +108,7 @@ class BenchmarkSpec(SpecPart):
     questions: QuestionsSpec = Field(description="One row a question: SQL, or our column <- their column.")
     documents: Text | None = Field(
         default=None,
-        description="SQL: url or name, and file, html or text; without it documents are fetched from their URL.",
+        description="SQL: url or name, and file, html, markdown or text; without it, pages are fetched from their URL.",
     )
     where: Text | None = Field(
         default=None, description="SQL condition on the columns of `questions`; other rows are dropped and listed."
@@ -122,6 +122,19 @@ class BenchmarkSpec(SpecPart):
     on_missing_document: Literal["quarantine", "keep", "fail"] = Field(
         default="quarantine",
         description="quarantine: the question goes; keep: the context goes; fail: the conversion fails.",
+    )
+    recheck: Literal["never", "nightly"] = Field(
+        default="never",
+        description="nightly: pages that documents were fetched from are looked at again each night at 01:00 UTC.",
+    )
+    on_drift: Literal["keep", "update", "fail"] = Field(
+        default="keep",
+        description="What happens when a page says something else than the document that was made of it. keep: the "
+        "document stays and a check says so; fail: that check blocks; update: the page takes its place.",
+    )
+    error_pages: Literal["quarantine", "keep"] = Field(
+        default="quarantine",
+        description="quarantine: fetched pages that only say not found, log in, consent or wait are no documents.",
     )
     naming: Literal["stem", "strict"] = Field(
         default="stem", description="strict: two documents with one file name are an error."

@@ -7,7 +7,7 @@ passed: evaluation trusts it and nothing else, because Dagster's blocking checks
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.spec import BenchmarkSpec
 
 Progress = Callable[[int, int], None]
+Tell = Callable[[str], None]
+Recheck = Literal["no", "look", "accept"]
 
-CODE_VERSION = "conversion/2"  # raised when the same source may convert differently; then every benchmark converts anew
+CODE_VERSION = "conversion/3"  # raised when the same source may convert differently; then every benchmark converts anew
 
 
 class Check(Model):
@@ -49,11 +51,23 @@ class StepRecord(FileModel):
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What a step did: its record, and rows and remarks that people look at."""
+    """What a step did: its record, and what people look at.
+
+    Args:
+        record: Kept on disk.
+        preview: First rows of what was made.
+        notes: Remarks on single rows and documents.
+        figures: Numbers that differ from run to run, such as times, and so have no place in the record.
+        tables: Further rows, by name.
+        pictures: By name, each drawn as PNG when it is called.
+    """
 
     record: StepRecord
     preview: list[dict[str, Any]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
+    figures: dict[str, float] = field(default_factory=dict)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    pictures: dict[str, Callable[[], bytes]] = field(default_factory=dict)
 
 
 class Stamp(FileModel):
@@ -84,7 +98,9 @@ class Conversion:
         spec: Its benchmark.yaml.
         digest: Of its source, as it is now.
         progress: Called with done and total by steps that take long.
+        tell: Called with a line on each document as it is made; not where there are too many of them to read.
         replace: Whether a dataset version that was published may get other content.
+        recheck: Whether the pages on the web are looked at again, and whether what they say now is accepted.
     """
 
     workspace: Workspace
@@ -92,7 +108,9 @@ class Conversion:
     spec: "BenchmarkSpec"
     digest: str
     progress: Progress | None = None
+    tell: Tell | None = None
     replace: bool = False
+    recheck: Recheck = "no"
 
     def require(self, step: str) -> StepRecord:
         """The record of an earlier step; see `require`."""

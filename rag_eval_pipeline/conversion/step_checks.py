@@ -21,6 +21,9 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
     },
     "corpus": {
         "every_document_on_disk": CheckFact(True, "Every document could be had. Blocks under `fail`."),
+        "documents_as_on_the_web": CheckFact(
+            True, "No page has changed or gone since its document was accepted. Blocks under `on_drift: fail`."
+        ),
     },
     "corpus_text": {
         "every_pdf_has_text": CheckFact(False, "No PDF is without extractable text."),
@@ -28,7 +31,9 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
     "train_json": {
         "questions_left": CheckFact(True, "Some are, and no fewer than `expect` states, after documents were fetched."),
         "rows_conserved": CheckFact(True, "Rows read = questions written + dropped by `where` + quarantined."),
-        "every_gold_document_on_disk": CheckFact(True, "`train.json` is valid, and its file names are in the corpus."),
+        "every_gold_document_on_disk": CheckFact(
+            True, "Every context of every accepted question names a document of the manifest that is on disk."
+        ),
         "no_context_lost": CheckFact(True, "No context was taken out with its document. Blocks under `fail`."),
     },
     "evaluation_dataset": {

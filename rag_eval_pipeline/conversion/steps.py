@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from rag_eval_pipeline.conversion import corpus_steps, dataset_steps
 from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.spec import read_spec
-from rag_eval_pipeline.conversion.stamp import Conversion, Progress, StepReport, write_record
+from rag_eval_pipeline.conversion.stamp import Conversion, Progress, Recheck, StepReport, Tell, write_record
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.source_spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
@@ -28,15 +28,31 @@ STEPS: dict[str, Callable[[Conversion], StepReport]] = {
 }
 
 
-def run_step(workspace: Workspace, benchmark: str, step: str, *, progress: Progress | None = None) -> StepReport:
+def run_step(
+    workspace: Workspace,
+    benchmark: str,
+    step: str,
+    *,
+    progress: Progress | None = None,
+    tell: Tell | None = None,
+    recheck: Recheck = "no",
+) -> StepReport:
     """One step of a benchmark's conversion.
+
+    Args:
+        workspace: Where.
+        benchmark: What.
+        step: Its name in `STEPS`.
+        progress: What to call with done and total.
+        tell: What to call with a line on each document that is made.
+        recheck: Whether the pages on the web are looked at again, and whether what they say now is accepted.
 
     Raises:
         InputError: A fault of the spec, of a source file, or an earlier step that is missing, stale or failed.
         ServiceError: `locked`, or a browser that could not be used.
     """
     with _locked(workspace, benchmark, step) as paths:
-        return _run(workspace, paths, step, progress)
+        return _run(workspace, paths, step, progress, tell, recheck=recheck)
 
 
 def convert(
@@ -46,6 +62,7 @@ def convert(
     progress: Callable[[str], Progress | None] = lambda step: None,
     done: Callable[[StepReport], None] = lambda report: None,
     replace: bool = False,
+    recheck: Recheck = "no",
 ) -> list[StepReport]:
     """All steps of a conversion; stops after a step whose blocking check failed.
 
@@ -55,6 +72,7 @@ def convert(
         progress: Given the name of a step, what to call with done and total.
         done: Called after each step, also after one whose check failed.
         replace: Whether a dataset version that was published may get other content.
+        recheck: Whether the pages on the web are looked at again, and whether what they say now is accepted.
 
     Raises:
         InputError: As `run_step`, or `check_failed` with what was found.
@@ -62,7 +80,7 @@ def convert(
     reports = []
     with _locked(workspace, benchmark, "a conversion") as paths:
         for step in STEPS:
-            report = _run(workspace, paths, step, progress(step), replace=replace)
+            report = _run(workspace, paths, step, progress(step), replace=replace, recheck=recheck)
             reports.append(report)
             done(report)
             for check in report.record.checks:
@@ -83,10 +101,17 @@ def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[Benchma
 
 
 def _run(
-    workspace: Workspace, paths: BenchmarkPaths, step: str, progress: Progress | None, *, replace: bool = False
+    workspace: Workspace,
+    paths: BenchmarkPaths,
+    step: str,
+    progress: Progress | None,
+    tell: Tell | None = None,
+    *,
+    replace: bool = False,
+    recheck: Recheck = "no",
 ) -> StepReport:
     give_memory_back()
-    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, replace)
+    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, tell, replace, recheck)
     report = STEPS[step](conversion)
     write_record(paths, report.record)
     return report

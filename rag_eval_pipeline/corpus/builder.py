@@ -13,7 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, NamedTuple
 
+from rag_eval_pipeline.corpus.batches import batches
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.fetching.bodies import local_body
@@ -28,6 +30,7 @@ PAGES_A_CORE = 2  # open at once: a page waits for the disk and the network abou
 
 Progress = Callable[[int, int], None]
 Keep = Callable[[Sequence[CorpusDocument]], None]
+LookAgain = Literal["report", "update"]
 
 
 def build_corpus(
@@ -38,6 +41,8 @@ def build_corpus(
     *,
     progress: Progress | None = None,
     keep: Keep = lambda rows: None,
+    look_again: LookAgain | None = None,
+    error_pages: bool = False,
 ) -> list[CorpusDocument]:
     """Brings a corpus folder in line with a plan.
 
@@ -49,6 +54,9 @@ def build_corpus(
         progress: Told how many documents of how many are done.
         keep: Given the rows of each document whose files have just come into the corpus. What a killed build kept is
             added to `previous` of the next one, which then makes only the rest.
+        look_again: Whether pages that were fetched on an earlier night are asked for once more, and whether a page that
+            has changed then takes the place of its document (`update`) or is reported (`report`).
+        error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
 
     Returns:
         One row a file name, in the order of the plan and of each document's names.
@@ -71,13 +79,17 @@ def build_corpus(
             kept = _unchanged(document, known[document.key], folder, fingerprint)
             if kept is not None:
                 rows[index] = kept
+        accepted: dict[int, list[CorpusDocument]] = {}
+        if look_again is not None:
+            accepted = {index: rows.pop(index) for index in [*rows] if planned[index].body == "url"}
         changed = [index for index in range(len(planned)) if index not in rows]
         if progress is not None:
             progress(len(rows), len(planned))
         if changed:
-            work = [(index, planned[index]) for index in changed]
+            work = [_Work(index, planned[index], accepted.get(index, [])) for index in changed]
+            press = Press(policy, fingerprint, update=look_again == "update", error_pages=error_pages)
             try:
-                asyncio.run(_build(work, rows, folder, Press(policy, fingerprint), progress, keep))
+                asyncio.run(_build(work, rows, folder, press, progress, keep))
             except _Interrupted as interrupted:
                 raise interrupted.error from None
         folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
@@ -92,8 +104,16 @@ class _Interrupted(Exception):
         self.error = error
 
 
+class _Work(NamedTuple):
+    """A document that something is to be done for; with the rows of the one that is accepted, if there is one."""
+
+    place: int
+    document: PlannedDocument
+    accepted: list[CorpusDocument]
+
+
 async def _build(
-    changed: list[tuple[int, PlannedDocument]],
+    changed: list[_Work],
     rows: dict[int, list[CorpusDocument]],
     folder: CorpusFolder,
     press: Press,
@@ -101,25 +121,23 @@ async def _build(
     keep: Keep,
 ) -> None:
     total = len(rows) + len(changed)
-    waiting = iter(changed)
+    waiting = batches(changed, lambda piece: piece.document.body)
 
     async def work() -> None:
-        for index, document in waiting:
-            start = time.perf_counter()
-            try:
-                row, pdf = await press.make(document)
-            except DocumentError as error:
-                row = _missing(document, error)
-            else:
-                folder.publish([name.name for name in document.names], pdf)
-            rows[index] = _named(replace(row, seconds=time.perf_counter() - start), document.names)
-            if row.origin != "missing":
-                keep(rows[index])
-            if progress is not None:
-                try:
-                    progress(len(rows), total)
-                except (KeyboardInterrupt, SystemExit) as error:
-                    raise _Interrupted(error) from error
+        for batch in waiting:
+            made = [await _made(piece, press, folder) for piece in batch]
+            files = [([row.file_name for row in done], pdf) for done, pdf in made if pdf is not None]
+            if files:
+                folder.publish_all(files)
+            for piece, (done, _) in zip(batch, made, strict=True):
+                rows[piece.place] = done
+                if done[0].origin != "missing":
+                    keep(done)
+                if progress is not None:
+                    try:
+                        progress(len(rows), total)
+                    except (KeyboardInterrupt, SystemExit) as error:
+                        raise _Interrupted(error) from error
 
     async with press:
         workers = [asyncio.create_task(work()) for _ in range(PAGES_A_CORE * (os.cpu_count() or 1))]
@@ -129,6 +147,22 @@ async def _build(
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def _made(piece: _Work, press: Press, folder: CorpusFolder) -> tuple[list[CorpusDocument], bytes | None]:
+    """The rows of a document, one a name, and its PDF unless there is none or the one on disk stays."""
+    _, document, accepted = piece
+    start = time.perf_counter()
+    pdf: bytes | None = None
+    try:
+        if accepted:
+            file = folder.path / accepted[0].file_name
+            row, pdf = await press.look_again(document, _unnamed(accepted[0]), file)
+        else:
+            row, pdf = await press.make(document)
+    except DocumentError as error:
+        row = _missing(document, error)
+    return _named(replace(row, seconds=time.perf_counter() - start), document.names), pdf
 
 
 def _unchanged(
@@ -141,8 +175,7 @@ def _unchanged(
     for name in document.names:
         if folder.digest(name.name) != row.pdf_sha256:
             folder.add_name(row.file_name, name.name)
-    flags = tuple(flag for flag in row.flags if flag not in NAME_FLAGS)
-    return _named(replace(row, flags=flags), document.names)
+    return _named(_unnamed(row), document.names)
 
 
 def _same_body(document: PlannedDocument, row: CorpusDocument, fingerprint: Fingerprint) -> bool:
@@ -178,6 +211,11 @@ def _missing(document: PlannedDocument, error: DocumentError) -> CorpusDocument:
         error_code=error.code,
         error=error.message,
     )
+
+
+def _unnamed(row: CorpusDocument) -> CorpusDocument:
+    """The row without what belongs to one of the document's names."""
+    return replace(row, flags=tuple(flag for flag in row.flags if flag not in NAME_FLAGS))
 
 
 def _named(row: CorpusDocument, names: Sequence[FileName]) -> list[CorpusDocument]:

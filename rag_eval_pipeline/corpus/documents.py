@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-BodyKind = Literal["url", "file", "html", "text"]
+BodyKind = Literal["url", "file", "html", "markdown", "text"]
+Drift = Literal["changed", "gone", "unchecked"]
 
 
 class DocumentError(Exception):
@@ -54,7 +55,7 @@ class PlannedDocument:
         body: Where the bytes come from.
         url: The URL to fetch, or the address a local body is shown under; None for documents without URL.
         path: The local file, absolute; only with `body="file"`.
-        content: HTML or plain text; only with `body="html"` or `"text"`.
+        content: HTML, Markdown or plain text; only with `body="html"`, `"markdown"` or `"text"`.
     """
 
     key: str
@@ -74,7 +75,7 @@ class CorpusDocument:
         file_name: Exact basename in the corpus folder.
         url: As written in the source; None for documents without URL.
         final_url: After redirects; None when nothing was fetched.
-        flags: Of the name and of the rendering (`collision`, `load_timeout`, `js_off`, ...).
+        flags: Of the name and of the rendering (`collision`, `load_timeout`, `js_off`, `moved_by_script`, ...).
         origin: `kept` is a publisher's PDF byte for byte, `rendered` a page printed by the browser, `missing` a
             document that could not be had; then `error` says why and the file does not exist.
         body_sha256: Of the bytes that were fetched or read; None when missing.
@@ -89,6 +90,13 @@ class CorpusDocument:
             that was not there.
         seconds: Time it took to fetch and render; 0.0 when taken over from an earlier conversion. Not in the manifest,
             whose bytes depend on the inputs only.
+        etag: Of the version that was fetched, to ask whether there is another; None when the server named none. This
+            and the next four are about the page on the web and not about the file: they are kept in `web.json`.
+        last_modified: Of that version.
+        drift: What became of the page since it was accepted: its text has `changed`, it is `gone`, or the last look at
+            it failed, `unchecked`; None when the file still says what the page says.
+        drift_sha256: Of the changed body.
+        drift_reason: In one line for a person.
         error_code: `http_404`, `egress_blocked`, ...; None when the file is there.
         error: The same in one line for a person.
     """
@@ -108,5 +116,10 @@ class CorpusDocument:
     shown_url: str | None = None
     resources: tuple[str, ...] = ()
     seconds: float = 0.0
+    etag: str | None = None
+    last_modified: str | None = None
+    drift: Drift | None = None
+    drift_sha256: str | None = None
+    drift_reason: str | None = None
     error_code: str | None = None
     error: str | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.atomic import atomic_write, fsync_folder
+from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_all, fsync_folder
 
 
 class CorpusFolder:
@@ -56,10 +56,16 @@ class CorpusFolder:
 
     def publish(self, names: Sequence[str], data: bytes) -> None:
         """Writes a document under each of its names; the names share one file where the disk can do that."""
-        atomic_write(self._file(names[0]), data, temp_folder=self._temp)
-        self._digests[names[0]] = hashlib.sha256(data).hexdigest()
-        for name in names[1:]:
-            self.add_name(names[0], name)
+        self.publish_all([(names, data)])
+
+    def publish_all(self, documents: Sequence[tuple[Sequence[str], bytes]]) -> None:
+        """Writes several documents, each as `publish` does, and waits for the disk once for all of them."""
+        files = [(self._file(names[0]), data) for names, data in documents]
+        atomic_write_all(files, temp_folder=self._temp)
+        for names, data in documents:
+            self._digests[names[0]] = hashlib.sha256(data).hexdigest()
+            for name in names[1:]:
+                self.add_name(names[0], name)
 
     def add_name(self, existing: str, name: str) -> None:
         """Gives a document that is there one more name."""

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
+from rag_eval_pipeline.corpus.web_state import WEB_FIELDS
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.atomic import publishing
 
-_NOT_STORED = {"seconds"}
+_NOT_STORED = {"seconds", *WEB_FIELDS}
 _STORED = [field.name for field in fields(CorpusDocument) if field.name not in _NOT_STORED]
 
 

@@ -1,30 +1,46 @@
 """One planned document to one PDF: fetched or read, kept or printed."""
 
 import asyncio
+import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, PlannedDocument
 from rag_eval_pipeline.corpus.egress.guard import Guard
 from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.fetching.bodies import Body, local_body
 from rag_eval_pipeline.corpus.fetching.fetcher import fetcher
+from rag_eval_pipeline.corpus.fetching.walls import page_facts, wall
+from rag_eval_pipeline.corpus.rechecking import of_version, recheck
 from rag_eval_pipeline.corpus.rendering.pages import Rendered, render
 from rag_eval_pipeline.corpus.rendering.pool import browser_pool
-from rag_eval_pipeline.corpus.text.pdf import count_pages
+from rag_eval_pipeline.corpus.text.pdf import pdf_facts
 
 Fingerprint = Callable[[], str]
 
 
 class Press:
-    """What it takes to make a PDF from a planned document: the guard, and behind it a fetcher and a browser."""
+    """What it takes to make a PDF from a planned document: the guard, and behind it a fetcher and a browser.
 
-    def __init__(self, policy: EgressPolicy, fingerprint: Fingerprint) -> None:
+    Args:
+        policy: What may be fetched.
+        fingerprint: Of the renderer.
+        update: Whether a page that has changed takes the place of its document.
+        error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
+    """
+
+    def __init__(
+        self, policy: EgressPolicy, fingerprint: Fingerprint, *, update: bool = False, error_pages: bool = False
+    ) -> None:
         self._policy = policy
         self._fingerprint = fingerprint
+        self._update = update
+        self._error_pages = error_pages
 
     async def __aenter__(self) -> None:
         async with AsyncExitStack() as stack:
@@ -44,12 +60,30 @@ class Press:
         Raises:
             DocumentError: The document cannot be had.
         """
-        if document.body == "url":
-            if document.url is None:
-                raise DocumentError("bad_url", "the document has neither a body nor a URL")
-            body = await self._fetcher.fetch(document.url)
-        else:
-            body = local_body(document)
+        if document.body != "url":
+            return await self._printed(document, local_body(document))
+        fetched = await self._fetcher.fetch(_url(document))
+        assert fetched.body is not None
+        row, pdf = await self._printed(document, fetched.body)
+        return of_version(row, fetched.version), pdf
+
+    async def look_again(
+        self, document: PlannedDocument, known: CorpusDocument, file: Path
+    ) -> tuple[CorpusDocument, bytes | None]:
+        """What became of a page since its document was accepted; see `recheck`.
+
+        Args:
+            document: With a URL.
+            known: Its row.
+            file: Its PDF.
+
+        Returns:
+            The row, and the PDF when it is a new one.
+        """
+        printed = functools.partial(self._printed, document)
+        return await recheck(self._fetcher, printed, _url(document), known, file, update=self._update)
+
+    async def _printed(self, document: PlannedDocument, body: Body) -> tuple[CorpusDocument, bytes]:
         row = CorpusDocument(
             key=document.key,
             file_name="",
@@ -63,15 +97,17 @@ class Press:
             pages=0,
         )
         if body.kind == "pdf":
-            return replace(row, pages=await asyncio.to_thread(count_pages, body.data)), body.data
-        printed = await self._render(body)
+            facts = await asyncio.to_thread(pdf_facts, body.data)
+            return replace(row, pages=facts.pages, flags=(*body.flags, *facts.flags)), body.data
+        printed = await self._render(document, body)
+        facts = await asyncio.to_thread(pdf_facts, printed.pdf)
         row = replace(
             row,
-            flags=printed.flags,
+            flags=(*printed.flags, *facts.flags),
             origin="rendered",
             pdf_sha256=hashlib.sha256(printed.pdf).hexdigest(),
             renderer=self._fingerprint(),
-            pages=await asyncio.to_thread(count_pages, printed.pdf),
+            pages=facts.pages,
             images_expected=printed.images_expected,
             images_drawn=printed.images_drawn,
             shown_url=None if body.final_url else body.url,
@@ -79,7 +115,7 @@ class Press:
         )
         return row, printed.pdf
 
-    async def _render(self, body: Body) -> Rendered:
+    async def _render(self, document: PlannedDocument, body: Body) -> Rendered:
         fetched = body.final_url is not None
         if fetched and not self._policy.config.allow_no_sandbox and not (await self._pool.process()).sandboxed:
             raise DocumentError(
@@ -87,4 +123,17 @@ class Press:
                 "the browser's sandbox cannot be used here, and pages from URLs are rendered without it only where "
                 "`allow_no_sandbox` is set in egress.config.yaml",
             )
-        return await render(self._pool, body, load_limit_s=self._policy.config.page_load_limit_s)
+
+        def judge(seen: Mapping[str, Any], shown: str) -> None:
+            if fetched and body.kind == "html" and not self._error_pages:
+                facts = page_facts(seen, url=_url(document), final_url=shown, body=body.data)
+                if (found := wall(facts)) is not None:
+                    raise DocumentError(found.code, f"{document.url}: {found.reason}")
+
+        return await render(self._pool, body, load_limit_s=self._policy.config.page_load_limit_s, judge=judge)
+
+
+def _url(document: PlannedDocument) -> str:
+    if document.url is None:
+        raise DocumentError("bad_url", "the document has neither a body nor a URL")
+    return document.url

@@ -98,6 +98,25 @@ def aggregation_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult |
 
 
 @dg.schedule(
+    job=convert, cron_schedule="0 1 * * *", execution_timezone="UTC", default_status=dg.DefaultScheduleStatus.RUNNING
+)
+def recheck(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
+    """At 01:00 UTC, the pages behind every converted benchmark that asks for it (`recheck: nightly`)."""
+    from rag_eval_pipeline.conversion.spec import read_spec
+    from rag_eval_pipeline.evaluation.registry import read_registry
+
+    night = f"{context.scheduled_execution_time:%Y-%m-%d}"
+    root = workspace.workspace
+    wanted = [name for name in read_registry(root).stamps if read_spec(root.benchmark(name)).recheck == "nightly"]
+    # The same steps as any conversion: where nothing has changed, nothing is rendered and no evaluation is asked for.
+    config = {"ops": {"corpus": {"config": {"recheck": True}}}}
+    return [
+        dg.RunRequest(run_key=f"{night}:recheck:{name}", partition_key=name, run_config=config, tags={"night": night})
+        for name in wanted
+    ]
+
+
+@dg.schedule(
     job=evaluate, cron_schedule="0 2 * * *", execution_timezone="UTC", default_status=dg.DefaultScheduleStatus.RUNNING
 )
 def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
@@ -116,4 +135,4 @@ def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
 
 JOBS = [convert, evaluate, aggregate]
 SENSORS = [workspace_sensor, aggregation_sensor]
-SCHEDULES = [nightly]
+SCHEDULES = [recheck, nightly]

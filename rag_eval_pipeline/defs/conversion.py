@@ -1,17 +1,37 @@
 """Assets of the conversion, one partition a benchmark: from foreign files to a corpus and its datasets."""
 
 import dagster as dg
+import pydantic
 
-from rag_eval_pipeline.conversion.stamp import StepReport
+from rag_eval_pipeline.conversion.stamp import Recheck, StepReport
 from rag_eval_pipeline.conversion.step_checks import CHECKS
 from rag_eval_pipeline.defs.partitions import benchmarks
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.defs.shell import check_result, check_specs, numbers, one_line_errors, progress_log, table
+from rag_eval_pipeline.defs.shell import (
+    check_result,
+    check_specs,
+    numbers,
+    one_line_errors,
+    png_or_reason,
+    progress_log,
+    table,
+)
 
 GROUP = "conversion"
 
 
-def _run(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> dg.MaterializeResult:
+class CorpusConfig(dg.Config):
+    """How a corpus is built this time."""
+
+    recheck: bool = pydantic.Field(False, description="Look again at the pages that documents were fetched from.")
+    accept: bool = pydantic.Field(
+        False, description="The same, and let pages that have changed take the place of their documents."
+    )
+
+
+def _run(
+    context: dg.AssetExecutionContext, resource: WorkspaceResource, recheck: Recheck = "no"
+) -> dg.MaterializeResult:
     from rag_eval_pipeline.conversion.steps import run_step
 
     step = context.asset_key.path[-1]
@@ -21,6 +41,8 @@ def _run(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> dg.M
             context.partition_key,
             step,
             progress=progress_log(context, f"{step} of {context.partition_key}"),
+            tell=context.log.info,
+            recheck=recheck,
         )
     for note in report.notes:
         context.log.warning(note)
@@ -29,7 +51,13 @@ def _run(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> dg.M
 
 def _result(report: StepReport) -> dg.MaterializeResult:
     return dg.MaterializeResult(
-        metadata={**numbers(report.record.counts), "preview": table(report.preview)},
+        metadata={
+            **numbers(report.record.counts),
+            **numbers(report.figures),
+            "preview": table(report.preview),
+            **{name: table(rows) for name, rows in report.tables.items()},
+            **{name: png_or_reason(draw, name.replace("_", " ")) for name, draw in report.pictures.items()},
+        },
         check_results=[check_result(check) for check in report.record.checks],
     )
 
@@ -47,9 +75,11 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
     partitions_def=benchmarks, group_name=GROUP, kinds={"playwright", "pdf"}, deps=[questions],
     check_specs=check_specs("corpus", CHECKS["corpus"], benchmarks),
 )  # fmt: skip
-def corpus(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+def corpus(
+    context: dg.AssetExecutionContext, config: CorpusConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult:
     """The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest."""
-    return _run(context, workspace)
+    return _run(context, workspace, "accept" if config.accept else "look" if config.recheck else "no")
 
 
 @dg.asset(

@@ -10,6 +10,7 @@ import dagster as dg
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.conversion.step_checks import CheckFact
+from rag_eval_pipeline.corpus.documents import DocumentError
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
 
 DIGITS = 6
@@ -69,7 +70,19 @@ def _cell(value: object) -> int | float | bool | str:
 
 def picture(svg: str, title: str) -> dg.MarkdownMetadataValue:
     """An SVG as a data URI, since Dagster strips raw SVG; from 1,000 characters on it is shown after a click."""
-    return dg.MetadataValue.md(f"![{title}](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})")
+    return _image(svg.encode(), "image/svg+xml", title)
+
+
+def png_or_reason(draw: Callable[[], bytes], title: str) -> dg.MarkdownMetadataValue | dg.TextMetadataValue:
+    """A PNG as a data URI; in its place the reason why it could not be drawn, since no product depends on it."""
+    try:
+        return _image(draw(), "image/png", title)
+    except (DocumentError, OSError) as error:
+        return dg.MetadataValue.text(f"not drawn: {error}")
+
+
+def _image(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue:
+    return dg.MetadataValue.md(f"![{title}](data:{media_type};base64,{base64.b64encode(data).decode()})")
 
 
 def check_result(check: Check) -> dg.AssetCheckResult:

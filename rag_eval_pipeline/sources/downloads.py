@@ -14,7 +14,7 @@ from typing import Literal
 from rag_eval_pipeline.corpus.documents import DocumentError
 from rag_eval_pipeline.corpus.egress.guard import Guard
 from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-from rag_eval_pipeline.corpus.fetching.fetcher import check_url
+from rag_eval_pipeline.corpus.fetching.urls import check_url
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.compression import MAX_DECODED_BYTES, open_decoded
 from rag_eval_pipeline.sources.download_cache import Cache, Downloaded, Part

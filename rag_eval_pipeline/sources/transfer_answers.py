@@ -7,7 +7,8 @@ from urllib.parse import urljoin
 import httpx
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.fetching.fetcher import RETRY_WAIT_MAX_S, check_url
+from rag_eval_pipeline.corpus.fetching.retries import RETRY_WAIT_MAX_S
+from rag_eval_pipeline.corpus.fetching.urls import check_url
 from rag_eval_pipeline.sources.download_cache import Version
 
 LATER = "Try again later: what has come is kept."

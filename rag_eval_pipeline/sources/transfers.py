@@ -14,14 +14,8 @@ import httpx
 import stamina
 
 from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
-from rag_eval_pipeline.corpus.fetching.fetcher import (
-    BUSY,
-    REDIRECTS,
-    RETRY_WAIT_MAX_S,
-    RETRY_WAIT_S,
-    USER_AGENT,
-    retry_after,
-)
+from rag_eval_pipeline.corpus.fetching.fetcher import USER_AGENT
+from rag_eval_pipeline.corpus.fetching.retries import BUSY, REDIRECTS, RETRY_WAIT_MAX_S, RETRY_WAIT_S, retry_after
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download_cache import Part
 from rag_eval_pipeline.sources.transfer_answers import (

@@ -11,6 +11,7 @@ from tests.conversion.conftest import HEAD
 
 BAD_DOCUMENTS = {
     "two bodies": ({"name": "d", "text": "x", "html": "y"}, "bad_document"),
+    "Markdown and text": ({"name": "d", "text": "x", "markdown": "# x"}, "bad_document"),
     "two identities": ({"name": "d", "url": "https://x.org", "text": "x"}, "bad_document"),
     "neither identity nor file": ({"text": "x"}, "bad_document"),
     "a name without body": ({"name": "d"}, "bad_document"),
@@ -65,3 +66,10 @@ def test_finding(benchmark, context, key):
     made = catalogue(paths, {"url": "https://x.org/café", "html": "<p>"}, {"name": "A name", "file": "docs/a.pdf"})
 
     assert made.find(context).entry.key == key
+
+
+def test_offsets_count_in_the_source_of_a_markdown_body(benchmark):
+    made = catalogue(benchmark(HEAD), {"name": "notes", "markdown": "# Notes\n\n**Bold** text"})
+
+    assert made.find(NamedContext(document="notes", start=9, end=17)).context.text == "**Bold**"
+    assert made.planned(None, strict=False)[0][0].content == "# Notes\n\n**Bold** text"

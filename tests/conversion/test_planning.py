@@ -113,7 +113,9 @@ def with_documents(benchmark, bodies, contexts, more="", files=()):
     names = ("url", "file", "document", "text", "start", "end")
     lines = [str({"q": "x", "context": {name: context.get(name) for name in names}}) for context in contexts]
     source = "\n".join(lines).replace("'", '"').replace("None", "null")
-    table = "\n".join(str({**dict.fromkeys(("url", "name", "file", "html", "text")), **body}) for body in bodies)
+    table = "\n".join(
+        str({**dict.fromkeys(("url", "name", "file", "html", "markdown", "text")), **body}) for body in bodies
+    )
     table = table.replace("'", '"').replace("None", "null")
     paths = benchmark(
         DOCUMENTS + more,
@@ -134,6 +136,7 @@ def test_rows_of_the_documents_query_are_planned_whether_named_or_not(benchmark)
             {"url": "https://x.org/a", "file": "docs/keep.txt"},
             {"url": "https://x.org/b#top", "html": "<p>b"},
             {"name": "A title/1", "text": "body"},
+            {"name": "notes", "markdown": "# Notes"},
             {"file": "docs/keep.txt"},
             {"url": "https://x.org/fetched"},
         ],
@@ -144,6 +147,7 @@ def test_rows_of_the_documents_query_are_planned_whether_named_or_not(benchmark)
         ("x.org/a", "file", ["a#s.pdf"]),
         ("x.org/b", "html", ["b#top.pdf"]),
         ("A title/1", "text", ["A title%2F1.pdf"]),
+        ("notes", "markdown", ["notes.pdf"]),
         ("docs/keep.txt", "file", ["keep.txt.pdf"]),
         ("x.org/fetched", "url", ["fetched.pdf"]),
     ]

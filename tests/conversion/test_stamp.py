@@ -80,7 +80,10 @@ def test_97_of_100_gold_texts_are_enough_and_fewer_warn_without_blocking(foreign
 
     check = next(c for c in reports["evaluation_dataset"].record.checks if c.name == "gold_texts_located")
     assert (check.passed, check.blocking) == (passed, False)
-    assert check.numbers == {"located": 100 - foreign, "gold_texts": 100}
+    assert (check.numbers["located"], check.numbers["gold_texts"]) == (100 - foreign, 100)
+    assert [line.partition(":")[0] for line in check.numbers["not_located"]] == [
+        f"question {n}" for n in range(foreign)
+    ]
     assert is_converted(paths, source_digest(paths))
     assert Stamp.read(paths.stamp).checks["evaluation_dataset.gold_texts_located"] is passed
 

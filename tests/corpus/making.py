@@ -48,6 +48,7 @@ class Site:
         self.port = port
         self.answers: dict[str, Answer | Callable[[], Answer]] = {}
         self.asked: list[str] = []
+        self.headers: list[dict[str, str]] = []  # of each request, by lower-case name
 
     @property
     def host(self) -> str:
@@ -65,9 +66,12 @@ def serve() -> Iterator[Site]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             site.asked.append(self.path)
+            site.headers.append({name.lower(): value for name, value in self.headers.items()})
             answer = site.answers.get(self.path, (404, {}, b"not here"))
             status, headers, body = answer() if callable(answer) else answer
             self.send_response(status)
+            if status == 304:
+                body = b""
             for name, value in {"Content-Type": "text/html", "Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()

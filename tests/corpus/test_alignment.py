@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
+from rag_eval_pipeline.corpus.text.pages import Page, document_text
+from rag_eval_pipeline.corpus.text.pictures import marks_by_page
 
 PAGES = [
     "The lighthouse\nThe lighthouse keeper of Skerryvore counted the ships that passed between dusk and dawn.[1] He\n"
@@ -22,8 +24,7 @@ INDEX = TextIndex(PAGES)
 
 
 def located(gold, hint=None):
-    found = INDEX.locate(gold, hint)
-    assert found is not None
+    [found] = INDEX.locate(gold, hint)
     return found
 
 
@@ -74,17 +75,16 @@ NOT_FOUND = {
 
 @pytest.mark.parametrize("gold", NOT_FOUND.values(), ids=NOT_FOUND)
 def test_not_found(gold):
-    assert INDEX.locate(gold) is None
+    assert INDEX.locate(gold) == ()
 
 
 def test_a_short_document_is_not_found_in_a_long_text():
-    assert TextIndex(["Nobody knows what became of the ledger."]).locate(TEXT) is None
+    assert TextIndex(["Nobody knows what became of the ledger."]).locate(TEXT) == ()
 
 
 def test_chinese_has_no_word_edges():
-    found = TextIndex(["我能吞下玻璃而不伤身体。"]).locate("玻璃")
+    [found] = TextIndex(["我能吞下玻璃而不伤身体。"]).locate("玻璃")
 
-    assert found is not None
     assert (found.start, found.end) == (4, 6)
 
 
@@ -158,10 +158,9 @@ def test_a_passage_is_found_where_it_stands_whatever_was_done_to_it(perturb):
     rng = random.Random(2)
     for first in range(0, 196, 7):
         passage = " ".join(SENTENCES[first : first + 4])
-        found = ARTICLE.locate(perturb(passage, rng))
+        [found] = ARTICLE.locate(perturb(passage, rng))
         start = ARTICLE.text.index(SENTENCES[first])
 
-        assert found is not None
         shared = min(found.end, start + len(passage)) - max(found.start, start)
         assert shared / (max(found.end, start + len(passage)) - min(found.start, start)) > 0.8
 
@@ -169,7 +168,7 @@ def test_a_passage_is_found_where_it_stands_whatever_was_done_to_it(perturb):
 def test_passages_of_another_article_are_not_found():
     foreign = article(7)
 
-    assert [ARTICLE.locate(" ".join(foreign[n : n + 4])) for n in range(0, 196, 4)] == [None] * 49
+    assert [ARTICLE.locate(" ".join(foreign[n : n + 4])) for n in range(0, 196, 4)] == [()] * 49
 
 
 @settings(deadline=None)  # the first call fills the table of folded characters
@@ -179,9 +178,31 @@ def test_any_part_of_a_document_is_found_in_it_or_not_at_all(pages, data):
     start = data.draw(st.integers(0, len(index.text)))
     end = data.draw(st.integers(start, len(index.text)))
 
-    found = index.locate(index.text[start:end])
-
-    if found is not None:
+    for found in index.locate(index.text[start:end]):
         assert 0 <= found.start < found.end <= len(index.text)
-        assert 1 <= found.page <= len(pages)
-        assert 0 <= found.page_start <= found.page_end <= len(pages[found.page - 1])
+        page = pages[found.page - 1]
+        rest = index.text[found.start : found.end]
+        # On its first page it has its own characters; what goes on overleaf comes behind that page's last one.
+        assert rest.startswith(page[found.page_start : found.page_end])
+        assert found.page_end == min(len(page), found.page_start + len(rest))
+        if found.method == "exact":
+            assert rest == index.text[start:end].strip()
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\f"), max_size=60)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=5), st.data())
+def test_what_is_located_is_marked_on_its_pages(texts, data):
+    pages, start = [], 0
+    for number, text in enumerate(texts, 1):
+        pages.append(Page("a.pdf", number, start, text))
+        start += len(text) + 1
+    whole = document_text(pages)
+    first = data.draw(st.integers(0, len(whole)))
+    last = data.draw(st.integers(first, len(whole)))
+
+    marks = marks_by_page(pages, first, last, "gold")
+
+    cut = [texts[number - 1][mark.start : mark.end] for number, [mark] in marks.items()]
+    assert "".join(cut) == whole[first:last].replace("\f", "")

@@ -48,15 +48,52 @@ KINDS = {
     "html by label": (b"x", "text/html", "html"),
     "html by its start": (b"\xef\xbb\xbf <!-- c --> <!DOCTYPE html><p>", "application/octet-stream", "html"),
     "json is text": (b"{}", "application/json", "text"),
-    "markdown is text": (b"# A", "text/markdown", "text"),
+    "markdown by its label": (b"# A", "text/markdown", "markdown"),
     "text without a label": (b"hello", "", "text"),
     "junk before the magic": (b"junk\n%PDF-1.7", "text/plain", "pdf"),
+    "xml is text": (b"<?xml version='1.0'?><a/>", "text/xml", "text"),
+    "a picture by label and start": (b"\xff\xd8\xff\xe0\0", "image/jpeg", "image"),
+    "a picture called a page": (b"\x89PNG\r\n\x1a\n\0", "text/html", "image"),
+    "a picture without a label": (b"RIFF\1\2\n\4WEBPVP8 ", "", "image"),
+    "a drawing by label": (b"<svg/>", "image/svg+xml; charset=utf-8", "image"),
+    "a drawing without a label": (
+        b"<?xml version='1.0'?>\n<!-- x --><svg xmlns='s'>",
+        "application/octet-stream",
+        "image",
+    ),
+    "a drawing's source": (b"<svg/>", "text/plain", "text"),
 }
 
 
 @pytest.mark.parametrize(("data", "label", "kind"), KINDS.values(), ids=KINDS)
 def test_kind(data, label, kind):
     assert fetched_body(data, label, URL).kind == kind
+
+
+REFUSED = {
+    "a picture that browsers do not show": (b"II*\0rest", "image/tiff", "unsupported_type"),
+    "an archive": (b"PK\3\4\0", "application/zip", "unsupported_type"),
+    "white space": (b" \n", "text/html", "empty_body"),
+    "a page in place of a PDF": (b"<html>", "application/pdf", "content_mismatch"),
+}
+
+
+@pytest.mark.parametrize(("data", "label", "code"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_document_is_refused(data, label, code):
+    with pytest.raises(DocumentError) as refused:
+        fetched_body(data, label, URL)
+
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("name", ["a.svg", "a.PNG", "a"])
+def test_a_picture_file_is_a_picture(tmp_path, name):
+    data = b"<svg xmlns='http://www.w3.org/2000/svg'/>" if name == "a.svg" else b"\x89PNG\r\n\x1a\n\0"
+    (tmp_path / name).write_bytes(data)
+
+    body = local_body(planned(tmp_path / name))
+
+    assert (body.kind, body.charset, body.flags) == ("image", None, ())
 
 
 def test_a_file_is_shown_under_its_url_with_its_folder(tmp_path):
@@ -72,7 +109,7 @@ def test_a_document_without_url_is_shown_under_its_encoded_key(tmp_path):
 
     body = local_body(planned(tmp_path / "notes.md"))
 
-    assert (body.kind, body.url) == ("text", "http://document.invalid/a%2Fb%20c")
+    assert (body.kind, body.url) == ("markdown", "http://document.invalid/a%2Fb%20c")
 
 
 def test_content_of_a_row_is_html_or_text_as_planned():

@@ -11,6 +11,7 @@ import pytest
 from rag_eval_pipeline.corpus.egress.config import EgressConfig
 from rag_eval_pipeline.corpus.egress.guard import Guard
 from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+from rag_eval_pipeline.corpus.fetching.bodies import Body
 from rag_eval_pipeline.corpus.rendering.browser import TEMP_PREFIX
 from rag_eval_pipeline.corpus.rendering.executable import (
     EXECUTABLE_VARIABLE,
@@ -19,7 +20,7 @@ from rag_eval_pipeline.corpus.rendering.executable import (
     unprivileged_command,
     write_launcher,
 )
-from rag_eval_pipeline.corpus.rendering.pages import renderer_fingerprint
+from rag_eval_pipeline.corpus.rendering.pages import render, renderer_fingerprint
 from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool
 from rag_eval_pipeline.corpus.rendering.proof import prove_closed
 from rag_eval_pipeline.errors import ServiceError
@@ -91,6 +92,37 @@ async def test_the_guard_lets_the_browser_through_to_what_is_allowed(own_temp):
             text = await page.inner_text("body")
 
     assert text == "hello"
+
+
+async def print_text(pool, text):
+    return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=10)
+
+
+@pytest.mark.browser
+async def test_a_worn_out_browser_is_replaced_and_ends_with_its_last_page(own_temp, monkeypatch):
+    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.PAGES_A_PROCESS", 4)
+    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        printed = [await print_text(pool, n) for n in range(8)]
+        folders = os.listdir(own_temp)
+
+    assert len({page.pdf for page in printed}) == 8
+    assert pool.started == 3  # the proof that it is closed is a page, too
+    assert len(folders) == 1
+    assert os.listdir(own_temp) == []
+
+
+@pytest.mark.browser
+async def test_a_retired_browser_ends_although_no_other_is_started(own_temp):
+    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        first = await pool.process()
+        async with first.context(scripts=False):
+            first.retired = True
+            await print_text(pool, "while the first still has a page")
+        await print_text(pool, "when it has none")
+        folders = os.listdir(own_temp)
+
+    assert pool.started == 2
+    assert len(folders) == 1
 
 
 @pytest.mark.browser

@@ -74,7 +74,7 @@ def mirror(tmp_path_factory, site) -> Path:
         f"<script src={canary}></script><script>fetch('{canary}',{{mode:'no-cors'}});"
         f"new WebSocket('{canary.replace('http', 'ws')}');navigator.sendBeacon('{canary}')</script>"
     )
-    (folder / "notes.md").write_text("# Notes\n\n  indented <b> & 深 🚀\n")
+    (folder / "notes.txt").write_text("# Notes\n\n  indented <b> & 深 🚀\n")
     (folder / "ready.pdf").write_bytes(simple_pdf("one", "two"))
     (folder / "broken.pdf").write_bytes(simple_pdf("one")[:50])
     return folder
@@ -94,7 +94,7 @@ def planned(mirror, site) -> list[PlannedDocument]:
     site.answers["/wiki/Page_(moved)"] = (200, {}, b'<p>Fetched</p><img src="/red.png" width=64>')
     site.answers["/red.png"] = (200, {"Content-Type": "image/png"}, png(*RED))
     site.answers["/paper"] = (200, {"Content-Type": "application/pdf"}, simple_pdf("publisher"))
-    names = [*PAGES, "prying.html", "notes.md", "ready.pdf", "broken.pdf", "absent.html"]
+    names = [*PAGES, "prying.html", "notes.txt", "ready.pdf", "broken.pdf", "absent.html"]
     twice = PlannedDocument(
         "twice", (FileName("A.pdf", "https://h/A"), FileName("A#x.pdf", "https://h/A#x", ("collision",))), "html",
         "https://h/A", None, "<p>Twice</p>",
@@ -218,7 +218,7 @@ def test_a_page_cannot_reach_a_service_that_only_other_documents_may_come_from(t
 
 
 def test_text_is_printed_as_it_stands(built):
-    assert built.text("notes.md") == "# Notes\nindented <b> & 深 🚀"
+    assert built.text("notes.txt") == "# Notes\n indented <b> & 深 🚀"
     assert built.text("plain text") == "A paragraph."
 
 

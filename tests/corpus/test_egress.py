@@ -2,7 +2,7 @@
 
 import pytest
 
-from rag_eval_pipeline.corpus.egress.config import EgressConfig, read_egress_config
+from rag_eval_pipeline.corpus.egress.config import EgressConfig, origin_of, read_egress_config
 from rag_eval_pipeline.corpus.egress.policy import EgressBlocked, EgressPolicy, HostUnresolved, is_public
 from rag_eval_pipeline.errors import InputError
 
@@ -125,6 +125,10 @@ CONFIGS = {
     "no port": ("allowed_hosts: [wiki.corp]", "allowed_hosts"),
     "a wildcard with a scheme": ("allowed_hosts: ['http://wiki.corp:80']", "allowed_hosts"),
     "not a number": ("max_redirects: many", "max_redirects"),
+    "a proxy without port": ("proxy: proxy.corp", "proxy"),
+    "credentials for a path": ("credentials: {'https://wiki.corp/x': {Authorization: TOKEN}}", "credentials"),
+    "credentials for any scheme": ("credentials: {wiki.corp: {Authorization: TOKEN}}", "credentials"),
+    "a header that frames the request": ("credentials: {'https://wiki.corp': {Host: TOKEN}}", "credentials"),
     "not a mapping": ("- a", None),
 }
 
@@ -138,6 +142,22 @@ def test_a_malformed_file_is_an_input_error_that_names_the_key(tmp_path, text, f
         read_egress_config(path)
 
     assert (refused.value.code, refused.value.file, refused.value.field) == ("bad_config", str(path), field)
+
+
+def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path):
+    path = tmp_path / "egress.config.yaml"
+    path.write_text("credentials: {'https://wiki.corp': {Authorization: 'Bearer s3cret'}}\n")
+
+    with pytest.raises(InputError, match="environment variable") as refused:
+        read_egress_config(path)
+
+    assert "s3cret" not in str(refused.value)
+
+
+def test_an_origin_has_one_spelling():
+    assert origin_of("https://Wiki.Corp./x?y") == origin_of("https://wiki.corp:443") == "https://wiki.corp:443"
+    assert origin_of("http://[::1]:8080/a") == "http://[::1]:8080"
+    assert origin_of("http://user@wiki.corp/") is origin_of("ftp://wiki.corp/") is origin_of("http://h:x/") is None
 
 
 def test_a_file_that_is_no_yaml_is_an_input_error_with_the_line(tmp_path):

@@ -8,11 +8,14 @@ import stamina
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.making import simple_pdf
+from corpus.making import serve, simple_pdf
 from rag_eval_pipeline.corpus.documents import DocumentError
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
 from rag_eval_pipeline.corpus.egress.guard import Guard
 from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-from rag_eval_pipeline.corpus.fetching.fetcher import check_url, fetcher
+from rag_eval_pipeline.corpus.fetching.fetcher import fetcher
+from rag_eval_pipeline.corpus.fetching.urls import check_url
+from rag_eval_pipeline.errors import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +26,7 @@ def _no_waiting():
 
 async def fetch(policy, url):
     async with Guard(policy) as guard, fetcher(guard) as source:
-        return await source.fetch(url)
+        return (await source.fetch(url)).body
 
 
 async def refusal(policy, url):
@@ -54,6 +57,17 @@ async def test_redirects_are_followed_to_the_body(site):
     site.answers["/c"] = (200, {}, b"<p>here")
 
     assert (await fetch(site.policy(), site.url("/a"))).final_url == site.url("/c")
+
+
+async def test_a_redirects_fragment_is_a_part_of_where_it_leads(site):
+    site.answers["/docs/a"] = (302, {"Location": "/#/docs/a"}, b"")
+    site.answers["/"] = (200, {"ETag": "x"}, b"<p>here")
+
+    async with Guard(site.policy()) as guard, fetcher(guard) as source:
+        fetched = await source.fetch(site.url("/docs/a#own"))
+
+    assert (fetched.body.final_url, fetched.version.url) == (site.url("/#/docs/a"), site.url("/"))
+    assert (await fetch(site.policy(), site.url("/#own"))).final_url == site.url("/")
 
 
 ANSWERS = {
@@ -95,6 +109,13 @@ async def test_a_gzipped_page_is_decoded(site):
     site.answers["/a"] = (200, {"Content-Encoding": "gzip"}, gzip.compress(b"<p>here"))
 
     assert (await fetch(site.policy(), site.url("/a"))).data == b"<p>here"
+
+
+async def test_a_body_in_several_gzip_members_is_whole(site):
+    members = gzip.compress(b"<p>one ") + gzip.compress(b"two") + b"\0" * 8  # and padding
+    site.answers["/a"] = (200, {"Content-Encoding": "gzip"}, members)
+
+    assert (await fetch(site.policy(), site.url("/a"))).data == b"<p>one two"
 
 
 async def test_a_busy_server_is_asked_again(site):
@@ -185,3 +206,120 @@ def test_any_url_is_lawful_or_refused_with_a_code(url):
     if code == "ok":
         assert checked.scheme in {"http", "https"}
         assert checked.host
+
+
+CHANGED = {
+    "by its ETag": ({"ETag": 'W/"1"', "Last-Modified": "x"}, "if-none-match", 'W/"1"'),
+    "by its date": ({"Last-Modified": "Fri, 01 May 2026 07:00:00 GMT"}, "if-modified-since",
+                    "Fri, 01 May 2026 07:00:00 GMT"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("headers", "name", "value"), CHANGED.values(), ids=CHANGED)
+async def test_a_known_version_is_not_sent_again(site, headers, name, value):
+    site.answers["/start"] = (302, {"Location": "/a"}, b"")
+    site.answers["/a"] = (200, headers, b"<p>here")
+
+    async with Guard(site.policy()) as guard, fetcher(guard) as source:
+        first = await source.fetch(site.url("/start"))
+        site.answers["/a"] = (304, {}, b"")
+        second = await source.fetch(site.url("/start"), first.version)
+
+    assert second.body is None
+    assert [headers.get(name) for headers in site.headers] == [None, None, None, value]  # for the body and no redirect
+
+
+async def test_not_modified_without_having_been_asked_is_an_error(site):
+    site.answers["/a"] = (304, {}, b"")
+
+    assert await refusal(site.policy(), site.url("/a")) == "http_304"
+
+
+async def test_credentials_go_to_their_origin_and_to_no_other(site, monkeypatch):
+    monkeypatch.setenv("WIKI_TOKEN", "Bearer x")
+    for other in serve():
+        policy = site.policy(credentials={f"http://{site.host}": {"Authorization": "WIKI_TOKEN"}})
+        policy.config = policy.config.model_copy(update={"allowed_hosts": (site.host, other.host)})
+        site.answers["/a"] = (302, {"Location": other.url("/b")}, b"")
+        other.answers["/b"] = (302, {"Location": site.url("/c")}, b"")
+        site.answers["/c"] = (200, {}, b"<p>here")
+
+        await fetch(policy, site.url("/a"))
+
+        assert [headers.get("authorization") for headers in site.headers] == ["Bearer x", "Bearer x"]
+        assert [headers.get("authorization") for headers in other.headers] == [None]
+
+
+async def test_cookies_stay_on_the_way_to_one_body_and_at_their_origin(site):
+    for other in serve():  # another port of the same host, to which a browser's jar would send them
+        policy = site.policy()
+        policy.config = policy.config.model_copy(update={"allowed_hosts": (site.host, other.host)})
+        site.answers["/a"] = (302, {"Location": "/b", "Set-Cookie": "seen=1"}, b"")
+        site.answers["/b"] = (302, {"Location": other.url("/c")}, b"")
+        other.answers["/c"] = (200, {}, b"<p>here")
+
+        async with Guard(policy) as guard, fetcher(guard) as source:
+            await source.fetch(site.url("/a"))
+            await source.fetch(site.url("/b"))
+
+        assert [headers.get("cookie") for headers in site.headers] == [None, "seen=1", None]
+        assert [headers.get("cookie") for headers in other.headers] == [None, None]
+
+
+async def test_a_secret_that_is_not_set_is_missed_before_anything_is_asked(site, monkeypatch):
+    monkeypatch.delenv("WIKI_TOKEN", raising=False)
+    policy = site.policy(credentials={f"http://{site.host}": {"Authorization": "WIKI_TOKEN"}})
+
+    with pytest.raises(InputError) as missed:
+        await fetch(policy, site.url("/a"))
+
+    assert (missed.value.code, site.asked) == ("missing_secret", [])
+    assert "WIKI_TOKEN" in str(missed.value)
+
+
+async def test_one_host_is_asked_for_few_documents_at_once():
+    at_once = most = 0
+
+    async def answer(reader, writer):
+        nonlocal at_once, most
+        await reader.readuntil(b"\r\n\r\n")
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.02)
+        at_once -= 1
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n<p>here")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        policy = EgressPolicy(EgressConfig(allowed_hosts=(f"127.0.0.1:{port}",), host_requests=2))
+        async with Guard(policy) as guard, fetcher(guard) as source:
+            await asyncio.gather(*(source.fetch(f"http://127.0.0.1:{port}/{n}") for n in range(8)))
+
+    assert most == 2
+
+
+async def test_waiting_for_its_turn_is_not_counted_against_a_document():
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(0.1)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n<p>here")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        config = EgressConfig(allowed_hosts=(f"127.0.0.1:{port}",), host_requests=1, fetch_limit_s=0.8)
+        async with Guard(EgressPolicy(config)) as guard, fetcher(guard) as source:
+            bodies = await asyncio.gather(*(source.fetch(f"http://127.0.0.1:{port}/{n}") for n in range(12)))
+
+    assert len(bodies) == 12
+
+
+async def test_robots_txt_is_obeyed_where_the_setting_says_so(site):
+    site.answers["/robots.txt"] = (200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private")
+    site.answers["/private/a"] = site.answers["/open"] = (200, {}, b"<p>here")
+
+    assert await refusal(site.policy(robots="obey"), site.url("/private/a")) == "robots_disallowed"
+    assert (await fetch(site.policy(robots="obey"), site.url("/open"))).data == b"<p>here"
+    assert (await fetch(site.policy(), site.url("/private/a"))).data == b"<p>here"
+    assert site.asked == ["/robots.txt", "/robots.txt", "/open", "/private/a"]

@@ -1,5 +1,6 @@
 """A corpus folder holds documents and nothing else; links are neither followed nor kept."""
 
+import hashlib
 import os
 
 import pytest
@@ -14,6 +15,16 @@ def test_a_document_is_one_file_under_all_its_names(tmp_path):
 
     assert (tmp_path / "c" / "a#x.pdf").read_bytes() == b"one"
     assert (tmp_path / "c" / "a.pdf").stat().st_ino == (tmp_path / "c" / "a#x.pdf").stat().st_ino
+    assert os.listdir(tmp_path) == ["c"]
+
+
+def test_several_documents_are_published_at_once_each_under_all_its_names(tmp_path):
+    with CorpusFolder(tmp_path / "c") as folder:
+        folder.publish_all([(["a.pdf", "a#x.pdf"], b"one"), (["b.pdf"], b"two")])
+        digests = {name: folder.digest(name) for name in ("a.pdf", "a#x.pdf", "b.pdf")}
+
+    assert digests == {name: hashlib.sha256((tmp_path / "c" / name).read_bytes()).hexdigest() for name in digests}
+    assert digests["a.pdf"] == digests["a#x.pdf"] != digests["b.pdf"]
     assert os.listdir(tmp_path) == ["c"]
 
 

@@ -1,6 +1,11 @@
 """The text of a PDF page by page, with offsets that hold in the document's whole text."""
 
+import hashlib
+
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from corpus.making import simple_pdf
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
@@ -59,6 +64,47 @@ def test_pages_survive_the_disk_with_their_extractor(folder):
     assert read_pages(path) == pages
     assert read_metadata(path) == {"source_digest": "d", EXTRACTOR_KEY: extractor()}
     assert reusable_pages(path) == pages
+
+
+def test_each_row_has_the_hash_of_its_file_and_of_its_documents_text(folder):
+    names = ["a#b%20c.pdf", "other.pdf"]
+    shas = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names]
+    pages = corpus_pages([row(name, sha) for name, sha in zip(names, shas, strict=True)], folder)
+
+    write_pages(folder / "pages.parquet", pages)
+
+    rows = pq.read_table(folder / "pages.parquet").to_pylist()
+    texts = {names[0]: "first page\fsecond page", names[1]: "alone"}
+    assert [(r["file_name"], r["page"], r["pdf_sha256"]) for r in rows] == [
+        (names[0], 1, shas[0]),
+        (names[0], 2, shas[0]),
+        (names[1], 1, shas[1]),
+    ]
+    for r in rows:
+        whole = texts[r["file_name"]]
+        assert r["text_sha256"] == hashlib.sha256(whole.encode()).hexdigest()
+        assert whole[r["start"] : r["start"] + len(r["text"])] == r["text"]
+
+
+TEXTS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\f"), max_size=30), min_size=1, max_size=5)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(first=TEXTS, second=TEXTS)
+def test_any_texts_survive_the_disk_and_their_offsets_hold(first, second, tmp_path):
+    known = [
+        Page(name, number, 0, text, name)
+        for name, texts in (("1", first), ("2", second))
+        for number, text in enumerate(texts, 1)
+    ]
+    pages = corpus_pages([row("a.pdf", "1"), row("b.pdf", "2")], tmp_path, known)
+    write_pages(tmp_path / "pages.parquet", pages)
+
+    again = pages_by_document(read_pages(tmp_path / "pages.parquet"))
+
+    assert [document_text(own) for own in again.values()] == ["\f".join(first), "\f".join(second)]
+    for own in again.values():
+        assert all(document_text(own)[page.start : page.start + len(page.text)] == page.text for page in own)
 
 
 def test_known_files_are_not_opened_again(tmp_path):

@@ -1,11 +1,15 @@
 """Assets through Dagster: metadata people look at, checks a partition each, and faults in one line."""
 
+import logging
+
 import dagster as dg
 import pytest
 
+from rag_eval_pipeline.corpus.manifest import read_planned
 from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.defs.shell import png_or_reason
 
 RAILWAY = "skarn-railway"
 
@@ -25,6 +29,7 @@ def run(workspace):
                 raise_on_error=False,
             )
 
+        execute.instance = instance
         yield execute
 
 
@@ -45,13 +50,43 @@ def test_convert_evaluate_aggregate(run):
 
     assert (converted.success, evaluated.success, aggregated.success) == (True, True, True)
     assert metadata(converted, "train_json")["accepted"] == 40.0
-    assert metadata(converted, "corpus")["new_or_changed"] == 0.0
+    corpus = metadata(converted, "corpus")
+    assert corpus["new_or_changed"] == corpus["quarantined"] == corpus["drifted"] == 0.0
+    assert all(corpus[name] > 0 for name in ("documents", "pages", "bytes"))
+    assert len(corpus["slowest"].records) == min(10, corpus["documents"])
+    assert corpus["first_pages"].startswith("![first pages](data:image/png;base64,")
+    assert len(corpus["first_pages"]) <= 200_000
     assert metadata(evaluated, "responses")["asked"] == 40.0
     assert 0 < metadata(evaluated, "evaluation_results")["f1"] < 1
     board = metadata(aggregated, "leaderboard")
     assert board[f"f1/{RAILWAY}/embedded"] == metadata(evaluated, "evaluation_results")["f1"]
     assert board["chart"].startswith("![F1 by benchmark and system](data:image/svg+xml;base64,")
     assert "\n" not in board["chart"]
+
+
+def test_the_log_has_a_line_on_each_document_and_a_warning_on_each_that_is_missing(run, workspace):
+    paths = workspace.benchmark(RAILWAY)
+    first, second = sorted(path.name for path in paths.corpus.iterdir())[:2]
+    (paths.corpus / first).unlink()
+    (paths.corpus / second).write_bytes(b"altered")
+    rows = read_planned(paths.planned, base=paths.source)
+    body = next(row.path for row in rows if row.names[0].name == second)
+    body.write_bytes(b"")
+
+    result = run("convert", RAILWAY)
+
+    logs = run.instance.all_logs(result.run_id)
+    said = [(log.level, log.user_message) for log in logs if log.step_key == "corpus" and not log.dagster_event]
+    assert [level for level, text in said if text.startswith(f"{first}: unchanged, ")] == [logging.INFO]
+    assert [level for level, text in said if text.endswith("[empty_body]")] == [logging.WARNING]
+    assert any(text.startswith(f"corpus of {RAILWAY}: ") for _, text in said)
+
+
+def test_a_picture_that_cannot_be_drawn_is_a_reason_and_no_failure():
+    def draw():
+        raise FileNotFoundError(2, "No such file or directory", "a.pdf")
+
+    assert png_or_reason(draw, "first pages").value == "not drawn: [Errno 2] No such file or directory: 'a.pdf'"
 
 
 def test_every_check_is_recorded_for_its_partition(run):

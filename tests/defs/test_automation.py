@@ -6,7 +6,16 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from rag_eval_pipeline.defs.automation import REQUESTS_PER_TICK, aggregation_sensor, nightly, workspace_sensor
+from rag_eval_pipeline.conversion.digests import source_digest
+from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.definitions import defs
+from rag_eval_pipeline.defs.automation import (
+    REQUESTS_PER_TICK,
+    aggregation_sensor,
+    nightly,
+    recheck,
+    workspace_sensor,
+)
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
@@ -179,6 +188,24 @@ def test_every_night_asks_for_each_converted_pair(workspace):
         (f"2026-11-21:{RAILWAY}|{system}", f"{RAILWAY}|{system}", "2026-11-21")
         for system in ("embedded", "embedded-weak")
     ]
+
+
+def test_pages_are_looked_at_again_each_night_where_a_benchmark_asks_for_it(workspace):
+    paths = workspace.benchmark(RAILWAY)
+    with paths.spec.open("a") as spec:
+        spec.write("recheck: nightly\n")
+    stamp = Stamp.read(paths.stamp)
+    stamp.model_copy(update={"source_digest": source_digest(paths)}).write(paths.stamp)
+    context = dg.build_schedule_context(
+        scheduled_execution_time=datetime(2026, 11, 21, 1, tzinfo=UTC),
+        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+    )
+
+    [request] = recheck(context)
+
+    assert (request.run_key, request.partition_key) == (f"2026-11-21:recheck:{RAILWAY}", RAILWAY)
+    assert request.run_config == {"ops": {"corpus": {"config": {"recheck": True}}}}
+    assert dg.validate_run_config(defs.resolve_job_def("convert"), request.run_config)
 
 
 def test_one_aggregation_when_results_are_new_and_nothing_runs(instance):

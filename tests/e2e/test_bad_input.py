@@ -205,7 +205,7 @@ def test_kept_questions_lose_the_context_and_it_is_counted(wiki):
 
     assert done.returncode == 0, done.stderr
     [told] = json.loads(done.stdout)
-    assert (told["counts"]["train_json"]["contexts_lost"], told["counts"]["corpus"]["missing"]) == (1, 1)
+    assert (told["counts"]["train_json"]["contexts_lost"], told["counts"]["corpus"]["quarantined"]) == (1, 1)
     assert [(row["id"], len(row["contexts"])) for row in train_rows(workspace)] == [(0, 1), (1, 0), (2, 1), (4, 1)]
 
 

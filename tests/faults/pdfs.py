@@ -65,13 +65,29 @@ def many_pages(count: int) -> bytes:
 
 def bomb(times: int, size: int) -> bytes:
     """A page whose contents are so many bytes of blanks, compressed several times over."""
+    data = _packed_blanks(size)
+    for _ in range(times - 1):
+        data = zlib.compress(data, 9)
+    return one_page(stream(data, b"/Filter[%s]" % (b"/FlateDecode" * times)))
+
+
+def huge_image(width: int, height: int) -> bytes:
+    """A page with one grey image of so many pixels, compressed twice to next to nothing."""
+    entries = b"/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/BitsPerComponent 8/Width %d/Height %d" % (
+        width,
+        height,
+    )
+    packed = zlib.compress(_packed_blanks(width * height), 9)
+    image = stream(packed, entries + b"/Filter[/FlateDecode/FlateDecode]")
+    return one_page(stream(b"500 0 0 500 0 0 cm /X Do"), more=[image], resources=b"<</XObject<</X 5 0 R>>>>")
+
+
+def _packed_blanks(size: int) -> bytes:
+    """So many bytes of blanks in whole megabytes, compressed."""
     block = b" " * (1 << 20)
     packer = zlib.compressobj(9, wbits=-15)
     packed = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)  # stands for itself, and may be repeated
     checksum = 1
     for _ in range(size >> 20):
         checksum = zlib.adler32(block, checksum)
-    data = b"\x78\xda" + packed * (size >> 20) + b"\x03\x00" + checksum.to_bytes(4, "big")
-    for _ in range(times - 1):
-        data = zlib.compress(data, 9)
-    return one_page(stream(data, b"/Filter[%s]" % (b"/FlateDecode" * times)))
+    return b"\x78\xda" + packed * (size >> 20) + b"\x03\x00" + checksum.to_bytes(4, "big")

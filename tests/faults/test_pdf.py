@@ -1,9 +1,11 @@
 """Row 38: a PDF that is encrypted, damaged or made to hurt costs that document, never the run.
 
 Elsewhere: magic, encryption and cuts of the smallest PDFs: tests/corpus/test_text.py. HTML sent as a PDF: tests/corpus/test_bodies.py.
-A PDF without text is a document: a system that reads images may answer from it. The check `every_pdf_has_text` names it.
+A PDF without text is a document: a system that reads images may answer from it. It is flagged `pdf_no_text`, and the
+check `every_pdf_has_text` names it. Pictures of pages are drawn by the same child: its limits hold for them, too.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -19,13 +21,13 @@ from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.pages import corpus_pages
-from rag_eval_pipeline.corpus.text.pdf import count_pages
+from rag_eval_pipeline.corpus.text.pdf import count_pages, pdf_facts
 from rag_eval_pipeline.corpus.text.pdf_reader import PdfReader
-from rag_eval_pipeline.corpus.text.pdf_worker import PdfLimits
+from rag_eval_pipeline.corpus.text.pdf_worker import HEIGHT_MAX, PdfLimits
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.conversion.conftest import HEAD, write_benchmark
-from tests.faults.pdfs import bomb, deflated, many_pages, one_page, pdf, shown, stream
+from tests.faults.pdfs import FONT, bomb, deflated, huge_image, many_pages, one_page, pdf, shown, stream
 
 GOOD = one_page(stream(shown("a good page")))
 LOCK = b"<</Filter/Standard/V 1/R 2/Length 40/P -4/O<" + b"00" * 32 + b">/U<" + b"00" * 32 + b">>>"
@@ -211,6 +213,76 @@ def test_pages_are_counted_only_where_the_text_can_be_had():
     assert refused.value.code == "pdf_damaged"
 
 
+FLAGS = {
+    "a line of text": (GOOD, ()),
+    "a picture": (one_page(stream(b"0 0 100 100 re f")), ("pdf_no_text",)),
+    "nothing but blanks": (one_page(stream(shown("   "))), ("pdf_no_text",)),
+    "text behind an empty page": (
+        pdf(
+            [
+                b"<</Type/Catalog/Pages 2 0 R>>",
+                b"<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>",
+                b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>",
+                b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources%s/Contents 5 0 R>>" % FONT,
+                stream(shown("here")),
+            ]
+        ),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "flags"), FLAGS.values(), ids=FLAGS)
+def test_a_pdf_without_text_is_flagged(data, flags):
+    assert pdf_facts(data).flags == flags
+
+
+DRAWN = {
+    "scripts, which are not run": READ["scripts, which are not run"][0],
+    "an attachment, which is not looked at": READ["an attachment, which is not looked at"][0],
+    "a form that draws itself": READ["a form that draws itself"][0],
+    "a page as long as a street": one_page(stream(b"")).replace(b"595 842", b"5.95 84200"),
+    "a page of no size": one_page(stream(b"")).replace(b"595 842", b"0 0"),
+    "a page larger than any paper": one_page(stream(b"")).replace(b"595 842", b"9e9 9e9"),
+}
+
+
+@pytest.mark.parametrize("data", DRAWN.values(), ids=DRAWN)
+def test_what_is_odd_and_harmless_is_drawn(data, reader):
+    page = reader.drawn(data, 1, width=300)
+
+    assert 1 <= page.width <= 300
+    assert 1 <= page.height <= HEIGHT_MAX
+    assert len(page.pixels) == page.width * page.height * 3
+
+
+NOT_DRAWN = {
+    "encrypted": (ENCRYPTED, "pdf_encrypted"),
+    "cut in its middle": (GOOD[: len(GOOD) // 2], "pdf_damaged"),
+    "300 MB compressed twice": (bomb(2, 300 << 20), "pdf_bomb"),
+    "a hundred million rectangles in forms": (forms(b"0 0 1 1 re f"), "pdf_bomb"),
+    "page 2 of 1": (GOOD, "no_such_page"),
+}
+
+
+@pytest.mark.parametrize(("data", "code"), NOT_DRAWN.values(), ids=NOT_DRAWN)
+def test_what_cannot_be_drawn_is_refused_and_the_next_file_is_drawn(data, code, reader):
+    with pytest.raises(DocumentError) as refused:
+        reader.drawn(data, 2 if code == "no_such_page" else 1, width=300)
+
+    assert refused.value.code == code
+    assert reader.drawn(GOOD, 1, width=300).width == 300
+
+
+def test_an_image_of_a_billion_pixels_costs_its_document_at_most(reader):
+    data = huge_image(1 << 15, 1 << 15)
+
+    assert len(data) < 10_000
+    with contextlib.suppress(DocumentError):
+        reader.drawn(data, 1, width=300)
+    assert reader.drawn(GOOD, 1, width=300).width == 300
+
+
 FILES = {
     "good.pdf": (GOOD, None),
     "image.pdf": (one_page(stream(b"0 0 100 100 re f")), None),
@@ -237,8 +309,13 @@ def test_bad_pdfs_cost_their_questions_and_the_run_goes_on(tmp_path):
     assert [row["question"] for row in rows] == ["good.pdf", "image.pdf"]
     records = [json.loads(line) for line in paths.quarantine.read_text().splitlines()]
     assert {record["row"]: record["code"] for record in records} == dict.fromkeys(range(3, 8), "missing_document")
-    [check] = reports["corpus"].checks
-    assert (check.numbers["missing"], check.passed, check.blocking) == (5, False, False)
+    check = reports["corpus"].checks[0]
+    assert (check.name, check.numbers["missing"], check.passed, check.blocking) == (
+        "every_document_on_disk",
+        5,
+        False,
+        False,
+    )
     assert {row.file_name: row.error_code for row in read_manifest(paths.documents)} == {
         name: code for name, (_, code) in FILES.items()
     }

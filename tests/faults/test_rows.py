@@ -1,4 +1,4 @@
-"""Which test stands for which row of the fault table: names and files, tables and documents (rows 23 to 40).
+"""Which test stands for which row of the fault table: requests, names and files, tables and documents (rows 1 to 40, and 61).
 
 A row says what must happen to a kind of bad input; the tests named here show that it does. Further tests of the same rows
 are named in the module docstrings.
@@ -11,6 +11,80 @@ import pytest
 from tests.conftest import REPOSITORY
 
 ROWS = {
+    "1: private addresses in every spelling": (
+        "corpus/test_egress.py::test_not_public",
+        "corpus/test_egress.py::test_spellings_of_loopback_are_refused_by_what_they_resolve_to",
+        "corpus/test_fetching.py::test_this_machine_is_refused",
+    ),
+    "2: private addresses of IPv6": ("corpus/test_egress.py::test_not_public",),
+    "3: names that change their address": (
+        "corpus/test_guard.py::test_a_name_that_changes_its_address_is_not_asked_again",
+        "corpus/test_egress.py::test_one_private_answer_refuses_all",
+    ),
+    "4: redirects": ("corpus/test_fetching.py::test_what_is_no_body_is_an_error",),
+    "5: credentials and cookies at another origin": (
+        "corpus/test_fetching.py::test_credentials_go_to_their_origin_and_to_no_other",
+        "corpus/test_fetching.py::test_cookies_stay_on_the_way_to_one_body_and_at_their_origin",
+    ),
+    "6: URLs that two readers understand differently": (
+        "corpus/test_fetching.py::test_what_cannot_be_asked_for_is_refused_before_anything_is_sent",
+        "corpus/test_fetching.py::test_any_url_is_lawful_or_refused_with_a_code",
+        "corpus/test_guard.py::test_what_two_readers_could_understand_differently_is_refused",
+    ),
+    "7: other schemes": (
+        "corpus/test_fetching.py::test_what_cannot_be_asked_for_is_refused_before_anything_is_sent",
+        "corpus/hostile/test_reach.py::test_no_document_has_another_scheme_than_http",
+        "corpus/hostile/test_reach.py::test_no_kind_of_request_reads_a_file",
+    ),
+    "8: what a page asks for": (
+        "corpus/test_builder.py::test_a_page_cannot_reach_a_service_that_only_other_documents_may_come_from",
+        "corpus/hostile/test_reach.py::test_every_kind_of_request_is_known_to_reach_a_host_that_is_allowed",
+        "corpus/hostile/test_reach.py::test_no_kind_of_request_reaches_this_machine",
+    ),
+    "9: where a page leads": (
+        "corpus/test_builder.py::test_a_local_page_cannot_lead_elsewhere",
+        "corpus/hostile/test_reach.py::test_a_page_that_leads_to_this_machine_is_an_error_and_not_a_picture_of_the_refusal",
+        "corpus/hostile/test_reach.py::test_a_popup_to_this_machine_leaves_the_page_as_it_is",
+    ),
+    "10: WebRTC": (
+        "corpus/hostile/test_reach.py::test_web_rtc_sends_no_datagram",
+    ),
+    "11: proxies of the environment": ("corpus/test_fetching.py::test_a_proxy_in_the_environment_is_ignored",),
+    "12: the browser's own requests": (
+        "corpus/hostile/test_hostile.py::test_nothing_but_the_site_is_asked_for",
+    ),
+    "13: the operator's own hosts": (
+        "corpus/test_egress.py::test_a_private_host_is_allowed_by_exact_host_and_port",
+        "corpus/test_guard.py::test_what_is_not_allowed_is_refused_without_a_connection_and_logged",
+    ),
+    "14: bombs on the wire": ("corpus/test_fetching.py::test_what_is_no_body_is_an_error",),
+    "15: bodies that end too late or too early": (
+        "corpus/test_fetching.py::test_what_is_no_body_is_an_error",
+        "corpus/test_fetching.py::test_a_body_that_never_ends_meets_the_wall_clock",
+    ),
+    "16: slow bodies": ("corpus/test_fetching.py::test_a_body_that_never_ends_meets_the_wall_clock",),
+    "17: pages served as something else": (
+        "corpus/test_fetching.py::test_a_page_behind_a_pdf_address_is_a_mismatch",
+        "corpus/test_fetching.py::test_what_is_no_body_is_an_error",
+    ),
+    "18: statuses": (
+        "corpus/test_fetching.py::test_a_busy_server_is_asked_again",
+        "corpus/test_fetching.py::test_a_missing_page_is_asked_for_once",
+    ),
+    "19: stems that are no name": (
+        "corpus/test_naming.py::test_stem",
+        "corpus/test_naming.py::test_any_list_of_urls_gets_lawful_distinct_names_that_pins_keep",
+        "corpus/test_folder.py::test_a_name_that_is_no_component_is_refused",
+    ),
+    "20: two documents of one name": (
+        "corpus/test_naming.py::test_the_second_document_of_a_name_gets_eight_digits_of_its_urls_hash",
+        "corpus/test_naming.py::test_names_that_some_file_system_takes_for_equal_are_a_collision",
+        "corpus/test_naming.py::test_strict_naming_refuses_a_collision",
+    ),
+    "21: overlong names": (
+        "corpus/test_naming.py::test_an_overlong_stem_is_cut_between_escapes_and_ends_in_sixteen_digits",
+    ),
+    "22: names that other systems reserve": ("corpus/test_naming.py::test_name",),
     "23: identifiers with `../`, globs, quotes": (
         "faults/test_names.py::test_a_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantined",
         "faults/test_names.py::test_any_name_of_a_benchmark_is_one_plain_component_or_refused",
@@ -87,6 +161,7 @@ ROWS = {
     "38: PDFs": (
         "faults/test_pdf.py::test_what_cannot_be_read_is_refused_and_the_next_file_is_read",
         "faults/test_pdf.py::test_bad_pdfs_cost_their_questions_and_the_run_goes_on",
+        "faults/test_pdf.py::test_a_pdf_without_text_is_flagged",
     ),
     "39: spans": (
         "faults/test_spans.py::test_a_span_is_a_piece_of_its_document_or_costs_its_question",
@@ -97,6 +172,12 @@ ROWS = {
         "faults/test_schemas.py::test_another_form_is_refused_and_named",
         "faults/test_schemas.py::test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie",
     ),
+    "61: what breaks a browser": (
+        "corpus/hostile/test_hostile.py::test_a_hostile_page_gives_a_right_pdf_or_a_typed_error",
+        "corpus/hostile/test_crashes.py::test_a_kill_in_the_middle_costs_no_document",
+        "corpus/hostile/test_crashes.py::test_a_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed",
+        "corpus/hostile/test_reach.py::test_a_certificate_that_nobody_vouches_for_is_not_accepted",
+    ),
 }  # fmt: skip
 
 
@@ -105,4 +186,6 @@ def test_each_row_has_tests_that_exist(tests):
     for test in tests:
         file, _, name = test.partition("::")
         tree = ast.parse((REPOSITORY / "tests" / file).read_text())
-        assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, test
+        assert name in {
+            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }, test

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_json, publishing
+from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_all, atomic_write_json, publishing
 
 
 def test_the_target_has_the_new_bytes_and_the_folder_nothing_else(tmp_path):
@@ -29,6 +29,33 @@ def test_a_writer_that_fails_leaves_the_old_file_and_no_temp_file(tmp_path):
 
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_several_files_are_published_and_nothing_is_left_beside_them(tmp_path):
+    (tmp_path / "b").write_bytes(b"old")
+
+    atomic_write_all([(tmp_path / "a", b"one"), (tmp_path / "b", b"two")], temp_folder=tmp_path / "temp")
+
+    assert [(path.name, path.read_bytes()) for path in sorted(tmp_path.glob("?"))] == [("a", b"one"), ("b", b"two")]
+    assert list((tmp_path / "temp").iterdir()) == []
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "ab"} == {0o666 & ~umask()}
+
+
+def umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def test_of_several_files_none_is_published_when_one_cannot_be_written(tmp_path):
+    (tmp_path / "a").write_bytes(b"old")
+
+    with pytest.raises(TypeError):
+        atomic_write_all([(tmp_path / "a", b"new"), (tmp_path / "b", None)], temp_folder=tmp_path / "temp")
+
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert not (tmp_path / "b").exists()
+    assert list((tmp_path / "temp").iterdir()) == []
 
 
 def test_the_mode_is_the_umasks_not_the_temp_files(tmp_path):

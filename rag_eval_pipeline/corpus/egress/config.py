@@ -1,8 +1,10 @@
 """`data/config/egress.config.yaml`: what may be reached beyond the public internet, and how much of it."""
 
+import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -10,6 +12,10 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.yaml_reader import read_typed_yaml
 
 _HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FRAMING = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "range"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PORTS = {"http": 80, "https": 443}
 
 
 class HostPort(NamedTuple):
@@ -44,6 +50,29 @@ class EgressConfig(BaseModel):
         description="Seconds for a page to load; one that takes longer is printed as far as it came.",
     )
     attempts: int = Field(default=3, ge=1, le=10, description="Times that a busy or broken server is asked.")
+    host_requests: int = Field(
+        default=4, ge=1, le=64, description="Documents that one host is asked for at the same time."
+    )
+    host_delay_s: float = Field(
+        default=0.0, ge=0, le=3600, description="Least seconds between two requests for documents of one host."
+    )
+    robots: Literal["ignore", "obey"] = Field(
+        default="ignore",
+        description="obey: a document that its host's robots.txt disallows is `robots_disallowed`. A benchmark names "
+        "its pages one by one, as a reader does, so by default the file for crawlers is not asked for.",
+    )
+    credentials: dict[str, dict[str, str]] = Field(
+        default={},
+        description="Origin, such as `https://wiki.example.com`, to headers, each with the name of the environment "
+        "variable that holds its value. Sent to this very scheme, host and port, and to no other.",
+    )
+    proxy: str | None = Field(
+        default=None,
+        description="Corporate proxy as `host:port`, through which public hosts are reached; allowed hosts never are.",
+    )
+    proxy_credentials: str | None = Field(
+        default=None, description="Environment variable with the proxy's `user:password`."
+    )
     allow_no_sandbox: bool = Field(
         default=False,
         description="Whether pages from URLs may be rendered where the browser's sandbox cannot be used.",
@@ -57,10 +86,38 @@ class EgressConfig(BaseModel):
                 raise ValueError(f"{entry!r} is not an exact host:port")
         return value
 
+    @field_validator("proxy")
+    @classmethod
+    def _proxy(cls, value: str | None) -> str | None:
+        if value is not None and not _HOST_PORT.fullmatch(value):
+            raise ValueError(f"{value!r} is not host:port")
+        return value
+
+    @field_validator("credentials")
+    @classmethod
+    def _credentials(cls, value: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        for entry, headers in value.items():
+            if origin_of(entry) is None or urlsplit(entry).path not in {"", "/"}:
+                raise ValueError(f"{entry!r} is not an origin such as https://wiki.example.com")
+            for header, variable in headers.items():
+                if not _HEADER.fullmatch(header) or header.lower() in _FRAMING:
+                    raise ValueError(f"{header!r} cannot be sent as a header of credentials")
+                if not _VARIABLE.fullmatch(variable):
+                    raise ValueError(
+                        f"the value of {header} is not the name of an environment variable; secrets do not belong "
+                        "into this file"
+                    )
+        return {str(origin_of(entry)): headers for entry, headers in value.items()}
+
     @property
     def allowed(self) -> frozenset[HostPort]:
         """The private hosts, as they are compared."""
         return frozenset(host_port(*entry.rsplit(":", 1)) for entry in self.allowed_hosts)
+
+    @property
+    def proxy_address(self) -> HostPort:
+        """Of the corporate proxy; of nothing when there is none."""
+        return host_port(*(self.proxy or ":0").rsplit(":", 1))
 
 
 def read_egress_config(path: Path) -> EgressConfig:
@@ -77,7 +134,39 @@ def read_egress_config(path: Path) -> EgressConfig:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or None
-        raise InputError("bad_config", path, first["msg"], field=field, found=first["input"]) from error
+        # A secret that was written where its variable's name belongs must not end up in a log.
+        found = None if first["loc"][:1] in {("credentials",), ("proxy_credentials",)} else first["input"]
+        raise InputError("bad_config", path, first["msg"], field=field, found=found) from None
+
+
+def origin_of(url: str) -> str | None:
+    """Scheme, host and port of an http or https URL in one spelling; None when it has none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    if parts.scheme not in _PORTS or not parts.hostname or port is None or "@" in parts.netloc:
+        return None
+    host = host_port(parts.hostname, port).host
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def secret(variable: str, of: str) -> str:
+    """The value of an environment variable that the settings name.
+
+    Raises:
+        InputError: `missing_secret`, `bad_secret`.
+    """
+    value = os.environ.get(variable)
+    if not value:
+        hint = "Set it where the pipeline runs; values of secrets do not stand in files."
+        raise InputError(
+            "missing_secret", "egress.config.yaml", f"the environment variable {variable}", field=of, hint=hint
+        )
+    if re.search(r"[\x00-\x1f\x7f]|[^\x00-\xff]", value):
+        raise InputError("bad_secret", "egress.config.yaml", f"{variable} as Latin-1 text in one line", field=of)
+    return value
 
 
 def host_port(host: str, port: str | int) -> HostPort:

@@ -14,8 +14,15 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.corpus.egress.policy import EgressBlocked, EgressPolicy, HostUnresolved
+from rag_eval_pipeline.corpus.egress.policy import (
+    EgressBlocked,
+    EgressPolicy,
+    HostNowhere,
+    HostUnresolved,
+    system_resolver,
+)
 from rag_eval_pipeline.corpus.egress.proxy_request import Refused, parse_request
+from rag_eval_pipeline.corpus.egress.upstream import for_proxy, open_tunnel, proxy_authorization
 
 GUARD_HEADER = "x-egress-guard"  # marks the guard's own answers; its value is a secret that no server can guess
 
@@ -45,6 +52,9 @@ class Guard:
     Args:
         policy: Decides about hosts and their addresses.
 
+    Raises:
+        InputError: `missing_secret` for a proxy whose credentials are not set.
+
     Attributes:
         denials: The newest refusals.
         denied: Number of all refusals.
@@ -58,6 +68,8 @@ class Guard:
         self._answers: dict[tuple[str, int], tuple[float, list[str] | Exception]] = {}
         self._asking: dict[tuple[str, int], asyncio.Lock] = {}
         self._connections: set[asyncio.Task[None]] = set()
+        self._proxy = policy.config.proxy_address
+        self._proxy_authorization = proxy_authorization(policy.config)
 
     @property
     def url(self) -> str:
@@ -94,20 +106,26 @@ class Guard:
     async def _serve(self, client: Streams) -> None:
         head = await asyncio.wait_for(client[0].readuntil(b"\r\n\r\n"), _IDLE_LIMIT_S)
         request = parse_request(head)
-        server = await self._dial(request.host, request.port)
+        by_proxy = self.policy.goes_by_proxy(request.host, request.port)
+        server = await self._dial(request.host, request.port, by_proxy=by_proxy)
         limit = self.policy.config.max_body_bytes + _BODY_MARGIN_BYTES
         try:
             if request.method == "CONNECT":
+                if by_proxy:
+                    await open_tunnel(server, request.host, request.port, self._proxy_authorization)
                 client[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 await _first_done(_send(client[0], server[1]), _receive(server[0], client[1], limit))
                 return
-            server[1].write(request.head)
+            head = request.head
+            if by_proxy:
+                head = for_proxy(head, request.host, request.port, self._proxy_authorization)
+            server[1].write(head)
             sending = _send(client[0], server[1], request.body_bytes)
             await _first_done(_answer(server[0], client[1], limit), sending)
         finally:
             server[1].close()
 
-    async def _dial(self, host: str, port: int) -> Streams:
+    async def _dial(self, host: str, port: int, *, by_proxy: bool) -> Streams:
         target = f"{host}:{port}"
         try:
             addresses = await self._addresses(host, port)
@@ -116,7 +134,12 @@ class Guard:
             self.denials.append(Denial(error.code, target, str(error)))
             raise Refused(403, error.code, str(error)) from error
         except HostUnresolved as error:
-            raise Refused(502, error.code, str(error)) from error
+            # Behind a corporate proxy this machine often knows no names of the internet, and the proxy does.
+            if not by_proxy or isinstance(error, HostNowhere):
+                raise Refused(502, error.code, str(error)) from error
+        if by_proxy:
+            target, port = f"the proxy {self.policy.config.proxy}", self._proxy.port
+            addresses = await self._proxy_addresses()
         reason = "no answer"
         for address in addresses[:_ADDRESSES_TRIED]:
             try:
@@ -125,6 +148,12 @@ class Guard:
             except (OSError, TimeoutError) as error:
                 reason = str(error) or reason
         raise Refused(504, "connect_failed", f"{target}: {reason}")
+
+    async def _proxy_addresses(self) -> list[str]:
+        try:
+            return await system_resolver(*self._proxy)
+        except HostUnresolved as error:
+            raise Refused(502, error.code, f"the proxy: {error}") from error
 
     async def _addresses(self, host: str, port: int) -> list[str]:
         """The policy's answer, asked once a host: a second answer could be another one."""

@@ -6,6 +6,7 @@ never the name again. Private hosts are allowed by exact host and port, from a s
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,10 @@ class HostUnresolved(Exception):
     code = "host_unresolved"
 
 
+class HostNowhere(HostUnresolved):
+    """A host that can have no address anywhere."""
+
+
 class EgressPolicy:
     """Which addresses a host may be dialled at.
 
@@ -60,6 +65,10 @@ class EgressPolicy:
     def __init__(self, config: EgressConfig | None = None, *, resolver: Resolver | None = None) -> None:
         self.config = config or EgressConfig()
         self._resolve = resolver or system_resolver
+
+    def goes_by_proxy(self, host: str, port: int) -> bool:
+        """Whether a host is reached through the corporate proxy; hosts allowed by name are reached directly."""
+        return self.config.proxy is not None and host_port(host, port) not in self.config.allowed
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Addresses to dial, in the resolver's order; never empty.
@@ -73,10 +82,12 @@ class EgressPolicy:
         if not allowed:
             if port not in self.config.allowed_ports:
                 raise EgressBlocked(f"port {port} is not allowed")
-            if host == "localhost" or host.endswith(_LOCAL_SUFFIXES):
+            # A proxy may know names of its own network that nobody knows here, and those have no dot.
+            is_bare = self.config.proxy is not None and not re.search(r"[.:]", host)
+            if host == "localhost" or host.endswith(_LOCAL_SUFFIXES) or is_bare:
                 raise EgressBlocked(f"{host} is a local name")
             if host.endswith(_NOWHERE_SUFFIXES):
-                raise HostUnresolved(f"{host} is no host of the internet")
+                raise HostNowhere(f"{host} is no host of the internet")
         addresses = await self._resolve(host, port)
         if not addresses:
             raise HostUnresolved(f"{host} has no address")

@@ -13,12 +13,24 @@ from urllib.parse import quote, urlsplit
 from rag_eval_pipeline.corpus.documents import DocumentError, PlannedDocument
 from rag_eval_pipeline.corpus.text.pdf import is_pdf
 
-Kind = Literal["pdf", "html", "text"]
+Kind = Literal["pdf", "html", "markdown", "text", "image"]
 
 _HTML_TYPES = {"text/html", "application/xhtml+xml"}
 _TEXT_TYPES = {"application/json", "application/xml", "application/x-ndjson", "application/yaml"}
 _UNSTATED_TYPES = {"", "application/octet-stream", "binary/octet-stream", "application/x-download"}
 _HTML_SUFFIXES = {".html", ".htm", ".xhtml"}
+_MARKDOWN_TYPE = "text/markdown"
+_MARKDOWN_SUFFIXES = {".md", ".markdown"}
+_SVG_TYPE = "image/svg+xml"
+_SVG_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml.*?\?>\s*)?(?:<!--.*?-->\s*)*(?:<!doctype\s+svg.*?>\s*)?<svg\b", re.I | re.S
+)
+_IMAGE_STARTS = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.S),
+}
 _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title|meta)\b", re.I | re.S
 )
@@ -68,7 +80,8 @@ def local_body(document: PlannedDocument) -> Body:
     data = (document.content or "").encode("utf-8", "replace")
     if not data.strip():
         raise DocumentError("empty_body", "the document has no content")
-    return Body("html" if document.body == "html" else "text", data, url, charset="utf-8")
+    kind = document.body if document.body in ("html", "markdown") else "text"
+    return Body(kind, data, url, charset="utf-8")
 
 
 def fetched_body(data: bytes, content_type: str, url: str) -> Body:
@@ -87,7 +100,7 @@ def fetched_body(data: bytes, content_type: str, url: str) -> Body:
 
 
 def sniff(data: bytes, *, media_type: str = "", suffix: str = "") -> Kind:
-    """What bytes are: PDF by their magic, else by label, else by how they begin.
+    """What bytes are: PDF or picture by their magic, else by label, else by how they begin.
 
     Raises:
         DocumentError: `empty_body`, `unsupported_type`.
@@ -98,15 +111,32 @@ def sniff(data: bytes, *, media_type: str = "", suffix: str = "") -> Kind:
         return "pdf"
     if suffix == ".pdf":
         raise DocumentError("pdf_damaged", "the file is called .pdf and has no %PDF- at its start")
+    # What is labelled as text shows its source, be it a drawing's.
+    if media_type == _SVG_TYPE or suffix == ".svg" or image_type(data) not in (None, _SVG_TYPE):
+        return "image"
     if media_type in _HTML_TYPES or suffix in _HTML_SUFFIXES:
         return "html"
+    if media_type == _MARKDOWN_TYPE or suffix in _MARKDOWN_SUFFIXES:
+        return "markdown"
     if media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith(("+json", "+xml")):
         return "text"
     if media_type in _UNSTATED_TYPES and _HTML_START.match(data[:4096]):
         return "html"
+    if media_type in _UNSTATED_TYPES and image_type(data) is not None:
+        return "image"
     if media_type in _UNSTATED_TYPES and b"\0" not in data:
         return "text"
-    raise DocumentError("unsupported_type", f"neither PDF nor HTML nor text: {media_type or suffix or 'binary data'}")
+    raise DocumentError(
+        "unsupported_type", f"neither PDF nor HTML, text or picture: {media_type or suffix or 'binary data'}"
+    )
+
+
+def image_type(data: bytes) -> str | None:
+    """The media type of a picture that a browser shows, by how its bytes begin; None for anything else."""
+    for media_type, start in _IMAGE_STARTS.items():
+        if start.match(data):
+            return media_type
+    return _SVG_TYPE if _SVG_START.match(data[:4096]) else None
 
 
 def decode_text(body: Body) -> str:
@@ -123,7 +153,7 @@ def _body(
 ) -> Body:
     flags: tuple[str, ...] = ()
     states_itself = kind == "html" and charset is None and _META_CHARSET.search(data[:_META_WITHIN_BYTES]) is not None
-    if kind != "pdf" and not states_itself:
+    if kind in ("html", "markdown", "text") and not states_itself:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             charset = "utf-16"
         elif charset in (None, "utf-8", "utf8"):

@@ -1,33 +1,51 @@
-"""Bodies from URLs: GET through the guard, with every limit the egress policy sets.
+"""Documents from URLs: through the guard, redirects one by one, limits on what is decoded.
 
-A body is either whole or a `DocumentError`. Busy and broken servers are asked again; everything else is final.
+Nothing of one document reaches another: cookies live as long as the way to one body and, like credentials, are bound to
+the origin they belong to.
 """
 
 import asyncio
-import datetime as dt
-import email.utils
-import re
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urljoin
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import NamedTuple
+from urllib.parse import urldefrag, urljoin
 
 import httpx
 import stamina
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.config import EgressConfig, origin_of, secret
 from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
 from rag_eval_pipeline.corpus.fetching.bodies import Body, fetched_body
-from rag_eval_pipeline.corpus.naming import parse_url
+from rag_eval_pipeline.corpus.fetching.decoding import CutShort, read_decoded
+from rag_eval_pipeline.corpus.fetching.politeness import Politeness
+from rag_eval_pipeline.corpus.fetching.retries import BUSY, REDIRECTS, RETRY_WAIT_MAX_S, RETRY_WAIT_S, retry_after
+from rag_eval_pipeline.corpus.fetching.robots import Robots
+from rag_eval_pipeline.corpus.fetching.urls import check_url
 
 USER_AGENT = "Mozilla/5.0 (compatible; rag-eval-pipeline)"
-REDIRECTS = {301, 302, 303, 307, 308}
-BUSY = {429, 500, 502, 503, 504}
-RETRY_WAIT_S = 0.3  # before the second attempt; doubled for each further one
-RETRY_WAIT_MAX_S = 10.0  # also the most that a server's Retry-After can ask for
 
-_CHUNK_BYTES = 1 << 20
+
+class Version(NamedTuple):
+    """What a server says of the version of a body that it sent (RFC 9110, 8.8).
+
+    Args:
+        url: Of the body, after redirects and without fragment.
+        etag: As it was sent; None when it sent none.
+        last_modified: As it was sent.
+    """
+
+    url: str
+    etag: str | None
+    last_modified: str | None
+
+
+class Fetched(NamedTuple):
+    """A body, and which version of it this is; no body when it is the version that is known."""
+
+    body: Body | None
+    version: Version
 
 
 class _Transient(DocumentError):
@@ -45,21 +63,38 @@ class Fetcher:
         client: Sends to the guard and knows no other way out.
         guard: Its answers are told from a server's by its secret.
         config: Limits.
+        credentials: Origin to headers.
     """
 
-    def __init__(self, client: httpx.AsyncClient, guard: Guard, config: EgressConfig) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, guard: Guard, config: EgressConfig, credentials: dict[str, dict[str, str]]
+    ) -> None:
         self._client = client
         self._guard = guard
         self._config = config
+        self._credentials = credentials
+        self._politeness = Politeness(requests=config.host_requests, delay_s=config.host_delay_s)
+        self._robots = Robots(self._robots_txt, setting=config.robots)
 
-    async def fetch(self, url: str) -> Body:
+    async def fetch(self, url: str, known: Version | None = None) -> Fetched:
         """The body behind a URL, after redirects.
+
+        Args:
+            url: Of the document.
+            known: The version that is there already; an unchanged body is then not sent.
 
         Raises:
             DocumentError: `bad_url`, `scheme`, `egress_blocked`, `host_unresolved`, `connect_failed`, `http_<status>`,
                 `too_many_redirects`, `body_too_large`, `fetch_timeout`, `connection_broken`, `bad_encoding`,
-                `empty_body`, `content_mismatch`, `unsupported_type`.
+                `empty_body`, `content_mismatch`, `unsupported_type`, `robots_disallowed`, `robots_unreachable`.
         """
+        return await self._fetch(url, known, self._robots)
+
+    async def _robots_txt(self, url: str) -> bytes:
+        fetched = await self._fetch(url, None, None)
+        return b"" if fetched.body is None else fetched.body.data
+
+    async def _fetch(self, url: str, known: Version | None, robots: Robots | None) -> Fetched:
         attempts = stamina.retry_context(
             on=_backoff,
             attempts=self._config.attempts,
@@ -70,38 +105,69 @@ class Fetcher:
         async for attempt in attempts:
             with attempt:
                 try:
-                    async with asyncio.timeout(self._config.fetch_limit_s):
-                        return await self._follow(url)
+                    async with asyncio.timeout(self._config.fetch_limit_s) as deadline:
+                        return await self._follow(url, known, robots, deadline)
                 except TimeoutError as error:
                     raise DocumentError(
                         "fetch_timeout", f"{url}: no whole body within {self._config.fetch_limit_s:g} s"
                     ) from error
         raise AssertionError("the last attempt returns or raises")
 
-    async def _follow(self, url: str) -> Body:
+    async def _follow(
+        self, url: str, known: Version | None, robots: Robots | None, deadline: asyncio.Timeout
+    ) -> Fetched:
         current = url
+        jars: dict[str | None, httpx.Cookies] = {}
         for _ in range(self._config.max_redirects + 1):
-            request = self._client.build_request("GET", check_url(current), headers={"Connection": "close"})
-            try:
-                response = await self._client.send(request, stream=True)
+            request = self._request(check_url(current), known)
+            jar = jars.setdefault(origin_of(str(request.url)), httpx.Cookies())
+            jar.set_cookie_header(request)
+            async with self._turn(str(request.url), robots, deadline):
                 try:
-                    location = self._redirect(response)
-                    if location is None:
-                        data = await self._read(response)
-                        return fetched_body(data, response.headers.get("content-type", ""), str(response.url))
-                finally:
-                    await response.aclose()
-            except httpx.ProxyError as error:
-                # Only a CONNECT that the guard refused ends here; it carries the status line, "403 egress_blocked".
-                code = str(error).partition(" ")[2] or "connect_failed"
-                raise _guarded(code, f"{current}: refused by the egress guard") from error
-            except httpx.TransportError as error:
-                raise _Transient("connection_broken", f"{current}: {type(error).__name__}: {error}") from error
+                    response = await self._client.send(request, stream=True)
+                    try:
+                        jar.extract_cookies(response)
+                        location = self._redirect(response)
+                        if location is None:
+                            return await self._fetched(response, urldefrag(current).fragment if current != url else "")
+                    finally:
+                        await response.aclose()
+                except httpx.ProxyError as error:
+                    # Only a CONNECT that the guard refused ends here; it carries the status line, "403 egress_blocked".
+                    code = str(error).partition(" ")[2] or "connect_failed"
+                    raise _guarded(code, f"{current}: refused by the egress guard") from error
+                except httpx.TransportError as error:
+                    raise _Transient("connection_broken", f"{current}: {type(error).__name__}: {error}") from error
+                except CutShort as error:
+                    raise _Transient("connection_broken", f"{current}: the compressed body is cut short") from error
             current = urljoin(str(response.url), location)
         raise DocumentError("too_many_redirects", f"{url}: more than {self._config.max_redirects} redirects")
 
+    @asynccontextmanager
+    async def _turn(self, url: str, robots: Robots | None, deadline: asyncio.Timeout) -> AsyncIterator[None]:
+        """One request, when it is its turn at the host; the clock of the attempt stands still until then."""
+        loop = asyncio.get_running_loop()
+        left_s = (deadline.when() or loop.time()) - loop.time()
+        deadline.reschedule(None)
+        delay_s = 0.0
+        if robots is not None:
+            await robots.check(url)
+            delay_s = await robots.crawl_delay_s(url)
+        async with self._politeness.turn(url, delay_s=delay_s):
+            deadline.reschedule(loop.time() + left_s)
+            yield
+
+    def _request(self, url: httpx.URL, known: Version | None) -> httpx.Request:
+        headers = {"Connection": "close"} | self._credentials.get(origin_of(str(url)) or "", {})
+        if known is not None and known.url == str(url):
+            if known.etag is not None:
+                headers["If-None-Match"] = known.etag
+            elif known.last_modified is not None:
+                headers["If-Modified-Since"] = known.last_modified
+        return self._client.build_request("GET", url, headers=headers)
+
     def _redirect(self, response: httpx.Response) -> str | None:
-        """Where an answer leads, or None when it is the body.
+        """Where an answer leads, or None when it is the body, or says that the body is the known one.
 
         Raises:
             DocumentError: It is neither.
@@ -114,41 +180,45 @@ class Fetcher:
         if status in REDIRECTS and "location" in response.headers:
             return str(response.headers["location"])
         if status in BUSY:
-            raise _Transient(f"http_{status}", f"{response.url}: HTTP {status}", retry_after(response))
+            wait_s = retry_after(response)
+            if wait_s is not None:
+                self._politeness.hold(str(response.url), min(wait_s, RETRY_WAIT_MAX_S))  # others need not find out
+            raise _Transient(f"http_{status}", f"{response.url}: HTTP {status}", wait_s)
+        if status == 304 and _is_conditional(response.request):
+            return None
         if not 200 <= status < 300:
             raise DocumentError(f"http_{status}", f"{response.url}: HTTP {status}")
         return None
 
-    async def _read(self, response: httpx.Response) -> bytes:
-        """The decoded body; a few kilobytes of gzip can stand for gigabytes, so the decoded size is what is limited."""
-        limit = self._config.max_body_bytes
-        too_large = DocumentError("body_too_large", f"{response.url}: more than {limit:,} bytes")
-        encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in {"identity", "gzip", "x-gzip", "deflate"}:
-            raise DocumentError("bad_encoding", f"{response.url}: sent as {encoding!r}, which was not asked for")
-        decoder = None if encoding == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
-        data = bytearray()
-        async for raw in response.aiter_raw(_CHUNK_BYTES):
-            try:
-                data += raw if decoder is None else decoder.decompress(raw, limit + 1 - len(data))
-            except zlib.error as error:
-                raise DocumentError("bad_encoding", f"{response.url}: not {encoding}: {error}") from error
-            if len(data) > limit:
-                raise too_large
-        if decoder is not None and data and not decoder.eof:
-            raise _Transient("connection_broken", f"{response.url}: the compressed body is cut short")
-        return bytes(data)
+    async def _fetched(self, response: httpx.Response, fragment: str) -> Fetched:
+        """The answer; a redirect's fragment (`/#/docs/page`) is a part of where it has led."""
+        url = str(response.url)
+        version = Version(url, _sendable(response, "etag"), _sendable(response, "last-modified"))
+        if response.status_code == 304:
+            return Fetched(None, version)
+        data = await read_decoded(response, self._config.max_body_bytes)
+        shown = f"{url}#{fragment}" if fragment else url
+        return Fetched(fetched_body(data, response.headers.get("content-type", ""), shown), version)
 
 
 @asynccontextmanager
 async def fetcher(guard: Guard) -> AsyncIterator[Fetcher]:
-    """A fetcher behind a running guard; proxies named by environment variables are not used."""
+    """A fetcher behind a running guard; proxies named by environment variables are not used.
+
+    Raises:
+        InputError: `missing_secret`, `bad_secret`.
+    """
     config = guard.policy.config
+    credentials = {
+        origin: {header: secret(variable, f"credentials of {origin}") for header, variable in headers.items()}
+        for origin, headers in config.credentials.items()
+    }
     async with httpx.AsyncClient(
         proxy=guard.url,
         trust_env=False,
         follow_redirects=False,
         timeout=config.fetch_limit_s,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # keeps none: they would reach other documents
         headers={
             "User-Agent": USER_AGENT,
             "Accept": "application/pdf,text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.8",
@@ -156,28 +226,17 @@ async def fetcher(guard: Guard) -> AsyncIterator[Fetcher]:
             "Accept-Encoding": "gzip",
         },
     ) as client:
-        yield Fetcher(client, guard, config)
+        yield Fetcher(client, guard, config, credentials)
 
 
-def check_url(url: str) -> httpx.URL:
-    """The URL as it can be requested, without fragment.
+def _is_conditional(request: httpx.Request) -> bool:
+    return "if-none-match" in request.headers or "if-modified-since" in request.headers
 
-    Raises:
-        DocumentError: `scheme` for anything but http and https; `bad_url` for credentials, control characters, no host.
-    """
-    url = url.strip()
-    parts = parse_url(url)
-    if parts.scheme not in {"http", "https"}:
-        raise DocumentError("scheme", f"{url[:200]!r} is not an http or https URL")
-    if re.search(r"[\x00-\x20\x7f\ud800-\udfff]", url) or re.search(r"[\\@]", parts.netloc):
-        raise DocumentError("bad_url", f"{url[:200]!r} holds blanks, control characters or credentials")
-    try:
-        checked = httpx.URL(url).copy_with(fragment=None)
-    except (httpx.InvalidURL, ValueError) as error:
-        raise DocumentError("bad_url", f"{url[:200]!r}: {error}") from error
-    if not checked.host or (checked.port is not None and not 0 < checked.port < 1 << 16):
-        raise DocumentError("bad_url", f"{url[:200]!r} names no host or no port")
-    return checked
+
+def _sendable(response: httpx.Response, name: str) -> str | None:
+    """A header that can be sent back as it came; None for one that cannot."""
+    value: str | None = response.headers.get(name)
+    return value if value is not None and value.isascii() and value.isprintable() else None
 
 
 def _guarded(code: str, message: str) -> DocumentError:
@@ -188,17 +247,3 @@ def _backoff(error: Exception) -> bool | float:
     if not isinstance(error, _Transient):
         return False
     return True if error.wait_s is None else min(max(error.wait_s, 0.0), RETRY_WAIT_MAX_S)
-
-
-def retry_after(response: httpx.Response) -> float | None:
-    """Seconds that a server asks to wait: a number or a date; None when it says neither."""
-    value = response.headers.get("retry-after", "")
-    if value.isdecimal():
-        return float(value)
-    try:
-        date = email.utils.parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=dt.UTC)
-    return (date - dt.datetime.now(dt.UTC)).total_seconds()

@@ -45,11 +45,11 @@ class BrowserPool:
             ServiceError: `browser_missing`, `browser_failed`, `egress_open`.
         """
         async with self._starting:
-            if self._current is None or not self._current.is_usable:
-                if self._current is not None:
-                    self._retired.append(self._current)
-                    self._current = None
-                await self._close_idle()
+            if self._current is not None and not self._current.is_usable:
+                self._retired.append(self._current)
+                self._current = None
+            await self._close_idle()  # at each page: a retired one can hold a page that takes a whole core
+            if self._current is None:
                 self._current = await self._start()
             return self._current
 

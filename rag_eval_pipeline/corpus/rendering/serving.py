@@ -6,35 +6,60 @@ A mirrored page with `img/map.png` beside it has its picture; nothing outside th
 import asyncio
 import contextlib
 import hashlib
+import html
 import mimetypes
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rag_eval_pipeline.corpus.fetching.bodies import Body
+from rag_eval_pipeline.corpus.fetching.bodies import Body, image_type
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page, Route
+    from playwright.async_api import Frame, Page, Request, Route
 
 ABSENT = "-"  # stands for the digest of a file that a page asked for and that was not there
 FILE_BYTES_MAX = 100_000_000
+MOVES_MAX = 5  # as many as redirects on the wire
+# A picture is shown by a page that has it for its only content; by its own address, so that it is asked for once more.
+IMAGE_PAGE = (
+    "<!doctype html><style>body{{margin:0}}img{{display:block;max-width:100%;max-height:100vh;margin:auto}}</style>"
+    '<img src="{url}" alt="">'
+)
 
 
 class Serving:
-    """Answers the requests of one HTML page.
+    """Answers the requests of one HTML page, or of one picture.
+
+    Args:
+        page: Whose requests they are.
+        body: What the page is made from.
 
     Attributes:
-        navigation_blocked: Set when the page wanted to be another one and was not let.
+        leaving: Set when the page wants to be another one; each page has its own.
+        arrived: Set when it has become the last of `moves`.
+        at_rest: To be set when the page shall stay the one that it is.
+        blocked: Whether the page was kept from becoming another one.
+        moves: Other pages that it went on to, in order.
         resources: Files asked for in the body's folder, as in `CorpusDocument`.
     """
 
     def __init__(self, page: "Page", body: Body) -> None:
-        self.navigation_blocked = asyncio.Event()
+        self.leaving = asyncio.Event()
+        self.arrived = asyncio.Event()
+        self.at_rest = False
+        self.blocked = False
+        self.moves: list[Request] = []
         self.resources: set[str] = set()
         self._page = page
         self._body = body
         self._shown: str | None = None  # as the browser spells it
-        self._content_type = f"text/html; charset={body.charset}" if body.charset else "text/html"
+        self._been: set[str] = set()
+        page.on("framenavigated", self._note)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the page is another one now than it was."""
+        return bool(self.moves) and _address(self._page.url) != self._shown
 
     async def answer(self, route: "Route") -> None:
         """The handler of every request, redirects excepted, which the guard sees."""
@@ -45,19 +70,25 @@ class Serving:
 
     async def _answer(self, route: "Route") -> None:
         request = route.request
+        address = _address(request.url)
         if request.is_navigation_request() and request.frame == self._page.main_frame:
             if self._shown is None:
-                self._shown = request.url.partition("#")[0]
-                await route.fulfill(status=200, content_type=self._content_type, body=self._body.data)
+                self._shown = address
+                self._been.add(address)
+                await self._show(route)
                 return
-            # 204 leaves the page as it is. A page from a local body has no business elsewhere; a fetched one may move
-            # on, but not in a circle.
-            if self._body.final_url is None or request.url.partition("#")[0] == self._shown:
-                self.navigation_blocked.set()
-                await route.fulfill(status=204)
+            # A page from a local body has no business elsewhere; a fetched one may move on, but not in a circle.
+            may_move = self._body.final_url is not None and not self.at_rest and len(self.moves) < MOVES_MAX
+            self.leaving.set()
+            if not may_move or address in self._been:
+                self.blocked = True
+                await route.fulfill(status=204)  # leaves the page as it is; an error would blank it
                 return
-        elif request.url.partition("#")[0] == self._shown:
-            await route.fulfill(status=200, content_type=self._content_type, body=self._body.data)
+            self._been.add(address)
+            self.moves.append(request)
+            self.arrived, self.leaving = asyncio.Event(), asyncio.Event()
+        elif address == self._shown:
+            await route.fulfill(status=200, content_type=self._own_type(), body=self._body.data)
             return
         relative = self._relative(request.url)
         if relative is not None and self._body.folder is not None:
@@ -68,6 +99,22 @@ class Serving:
                 await route.fulfill(status=200, content_type=content_type, body=data)
                 return
         await route.continue_()
+
+    async def _show(self, route: "Route") -> None:
+        if self._body.kind == "image":
+            shown = IMAGE_PAGE.format(url=html.escape(self._shown or ""))
+            await route.fulfill(status=200, content_type="text/html", body=shown)
+        else:
+            await route.fulfill(status=200, content_type=self._own_type(), body=self._body.data)
+
+    def _own_type(self) -> str:
+        if self._body.kind == "image":
+            return image_type(self._body.data) or "image/svg+xml"
+        return f"text/html; charset={self._body.charset}" if self._body.charset else "text/html"
+
+    def _note(self, frame: "Frame") -> None:
+        if frame == self._page.main_frame:
+            self.arrived.set()
 
     def _relative(self, url: str) -> str | None:
         """The path of a URL below the page's own folder; None when it lies elsewhere."""
@@ -81,6 +128,10 @@ class Serving:
         if any(part in {"", ".", ".."} or "/" in part or "\0" in part for part in parts):
             return None
         return "/".join(parts)
+
+
+def _address(url: str) -> str:
+    return url.partition("#")[0]
 
 
 def read_beside(folder: Path, relative: str) -> bytes | None:

@@ -1,36 +1,27 @@
 """Gold texts found again in a document: a benchmark's wording to a span of the extracted text.
 
 A PDF breaks lines, hyphenates, draws ligatures and keeps citation marks, so `str.find` alone finds next to nothing. The
-search goes from strict to lenient and stops at the first hit; a text that is not there is not found.
+search goes from strict to lenient and stops at the first hit; a text that is not there is not found. One that has
+been torn apart by a table or a caption has several places, one for each piece.
 """
 
 import bisect
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rapidfuzz import fuzz
-from rapidfuzz.distance import Indel, ScoreAlignment
-
 from rag_eval_pipeline.corpus.text.folding import Folded, drop_citation_marks, even_out, fold
 from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
+from rag_eval_pipeline.corpus.text.pieces import Piece, Torn, torn
+from rag_eval_pipeline.corpus.text.similarity import FUZZY_LENGTH_MIN, PartIndex, Parts, Stretch, most_similar
 
-Method = Literal["exact", "normalised", "citations", "fuzzy"]
+Method = Literal["exact", "normalised", "citations", "fuzzy", "pieces"]
 
-FUZZY_CUTOFF = 80.0  # 5 % character noise is found in 99.6 % of cases, and of 240 foreign texts none
-FUZZY_LENGTH_MIN = 24  # normalised characters; 80 % of less than that is found by chance
 INSIDE_WORD_LENGTH_MIN = 12  # a shorter text is found only as whole words: "art" is not in "heart"
 
 _OCCURRENCES_MAX = 1000
 _NO_SPACES_FROM = 0x2E80  # CJK and what follows: words are not set apart, so every place is a word's edge
-_SHINGLE = 12
-_SHINGLE_OF_SHORT = 6
-_BUCKET = 64  # width of a diagonal, in characters
-_BEFORE, _AFTER = 96, 224  # margins of the window that is aligned
-_SHINGLE_HITS_MAX = 8
-_WINDOWS = 3
-_ANCHOR = 4  # characters in a row that are no coincidence
+_SURE = 90.0  # score of pieces above which the slower search for one similar stretch finds nothing better
 
 
 class Hint(NamedTuple):
@@ -47,11 +38,12 @@ class Hint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A gold text's place in a document.
+    """A place of a gold text, or of a piece of it, in a document.
 
     Args:
+        text: The gold text, or the piece of it that stands here; without blanks around it.
         method: What it took to find it.
-        score: 100.0, or the similarity of a fuzzy hit in [80, 100].
+        score: 100.0, or in [80, 100] the similarity of a fuzzy hit, or the share of the gold text in all its pieces.
         start: In the document's text, code points.
         end: Exclusive.
         page: 1-based page where it starts.
@@ -59,6 +51,7 @@ class Located:
         page_end: Exclusive; the page's end where the text goes on overleaf.
     """
 
+    text: str
     method: Method
     score: float
     start: int
@@ -82,23 +75,36 @@ class TextIndex:
             self._page_starts.append(self._page_starts[-1] + len(page) + len(PAGE_BREAK))
         self._folded = fold(self.text)
         self._unmarked = drop_citation_marks(self._folded)
+        self._parts = PartIndex(self._unmarked.text)
 
-    def locate(self, gold: str, hint: Hint | None = None) -> Located | None:
-        """The span of a gold text; None when the document does not hold it."""
+    def locate(self, gold: str, hint: Hint | None = None) -> tuple[Located, ...]:
+        """The places of a gold text: one; several of a text torn apart, in order; none when it is not there.
+
+        A span that goes on overleaf with nothing in between is one place, as a citation of it is one citation.
+        """
         hint = hint or Hint()
         gold = gold.strip()
         folded = fold(gold)
         unmarked = drop_citation_marks(folded)
         if not unmarked.text:
-            return None
+            return ()
         spans = self._occurrences(folded, self._folded)
         if spans:
             start, end = self._widened(self._choose(spans, hint), gold, folded)
-            return self._located("exact" if self.text[start:end] == gold else "normalised", 100.0, start, end)
+            method: Method = "exact" if self.text[start:end] == gold else "normalised"
+            return (self._located(gold, method, 100.0, start, end),)
         spans = self._occurrences(unmarked, self._unmarked)
         if spans:
-            return self._located("citations", 100.0, *self._widened(self._choose(spans, hint), gold, unmarked))
-        return self._fuzzy(unmarked.text, hint)
+            start, end = self._widened(self._choose(spans, hint), gold, unmarked)
+            return (self._located(gold, "citations", 100.0, start, end),)
+        if len(unmarked.text) < FUZZY_LENGTH_MIN:
+            return ()
+        parts = self._parts.common(unmarked.text)
+        found = self._pieces(gold, unmarked, parts, hint)
+        if found and found[0].score >= _SURE:
+            return found
+        whole = self._fuzzy(gold, unmarked.text, parts, hint)
+        return whole if whole and (not found or whole[0].score >= found[0].score) else found
 
     def _occurrences(self, gold: Folded, within: Folded) -> list[tuple[int, int]]:
         """Spans where a folded text stands, those of whole words if there are any."""
@@ -133,69 +139,47 @@ class TextIndex:
         expected = hint.position * len(self.text)
         return min(spans, key=lambda span: abs(span[0] - expected))
 
-    def _fuzzy(self, gold: str, hint: Hint) -> Located | None:
-        """The most similar stretch: shingles vote for places, and only those are aligned."""
-        if len(gold) < FUZZY_LENGTH_MIN:
-            return None
-        text, origin = self._unmarked
-        hits: list[tuple[float, int, int]] = []
-        for low, high in self._windows(gold):
-            window = text[low:high]
-            if len(window) < len(gold):
-                # partial_ratio would look for the window in the gold text, and any short document would do.
-                score = fuzz.ratio(gold, window, score_cutoff=FUZZY_CUTOFF)
-                first, last = low, high
-            else:
-                aligned = fuzz.partial_ratio_alignment(gold, window, score_cutoff=FUZZY_CUTOFF)
-                score = aligned.score if aligned else 0.0
-                first, last = _trimmed(gold, window, aligned) if aligned else (0, 0)
-                first, last = low + first, low + last
-            if score and first < last:
-                hits.append((score, origin[first], origin[last - 1] + 1))
+    def _fuzzy(self, gold: str, folded: str, parts: Parts, hint: Hint) -> tuple[Located, ...]:
+        hits = {self._span(hit): hit.score for hit in most_similar(folded, self._unmarked.text, parts)}
         if not hits:
-            return None
-        best = max(score for score, _, _ in hits)
-        start, end = self._choose([(start, end) for score, start, end in hits if score > best - 1.0], hint)
-        score = next(score for score, *span in hits if span == [start, end])
-        return self._located("fuzzy", round(score, 1), start, end)
+            return ()
+        span = self._choose(list(hits), hint)
+        return (self._located(gold, "fuzzy", round(hits[span], 1), *span),)
 
-    def _windows(self, gold: str) -> Iterator[tuple[int, int]]:
-        text = self._unmarked.text
-        size = _SHINGLE if len(gold) >= 5 * _SHINGLE else _SHINGLE_OF_SHORT
-        votes: Counter[int] = Counter()
-        for offset in range(0, len(gold) - size + 1, size // 2):
-            at = text.find(gold[offset : offset + size])
-            for _ in range(_SHINGLE_HITS_MAX):
-                if at < 0:
-                    break
-                votes[(at - offset) // _BUCKET] += 1
-                at = text.find(gold[offset : offset + size], at + 1)
-        # Insertions move the rest of a text to the next diagonal, so neighbours count together.
-        ranked = sorted(votes, key=lambda bucket: (-(votes[bucket] + votes.get(bucket + 1, 0)), bucket))
-        for bucket in ranked[:_WINDOWS]:
-            yield max(0, bucket * _BUCKET - _BEFORE), min(len(text), bucket * _BUCKET + len(gold) + _AFTER)
+    def _pieces(self, gold: str, folded: Folded, parts: Parts, hint: Hint) -> tuple[Located, ...]:
+        hits = {self._span(hit): hit for hit in torn(folded.text, self._unmarked.text, parts, self._tear)}
+        if not hits:
+            return ()
+        hit = hits[self._choose(list(hits), hint)]
+        # A single piece is a fuzzy hit that was too long for the window of one.
+        method: Method = "pieces" if len(hit.pieces) > 1 else "fuzzy"
+        texts = (gold[folded.origin[p.gold_start] : folded.origin[p.gold_end - 1] + 1] for p in hit.pieces)
+        return tuple(
+            self._located(text, method, round(hit.score, 1), *self._span(piece))
+            for text, piece in zip(texts, hit.pieces, strict=True)
+        )
+
+    def _span(self, folded: Stretch | Piece | Torn) -> tuple[int, int]:
+        """Where characters of the folded text stand in the document."""
+        return self._unmarked.origin[folded.start], self._unmarked.origin[folded.end - 1] + 1
+
+    def _tear(self, at: int) -> int:
+        """How much the place in front of a folded character looks like the end of a paragraph or line."""
+        origin = self._unmarked.origin
+        if not 0 < at < len(origin):
+            return 2
+        between = self.text[origin[at - 1] + 1 : origin[at]]
+        return 2 if "\n" in between or PAGE_BREAK in between else 1 if between else 0
 
     def _page(self, offset: int) -> int:
         return bisect.bisect_right(self._page_starts, offset)
 
-    def _located(self, method: Method, score: float, start: int, end: int) -> Located:
+    def _located(self, text: str, method: Method, score: float, start: int, end: int) -> Located:
         page = self._page(start)
         page_start = self._page_starts[page - 1]
         is_last = page == len(self._page_starts)
         page_end = len(self.text) if is_last else self._page_starts[page] - len(PAGE_BREAK)
-        return Located(method, score, start, end, page, start - page_start, min(end, page_end) - page_start)
-
-
-def _trimmed(gold: str, window: str, aligned: ScoreAlignment) -> tuple[int, int]:
-    """Where the gold text begins and ends in a window: the aligned stretch has its length, which slips have changed."""
-    stretch = window[aligned.dest_start : aligned.dest_end]
-    anchors = [block for block in Indel.opcodes(gold, stretch).as_matching_blocks() if block.size >= _ANCHOR]
-    if not anchors:
-        return aligned.dest_start, aligned.dest_end
-    first, last = anchors[0], anchors[-1]
-    start = aligned.dest_start + first.b - first.a
-    end = aligned.dest_start + last.b + len(gold) - last.a
-    return max(0, start), min(len(window), end)
+        return Located(text, method, score, start, end, page, start - page_start, min(end, page_end) - page_start)
 
 
 def _joined(pair: str) -> bool:

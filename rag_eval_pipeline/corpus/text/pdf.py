@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rag_eval_pipeline.corpus.documents import DocumentError
+
+NO_TEXT = "pdf_no_text"  # a flag and no error: a system that reads images may answer from a scanned document
 
 _MAGIC = b"%PDF-"
 _MAGIC_WITHIN_BYTES = 1024  # readers accept that much in front of it, and servers do send it
@@ -55,15 +57,37 @@ def open_pdf(data: bytes | Path) -> Iterator[Any]:
         document.close()
 
 
-def count_pages(data: bytes) -> int:
-    """Number of sheets of a PDF whose text can be had: a document that would fail later is refused here.
+class PdfFacts(NamedTuple):
+    """What is in a PDF.
+
+    Args:
+        pages: Number of sheets.
+        flags: `pdf_no_text` when none of them has a character that could be found or cited.
+    """
+
+    pages: int
+    flags: tuple[str, ...]
+
+
+def pdf_facts(data: bytes) -> PdfFacts:
+    """What is in a PDF whose text can be had: a document that would fail later is refused here.
 
     Raises:
         DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
     """
     from rag_eval_pipeline.corpus.text.pdf_reader import read_texts
 
-    return len(read_texts(data))
+    texts = read_texts(data)
+    return PdfFacts(len(texts), () if any(text.strip() for text in texts) else (NO_TEXT,))
+
+
+def count_pages(data: bytes) -> int:
+    """Number of sheets of such a PDF.
+
+    Raises:
+        DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
+    """
+    return pdf_facts(data).pages
 
 
 def _is_cut(data: bytes | Path) -> bool:

@@ -1,4 +1,4 @@
-"""PDFs read by a child process: what a hostile file breaks is the child, and the next file gets another one.
+"""PDFs read and drawn by a child process: what a hostile file breaks is the child, and the next file gets another one.
 
 One child serves many files, because it costs 0.1 s to start. Texts of the last files stay in memory, so that a
 document that was looked at when it came into the corpus is not read twice.
@@ -14,18 +14,38 @@ import subprocess
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rag_eval_pipeline.corpus.documents import DocumentError
+from rag_eval_pipeline.corpus.text.pdf_layer import Box
 from rag_eval_pipeline.corpus.text.pdf_worker import PdfLimits
 from rag_eval_pipeline.storage.confinement import environment, module_command
+
+DRAWING_LIMITS = PdfLimits(cpu_s=20.0, deadline_s=40.0)  # a picture is worth less waiting than a document
 
 FILES_A_CHILD = 200  # then a new one: what pdfium does not give back must not be charged to a later file
 REMEMBERED_CHARACTERS = 64_000_000  # of texts in memory
 
 _WORKER = "rag_eval_pipeline.corpus.text.pdf_worker"
 _CRASHES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE}
+
+
+class DrawnPage(NamedTuple):
+    """A page as a picture.
+
+    Args:
+        width: Pixels.
+        height: Pixels.
+        pixels: Red, green, blue of each, row by row.
+        boxes: For each range that was asked for, a box for each line that it stands on.
+    """
+
+    width: int
+    height: int
+    pixels: bytes
+    boxes: list[list[Box]]
 
 
 class PdfReader:
@@ -51,15 +71,37 @@ class PdfReader:
             DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
             OSError: There is no such file.
         """
+        return list(self._ask(source)[0]["texts"])
+
+    def drawn(
+        self, source: bytes | Path, page: int, *, width: int, ranges: Sequence[tuple[int, int]] = ()
+    ) -> DrawnPage:
+        """A page as a picture.
+
+        Args:
+            source: A PDF, or where it is.
+            page: 1-based.
+            width: Of the picture in pixels; a page very much longer than wide gets fewer.
+            ranges: Half-open ranges of the page's text whose places are wanted, in code points.
+
+        Raises:
+            DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`, `no_such_page`, `no_such_place`.
+            OSError: There is no such file.
+        """
+        answer, pixels = self._ask(source, draw=[page, width, list(ranges)])
+        boxes = [[Box(*box) for box in lines] for lines in answer["boxes"]]
+        return DrawnPage(answer["width"], answer["height"], pixels, boxes)
+
+    def _ask(self, source: bytes | Path, **wanted: object) -> tuple[dict[str, Any], bytes]:
         if isinstance(source, Path):
             source.stat()
         with self._lock:
             # Somebody else: the end of the thread that had started it, or the system for want of memory.
-            answer = self._answer(source, again=True) or self._answer(source, again=False)
+            answer = self._answer(source, wanted, again=True) or self._answer(source, wanted, again=False)
         assert answer is not None
-        if "code" in answer:
-            raise DocumentError(answer["code"], answer["message"])
-        return list(answer["texts"])
+        if "code" in answer[0]:
+            raise DocumentError(answer[0]["code"], answer[0]["message"])
+        return answer
 
     @property
     def process_id(self) -> int | None:
@@ -73,7 +115,9 @@ class PdfReader:
             child.kill()
             child.communicate()
 
-    def _answer(self, source: bytes | Path, *, again: bool) -> dict[str, Any] | None:
+    def _answer(
+        self, source: bytes | Path, wanted: dict[str, object], *, again: bool
+    ) -> tuple[dict[str, Any], bytes] | None:
         """What the child says or how it ended; None when somebody else killed it and the file may be tried `again`."""
         child = self._running()
         assert child.stdin is not None
@@ -87,29 +131,31 @@ class PdfReader:
         timer = threading.Timer(self._limits.deadline_s, end)
         timer.start()
         try:
-            request = {"path": str(source.absolute())} if isinstance(source, Path) else {"size": len(source)}
-            child.stdin.write(json.dumps(request).encode() + b"\n")
+            where = {"path": str(source.absolute())} if isinstance(source, Path) else {"size": len(source)}
+            child.stdin.write(json.dumps({**where, **wanted}).encode() + b"\n")
             if isinstance(source, bytes):
                 child.stdin.write(source)
             child.stdin.flush()
             line = child.stdout.readline()
+            if line.endswith(b"\n"):
+                answer: dict[str, Any] = json.loads(line)
+                pixels = child.stdout.read(answer.get("size", 0))
+                if len(pixels) == answer.get("size", 0):
+                    return answer, pixels
         except BrokenPipeError:
-            line = b""
+            pass
         finally:
             timer.cancel()
-        if line.endswith(b"\n"):
-            answer: dict[str, Any] = json.loads(line)
-            return answer
         code = child.wait()
         self.close()
         if late.is_set() or code == -signal.SIGXCPU:
-            return {"code": "pdf_bomb", "message": "the PDF takes too long to be read"}
+            return _refused("pdf_bomb", "the PDF takes too long to be read")
         if code == -signal.SIGKILL and again:
             return None
         if code in _CRASHES:
-            return {"code": "pdf_damaged", "message": f"pdfium crashed while reading the PDF (signal {-code})"}
+            return _refused("pdf_damaged", f"pdfium crashed while reading the PDF (signal {-code})")
         if code < 0:  # pdfium ends itself when it cannot have memory
-            return {"code": "pdf_bomb", "message": f"the PDF needs too much memory to be read (signal {-code})"}
+            return _refused("pdf_bomb", f"the PDF needs too much memory to be read (signal {-code})")
         raise RuntimeError(f"the PDF reader ended with exit code {code}")
 
     def _running(self) -> "subprocess.Popen[bytes]":
@@ -129,16 +175,40 @@ class PdfReader:
         return self._child
 
 
+def _refused(code: str, message: str) -> tuple[dict[str, Any], bytes]:
+    return {"code": code, "message": message}, b""
+
+
 @functools.cache
-def _reader(process_id: int) -> PdfReader:
+def _reader(process_id: int, limits: PdfLimits) -> PdfReader:
     """The reader of this process; a forked one must not share its parent's pipes."""
-    reader = PdfReader()
+    reader = PdfReader(limits)
     atexit.register(reader.close)
     return reader
 
 
-_remembered: "OrderedDict[str, list[str]]" = OrderedDict()
-_remembering = threading.Lock()
+class _Remembered:
+    """The texts of the last files, as many as `REMEMBERED_CHARACTERS` allow; bears threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._texts: OrderedDict[str, list[str]] = OrderedDict()
+        self._characters = 0
+
+    def add(self, sha256: str, texts: list[str]) -> None:
+        with self._lock:
+            self._characters += sum(map(len, texts)) - sum(map(len, self._texts.get(sha256, [])))
+            self._texts[sha256] = texts
+            while self._characters > REMEMBERED_CHARACTERS:
+                _, oldest = self._texts.popitem(last=False)
+                self._characters -= sum(map(len, oldest))
+
+    def get(self, sha256: str) -> list[str] | None:
+        with self._lock:
+            return self._texts.get(sha256)
+
+
+_remembered = _Remembered()
 
 
 def read_texts(source: bytes | Path) -> list[str]:
@@ -148,16 +218,22 @@ def read_texts(source: bytes | Path) -> list[str]:
         DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
         OSError: There is no such file.
     """
-    texts = _reader(os.getpid()).texts(source)
+    texts = _reader(os.getpid(), PdfLimits()).texts(source)
     if isinstance(source, bytes):
-        with _remembering:
-            _remembered[hashlib.sha256(source).hexdigest()] = texts
-            while sum(len(text) for known in _remembered.values() for text in known) > REMEMBERED_CHARACTERS:
-                _remembered.popitem(last=False)
+        _remembered.add(hashlib.sha256(source).hexdigest(), texts)
     return texts
 
 
 def remembered_texts(sha256: str) -> list[str] | None:
     """The texts of a PDF that was read as bytes not long ago; None when they have to be read."""
-    with _remembering:
-        return _remembered.get(sha256)
+    return _remembered.get(sha256)
+
+
+def draw_page(source: bytes | Path, page: int, *, width: int, ranges: Sequence[tuple[int, int]] = ()) -> DrawnPage:
+    """A page of a PDF as a picture, as `PdfReader.drawn` gives it.
+
+    Raises:
+        DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`, `no_such_page`, `no_such_place`.
+        OSError: There is no such file.
+    """
+    return _reader(os.getpid(), DRAWING_LIMITS).drawn(source, page, width=width, ranges=ranges)

@@ -1,19 +1,21 @@
-"""The child process in which PDFs are opened and their text is taken: one after another, each with limits of its own.
+"""The child process in which PDFs are opened, read and drawn: one after another, each with limits of its own.
 
 Run as `python -m rag_eval_pipeline.corpus.text.pdf_worker LIMITS` by `pdf_reader`. A request is a line of JSON on
-standard input, `{"path": ...}` or `{"size": n}` with that many bytes behind it; the answer is a line of JSON on
-standard output, `{"texts": [...]}` or `{"code": ..., "message": ...}`. What takes too much ends the process, and with
-it the document.
+standard input, `{"path": ...}` or `{"size": n}` with that many bytes behind it; where a picture is wanted, it holds
+`"draw": [page, width, ranges]`, too. The answer is a line of JSON on standard output, `{"texts": [...]}`,
+`{"code": ..., "message": ...}`, or `{"width": ..., "height": ..., "boxes": [...], "size": n}` with so many bytes of
+pixels behind it. What takes too much ends the process, and with it the document.
 """
 
 import json
 import os
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rag_eval_pipeline.corpus.documents import DocumentError
 from rag_eval_pipeline.corpus.text.pdf import open_pdf
+from rag_eval_pipeline.corpus.text.pdf_layer import layer_text, line_boxes
 from rag_eval_pipeline.storage.confinement import allow_cpu, confine
 
 
@@ -35,7 +37,7 @@ class PdfLimits(NamedTuple):
     characters: int = 50_000_000
 
 
-_PAGE_BREAK = "\f"
+HEIGHT_MAX = 16_000  # pixels of a picture: twelve sheets 900 wide; a page still longer is drawn smaller
 
 
 def main(limits: PdfLimits) -> None:
@@ -52,13 +54,17 @@ def main(limits: PdfLimits) -> None:
         allow_cpu(limits.cpu_s)
         try:
             source = Path(request["path"]) if "path" in request else requests.read(request["size"])
-            answer: dict[str, object] = {"texts": page_texts(source, limits)}
+            if "draw" in request:
+                answer, pixels = draw(source, *request["draw"])
+            else:
+                answer, pixels = {"texts": page_texts(source, limits)}, b""
         except DocumentError as error:
-            answer = {"code": error.code, "message": error.message}
+            answer, pixels = {"code": error.code, "message": error.message}, b""
         except MemoryError:
             message = f"the PDF needs more than {limits.memory_bytes >> 20:,} MB to be read"
-            answer = {"code": "pdf_bomb", "message": message}
+            answer, pixels = {"code": "pdf_bomb", "message": message}, b""
         answers.write(json.dumps(answer).encode() + b"\n")
+        answers.write(pixels)
         answers.flush()
 
 
@@ -79,7 +85,7 @@ def page_texts(source: bytes | Path, limits: PdfLimits) -> list[str]:
             try:
                 page = document[number]
                 layer = page.get_textpage()
-                text = layer.get_text_range()
+                text = layer_text(layer)
                 layer.close()
                 page.close()
             except pypdfium2.PdfiumError as error:
@@ -87,9 +93,37 @@ def page_texts(source: bytes | Path, limits: PdfLimits) -> list[str]:
             characters += len(text)
             if characters > limits.characters:
                 raise DocumentError("pdf_bomb", f"the PDF has more than {limits.characters:,} characters")
-            # U+FFFE is pdfium's sign for a hyphen at the end of a line; one character for one, so that offsets hold.
-            texts.append(text.replace("\r\n", "\n").replace("\ufffe", "-").replace(_PAGE_BREAK, "\n"))
+            texts.append(text)
     return texts
+
+
+def draw(source: bytes | Path, number: int, width: int, ranges: list[tuple[int, int]]) -> tuple[dict[str, Any], bytes]:
+    """A page as pixels of three bytes, row by row, with the boxes of the lines that ranges of its text stand on.
+
+    Raises:
+        DocumentError: `pdf_encrypted`, `pdf_damaged`, `no_such_page`, `no_such_place`.
+    """
+    import pypdfium2
+
+    with open_pdf(source) as document:
+        if not 1 <= number <= len(document):
+            message = f"the PDF has {len(document):,} pages, and page {number} is asked for"
+            raise DocumentError("no_such_page", message)
+        try:
+            page = document[number - 1]
+            across, down = (max(1.0, side) for side in page.get_size())
+            # A trifle less than the width, because the number of pixels is rounded up.
+            scale = min((width - 0.01) / across, (HEIGHT_MAX - 0.01) / down)
+            bitmap = page.render(scale=scale, rev_byteorder=True)
+            boxes = line_boxes(page, page.get_textpage(), ranges, (bitmap.width, bitmap.height)) if ranges else []
+        except pypdfium2.PdfiumError as error:
+            raise DocumentError("pdf_damaged", f"page {number} of the PDF cannot be drawn: {error}") from error
+        rows = memoryview(bitmap.buffer).cast("B")
+        row = bitmap.width * 3
+        if bitmap.stride != row:
+            rows = memoryview(b"".join(rows[at : at + row] for at in range(0, len(rows), bitmap.stride)))
+        pixels = bytes(rows[: bitmap.height * row])
+        return {"width": bitmap.width, "height": bitmap.height, "boxes": boxes, "size": len(pixels)}, pixels
 
 
 if __name__ == "__main__":

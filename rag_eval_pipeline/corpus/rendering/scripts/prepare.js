@@ -15,5 +15,9 @@
   window.alert = () => {};
   window.confirm = () => false;
   window.prompt = () => null;
+  // The browser's own notice comes too late for what it sets going; settle.js gives it in time.
+  for (const notice of ["beforeprint", "afterprint"]) {
+    window.addEventListener(notice, (event) => event.isTrusted && event.stopImmediatePropagation(), true);
+  }
   window.addEventListener("beforeunload", (event) => event.stopImmediatePropagation(), true);
 })();

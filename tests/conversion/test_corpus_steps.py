@@ -1,0 +1,257 @@
+"""What the corpus steps show of their work: the manifest as JSON, times apart from it, counts, lines, a picture."""
+
+import json
+import random
+import struct
+
+import pytest
+
+from rag_eval_pipeline.conversion import corpus_steps
+from rag_eval_pipeline.conversion.corpus_report import (
+    SHEET_BYTES,
+    corpus_counts,
+    document_line,
+    document_notes,
+    first_pages,
+    slowest,
+)
+from rag_eval_pipeline.conversion.document_times import read_times, update_times
+from rag_eval_pipeline.conversion.steps import convert, run_step
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.manifest import read_manifest, read_rows, write_manifest
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.atomic import atomic_write
+from rag_eval_pipeline.workspace import Workspace
+from tests.corpus.making import simple_pdf
+
+SPEC = """
+name: scratch
+version: 1.0.0
+source: q.jsonl
+tables: {docs: {files: "docs/*.pdf"}}
+questions: |
+  SELECT q AS question, 'a' AS answer, [{'file': q}] AS contexts FROM source
+"""
+FILES = {"one.pdf": simple_pdf("gannets dive", "and rise"), "two.pdf": simple_pdf("terns"), "bad.pdf": b"no PDF"}
+
+
+@pytest.fixture
+def scratch(benchmark):
+    """A benchmark of three questions, each with a publisher's PDF of its own; one of the PDFs is none."""
+    questions = "\n".join(json.dumps({"q": name}) for name in FILES)
+    return benchmark(SPEC, {"q.jsonl": questions, **{f"docs/{name}": data for name, data in FILES.items()}})
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return Workspace(tmp_path)
+
+
+def reports(workspace):
+    return {report.record.step: report for report in convert(workspace, "scratch")}
+
+
+def row(name, **facts):
+    known = {"key": name, "url": None, "final_url": None, "flags": (), "origin": "kept", "body_sha256": "b"}
+    return CorpusDocument(**{**known, "file_name": name, "pdf_sha256": "p", "renderer": None, "pages": 1, **facts})
+
+
+def test_the_json_says_what_the_manifest_says_and_how_long_each_text_is(scratch, workspace):
+    reports(workspace)
+
+    told = json.loads(scratch.documents_json.read_text())
+    assert told["schema_version"] == "1.0"
+    assert told["extractor"].startswith("pypdfium2 ")
+    documents = told["documents"]
+    assert [list(document) == sorted(document) for document in documents] == [True] * 3
+    characters = [document.pop("characters") for document in documents]
+    assert documents == [dict(row) for row in read_rows(scratch.documents)]
+    by_name = dict(zip((document["file_name"] for document in documents), characters, strict=True))
+    assert by_name == {"one.pdf": len("gannets dive") + len("and rise"), "two.pdf": len("terns"), "bad.pdf": None}
+
+
+def test_converting_again_leaves_every_byte_of_the_json_and_of_the_times(scratch, workspace):
+    reports(workspace)
+    before = scratch.documents_json.read_bytes(), scratch.document_times.read_bytes()
+
+    reports(workspace)
+
+    assert (scratch.documents_json.read_bytes(), scratch.document_times.read_bytes()) == before
+    times = read_times(scratch.document_times)
+    assert set(times) == set(FILES)  # what could not be had took its time, too
+    assert times["one.pdf"] > 0
+
+
+def test_a_json_of_an_earlier_corpus_does_not_stand_beside_a_newer_manifest(scratch, workspace):
+    reports(workspace)
+
+    run_step(workspace, "scratch", "questions")
+    run_step(workspace, "scratch", "corpus")
+
+    assert not scratch.documents_json.exists()
+
+
+def test_times_that_cannot_be_read_are_left_aside(tmp_path, caplog):
+    path = tmp_path / "times.jsonl"
+    path.write_text("{")
+
+    assert update_times(path, [row("a.pdf", seconds=1.23456), row("b.pdf")]) == {"a.pdf": 1.235}
+    assert "left aside" in caplog.text
+    assert update_times(path, [row("a.pdf"), row("b.pdf", seconds=2.0)]) == {"a.pdf": 1.235, "b.pdf": 2.0}
+
+
+def test_the_report_has_the_figures_that_people_ask_for(scratch, workspace):
+    report = reports(workspace)["corpus"]
+
+    counts = report.record.counts
+    size = len(FILES["one.pdf"]) + len(FILES["two.pdf"])
+    assert {name: counts[name] for name in ("files", "documents", "quarantined", "drifted", "pages", "bytes")} == {
+        "files": 2, "documents": 2, "quarantined": 1, "drifted": 0, "pages": 3, "bytes": size,
+    }  # fmt: skip
+    assert report.figures["slowest_seconds"] > 0
+    assert {line["file"] for line in report.tables["slowest"]} == set(FILES)
+    [note] = report.notes
+    assert note.startswith("bad.pdf: ")
+    assert note.endswith("[pdf_damaged]")
+
+
+def test_a_document_that_was_taken_over_keeps_its_time_and_slows_nothing_down(scratch, workspace):
+    before = reports(workspace)["corpus"]
+    (scratch.source / "docs" / "bad.pdf").write_bytes(simple_pdf("mended"))
+
+    run_step(workspace, "scratch", "questions")
+    after = run_step(workspace, "scratch", "corpus")
+
+    first = {line["file"]: line["seconds"] for line in before.tables["slowest"]}
+    second = {line["file"]: line["seconds"] for line in after.tables["slowest"]}
+    assert {name: second[name] for name in ("one.pdf", "two.pdf")} == {n: first[n] for n in ("one.pdf", "two.pdf")}
+    assert after.record.counts["new_or_changed"] == 1
+
+
+def test_each_document_that_is_made_has_its_line(scratch, workspace):
+    lines = []
+    run_step(workspace, "scratch", "questions")
+
+    run_step(workspace, "scratch", "corpus", tell=lines.append)
+
+    assert sorted(line.rpartition(", ")[0] for line in lines) == ["one.pdf: kept, 2 pages", "two.pdf: kept, 1 page"]
+
+
+def test_a_large_corpus_tells_of_no_single_document(scratch, workspace, monkeypatch):
+    monkeypatch.setattr(corpus_steps, "TOLD", 2)
+    lines = []
+    run_step(workspace, "scratch", "questions")
+
+    run_step(workspace, "scratch", "corpus", tell=lines.append)
+
+    assert lines == []
+
+
+def test_what_people_do_to_the_corpus_by_hand_is_found_before_anything_is_evaluated(scratch, workspace):
+    reports(workspace)
+    (scratch.corpus / "one.pdf").unlink()
+    (scratch.corpus / "two.pdf").unlink()
+    (scratch.corpus / "two.pdf").symlink_to(scratch.source / "docs" / "two.pdf")
+
+    report = run_step(workspace, "scratch", "train_json")
+
+    [check] = [check for check in report.record.checks if check.name == "every_gold_document_on_disk"]
+    assert (check.passed, check.blocking) == (False, True)
+    assert check.numbers["findings"] == ["one.pdf", "two.pdf"]
+    with pytest.raises(InputError, match="step_failed"):
+        run_step(workspace, "scratch", "evaluation_dataset")
+
+
+def test_a_file_that_the_manifest_does_not_have_is_no_document(scratch, workspace):
+    reports(workspace)
+    rows = [row for row in read_manifest(scratch.documents) if row.file_name != "one.pdf"]
+    write_manifest(scratch.documents, rows)
+
+    report = run_step(workspace, "scratch", "train_json")
+
+    assert "every_gold_document_on_disk" in report.record.failed
+
+
+NOTES = {
+    "the URL is in the reason": (row("a.pdf", origin="missing", url="http://h/a", error="http://h/a: HTTP 404", error_code="http_404"), "a.pdf: http://h/a: HTTP 404 [http_404]"),
+    "the URL is not":           (row("a.pdf", origin="missing", url="http://h/a", error="the PDF has no page", error_code="pdf_damaged"), "a.pdf: http://h/a: the PDF has no page [pdf_damaged]"),
+    "a file has none":          (row("a.pdf", origin="missing", error="a: no such file", error_code="file_missing"), "a.pdf: a: no such file [file_missing]"),
+    "a page that has changed":  (row("a.pdf", drift="changed", drift_reason="http://h/a has changed"), "a.pdf: http://h/a has changed [changed]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "note"), NOTES.values(), ids=NOTES)
+def test_a_note_names_file_url_reason_and_code(document, note):
+    assert document_notes([row("b.pdf"), document]) == (note,)
+
+
+def test_a_line_says_what_was_made_under_which_names():
+    rows = [row(name, origin="rendered", pages=3, seconds=1.26, flags=("js_off",)) for name in ("a.pdf", "a#b.pdf")]
+
+    assert document_line(rows, set()) == "a.pdf, a#b.pdf: rendered, 3 pages, 1.3 s, js_off"
+    assert document_line(rows, {("a.pdf", "p")}) == "a.pdf, a#b.pdf: unchanged, 3 pages, 1.3 s, js_off"
+
+
+def test_documents_are_counted_once_and_files_with_each_name(tmp_path):
+    for name in ("a.pdf", "a#b.pdf"):
+        (tmp_path / name).write_bytes(b"12345")
+    gone = {"origin": "missing", "pdf_sha256": None, "pages": 0}
+    built = [
+        row("a.pdf", key="a", pages=2, drift="changed"),
+        row("a#b.pdf", key="a", pages=2, drift="changed"),
+        row("x.pdf", key="x", **gone),
+        row("x#y.pdf", key="x", **gone),
+    ]
+
+    counts = corpus_counts(built, {("a.pdf", "p")}, tmp_path)
+
+    assert {name: count for name, count in counts.items() if count} == {
+        "files": 2, "documents": 1, "quarantined": 1, "drifted": 1, "kept": 2, "new_or_changed": 1, "pages": 4, "bytes": 10,
+    }  # fmt: skip
+
+
+def test_the_slowest_come_first_each_document_once():
+    documents = [row("a.pdf"), row("b.pdf", key="b"), row("b#c.pdf", key="b"), row("d.pdf"), row("e.pdf")]
+
+    lines = slowest(documents, {"a.pdf": 1.0, "b.pdf": 3.0, "b#c.pdf": 3.0, "e.pdf": 1.0})
+
+    assert [(line["file"], line["seconds"]) for line in lines] == [("b.pdf", 3.0), ("a.pdf", 1.0), ("e.pdf", 1.0)]
+
+
+def text_pdf(number):
+    return simple_pdf(f"gannets dive {number}")
+
+
+def colourful_pdf(number):
+    """A page of small rectangles in random colours, which no compression makes much smaller."""
+    draw = random.Random(number)
+    cells = [(x, y) for x in range(0, 595, 9) for y in range(0, 842, 9)]
+    colours = (" ".join(f"{draw.random():.2f}" for _ in range(3)) for _ in cells)
+    drawing = "\n".join(f"{colour} rg {x} {y} 9 9 re f" for colour, (x, y) in zip(colours, cells, strict=True))
+    return simple_pdf(f") Tj ET\n{drawing}\nBT /F 12 Tf (")
+
+
+PICTURES = {
+    "thirty pages of text": (30, text_pdf, 5 * (160 + 16)),
+    "one page":             (1, text_pdf, 160 + 16),
+    "pages of pictures":    (20, colourful_pdf, 5 * (80 + 16)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "make", "expected"), PICTURES.values(), ids=PICTURES)
+def test_the_picture_is_drawn_when_it_is_asked_for_and_is_small(count, make, expected, tmp_path):
+    documents = [row(f"{n}.pdf") for n in range(count)]
+    draw = first_pages([*documents, row("gone.pdf", origin="missing")], tmp_path)
+    for number, document in enumerate(documents):
+        atomic_write(tmp_path / document.file_name, make(number))
+
+    picture = draw()
+
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) <= SHEET_BYTES
+    width, _ = struct.unpack(">II", picture[16:24])
+    assert width == expected
+
+
+def test_a_corpus_without_documents_has_no_picture(tmp_path):
+    assert first_pages([row("gone.pdf", origin="missing")], tmp_path) is None

@@ -1,0 +1,149 @@
+"""Drift through a whole conversion: reported by a check, accepted by a command, and no reason to evaluate again."""
+
+import json
+
+import pytest
+
+from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.workspace import Workspace
+from tests.corpus.making import serve, simple_pdf
+
+SPEC = """
+name: scratch
+version: 1.0.0
+source: q.jsonl
+questions: {question: q, answer: a, urls: url}
+"""
+PDF = {"Content-Type": "application/pdf"}
+
+
+@pytest.fixture
+def site():
+    yield from serve()
+
+
+@pytest.fixture
+def nights(benchmark, tmp_path, site):
+    """Converts, over and over, a benchmark of one question about one paper on a site of its own."""
+    site.answers["/paper"] = (200, PDF | {"ETag": '"1"'}, simple_pdf("gannets dive"))
+    row = {"q": "Who dives?", "a": "gannets", "url": site.url("/paper")}
+    config = tmp_path / "data" / "config" / "egress.config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"allowed_hosts: ['{site.host}']\nattempts: 1\n")
+
+    class Nights:
+        paths = benchmark(SPEC, {"q.jsonl": json.dumps(row)})
+        web = site
+
+        def policy(self, on_drift):
+            self.paths.spec.write_text(SPEC + f"on_drift: {on_drift}\n")
+
+        def convert(self, recheck="no", **options):
+            reports = convert(Workspace(tmp_path), "scratch", recheck=recheck, **options)
+            [report] = [report for report in reports if report.record.step == "corpus"]
+            return report
+
+        def changes(self):
+            site.answers["/paper"] = (200, PDF | {"ETag": '"2"'}, simple_pdf("terns dive"))
+
+        @property
+        def file(self):
+            return (tmp_path / "corpus" / "scratch" / "paper.pdf").read_bytes()
+
+    return Nights()
+
+
+def drift_check(report):
+    [check] = [check for check in report.record.checks if check.name == "documents_as_on_the_web"]
+    return check
+
+
+def test_an_unchanged_page_costs_a_question_to_its_server_and_changes_nothing(nights):
+    first = nights.convert()
+    stamp = nights.paths.stamp.read_bytes()
+    nights.web.answers["/paper"] = (304, {}, b"")
+
+    again = nights.convert("look")
+
+    assert nights.web.asked == ["/paper", "/paper"]
+    assert drift_check(first).passed
+    assert drift_check(again).passed
+    assert nights.paths.stamp.read_bytes() == stamp
+
+
+def test_a_changed_page_is_a_failed_check_with_both_hashes_and_keeps_the_fingerprints(nights):
+    nights.convert()
+    before = Stamp.read(nights.paths.stamp)
+    nights.changes()
+
+    report = nights.convert("look")
+
+    assert nights.file == simple_pdf("gannets dive")
+    check = drift_check(report)
+    assert (check.passed, check.blocking, check.numbers["drifted"]) == (False, False, 1)
+    assert report.record.counts["drifted"] == 1
+    assert json.loads(nights.paths.web.read_text())["documents"]
+    [note] = report.notes
+    assert nights.web.url("/paper") in note
+    after = Stamp.read(nights.paths.stamp)
+    assert (after.corpus_fingerprint, after.dataset_fingerprint) == (
+        before.corpus_fingerprint,
+        before.dataset_fingerprint,
+    )
+    assert not drift_check(nights.convert()).passed  # until it is accepted
+
+
+def test_a_changed_page_is_accepted_by_command(nights):
+    nights.convert()
+    nights.changes()
+    nights.convert("look")
+
+    report = nights.convert("accept", replace=True)
+
+    assert nights.file == simple_pdf("terns dive")
+    assert drift_check(report).passed
+    assert drift_check(nights.convert()).passed
+
+
+def test_update_accepts_what_is_found(nights):
+    nights.policy("update")
+    nights.convert()
+    nights.changes()
+
+    assert drift_check(nights.convert("look", replace=True)).passed
+    assert nights.file == simple_pdf("terns dive")
+
+
+def test_fail_keeps_a_drifted_benchmark_from_being_evaluated(nights):
+    nights.policy("fail")
+    nights.convert()
+    nights.changes()
+
+    with pytest.raises(InputError, match="documents_as_on_the_web"):
+        nights.convert("look")
+    with pytest.raises(InputError, match="documents_as_on_the_web"):
+        nights.convert()
+
+
+def test_a_page_that_is_gone_keeps_its_document_and_its_question(nights):
+    nights.convert()
+    nights.web.answers["/paper"] = (404, {}, b"no")
+
+    report = nights.convert("look")
+
+    assert nights.file == simple_pdf("gannets dive")
+    assert report.record.counts["quarantined"] == 0
+    assert "[gone]" in report.notes[0]
+    assert not drift_check(report).passed
+
+
+def test_a_server_that_is_down_is_noted_and_is_no_drift(nights):
+    nights.convert()
+    nights.web.answers["/paper"] = (503, {}, b"")
+
+    report = nights.convert("look")
+
+    assert "[unchecked]" in report.notes[0]
+    assert drift_check(report).passed

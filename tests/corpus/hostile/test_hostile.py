@@ -1,0 +1,76 @@
+"""Each page of the hostile site, all the way from its URL, ends in a right PDF or in an error with a code."""
+
+import asyncio
+import os
+import re
+
+import pytest
+
+from corpus.hostile.answers import ANSWERS, PDF
+from corpus.hostile.cases import CASES, Case
+from corpus.hostile.drawing import shows
+from corpus.hostile.pressing import Outcome, make_all, pressing
+from corpus.hostile.site import running
+
+pytestmark = pytest.mark.browser
+
+AT_ONCE = 5
+
+
+class Session:
+    """What became of all cases, and which hosts were asked for meanwhile, by the browser for itself, too."""
+
+    def __init__(self) -> None:
+        self.resolved: set[str] = set()
+        self.outcomes: dict[str, Outcome] = {}
+
+    async def run(self, cases: list[Case], **limits: object) -> None:
+        async with (
+            running(ANSWERS) as site,
+            pressing(site.host, resolved=self.resolved, max_body_bytes=20_000_000, **limits) as press,
+        ):
+            made = await make_all(press, [site.url(case.path) for case in cases], at_once=AT_ONCE)
+        self.outcomes |= {case.path: outcome for case, outcome in zip(cases, made, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def session(request, own_temp) -> Session:
+    """All selected cases, made side by side by one press: what one does to the browser, the others must survive."""
+    items = [item for item in request.session.items if item.parent is request.node]
+    cases = [item.callspec.params["case"] for item in items if hasattr(item, "callspec")]
+    session = Session()
+    asyncio.run(session.run([case for case in cases if case.hangs]))
+    asyncio.run(session.run([case for case in cases if not case.hangs], page_load_limit_s=30, fetch_limit_s=30))
+    return session
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.path) for case in CASES])
+def test_a_hostile_page_gives_a_right_pdf_or_a_typed_error(session, case):
+    outcome = session.outcomes[case.path]
+
+    text = outcome.text
+    assert outcome.code == case.error, str(outcome.error)
+    if outcome.row is None:
+        return
+    assert [marker for marker in case.seen if marker not in text] == []
+    assert [marker for marker in case.unseen if marker in text] == []
+    assert case.sheets[0] <= outcome.row.pages <= case.sheets[1]
+    assert outcome.flags == case.flags
+    assert (outcome.row.images_expected, outcome.row.images_drawn) == case.images
+    assert (outcome.row.origin == "kept", outcome.pdf == PDF) == (case.kept, case.kept)
+    if case.colour is not None:
+        assert shows(outcome.pdf, case.colour)
+    if outcome.row.origin == "rendered":
+        assert re.findall(rb"/(?:CreationDate|ModDate) ?\(D:(\d{14})", outcome.pdf) == [b"19700101000000"] * 2
+        assert b"/StructTreeRoot" not in outcome.pdf
+    if case.font is not None:
+        assert case.font in outcome.pdf
+
+
+def test_nothing_but_the_site_is_asked_for(session):
+    """Chromium asks for hosts of its own: updates, field trials, autofill."""
+    assert session.resolved == {"127.0.0.1"}
+
+
+def test_nothing_is_left_behind(session, own_temp):
+    assert os.listdir(own_temp) == []

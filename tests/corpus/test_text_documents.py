@@ -1,0 +1,335 @@
+"""Plain text and Markdown to PDFs: what is written is what is printed, and equal texts give equal bytes."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from corpus.making import png
+from rag_eval_pipeline.corpus import batches
+from rag_eval_pipeline.corpus.builder import build_corpus
+from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, FileName, PlannedDocument
+from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+from rag_eval_pipeline.corpus.fetching.bodies import Body, fetched_body, local_body, sniff
+from rag_eval_pipeline.corpus.rendering.markdown import markdown_page
+from rag_eval_pipeline.corpus.rendering.pages import Rendered, render
+from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.text_printing import LINES_MAX, check_length
+from rag_eval_pipeline.corpus.text.pages import extract_pages
+
+TEXTS = {
+    "plain": "A paragraph about a railway bridge.",
+    "markup": "</pre><script>document.title='x'</script><b>&amp; <!-- stays -->",
+    "quotes": "back\\slash 'single' \"double\" `tick` ${x} \u2028 line",
+    "first newline": "\n\nthird line",
+    "old ends of lines": "one\r\ntwo\rthree",
+    "control characters": "nul\0gone, bell\x07, escape\x1b",
+    "scripts": "Übergang 深圳 مرحبا नमस्ते 🚀 עברית",
+    "right to left": "مرحبا بالعالم",
+    "a long word": "x" * 400,
+    "many sheets": "\n".join(f"line {n}" for n in range(400)),
+    "a text after it": "short again",
+}
+
+
+def text_document(name: str, text: str) -> PlannedDocument:
+    return PlannedDocument(name, (FileName(f"{name}.pdf"),), "text", None, None, text)
+
+
+def markdown_document(name: str, text: str) -> PlannedDocument:
+    return PlannedDocument(name, (FileName(f"{name}.pdf"),), "markdown", None, None, text)
+
+
+def sentences(count: int) -> list[PlannedDocument]:
+    return [
+        text_document(f"d{n}", f"Document {n}. " + "The bridge was built in 1904. " * (n % 7)) for n in range(count)
+    ]
+
+
+async def render_all(texts: Sequence[str], *, at_once: int) -> list[bytes]:
+    """PDFs in the order of the texts, however they were made."""
+    printed: dict[int, bytes] = {}
+    waiting = iter(enumerate(texts))
+    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+
+        async def work() -> None:
+            for place, text in waiting:
+                body = Body("text", text.encode(), "http://document.invalid/x", "utf-8")
+                printed[place] = (await render(pool, body, load_limit_s=5)).pdf
+
+        await asyncio.gather(*(work() for _ in range(at_once)))
+    return [printed[place] for place in range(len(texts))]
+
+
+def build(folder: Path, planned: Sequence[PlannedDocument], **options) -> dict[str, CorpusDocument]:
+    rows = build_corpus(planned, folder, options.pop("previous", []), EgressPolicy(), **options)
+    return {row.key: row for row in rows}
+
+
+def text_of(folder: Path, name: str) -> str:
+    return "\f".join(extract_pages(folder / f"{name}.pdf"))
+
+
+@pytest.mark.browser
+async def test_the_bytes_of_a_text_do_not_depend_on_order_company_or_concurrency(own_temp):
+    texts = [*TEXTS.values(), *(document.content for document in sentences(20))]
+    shuffled = random.Random(7).sample(range(len(texts)), len(texts))
+
+    straight = await render_all(texts, at_once=1)
+    mixed = await render_all([texts[place] for place in shuffled], at_once=4)
+
+    assert [mixed[shuffled.index(place)] for place in range(len(texts))] == straight
+
+
+@pytest.mark.browser
+def test_what_is_written_is_what_is_printed(own_temp, tmp_path):
+    rows = build(tmp_path / "c", [text_document(name, text) for name, text in TEXTS.items()])
+    found = {name: text_of(tmp_path / "c", name) for name in TEXTS}
+
+    assert {row.origin for row in rows.values()} == {"rendered"}
+    # One line with hyphens: were each letter placed by itself, pdfium would read it from top to bottom.
+    assert found["markup"] == TEXTS["markup"]
+    assert found["first newline"].strip() == "third line"
+    assert found["old ends of lines"].split() == ["one", "two", "three"]
+    assert found["a long word"].replace("\n", "") == "x" * 400
+    assert found["many sheets"].split() == TEXTS["many sheets"].split()
+    assert found["a text after it"] == "short again"
+    assert all(part in found["quotes"] for part in ("back\\slash", "'single'", '"double"', "`tick`", "${x}"))
+    assert all(word in found["scripts"] for word in ("Übergang", "深圳", "नमस्ते", "🚀"))
+    assert rows["many sheets"].pages > 1
+    assert rows["a text after it"].pages == 1
+
+
+def test_a_text_of_which_only_the_beginning_would_be_printed_is_refused():
+    check_length("\r\n" * (LINES_MAX - 6_000))
+    check_length("word " * 400_000)
+
+    for endless in ("\n" * (LINES_MAX + 1), "\r" * (LINES_MAX + 1), "深" * 50 * (LINES_MAX + 1)):
+        with pytest.raises(DocumentError) as refused:
+            check_length(endless)
+        assert refused.value.code == "page_too_long"
+
+
+@pytest.mark.browser
+async def test_a_page_of_text_that_dies_is_printed_again(own_temp):
+    long = "\n".join(f"line {n}" for n in range(20_000))
+    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        process = await pool.process()
+        async with process.text_page() as page:
+            await page.print("warm")
+        printing = asyncio.create_task(
+            render(pool, Body("text", long.encode(), "http://document.invalid/x", "utf-8"), load_limit_s=5)
+        )
+        await printing_has_begun()
+        kill_renderers()
+        rendered: Rendered = await printing
+        started = pool.started
+
+    assert rendered.pdf.startswith(b"%PDF-")
+    assert started == 1  # the browser itself went on
+
+
+@pytest.mark.browser
+async def test_pages_that_died_while_they_were_idle_are_not_used_again(own_temp):
+    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        process = await pool.process()
+        async with contextlib.AsyncExitStack() as stack:
+            pages = [await stack.enter_async_context(process.text_page()) for _ in range(5)]
+            await pages[0].print("warm")
+        kill_renderers()
+        while any(page.is_usable for page in pages):
+            await asyncio.sleep(0.02)
+        rendered = await render(pool, Body("text", b"x", "http://document.invalid/x", "utf-8"), load_limit_s=5)
+
+    assert rendered.pdf.startswith(b"%PDF-")
+
+
+async def printing_has_begun() -> None:
+    """Waits until a renderer computes: printing takes seconds, and this a few hundredths."""
+    before = renderer_seconds()
+    while renderer_seconds() < before + 0.1:
+        await asyncio.sleep(0.02)
+
+
+def renderers() -> list[psutil.Process]:
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "--type=renderer" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
+
+
+def renderer_seconds() -> float:
+    total = 0.0
+    for renderer in renderers():
+        with contextlib.suppress(psutil.Error):
+            total += renderer.cpu_times().user
+    return total
+
+
+def kill_renderers() -> None:
+    for renderer in renderers():
+        with contextlib.suppress(psutil.Error):
+            renderer.kill()
+
+
+@pytest.mark.browser
+def test_batches_change_neither_bytes_nor_rows(own_temp, tmp_path, monkeypatch):
+    planned = [*sentences(120), markdown_document("m", "# M"), text_document("blank", " ")]
+    singly = build(tmp_path / "one by one", planned)
+    monkeypatch.setattr(batches, "TEXT_BATCH_ABOVE", 100)
+    told: list[int] = []
+
+    batched = build(tmp_path / "batched", planned, progress=lambda done, total: told.append(done))
+
+    facts = ("origin", "pages", "pdf_sha256", "body_sha256", "error_code", "file_name")
+    assert {key: [getattr(row, fact) for fact in facts] for key, row in batched.items()} == {
+        key: [getattr(row, fact) for fact in facts] for key, row in singly.items()
+    }
+    assert batched["blank"].error_code == "empty_body"
+    assert sorted(told) == list(range(123))  # 0, and one call a document
+    assert files(tmp_path / "batched") == files(tmp_path / "one by one")
+    assert os.listdir(tmp_path) == ["batched", "one by one"] or os.listdir(tmp_path) == ["one by one", "batched"]
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.mark.browser
+def test_a_build_that_is_ended_keeps_what_it_published_and_the_next_makes_the_rest(own_temp, tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "TEXT_BATCH_ABOVE", 100)
+    planned, kept = sentences(160), []
+
+    def end_after_a_batch(done: int, total: int) -> None:
+        if done >= 60:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "c", planned, progress=end_after_a_batch, keep=kept.extend)
+
+    assert len(kept) >= 60
+    assert {row.file_name: row.pdf_sha256 for row in kept}.items() <= files(tmp_path / "c").items()
+
+    made: list[CorpusDocument] = []
+    rows = build(tmp_path / "c", planned, previous=kept, keep=made.extend)
+
+    assert {row.key for row in made}.isdisjoint(row.key for row in kept)
+    assert len(made) + len(kept) == len(rows) == 160
+
+
+MARKDOWN = """\
+# A heading
+
+Some *emphasis*, `code` and a [link](https://example.org/x).
+
+| Line | Length |
+|------|-------:|
+| Skarn | 42 km |
+
+- one
+- two
+
+~~gone~~ <b>bold</b><br>after the break
+
+<script>document.body.textContent = "REPLACED"</script>
+
+![red](img/red.png)
+
+    indented <i>block</i>
+"""
+
+
+@pytest.fixture
+def notes(tmp_path) -> Path:
+    folder = tmp_path / "notes"
+    (folder / "img").mkdir(parents=True)
+    (folder / "img" / "red.png").write_bytes(png(200, 0, 0))
+    (folder / "notes.md").write_text(MARKDOWN)
+    return folder
+
+
+@pytest.mark.browser
+def test_markdown_is_printed_as_its_reader_sees_it(own_temp, notes, tmp_path):
+    file = PlannedDocument("notes.md", (FileName("notes.md.pdf"),), "file", None, notes / "notes.md")
+
+    rows = build(tmp_path / "c", [file, markdown_document("row", MARKDOWN)])
+    lines = {name: text_of(tmp_path / "c", name).split("\n") for name in ("notes.md", "row")}
+
+    for found in lines.values():
+        text = " ".join(found)
+        assert found[0] == "A heading"
+        assert "Some emphasis, code and a link." in found
+        assert {"Skarn 42 km", "after the break", "indented <i>block</i>"} <= {line.strip() for line in found}
+        assert not any(sign in text for sign in ("#", "|", "*", "`", "](", "~~", "<b>", "REPLACED"))
+    assert (rows["notes.md"].images_expected, rows["notes.md"].images_drawn) == (1, 1)
+    assert rows["notes.md"].flags == rows["row"].flags  # scripts are off for all, and that is no event
+    assert "js_off" not in rows["row"].flags
+    assert [resource.partition(" ")[2] for resource in rows["notes.md"].resources] == ["img/red.png"]
+
+
+@pytest.mark.browser
+def test_markdown_is_printed_anew_when_it_or_its_picture_changes(own_temp, notes, tmp_path):
+    planned = [PlannedDocument("notes.md", (FileName("notes.md.pdf"),), "file", None, notes / "notes.md")]
+    first = build(tmp_path / "c", planned)
+    made: list[CorpusDocument] = []
+
+    build(tmp_path / "c", planned, previous=list(first.values()), keep=made.extend)
+    assert made == []
+    (notes / "img" / "red.png").write_bytes(png(0, 0, 200))
+    second = build(tmp_path / "c", planned, previous=list(first.values()), keep=made.extend)
+
+    assert len(made) == 1
+    assert second["notes.md"].pdf_sha256 != first["notes.md"].pdf_sha256
+
+
+KINDS = {
+    "a file called .md": (lambda: sniff(b"# x", suffix=".md"), "markdown"),
+    "a file called .markdown": (lambda: sniff(b"<html><p>x", suffix=".markdown"), "markdown"),
+    "served as Markdown": (
+        lambda: fetched_body(b"# x", "text/markdown; charset=utf-8", "https://h/a").kind,
+        "markdown",
+    ),
+    "served as plain text": (lambda: fetched_body(b"# x", "text/plain", "https://h/a.md").kind, "text"),
+    "a row's Markdown": (lambda: local_body(markdown_document("m", "# x")).kind, "markdown"),
+    "a row's text": (lambda: local_body(text_document("t", "# x")).kind, "text"),
+    "a PDF called .md": (lambda: sniff(b"%PDF-1.4", suffix=".md"), "pdf"),
+}
+
+
+@pytest.mark.parametrize(("kind", "expected"), KINDS.values(), ids=KINDS)
+def test_what_is_markdown(kind, expected):
+    assert kind() == expected
+
+
+def test_empty_markdown_is_refused():
+    with pytest.raises(DocumentError) as refused:
+        local_body(markdown_document("m", " \n"))
+
+    assert refused.value.code == "empty_body"
+
+
+def test_markdown_keeps_its_address_folder_and_flags():
+    body = Body("markdown", "é".encode("windows-1252"), "https://h/a", "windows-1252", Path("/x"), None, ("repaired",))
+
+    page = markdown_page(body)
+
+    assert (page.kind, page.charset) == ("html", "utf-8")
+    assert (page.url, page.folder, page.final_url, page.flags) == (body.url, body.folder, None, body.flags)
+    assert "<p>é</p>" in page.data.decode()
+
+
+def test_deep_lists_lose_nothing():
+    deep = "\n".join("  " * depth + f"- level {depth}" for depth in range(40))
+
+    page = markdown_page(Body("markdown", deep.encode(), "https://h/a", "utf-8")).data.decode()
+
+    assert all(f"<li>level {depth}" in page for depth in range(40))
