@@ -19,7 +19,7 @@ up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 1
 	@$(BIN)/python -m rag_eval_pipeline.defs.serve --host 127.0.0.1 --port 3000
 
 test: $(VENV)/.browser  ## the whole test suite
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope
 
 check: $(VENV)/.installed  ## lint, types, definitions
 	$(BIN)/ruff check .

@@ -4,12 +4,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+# A busy machine is no fault of what is tested.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 CONVERTED = ("skarn-railway", "cairnmoor-observatory")
 
 

@@ -1,6 +1,6 @@
 """The same pages give the same bytes, in whatever order and company they are printed.
 
-Half a hundred pages, each with what could tell one run from the next: pictures that come late or only when seen, web
+A hundred pages, each with what could tell one run from the next: pictures that come late or only when seen, web
 fonts that come late, scripts that fill the page in steps, things that move.
 """
 
@@ -16,7 +16,7 @@ from corpus.hostile.site import Answers, Odd, Reply, Site, running, send
 
 pytestmark = pytest.mark.browser
 
-PAGES = 48
+PAGES = 100
 BLUE = (0, 0, 220)
 
 
