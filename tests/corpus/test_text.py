@@ -22,7 +22,7 @@ from rag_eval_pipeline.corpus.text.pages import (
     reusable_pages,
     write_pages,
 )
-from rag_eval_pipeline.corpus.text.pdf import count_pages, fix_dates
+from rag_eval_pipeline.corpus.text.pdf import fix_dates, pdf_facts
 
 ENCRYPTED = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
@@ -127,7 +127,7 @@ DAMAGED = {
 @pytest.mark.parametrize(("data", "code"), DAMAGED.values(), ids=DAMAGED)
 def test_a_pdf_that_cannot_be_read_is_an_error(data, code):
     with pytest.raises(DocumentError) as refused:
-        count_pages(data)
+        pdf_facts(data)
 
     assert refused.value.code == code
 

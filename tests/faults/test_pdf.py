@@ -21,7 +21,7 @@ from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.pages import corpus_pages
-from rag_eval_pipeline.corpus.text.pdf import count_pages, pdf_facts
+from rag_eval_pipeline.corpus.text.pdf import pdf_facts
 from rag_eval_pipeline.corpus.text.pdf_reader import PdfReader
 from rag_eval_pipeline.corpus.text.pdf_worker import HEIGHT_MAX, PdfLimits
 from rag_eval_pipeline.workspace import Workspace
@@ -207,9 +207,9 @@ def test_a_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_oth
 
 
 def test_pages_are_counted_only_where_the_text_can_be_had():
-    assert count_pages(many_pages(3)) == 3
+    assert pdf_facts(many_pages(3)).pages == 3
     with pytest.raises(DocumentError) as refused:
-        count_pages(pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[9 0 R]/Count 1>>"]))
+        pdf_facts(pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[9 0 R]/Count 1>>"]))
     assert refused.value.code == "pdf_damaged"
 
 

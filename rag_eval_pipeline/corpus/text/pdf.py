@@ -81,15 +81,6 @@ def pdf_facts(data: bytes) -> PdfFacts:
     return PdfFacts(len(texts), () if any(text.strip() for text in texts) else (NO_TEXT,))
 
 
-def count_pages(data: bytes) -> int:
-    """Number of sheets of such a PDF.
-
-    Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
-    """
-    return pdf_facts(data).pages
-
-
 def _is_cut(data: bytes | Path) -> bool:
     if isinstance(data, Path):
         with data.open("rb") as file:
