@@ -17,7 +17,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.reporting.leaderboard import read_leaderboard
 from rag_eval_pipeline.reporting.terminal import leaderboard_table
-from rag_eval_pipeline.systems.settings import SystemFile
+from rag_eval_pipeline.systems.settings import parse_system
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 
@@ -88,7 +88,7 @@ def test_the_yaml_is_valid():
     benchmark, system = (yaml.safe_load(body) for kind, body in BLOCKS if kind == "yaml")
 
     assert BenchmarkSpec.model_validate(benchmark).name == "frames"
-    assert SystemFile.model_validate(system).kind == "embedded"
+    assert parse_system(system, "README.md").kind == "embedded"
 
 
 def test_it_is_short():

@@ -25,7 +25,8 @@ from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
 from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.systems.answer import Query, RagAnswer, System
-from rag_eval_pipeline.systems.embedded import EmbeddedSystem
+from rag_eval_pipeline.systems.embedded.settings import EmbeddedSettings
+from rag_eval_pipeline.systems.embedded.system import EmbeddedSystem
 from rag_eval_pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -146,7 +147,9 @@ def _ask_missing(evaluation: Evaluation, pair: Pair, *, resumed: int, progress: 
 def _run(
     evaluation: Evaluation, pair: Pair, missing: Sequence[EvaluationQuery], *, done: int, progress: Progress | None
 ) -> dict[str, RagAnswer]:
-    system: System = EmbeddedSystem(CorpusFiles.read(pair.paths).pages(), pair.system_file.settings)
+    settings = pair.system_file.settings
+    assert isinstance(settings, EmbeddedSettings)
+    system: System = EmbeddedSystem(CorpusFiles.read(pair.paths).pages(), settings)
     evaluation.save(configuration=system.configuration())
     answers: dict[str, RagAnswer] = {}
     started = time.monotonic()

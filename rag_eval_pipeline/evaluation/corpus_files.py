@@ -11,7 +11,7 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.naming import SUFFIX
 from rag_eval_pipeline.corpus.text.pages import read_pages
-from rag_eval_pipeline.systems.passages import PageText
+from rag_eval_pipeline.systems.corpus import PageText
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 
@@ -36,6 +36,10 @@ class CorpusFiles:
     def names(self) -> frozenset[str]:
         """Every file name, with and without `.pdf`."""
         return frozenset(self._canonical)
+
+    def aliases(self) -> dict[str, str]:
+        """Every name that a document can be called by -> its first file name."""
+        return dict(self._canonical)
 
     def count(self) -> int:
         """How many documents the corpus has, each counted once."""

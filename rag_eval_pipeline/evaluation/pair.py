@@ -17,7 +17,6 @@ from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.sources.source_spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.systems.embedded import CODE_VERSION
 from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
@@ -106,7 +105,7 @@ def holding(workspace: Workspace, pair: Pair) -> Iterator[None]:
 
 def system_fingerprint(file: SystemFile) -> str:
     """What of a system can change its answers: kind, version, settings, limit and the code."""
-    return digest([file.kind, file.version, file.settings.model_dump(), file.limit, CODE_VERSION])
+    return digest([file.kind, file.version, file.settings.model_dump(), file.limit, file.traits.version])
 
 
 def _system_file(workspace: Workspace, system: str) -> SystemFile:

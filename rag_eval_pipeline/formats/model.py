@@ -100,7 +100,7 @@ def read_bytes(path: Path) -> bytes:
         raise InputError("unreadable_file", path, "a readable file", found=error.strerror) from error
 
 
-def bad_format(path: Path, error: pydantic.ValidationError) -> InputError:
+def bad_format(path: Path | str, error: pydantic.ValidationError) -> InputError:
     """The first of pydantic's findings as the house's error."""
     first, *others = error.errors()
     more = f"There are {len(others)} more." if others else None

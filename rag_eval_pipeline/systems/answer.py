@@ -1,12 +1,23 @@
 """The normal form of what a RAG system says, whatever its own interface looks like."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import msgspec
 
 from rag_eval_pipeline.formats.results import Status
 
-__all__ = ["Citation", "Query", "RagAnswer", "RetrievedPassage", "Status", "System", "Usage"]
+__all__ = [
+    "Citation",
+    "Configuration",
+    "Query",
+    "RagAnswer",
+    "RetrievedPassage",
+    "Status",
+    "System",
+    "Usage",
+    "failed_answer",
+]
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -27,6 +38,7 @@ class RetrievedPassage(msgspec.Struct, frozen=True):
         rank: 1 for the first.
         start: First code point in the document's extracted text, where the system knows it.
         end: One past the last.
+        kind: `text`, or what the text describes: `table`, `chart`, `image`, `audio`.
     """
 
     document: str
@@ -36,6 +48,7 @@ class RetrievedPassage(msgspec.Struct, frozen=True):
     rank: int
     start: int | None = None
     end: int | None = None
+    kind: str = "text"
 
 
 class Citation(msgspec.Struct, frozen=True):
@@ -48,10 +61,24 @@ class Citation(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens and money of one question; zeros for a system that uses neither."""
+    """Requests, tokens and money of one question, retries included; zeros for a system that uses none.
+
+    Args:
+        total_tokens: As the server counts them; prompt and completion where it gives no sum.
+        estimated_cost_usd: By the prices of the system's file.
+        requests: HTTP requests sent.
+        prompt_tokens: Of those, read by the model.
+        completion_tokens: Of those, written by it.
+    """
 
     total_tokens: int = 0
     estimated_cost_usd: float = 0.0
+    requests: int = 1
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+NO_USAGE = Usage(requests=0)
 
 
 class RagAnswer(msgspec.Struct, frozen=True):
@@ -68,6 +95,11 @@ class RagAnswer(msgspec.Struct, frozen=True):
         usage: Tokens and money.
         error: One line, unless `ok`.
         reused_from: The evaluation that measured this answer, when a deterministic system was not asked again.
+        error_code: One cause, one code (`http_503`, `stream_truncated`); None when `ok`.
+        partial: What had arrived of a truncated answer; kept for people, never scored.
+        timings: Milliseconds by name, as far as known: `first_token`, `retrieval`, `reranking`, `generation`.
+        raw_sha256: Of the body that was received; None where there was none.
+        model: What the server says that it used.
     """
 
     query_id: str
@@ -80,13 +112,53 @@ class RagAnswer(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     error: str | None = None
     reused_from: str | None = None
+    error_code: str | None = None
+    partial: str | None = None
+    timings: dict[str, float] = {}
+    raw_sha256: str | None = None
+    model: str | None = None
+
+
+def failed_answer(
+    query: "Query",
+    status: Status,
+    *,
+    code: str,
+    error: str,
+    latency_ms: float,
+    usage: Usage = NO_USAGE,
+    partial: str | None = None,
+    raw_sha256: str | None = None,
+) -> RagAnswer:
+    """The terminal record of a question without an answer."""
+    return RagAnswer(
+        query_id=query.query_id,
+        status=status,
+        answer=None,
+        abstained=False,
+        contexts=(),
+        citations=(),
+        latency_ms=latency_ms,
+        usage=usage,
+        error=error,
+        error_code=code,
+        partial=partial,
+        raw_sha256=raw_sha256,
+    )
+
+
+Configuration = dict[str, str | int | float | bool | None]
 
 
 class System(Protocol):
-    """What an evaluation needs of a system under test."""
+    """What an evaluation needs of a system under test that is ready to answer."""
 
-    def configuration(self) -> dict[str, str | int | float | bool | None]:
-        """`model`, `embedding_model`, `retrieval_k`, `reranking_enabled`, and the kind's settings."""
+    def configuration(self) -> Configuration:
+        """`model`, `embedding_model`, `retrieval_k`, `reranking_enabled`, and the kind's settings; no secret."""
+        ...
+
+    def server_configuration(self) -> Mapping[str, Any] | None:
+        """What the server says of its own settings, hashed into the evaluation's fingerprint; None if nothing."""
         ...
 
     async def answer(self, query: Query) -> RagAnswer:

@@ -4,42 +4,31 @@
 """
 
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.yaml_reader import read_typed_yaml
+from rag_eval_pipeline.systems.kinds import KINDS, Kind
 
-AUTOMATIC_KINDS = frozenset({"embedded", "replay"})  # they cost nothing; every other kind is asked only on demand
 
+class Budget(Model):
+    """What a system may use in one UTC day, over all benchmarks; a run that reaches it stops and is resumed later."""
 
-class EmbeddedSettings(Model):
-    """How the embedded system retrieves and answers."""
-
-    k: int = pydantic.Field(10, ge=1, le=100, description="Passages retrieved for a question.")
-    passage_words: int = pydantic.Field(
-        30, ge=5, le=2000, description="Words of a passage at most; smaller passages are more exact and lose context."
-    )
-    rerank: bool = pydantic.Field(
-        True, description="Raise passages with a sentence that covers the question; off, BM25's order stands."
-    )
-    abstention_threshold: float = pydantic.Field(
-        0.35, ge=0, le=1,
-        description="Share of the question's weight that a sentence must cover to be answered from; 0 always answers.",
-    )  # fmt: skip
-
-    answer: Literal["phrase", "sentence"] = pydantic.Field(
-        "phrase", description="Answer with the words of the best sentence that fit the question, or with all of it."
-    )
+    requests: int | None = pydantic.Field(None, ge=1, description="HTTP requests.")
+    tokens: int | None = pydantic.Field(None, ge=1, description="Tokens, read and written.")
+    usd: float | None = pydantic.Field(None, gt=0, description="Estimated cost, US dollars.")
 
 
 class SystemFile(Model):
     """A system under test."""
 
-    kind: Literal["embedded"] = pydantic.Field(description="What answers: `embedded` is the built-in system.")
+    kind: str = pydantic.Field(description=f"What answers: {', '.join(KINDS)}.")
+    title: str | None = pydantic.Field(None, description="For people; by default the file's name.")
     version: str = pydantic.Field("1", description="Of the system itself; a new version starts a new history.")
     enabled: bool = pydantic.Field(True, description="Off, the system is neither a partition nor evaluated.")
     nightly: bool | None = pydantic.Field(
@@ -48,22 +37,29 @@ class SystemFile(Model):
     benchmarks: tuple[str, ...] = pydantic.Field(("*",), description="Globs of the benchmarks it is evaluated on.")
     limit: int | None = pydantic.Field(None, ge=1, description="Only the first questions of each benchmark.")
     deterministic: bool | None = pydantic.Field(
-        None, description="Equal inputs give equal answers, so a new night reuses them; by default true for `embedded`."
+        None,
+        description="Equal inputs give equal answers, so a new night reuses them; by default for embedded, replay.",
     )
-    settings: EmbeddedSettings = pydantic.Field(EmbeddedSettings(), description="Settings of the kind.")
+    budget: Budget = pydantic.Field(Budget(), description="What one UTC day may cost.")
+    settings: pydantic.SerializeAsAny[Model] = pydantic.Field(description="Settings of the kind.")
     evaluation: dict[str, Any] = pydantic.Field(
         default_factory=dict, description="Evaluation settings that differ for this system."
     )
 
     @property
+    def traits(self) -> Kind:
+        """What all systems of this kind have in common."""
+        return KINDS[self.kind]
+
+    @property
     def is_nightly(self) -> bool:
         """Takes part in automatic runs."""
-        return self.enabled and (self.kind in AUTOMATIC_KINDS if self.nightly is None else self.nightly)
+        return self.enabled and (self.traits.is_free if self.nightly is None else self.nightly)
 
     @property
     def is_deterministic(self) -> bool:
         """Its answers can be reused."""
-        return self.kind in AUTOMATIC_KINDS if self.deterministic is None else self.deterministic
+        return self.traits.is_deterministic if self.deterministic is None else self.deterministic
 
     def takes(self, benchmark: str) -> bool:
         """Whether it is to be evaluated on a benchmark."""
@@ -86,13 +82,35 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return value
 
 
+def parse_system(data: dict[str, Any], of: Path | str) -> SystemFile:
+    """A system's settings from a mapping.
+
+    Args:
+        data: As read.
+        of: Where it is from, for messages.
+
+    Raises:
+        InputError: `bad_format` naming the first bad setting.
+    """
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InputError("bad_format", of, f"one of {', '.join(KINDS)}", field="kind", found=kind)
+    try:
+        return _model_of(kind).model_validate({"settings": {}, **data})
+    except pydantic.ValidationError as error:
+        raise bad_format(of, error) from error
+
+
 def read_system_file(path: Path) -> SystemFile:
     """A system's settings.
 
     Raises:
         InputError: `missing_file`, `bad_yaml`, or `bad_format` naming the first bad setting.
     """
-    try:
-        return SystemFile.model_validate(read_yaml(path))
-    except pydantic.ValidationError as error:
-        raise bad_format(path, error) from error
+    return parse_system(read_yaml(path), path)
+
+
+@cache
+def _model_of(kind: str) -> type[SystemFile]:
+    """The model of a kind's files: a fault in the settings is then named by its place in the file."""
+    return pydantic.create_model(f"SystemFile_{kind}", __base__=SystemFile, settings=(KINDS[kind].settings(), ...))

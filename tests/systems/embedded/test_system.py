@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from rag_eval_pipeline.systems.answer import Query
-from rag_eval_pipeline.systems.embedded import ABSTENTION, EmbeddedSystem
-from rag_eval_pipeline.systems.passages import PageText
-from rag_eval_pipeline.systems.settings import EmbeddedSettings
+from rag_eval_pipeline.systems.corpus import PageText
+from rag_eval_pipeline.systems.embedded.settings import EmbeddedSettings
+from rag_eval_pipeline.systems.embedded.system import ABSTENTION, EmbeddedSystem
 
 LIGHT = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne. Its tower is 31 metres tall."
 HARBOUR = "The harbour of Tollan was built in 1901. It holds forty boats."
@@ -82,8 +82,8 @@ def test_a_question_is_text_and_never_a_query_language(question):
 
 def test_answers_do_not_depend_on_the_process():
     script = (
-        "import sys; sys.path.insert(0, 'tests/systems')\n"
-        "from test_embedded import ask\n"
+        "import sys; sys.path.insert(0, 'tests/systems/embedded')\n"
+        "from test_system import ask\n"
         "import msgspec\n"
         "answers = [ask(q) for q in ('When was the harbour built?', 'How tall is the light tower?')]\n"
         "print([msgspec.to_builtins(msgspec.structs.replace(a, latency_ms=0)) for a in answers])"

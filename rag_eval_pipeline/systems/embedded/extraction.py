@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from rag_eval_pipeline.systems.terms import STOP_WORDS, WORD, stem, terms
+from rag_eval_pipeline.systems.embedded.terms import STOP_WORDS, WORD, stem, terms
 
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _YEAR = r"(?:1[0-9]{3}|20[0-9]{2})"

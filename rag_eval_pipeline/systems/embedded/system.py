@@ -4,21 +4,23 @@ Deterministic: one writer thread, and ties are ordered by document, page and sta
 not stable. It needs no model, no network and no server, so the pipeline can be tried, tested and demonstrated anywhere.
 """
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rag_eval_pipeline.formats.citations import format_citation, parse_citations
-from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, RetrievedPassage
-from rag_eval_pipeline.systems.extraction import Place, extract
-from rag_eval_pipeline.systems.passages import PageText, Passage, Sentence, passages
-from rag_eval_pipeline.systems.settings import EmbeddedSettings
-from rag_eval_pipeline.systems.terms import WORD, coverage, inverse_document_frequency, terms
+from rag_eval_pipeline.systems.answer import Citation, Configuration, Query, RagAnswer, RetrievedPassage
+from rag_eval_pipeline.systems.corpus import PageText, SystemCorpus
+from rag_eval_pipeline.systems.embedded.extraction import Place, extract
+from rag_eval_pipeline.systems.embedded.passages import Passage, Sentence, passages
+from rag_eval_pipeline.systems.embedded.settings import EmbeddedSettings
+from rag_eval_pipeline.systems.embedded.terms import WORD, coverage, inverse_document_frequency, terms
+from rag_eval_pipeline.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     import tantivy
 
-CODE_VERSION = "embedded/1"  # part of the fingerprint; raised whenever the same settings may answer differently
 ABSTENTION = "The documents do not answer this question."
 INDEX_HEAP_BYTES = 50_000_000  # one segment for corpora of some 100,000 passages; tantivy asks for 15 MB at least
 OVERFETCH = 4  # candidates a retrieved passage: ties at the edge are then ordered by us, and reranking has a choice
@@ -48,10 +50,10 @@ class EmbeddedSystem:
         self._index = _build_index(self._passages)
         self._searcher = self._index.searcher()
 
-    def configuration(self) -> dict[str, str | int | float | bool | None]:
+    def configuration(self) -> Configuration:
         """The settings, under the specification's names where it has one."""
         return {
-            "model": CODE_VERSION,
+            "model": KINDS["embedded"].version,
             "embedding_model": None,
             "retrieval_k": self._settings.k,
             "reranking_enabled": self._settings.rerank,
@@ -59,6 +61,9 @@ class EmbeddedSystem:
             "abstention_threshold": self._settings.abstention_threshold,
             "answer": self._settings.answer,
         }
+
+    def server_configuration(self) -> None:
+        """There is no server."""
 
     async def answer(self, query: Query) -> RagAnswer:
         """An answer with its citation, or the statement that there is none."""
@@ -104,6 +109,12 @@ class EmbeddedSystem:
         numbers = [(self._searcher.doc(address)["number"][0], score) for score, address in hits]
         ranked = [(self._passages[number], float(score)) for number, score in numbers]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0][:3]))
+
+
+@contextlib.asynccontextmanager
+async def open_embedded(settings: EmbeddedSettings, corpus: SystemCorpus) -> AsyncIterator[EmbeddedSystem]:
+    """The system with its index over a corpus."""
+    yield EmbeddedSystem(corpus.pages(), settings)
 
 
 def _build_index(all_passages: Sequence[Passage]) -> "tantivy.Index":

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.systems.passages import PageText, passages, sentences
+from rag_eval_pipeline.systems.corpus import PageText
+from rag_eval_pipeline.systems.embedded.passages import passages, sentences
 
 TEXT = st.text(st.sampled_from("aB1 .!?\n'\"(é"), max_size=80)
 

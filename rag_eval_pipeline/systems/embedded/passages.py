@@ -7,20 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rag_eval_pipeline.systems.corpus import PageText
+
 # A sentence ends at `.`, `!` or `?` with closing marks, before white space and a new start, or at an empty line.
 # `Dr. Smith` and `3.5 m` are told apart by what stands around the mark.
 _BREAK = re.compile(
     r"(?<!\b[A-Z])(?<!\b(?:Dr|Mr|St|No))(?<!\b(?:Mrs|vol))[.!?][\"'”’)\]]*(?:\[\d+\])*\s+(?=[\"'“‘(]?[A-Z0-9])|\n\s*\n"
 )
-
-
-class PageText(NamedTuple):
-    """Text of one page and where it starts in its document."""
-
-    document: str
-    page: int
-    start: int
-    text: str
 
 
 class Sentence(NamedTuple):

@@ -1,0 +1,1 @@
+"""HTTP to RAG servers and judges: one client with limits, retries and accounts, and the chat-completions protocol."""

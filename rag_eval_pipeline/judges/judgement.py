@@ -1,0 +1,137 @@
+"""What a judge is given and what it says, whichever judge it is.
+
+A judge that fails says so: its judgement has the status `failed`, a reason, and no number.
+"""
+
+from typing import Literal, Protocol
+
+import msgspec
+
+Verdict = Literal["correct", "incorrect", "refused", "unsure"]
+Outcome = Literal["supported", "not_found", "conflicting"]
+
+
+class CitedText(msgspec.Struct, frozen=True):
+    """A citation of an answer and the text that it points at.
+
+    Args:
+        document: Basename in the corpus.
+        text: The cited text, widened to whole sentences; None where the place does not exist.
+        marker_start: Where the citation's own mark begins in the answer.
+        marker_end: One past its end.
+    """
+
+    document: str
+    text: str | None
+    marker_start: int
+    marker_end: int
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One answer to be judged.
+
+    Args:
+        query_id: Whose answer it is.
+        question: As it was asked.
+        accepted: Gold answers, any of which is right; empty for an impossible question.
+        is_impossible: The documents do not answer the question: a refusal is right.
+        answer: As given, citations included; offsets count its code points.
+        citations: In the answer's order.
+        contexts: Retrieved texts, best first.
+    """
+
+    query_id: str
+    question: str
+    accepted: tuple[str, ...]
+    is_impossible: bool
+    answer: str
+    citations: tuple[CitedText, ...] = ()
+    contexts: tuple[str, ...] = ()
+
+
+class Correctness(msgspec.Struct, frozen=True):
+    """An answer against the gold answers; `score` is in [0, 1], `reason` names the rule or the model's rationale."""
+
+    verdict: Verdict
+    score: float
+    reason: str
+
+
+class Support(msgspec.Struct, frozen=True):
+    """A claim against a text: supported, not found there, or in conflict over a detail; `score` is in [0, 1]."""
+
+    outcome: Outcome
+    score: float
+    reason: str = ""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """One claim of an answer.
+
+    Args:
+        start: First code point in the answer.
+        end: One past the last.
+        citations: Indexes into the case's citations that stand with this claim.
+        by_citations: Support by the texts cited with it; None without any that can be resolved.
+        by_contexts: Support by what was retrieved; None when nothing was.
+    """
+
+    start: int
+    end: int
+    citations: tuple[int, ...]
+    by_citations: Support | None
+    by_contexts: Support | None
+
+
+class JudgeUsage(msgspec.Struct, frozen=True):
+    """What judging one answer took; `cached` counts replies that came from the cache and cost nothing."""
+
+    requests: int = 0
+    cached: int = 0
+    total_tokens: int = 0
+    estimated_cost_usd: float = 0.0
+    duration_ms: float = 0.0
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What a judge says of one answer.
+
+    Args:
+        query_id: Whose answer it is.
+        status: `completed`, or `failed` without any number.
+        correctness: Against the gold answers; None where there is no gold answer, or by a protocol that gives none.
+        claims: Of the answer, in order; empty for a refusal.
+        citation_support: One for each of the case's citations: how far its text supports the claim it stands with;
+            None for a citation that cannot be resolved or stands with no claim.
+        ratings: By the name of the protocol (`answer_accuracy`, `answer_relevance`, `groundedness`), in [0, 1].
+        error: One line, when failed.
+        error_code: One cause, one code (`judge_unparsable`).
+        flags: `injection_suspect`, `judges_disagree`, `fallback_score`.
+        usage: What it took.
+        model: What the judge's server says that it used.
+    """
+
+    query_id: str
+    status: Literal["completed", "failed"]
+    correctness: Correctness | None = None
+    claims: tuple[Claim, ...] = ()
+    citation_support: tuple[Support | None, ...] = ()
+    ratings: dict[str, float] = {}
+    error: str | None = None
+    error_code: str | None = None
+    flags: tuple[str, ...] = ()
+    usage: JudgeUsage = JudgeUsage()
+    model: str | None = None
+
+
+class Judge(Protocol):
+    """Anything that judges."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the same case may be judged otherwise."""
+        ...
+
+    async def judge(self, case: Case) -> Judgement:
+        """The judgement of one answer; a failure is a status, not an exception."""
+        ...
