@@ -1,5 +1,6 @@
 """What is not done again: answers of a deterministic system, and evaluations of what has not changed."""
 
+import dataclasses
 import hashlib
 import json
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.systems.answer import RagAnswer
+from rag_eval_pipeline.systems.kinds import KINDS
 
 OBSERVATORY = "cairnmoor-observatory"  # 16 questions
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
@@ -174,7 +176,7 @@ def test_a_pair_is_evaluated_until_something_that_moves_a_score_changes(change, 
 
 def test_new_code_of_the_system_is_another_system(workspace, monkeypatch):
     evaluate(workspace, pair_of(workspace))
-    monkeypatch.setattr("rag_eval_pipeline.evaluation.pair.CODE_VERSION", "embedded/other")
+    monkeypatch.setitem(KINDS, "embedded", dataclasses.replace(KINDS["embedded"], version="embedded/other"))
 
     assert not is_evaluated(workspace, read_registry(workspace), OBSERVATORY, "embedded")
 
