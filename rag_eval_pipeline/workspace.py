@@ -185,6 +185,21 @@ class Workspace:
         return self.root / "data" / "evaluation" / "runs"
 
     @property
+    def spending(self) -> Path:
+        """What systems and judges have used, a folder a day."""
+        return self.root / "data" / "evaluation" / "spending"
+
+    @property
+    def judge_cache(self) -> Path:
+        """Replies of judges that cost something, by the content of what was asked."""
+        return self.root / "data" / "evaluation" / "judge_cache"
+
+    @property
+    def trust_cards(self) -> Path:
+        """How far judges agree with people, a card a benchmark, judge and task."""
+        return self.root / "data" / "evaluation" / "trust_cards"
+
+    @property
     def baselines(self) -> Path:
         """Which evaluations a pair is compared with."""
         return self.root / "data" / "evaluation" / "baselines"
@@ -216,6 +231,15 @@ class Workspace:
         """
         check_name("system", name)
         return self.config / "systems" / f"{name}{SYSTEM_SUFFIX}"
+
+    def system_state(self, system: str, benchmark: str) -> Path:
+        """Where a system keeps what it knows of its server, for one benchmark.
+
+        Raises:
+            InputError: `bad_name`.
+        """
+        check_name("system", system)
+        return self.root / "data" / "evaluation" / "systems" / system / check_name("benchmark", benchmark)
 
     def benchmarks(self) -> list[str]:
         """Names of the folders with a lawful name and a benchmark.yaml, sorted."""

@@ -36,14 +36,16 @@ def one_line_errors() -> Iterator[None]:
 def progress_log(context: dg.AssetExecutionContext, what: str) -> Callable[[int, int], None]:
     """Called with done and total; logs the rate and the time that remains, now and then."""
     started = logged = time.monotonic()
+    before: int | None = None  # what an earlier session had done says nothing of this one's rate
 
     def report(done: int, total: int) -> None:
-        nonlocal logged
+        nonlocal logged, before
         now = time.monotonic()
+        before = done - 1 if before is None else before
         if done < total and now - logged < LOG_SECONDS:
             return
         logged = now
-        rate = done / (now - started) if now > started else 0.0
+        rate = (done - before) / (now - started) if now > started else 0.0
         remaining = f", {(total - done) / rate:.0f} s remain" if rate and done < total else ""
         context.log.info(f"{what}: {done} of {total}, {rate:.1f} a second{remaining}")
 

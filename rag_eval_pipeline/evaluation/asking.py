@@ -1,37 +1,42 @@
 """Asking a system every question of a dataset, each once, whatever interrupts it.
 
-Every terminal answer goes to the journal; a killed run resumes and asks only what is missing. A deterministic system
-whose fingerprints have not changed is not asked at all: its answers are copied, marked with the evaluation that
-measured them.
+Every terminal answer goes to the journal; a killed run resumes and asks only what is missing, and a failed answer is
+terminal until somebody asks for the failed ones again. A deterministic system whose fingerprints have not changed is
+not asked at all: its answers are copied, marked with the evaluation that measured them.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any, Literal
 
 import msgspec
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
+from rag_eval_pipeline.evaluation.corpus_files import system_corpus
 from rag_eval_pipeline.evaluation.pair import Pair, holding
+from rag_eval_pipeline.evaluation.questioning import ask_all
 from rag_eval_pipeline.evaluation.resources import sampling
-from rag_eval_pipeline.evaluation.responses_file import read_responses, write_responses
+from rag_eval_pipeline.evaluation.responses_file import iter_responses, write_responses
 from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation, open_evaluation
-from rag_eval_pipeline.evaluation.settings import EvaluationSettings
+from rag_eval_pipeline.evaluation.settings import digest
+from rag_eval_pipeline.evaluation.spending import Spending, Spent
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
+from rag_eval_pipeline.formats.results import Fingerprints, Status
 from rag_eval_pipeline.storage.atomic import atomic_write_json
-from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
+from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter, read_entries
 from rag_eval_pipeline.systems.answer import Query, RagAnswer, System
-from rag_eval_pipeline.systems.embedded.settings import EmbeddedSettings
-from rag_eval_pipeline.systems.embedded.system import EmbeddedSystem
 from rag_eval_pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
+Which = Literal["missing", "failed"]  # `failed`: those without an answer once more; the others are kept
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,7 +57,9 @@ class AskingReport:
         return (self.questions - self.failed) / self.questions if self.questions else 0.0
 
 
-def ask(workspace: Workspace, pair: Pair, *, now: datetime, progress: Progress | None = None) -> AskingReport:
+def ask(
+    workspace: Workspace, pair: Pair, *, now: datetime, progress: Progress | None = None, which: Which = "missing"
+) -> AskingReport:
     """Opens or resumes the pair's evaluation and brings it to the state `answered`.
 
     Args:
@@ -60,23 +67,73 @@ def ask(workspace: Workspace, pair: Pair, *, now: datetime, progress: Progress |
         pair: What.
         now: Aware; dates a new evaluation.
         progress: Called with the number of answers and of questions.
+        which: `failed` takes the answers of the newest evaluation and asks for those that are none.
 
     Raises:
-        ServiceError: `no_answers` when not one question got an answer, `locked` when another process evaluates the
-            pair.
+        InputError: `nothing_failed`, when the failed ones are wanted and there is nothing to take the others from.
+        ServiceError: `no_answers` when not one question got an answer, `budget_spent` when the day's budget is used up
+            (what was answered is kept), `locked` when another process evaluates the pair, and what the system says of
+            a server that cannot be used.
     """
     with holding(workspace, pair):
-        previous = newest_evaluation(workspace, pair.paths.name, pair.system)
+        return asyncio.run(_ask(workspace, pair, now, progress, which))
+
+
+async def _ask(
+    workspace: Workspace, pair: Pair, now: datetime, progress: Progress | None, which: Which
+) -> AskingReport:
+    previous = newest_evaluation(workspace, pair.paths.name, pair.system)
+    if which == "failed":
+        evaluation = _failed_ones_of(previous, workspace, pair, now)
+    else:
         evaluation = _resumable(previous, pair) or _open(workspace, pair, now)
-        resumed = _take_over(evaluation, pair, previous)
-        return _ask_missing(evaluation, pair, resumed=resumed, progress=progress)
+        _take_over(evaluation, pair, previous)
+    answered = _answered(evaluation)
+    resumed = len(answered) if evaluation is previous else 0
+    missing = _missing(pair.queries, answered, which)
+    async with contextlib.AsyncExitStack() as stack:
+        if missing:
+            system = await stack.enter_async_context(_opened(workspace, pair))
+            server = _server_fingerprint(system)
+            if answered and evaluation.record.fingerprints.server != server:
+                logger.info("%s was set up anew: its answers so far are not mixed with others", pair.system)
+                evaluation, resumed, missing = _open(workspace, pair, now), 0, pair.queries
+            prints = evaluation.record.fingerprints.model_copy(update={"server": server})
+            evaluation.save(fingerprints=prints, configuration=_configuration(pair, system))
+            await _ask_missing(workspace, evaluation, pair, system, missing, progress)
+    report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
+    evaluation.save(state="answered", answered_at=datetime.now(UTC))
+    return report
+
+
+def _opened(workspace: Workspace, pair: Pair) -> contextlib.AbstractAsyncContextManager[System]:
+    file = pair.system_file
+    corpus = system_corpus(workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus)
+    return file.traits.opener()(file.settings, corpus)
+
+
+def _server_fingerprint(system: System) -> str | None:
+    stated = system.server_configuration()
+    return None if stated is None else digest(stated)
+
+
+def _configuration(pair: Pair, system: System) -> dict[str, Any]:
+    """What stands in the results."""
+    server = system.server_configuration()
+    stated: dict[str, Any] = {} if server is None else {"server": server}
+    return {"kind": pair.system_file.kind, **system.configuration(), **stated}
 
 
 def _resumable(previous: Evaluation | None, pair: Pair) -> Evaluation | None:
     """The newest evaluation, if it is not published and everything it depends on is as it was."""
     if previous is None or previous.record.state == "published":
         return None
-    return previous if previous.record.fingerprints == pair.fingerprints else None
+    return previous if _without_server(previous.record.fingerprints) == pair.fingerprints else None
+
+
+def _without_server(prints: Fingerprints) -> Fingerprints:
+    """What can be known before the server is asked."""
+    return prints.model_copy(update={"server": None})
 
 
 def _open(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
@@ -96,122 +153,146 @@ def _open(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
     )
 
 
-def _take_over(evaluation: Evaluation, pair: Pair, previous: Evaluation | None) -> int:
-    """Copies a deterministic system's answers from the evaluation that measured them.
+def _take_over(evaluation: Evaluation, pair: Pair, previous: Evaluation | None) -> None:
+    """Copies a deterministic system's answers from the evaluation that measured them."""
+    if previous is None or previous.folder == evaluation.folder or not pair.system_file.is_deterministic:
+        return
+    if previous.record.state != "open" and _same_answers(previous.record.fingerprints, pair.fingerprints):
+        try:
+            _copy_answers(previous, evaluation)
+        except InputError as error:
+            logger.warning("Nothing is reused: %s", error)
 
-    Returns:
-        How many answers of this evaluation were journalled by an earlier session.
+
+def _same_answers(old: Fingerprints, new: Fingerprints) -> bool:
+    return (old.dataset, old.corpus, old.system) == (new.dataset, new.corpus, new.system)
+
+
+def _failed_ones_of(previous: Evaluation | None, workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
+    """The evaluation in which the failed questions are asked again: the newest, or a copy of it once published."""
+    if previous is None or not _same_answers(previous.record.fingerprints, pair.fingerprints):
+        raise InputError(
+            "nothing_failed", workspace.runs,
+            f"an evaluation of {pair.paths.name} x {pair.system} with this dataset, corpus and system",
+            hint="Evaluate the pair without --failed-only.",
+        )  # fmt: skip
+    if resumable := _resumable(previous, pair):
+        return resumable
+    answers = iter_responses(previous.responses) if previous.record.state != "open" else ()
+    if previous.record.state != "open" and all(answer.status == "ok" for answer in answers):
+        raise InputError(
+            "nothing_failed", previous.folder, "a question without an answer", found="an answer to each question"
+        )
+    evaluation = _open(workspace, pair, now)
+    _copy_answers(previous, evaluation)
+    return evaluation
+
+
+def _copy_answers(previous: Evaluation, evaluation: Evaluation) -> None:
+    """Journals the good answers of another evaluation, marked as measured there.
+
+    Raises:
+        InputError: `bad_responses`.
     """
-    resumed = len(_journalled(evaluation))
-    if resumed or previous is None or previous.folder == evaluation.folder or not pair.system_file.is_deterministic:
-        return resumed
-    old, new = previous.record.fingerprints, pair.fingerprints
-    if previous.record.state == "open" or (old.dataset, old.corpus, old.system) != (
-        new.dataset,
-        new.corpus,
-        new.system,
-    ):
-        return resumed
-    try:
-        answers = [answer for answer in read_responses(previous.responses) if answer.status == "ok"]
-    except InputError as error:
-        logger.warning("Nothing is reused: %s", error)
-        return resumed
-    evaluation.save(configuration=previous.record.configuration)
+    old = previous.record
+    answers = [answer for answer in iter_responses(previous.responses) if answer.status == "ok"]
+    prints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
+    evaluation.save(configuration=old.configuration, fingerprints=prints)
     with JournalWriter(evaluation.journal) as journal:
         for answer in answers:
-            source = answer.reused_from or previous.record.evaluation_id
-            journal.append(msgspec.structs.replace(answer, reused_from=source))
-    return 0
+            journal.append(msgspec.structs.replace(answer, reused_from=answer.reused_from or old.evaluation_id))
 
 
-def _ask_missing(evaluation: Evaluation, pair: Pair, *, resumed: int, progress: Progress | None) -> AskingReport:
-    queries = pair.queries
-    answers = _journalled(evaluation)
-    missing = [query for query in queries if query.query_id not in answers]
-    if missing:
-        answers |= _run(evaluation, pair, missing, done=len(queries) - len(missing), progress=progress)
-    ordered = [answers[query.query_id] for query in queries]
-    write_responses(evaluation.responses, ordered)
-    report = _report(evaluation, ordered, asked=len(missing), resumed=resumed)
-    if report.questions and report.failed == report.questions:
+class _Head(msgspec.Struct):
+    query_id: str
+    status: Status
+
+
+def _answered(evaluation: Evaluation) -> dict[str, Status]:
+    """The status of each question's last answer."""
+    decoder = msgspec.json.Decoder(_Head)
+    heads = (decoder.decode(entry.body) for entry in read_entries(evaluation.journal))
+    return {head.query_id: head.status for head in heads}
+
+
+def _missing(
+    queries: Sequence[EvaluationQuery], answered: dict[str, Status], which: Which
+) -> Sequence[EvaluationQuery]:
+    if which == "failed":
+        return [query for query in queries if answered.get(query.query_id) != "ok"]
+    return [query for query in queries if query.query_id not in answered]
+
+
+async def _ask_missing(
+    workspace: Workspace,
+    evaluation: Evaluation,
+    pair: Pair,
+    system: System,
+    missing: Sequence[EvaluationQuery],
+    progress: Progress | None,
+) -> None:
+    traits, settings = pair.system_file.traits, pair.settings
+    done = already = len(pair.queries) - len(missing)
+    started = time.monotonic()
+    spending = Spending(
+        workspace.spending, f"system-{pair.system}", evaluation.record.evaluation_id, pair.system_file.budget,
+        clock=lambda: datetime.now(UTC),
+    )  # fmt: skip
+    try:
+        with JournalWriter(evaluation.journal) as journal, sampling() as samples, spending:
+
+            def keep(answer: RagAnswer) -> None:
+                nonlocal done
+                journal.append(answer)
+                usage = answer.usage
+                spending.add(Spent(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
+                done += 1
+                if progress:
+                    progress(done, already + len(missing))
+
+            await ask_all(
+                system,
+                (Query(query.query_id, query.query_text) for query in missing),
+                keep,
+                in_flight=settings.concurrency or traits.in_flight,
+                timeout_s=None if traits.has_own_limits else settings.timeout_seconds,
+                may_ask=lambda: spending.reached() is None,
+            )
+            if done < already + len(missing):
+                spending.refuse_if_reached()
+    finally:
+        evaluation.save(asking_seconds=evaluation.record.asking_seconds + time.monotonic() - started)
+    atomic_write_json(evaluation.resources, dataclasses.asdict(samples))
+
+
+def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: int) -> AskingReport:
+    """Publishes the answers in the dataset's order, as they stand in the journal."""
+    index = JournalIndex(evaluation.journal, RagAnswer, lambda answer: answer.query_id)
+    counts: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+
+    def counted(answers: Iterable[RagAnswer]) -> Iterator[RagAnswer]:
+        for answer in answers:
+            counts["reused"] += answer.reused_from is not None
+            counts["abstained"] += answer.abstained
+            if answer.status != "ok":
+                faults[answer.error or answer.status] += 1
+            yield answer
+
+    write_responses(evaluation.responses, counted(index.records(query.query_id for query in pair.queries)))
+    failed = faults.total()
+    if failed == len(pair.queries):
         # The next attempt asks again: a server that was down tonight must not be down for ever.
         evaluation.journal.unlink()
         raise ServiceError(
-            "no_answers", f"{pair.system} answered none of {report.questions} questions: {ordered[0].error}"
+            "no_answers", f"{pair.system} answered none of {failed} questions: {faults.most_common(1)[0][0]}"
         )
-    evaluation.save(state="answered", answered_at=datetime.now(UTC))
-    return report
-
-
-def _run(
-    evaluation: Evaluation, pair: Pair, missing: Sequence[EvaluationQuery], *, done: int, progress: Progress | None
-) -> dict[str, RagAnswer]:
-    settings = pair.system_file.settings
-    assert isinstance(settings, EmbeddedSettings)
-    system: System = EmbeddedSystem(CorpusFiles.read(pair.paths).pages(), settings)
-    evaluation.save(configuration=system.configuration())
-    answers: dict[str, RagAnswer] = {}
-    started = time.monotonic()
-    with JournalWriter(evaluation.journal) as journal, sampling() as samples:
-
-        def keep(answer: RagAnswer) -> None:
-            journal.append(answer)
-            answers[answer.query_id] = answer
-            if progress:
-                progress(done + len(answers), done + len(missing))
-
-        questions = (Query(query.query_id, query.query_text) for query in missing)
-        asyncio.run(_ask_all(system, questions, pair.settings, keep))
-    atomic_write_json(evaluation.resources, dataclasses.asdict(samples))
-    evaluation.save(asking_seconds=evaluation.record.asking_seconds + time.monotonic() - started)
-    return answers
-
-
-async def _ask_all(
-    system: System, questions: Iterable[Query], settings: EvaluationSettings, keep: Callable[[RagAnswer], None]
-) -> None:
-    """Asks in order, at most `concurrency` questions at once; memory does not grow with the number of questions."""
-    pending = iter(questions)
-
-    async def worker() -> None:
-        for query in pending:
-            keep(await _answer(system, query, settings.timeout_seconds))
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(settings.concurrency):
-            group.create_task(worker())
-
-
-async def _answer(system: System, query: Query, timeout_seconds: float) -> RagAnswer:
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            return await system.answer(query)
-    except TimeoutError:
-        return RagAnswer(
-            query_id=query.query_id,
-            status="timeout",
-            answer=None,
-            abstained=False,
-            contexts=(),
-            citations=(),
-            latency_ms=timeout_seconds * 1000,
-            error=f"no answer within {timeout_seconds:g} s",
-        )
-
-
-def _journalled(evaluation: Evaluation) -> dict[str, RagAnswer]:
-    answers = (msgspec.convert(record, RagAnswer) for record in read_journal(evaluation.journal))
-    return {answer.query_id: answer for answer in answers}
-
-
-def _report(evaluation: Evaluation, answers: Sequence[RagAnswer], *, asked: int, resumed: int) -> AskingReport:
     return AskingReport(
         evaluation_id=evaluation.record.evaluation_id,
-        questions=len(answers),
+        questions=len(pair.queries),
         asked=asked,
-        reused=sum(answer.reused_from is not None for answer in answers),
+        reused=counts["reused"],
         resumed=resumed,
-        failed=sum(answer.status != "ok" for answer in answers),
-        abstained=sum(answer.abstained for answer in answers),
+        failed=failed,
+        abstained=counts["abstained"],
     )

@@ -11,8 +11,8 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.naming import SUFFIX
 from rag_eval_pipeline.corpus.text.pages import read_pages
-from rag_eval_pipeline.systems.corpus import PageText
-from rag_eval_pipeline.workspace import BenchmarkPaths
+from rag_eval_pipeline.systems.corpus import PageText, SystemCorpus
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 
 class CorpusFiles:
@@ -56,3 +56,19 @@ class CorpusFiles:
             for page in read_pages(self._paths.pages)
             if self.canonical(page.file_name) == page.file_name
         ]
+
+
+def system_corpus(workspace: Workspace, paths: BenchmarkPaths, system: str, *, fingerprint: str) -> SystemCorpus:
+    """What a system is given of a converted benchmark; `fingerprint` is the corpus's."""
+    files = CorpusFiles.read(paths)
+    aliases = files.aliases()
+    return SystemCorpus(
+        benchmark=paths.name,
+        folder=paths.corpus,
+        files=sorted(set(aliases.values())),
+        aliases=aliases,
+        fingerprint=fingerprint,
+        pages=files.pages,
+        settings_folder=workspace.system_file(system).parent,
+        state_folder=workspace.system_state(system, paths.name),
+    )

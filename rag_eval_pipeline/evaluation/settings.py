@@ -34,8 +34,12 @@ class EvaluationSettings(Model):
     )
     random_seed: int = pydantic.Field(42, description="Of bootstrap and permutation.")
     min_coverage: float = pydantic.Field(0.98, ge=0, le=1, description="Share answered; below, a check warns.")
-    concurrency: int = pydantic.Field(8, ge=1, le=1000, description="Questions in flight at once.")
-    timeout_seconds: float = pydantic.Field(30.0, gt=0, description="For one question; then its status is `timeout`.")
+    concurrency: int | None = pydantic.Field(
+        None, ge=1, le=1000, description="Questions in flight at once; by default 64 for servers, 8 for the others."
+    )
+    timeout_seconds: float = pydantic.Field(
+        30.0, gt=0, description="For one question; then its status is `timeout`. Servers have limits of their own."
+    )
 
     @pydantic.field_validator("measures")
     @classmethod

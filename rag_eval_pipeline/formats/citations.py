@@ -8,7 +8,7 @@ Source: Citation Accuracy Evaluation 2.1, 2.2; Evaluation Data Formats 2.1.
 
 import re
 from collections.abc import Collection, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import pydantic
 
@@ -47,30 +47,52 @@ def format_citation(file_name: str, page: int, spans: Sequence[tuple[int, int]])
     return f"[{file_name}:{page}:{','.join(f'{start}-{end}' for start, end in spans)}]"
 
 
-def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[CitationSpan]:
-    """The citations of an answer in order, one span each; empty and reversed spans are left out.
+class Marker(NamedTuple):
+    """One citation as it stands in an answer.
+
+    Args:
+        start: First code point of its bracket.
+        end: One past the last.
+        spans: The places it names, in its order; empty and reversed spans are left out.
+    """
+
+    start: int
+    end: int
+    spans: tuple[CitationSpan, ...]
+
+
+def find_citations(answer: str, known_files: Collection[str] = ()) -> list[Marker]:
+    """The citations of an answer in order, with where they stand.
 
     Args:
         answer: An answer's text.
         known_files: Names in the corpus; they settle where a file name with `[` inside begins.
     """
-    citations = []
-    for match in _CITATION.finditer(answer):
-        file_name = match["file"][_name_start(match["file"], known_files) :]
-        for span in match["spans"].split(","):
-            start, end = (int(number) for number in span.split("-"))
-            page = int(match["page"])
-            if end > start and page >= 1:
-                citations.append(
-                    CitationSpan(
-                        file_name=file_name,
-                        start_char=start,
-                        end_char=end,
-                        page_number=page,
-                        context_text=match["excerpt"],
-                    )
-                )
-    return citations
+    return [_marker(match, known_files) for match in _CITATION.finditer(answer)]
+
+
+def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[CitationSpan]:
+    """The cited places of an answer in order; arguments as in `find_citations`."""
+    return [span for marker in find_citations(answer, known_files) for span in marker.spans]
+
+
+def _marker(match: re.Match[str], known_files: Collection[str]) -> Marker:
+    begin = _name_start(match["file"], known_files)
+    page = int(match["page"])
+    places = ((int(start), int(end)) for start, end in (span.split("-") for span in match["spans"].split(",")))
+    spans = tuple(
+        CitationSpan(
+            file_name=match["file"][begin:],
+            start_char=start,
+            end_char=end,
+            page_number=page,
+            context_text=match["excerpt"],
+        )
+        for start, end in places
+        if end > start and page >= 1
+    )
+    # A match may begin at an earlier bracket of the line; the citation's own stands before its file name.
+    return Marker(match.start() + begin, match.end(), spans)
 
 
 def strip_citations(answer: str, known_files: Collection[str] = ()) -> str:

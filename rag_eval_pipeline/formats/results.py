@@ -175,6 +175,7 @@ class Fingerprints(Model):
     system: str
     metrics: str
     judge: str | None = None
+    server: str | None = pydantic.Field(None, description="Of what the system's server says of its own settings.")
 
 
 class ResultsMetadata(Model):

@@ -1,23 +1,26 @@
 r"""An append-only journal: one checksummed line a record, group commit, and a reader that stops at a torn tail.
 
-A line is `<crc32 of the JSON, 8 hex> <JSON>\n`. A record is durable after the commit that follows it: every 20 records
-or 200 ms, whichever is first (append + fsync per 20 was measured 44 times faster than fsync a record).
+A line is `<crc32 of the JSON, 8 hex> <JSON>\n`. A record outlives its process as soon as it is appended, and the
+machine after the commit that follows it, at most 200 ms later while records come in (a commit a record was measured 44
+times slower than one for twenty; at six hundred answers a second, one for twenty still takes 7 % of the time).
 """
 
 import os
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
 
-COMMIT_RECORDS = 20
 COMMIT_SECONDS = 0.2
+TAIL_BYTES = 1 << 20  # read to find the last whole line; more where a line is longer
+
+Record = TypeVar("Record")
 
 
 class JournalWriter:
@@ -30,21 +33,21 @@ class JournalWriter:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         good = _good_length(path)
-        self._file = open(path, "ab")  # noqa: SIM115  # lives as long as the writer
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  # lives as long as the writer
         self._file.truncate(good)
-        self._pending = 0
+        self._pending = False
         self._committed_at = time.monotonic()
 
     def append(self, record: Any) -> None:
-        """Adds one record; it is on disk after the next commit.
+        """Adds one record; it is with the operating system at once, and on disk after the next commit.
 
         Raises:
             TypeError: A value that JSON cannot carry.
         """
         body = msgspec.json.encode(record)
         self._file.write(b"%08x " % zlib.crc32(body) + body + b"\n")
-        self._pending += 1
-        if self._pending >= COMMIT_RECORDS or time.monotonic() - self._committed_at >= COMMIT_SECONDS:
+        self._pending = True
+        if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
             self.commit()
 
     def extend(self, records: Iterable[Any]) -> None:
@@ -55,9 +58,8 @@ class JournalWriter:
     def commit(self) -> None:
         """Makes every appended record durable."""
         if self._pending:
-            self._file.flush()
             os.fsync(self._file.fileno())
-        self._pending = 0
+        self._pending = False
         self._committed_at = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -70,29 +72,88 @@ class JournalWriter:
         self._file.close()
 
 
+class Entry(NamedTuple):
+    """A whole, valid line: where it begins in the file, and its JSON."""
+
+    offset: int
+    body: bytes
+
+
 def read_journal(path: Path) -> Iterator[Any]:
     """The records of a journal in order; nothing where there is no file.
 
     A torn last line (no newline, or a wrong checksum at the very end) is what a killed writer leaves and is passed
-    over.
+    over. Memory does not grow with the journal.
 
     Raises:
         InputError: `corrupt_journal`, for a bad line with good ones behind it: bits have changed, nothing was torn.
     """
-    lines = path.read_bytes().split(b"\n") if path.exists() else []
-    last = len(lines) - 1 if lines and not lines[-1] else len(lines)
-    for number, line in enumerate(lines[:last], start=1):
-        body = _checked(line)
-        if body is None:
-            if number >= last:
-                return
-            raise InputError(
-                "corrupt_journal", path, "a line with its checksum", row=number, found=line[:80],
-                hint="Remove the file; what it held is made again.",
-            )  # fmt: skip
-        if number == len(lines):
-            return  # complete by its checksum, but its newline was never written: the writer will cut it
-        yield msgspec.json.decode(body)
+    return (msgspec.json.decode(entry.body) for entry in read_entries(path))
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """The lines of a journal in order, with their places; otherwise as `read_journal`."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        offset = 0
+        bad: tuple[int, bytes] | None = None
+        for number, line in enumerate(file, start=1):
+            if bad is not None:
+                raise InputError(
+                    "corrupt_journal", path, "a line with its checksum", row=bad[0], found=bad[1][:80],
+                    hint="Remove the file; what it held is made again.",
+                )  # fmt: skip
+            if not line.endswith(b"\n"):
+                return  # torn; complete by its checksum or not, the writer will cut it
+            body = _checked(line[:-1])
+            if body is None:
+                bad = (number, line)
+            else:
+                yield Entry(offset, body)
+            offset += len(line)
+
+
+class JournalIndex(Generic[Record]):
+    """The last record of each key of a journal, read from the file when it is asked for.
+
+    A hundred thousand answers with their passages are half a gigabyte; their places are a few megabytes.
+
+    Args:
+        path: The journal, to which nothing is appended meanwhile.
+        type_: What a record is decoded as.
+        key: The key of a record.
+    """
+
+    def __init__(self, path: Path, type_: type[Record], key: Callable[[Record], str]) -> None:
+        self._path = path
+        self._decoder = msgspec.json.Decoder(type_)
+        self._offsets: dict[str, int] = {}
+        for entry in read_entries(path):
+            self._offsets[key(self._decode(entry.body))] = entry.offset
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._offsets
+
+    def records(self, keys: Iterable[str]) -> Iterator[Record]:
+        """The records of some keys, in their order.
+
+        Raises:
+            KeyError: A key without a record.
+        """
+        with self._path.open("rb") as file:
+            for key in keys:
+                file.seek(self._offsets[key])
+                body = _checked(file.readline()[:-1])
+                assert body is not None, "the line was valid when the index was made"
+                yield self._decode(body)
+
+    def _decode(self, body: bytes) -> Record:
+        record: Record = self._decoder.decode(body)
+        return record
 
 
 def _checked(line: bytes) -> bytes | None:
@@ -101,11 +162,22 @@ def _checked(line: bytes) -> bytes | None:
 
 
 def _good_length(path: Path) -> int:
-    """Bytes up to the end of the last whole, valid line."""
+    """Bytes up to the end of the last whole, valid line; only the file's end is read."""
     if not path.exists():
         return 0
-    data = path.read_bytes()
-    end = data.rfind(b"\n") + 1
-    if end and _checked(data[data.rfind(b"\n", 0, end - 1) + 1 : end - 1]) is None:
-        return data.rfind(b"\n", 0, end - 1) + 1
-    return end
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        window = TAIL_BYTES
+        while True:
+            start = max(0, size - window)
+            file.seek(start)
+            data = file.read(size - start)
+            end = data.rfind(b"\n") + 1
+            before = data.rfind(b"\n", 0, end - 1) + 1 if end else 0
+            # The line before the last newline has to lie in the window with its own beginning.
+            if start == 0 or before:
+                break
+            window *= 8
+    if end and _checked(data[before : end - 1]) is None:
+        return start + before
+    return start + end

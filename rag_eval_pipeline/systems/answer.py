@@ -1,10 +1,11 @@
 """The normal form of what a RAG system says, whatever its own interface looks like."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
+from rag_eval_pipeline.formats.citations import find_citations
 from rag_eval_pipeline.formats.results import Status
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Status",
     "System",
     "Usage",
+    "citations_in",
     "failed_answer",
 ]
 
@@ -52,12 +54,23 @@ class RetrievedPassage(msgspec.Struct, frozen=True):
 
 
 class Citation(msgspec.Struct, frozen=True):
-    """A cited place, in document offsets; page-relative systems are converted when their answer is read."""
+    """A cited place, in document offsets; page-relative systems are converted when their answer is read.
+
+    Args:
+        file_name: Basename in the corpus.
+        start_char: First code point in the document's text.
+        end_char: One past the last.
+        page_number: 1-based page on which it starts, where the system says so.
+        marker_start: Where the citation's own mark begins in the answer; None for one that stands beside the text.
+        marker_end: One past its end.
+    """
 
     file_name: str
     start_char: int
     end_char: int
     page_number: int | None = None
+    marker_start: int | None = None
+    marker_end: int | None = None
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -117,6 +130,15 @@ class RagAnswer(msgspec.Struct, frozen=True):
     timings: dict[str, float] = {}
     raw_sha256: str | None = None
     model: str | None = None
+
+
+def citations_in(answer: str, known_files: Collection[str]) -> tuple[Citation, ...]:
+    """The citations that an answer carries in the specifications' grammar, in its order."""
+    return tuple(
+        Citation(span.file_name, span.start_char, span.end_char, span.page_number, marker.start, marker.end)
+        for marker in find_citations(answer, known_files)
+        for span in marker.spans
+    )
 
 
 def failed_answer(

@@ -28,6 +28,7 @@ class Kind:
         is_free: Nothing is spent by asking, so it takes part in automatic runs unless its file says otherwise.
         is_deterministic: Equal inputs give equal answers, so a new night reuses them unless its file says otherwise.
         in_flight: Questions asked at once unless settings say otherwise.
+        has_own_limits: Keeps its own time limits, over several attempts; others are stopped by `timeout_seconds`.
     """
 
     module: str
@@ -37,6 +38,7 @@ class Kind:
     is_free: bool = False
     is_deterministic: bool = False
     in_flight: int = 64
+    has_own_limits: bool = False
 
     def settings(self) -> type[Model]:
         """The model that a file's `settings` are checked with."""
@@ -54,9 +56,9 @@ KINDS: dict[str, Kind] = {
     "embedded": Kind(
         "embedded", "EmbeddedSettings", "open_embedded", "embedded/1", is_free=True, is_deterministic=True, in_flight=8
     ),
-    "nvidia": Kind("nvidia", "NvidiaSettings", "open_nvidia", "nvidia/1"),
-    "openai": Kind("openai", "OpenAiSettings", "open_openai", "openai/1"),
-    "http": Kind("http", "HttpSettings", "open_http", "http/1"),
+    "nvidia": Kind("nvidia", "NvidiaSettings", "open_nvidia", "nvidia/1", has_own_limits=True),
+    "openai": Kind("openai", "OpenAiSettings", "open_openai", "openai/1", has_own_limits=True),
+    "http": Kind("http", "HttpSettings", "open_http", "http/1", has_own_limits=True),
     "python": Kind("python", "PythonSettings", "open_python", "python/1", in_flight=8),
     "replay": Kind("replay", "ReplaySettings", "open_replay", "replay/1", is_free=True, is_deterministic=True),
 }

@@ -12,14 +12,14 @@ import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import _ask_all, ask
+from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import ask_pair, evaluate, publish_pair, score_pair
 from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.questioning import ask_all
 from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.scores_file import read_scores
-from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
@@ -333,7 +333,7 @@ def test_a_question_that_takes_too_long_is_a_timeout_and_the_others_go_on():
     answers = []
     queries = [Query(str(number), "?") for number in range(4)]
 
-    asyncio.run(_ask_all(Slow(), queries, EvaluationSettings(timeout_seconds=0.05, concurrency=2), answers.append))
+    asyncio.run(ask_all(Slow(), queries, answers.append, in_flight=2, timeout_s=0.05))
 
     assert {answer.query_id: answer.status for answer in answers} == {"0": "ok", "1": "timeout", "2": "ok", "3": "ok"}
 

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.formats.citations import CitationSpan, format_citation, parse_citations, strip_citations
+from rag_eval_pipeline.formats.citations import (
+    CitationSpan,
+    find_citations,
+    format_citation,
+    parse_citations,
+    strip_citations,
+)
 
 CASES = {
     #                                       answer                                          expected
@@ -58,3 +64,12 @@ def test_the_answer_without_its_citations_is_what_scorers_compare():
     answer = "Ada Thorne [a.pdf:1:0-4], in 1887 [b.pdf:2:5-6]."
 
     assert strip_citations(answer) == "Ada Thorne, in 1887."
+
+
+def test_a_marker_is_where_its_bracket_is():
+    answer = "In 1887[3] by Ada [a.pdf:1:0-5] and [b.pdf:2:1-3,7-9]."
+
+    first, second = find_citations(answer)
+
+    assert [answer[m.start : m.end] for m in (first, second)] == ["[a.pdf:1:0-5]", "[b.pdf:2:1-3,7-9]"]
+    assert [(span.start_char, span.end_char) for span in second.spans] == [(1, 3), (7, 9)]

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
+from rag_eval_pipeline.storage import journal as journal_module
+from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter, read_journal
 
 RECORDS = st.lists(
     st.dictionaries(st.text(), st.one_of(st.text(), st.integers(-(2**53), 2**53), st.none())), max_size=8
@@ -54,3 +55,27 @@ def test_a_changed_bit_before_good_lines_is_named(tmp_path):
 
 def test_no_file_is_an_empty_journal(tmp_path):
     assert list(read_journal(tmp_path / "none.jsonl")) == []
+
+
+def test_lines_longer_than_what_is_read_of_the_end_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "TAIL_BYTES", 16)
+    path = tmp_path / "journal.jsonl"
+    with JournalWriter(path) as journal:
+        journal.extend(["a" * 500, "b" * 3000])
+    path.write_bytes(path.read_bytes() + b"0123abcd {torn")
+
+    with JournalWriter(path) as journal:
+        journal.append("c")
+
+    assert list(read_journal(path)) == ["a" * 500, "b" * 3000, "c"]
+
+
+def test_an_index_gives_the_last_record_of_each_key_in_the_order_asked_for(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with JournalWriter(path) as journal:
+        journal.extend([["a", 1], ["b", 2], ["a", 3]])
+
+    index = JournalIndex(path, tuple[str, int], lambda record: record[0])
+
+    assert (len(index), "a" in index, "c" in index) == (2, True, False)
+    assert list(index.records(["b", "a"])) == [("b", 2), ("a", 3)]

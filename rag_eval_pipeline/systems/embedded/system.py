@@ -9,8 +9,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rag_eval_pipeline.formats.citations import format_citation, parse_citations
-from rag_eval_pipeline.systems.answer import Citation, Configuration, Query, RagAnswer, RetrievedPassage
+from rag_eval_pipeline.formats.citations import format_citation
+from rag_eval_pipeline.systems.answer import Configuration, Query, RagAnswer, RetrievedPassage, citations_in
 from rag_eval_pipeline.systems.corpus import PageText, SystemCorpus
 from rag_eval_pipeline.systems.embedded.extraction import Place, extract
 from rag_eval_pipeline.systems.embedded.passages import Passage, Sentence, passages
@@ -74,14 +74,13 @@ class EmbeddedSystem:
             text = ABSTENTION
         else:
             text = _answer_text(query.text, best.sentence, self._settings)
-        cited = parse_citations(text, self._files)
         return RagAnswer(
             query_id=query.query_id,
             status="ok",
             answer=text,
             abstained=text == ABSTENTION,
             contexts=tuple(_context(f, rank) for rank, f in enumerate(found, start=1)),
-            citations=tuple(Citation(c.file_name, c.start_char, c.end_char, c.page_number) for c in cited),
+            citations=citations_in(text, self._files),
             latency_ms=(time.perf_counter() - started) * 1000,
         )
 

@@ -1,0 +1,130 @@
+"""What asking and judging used, a day and an evaluation a file: budgets of a day are checked against their sum.
+
+Each file has one writer, so several evaluations of one system share a budget without sharing a file.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.storage.atomic import atomic_write
+from rag_eval_pipeline.systems.settings import Budget
+
+FLUSH_SECONDS = 2.0  # what a killed run has not booked; a flush waits for the disk
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Requests, tokens and estimated US dollars."""
+
+    requests: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+    def plus(self, other: "Spent") -> "Spent":
+        """The sum of both."""
+        return Spent(self.requests + other.requests, self.tokens + other.tokens, self.usd + other.usd)
+
+
+class Spending:
+    """The account of one evaluation with one payer, a context manager.
+
+    Args:
+        folder: Of all accounts.
+        payer: Whose budget it is, such as `system-blueprint` or `judge-openai`.
+        evaluation_id: Of the evaluation that spends.
+        budget: What one UTC day may cost.
+        clock: Gives the time, aware.
+    """
+
+    def __init__(
+        self, folder: Path, payer: str, evaluation_id: str, budget: Budget, *, clock: Callable[[], datetime]
+    ) -> None:
+        self._folder = folder
+        self._payer = payer
+        self._file_name = f"{evaluation_id}.json"
+        self._budget = budget
+        self._clock = clock
+        self._unwritten = False
+        self._flushed_at = time.monotonic()
+        self._own = Spent()
+        self._others = Spent()
+        self._begin_day()
+
+    def add(self, spent: Spent) -> None:
+        """Books what one answer took."""
+        if self._clock().astimezone(UTC).date() != self._day:
+            self.flush()
+            self._begin_day()
+        self._own = self._own.plus(spent)
+        self._unwritten = True
+        if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
+            self.flush()
+
+    def reached(self) -> str | None:
+        """The limit of today's budget that is used up, in words; None while there is some left."""
+        total = self._others.plus(self._own)
+        limits = (
+            ("requests", total.requests, self._budget.requests),
+            ("tokens", total.tokens, self._budget.tokens),
+            ("US dollars", total.usd, self._budget.usd),
+        )
+        found = next((f"{used:g} of {limit:g} {name}" for name, used, limit in limits if limit and used >= limit), None)
+        return None if found is None else f"{found} of {self._day}"
+
+    def refuse_if_reached(self) -> None:
+        """Raises `budget_spent` when there is nothing left today."""
+        if reached := self.reached():
+            raise ServiceError(
+                "budget_spent", f"{self._payer.replace('-', ' ', 1)} has used {reached}",
+                hint="What was answered is kept; run it again tomorrow, or raise `budget`.",
+            )  # fmt: skip
+
+    def flush(self) -> None:
+        """Writes the account, and reads what other evaluations have spent meanwhile."""
+        if self._unwritten:
+            atomic_write(self._path, msgspec.json.encode(self._own) + b"\n")
+            self._unwritten = False
+        self._others = self._sum_of_others()
+        self._flushed_at = time.monotonic()
+
+    def __enter__(self) -> "Spending":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / self._day.isoformat() / self._payer / self._file_name
+
+    def _begin_day(self) -> None:
+        self._day = self._clock().astimezone(UTC).date()
+        self._own = read_spent(self._path)
+        self._others = self._sum_of_others()
+
+    def _sum_of_others(self) -> Spent:
+        total = Spent()
+        for path in self._path.parent.glob("*.json"):
+            if path.name != self._file_name:
+                total = total.plus(read_spent(path))
+        return total
+
+
+def spent_today(folder: Path, payer: str, now: datetime) -> Spent:
+    """What a payer has used in the UTC day of a moment."""
+    total = Spent()
+    for path in (folder / now.astimezone(UTC).date().isoformat() / payer).glob("*.json"):
+        total = total.plus(read_spent(path))
+    return total
+
+
+def read_spent(path: Path) -> Spent:
+    """One account; nothing where there is no file or a damaged one, which cost no more than it can say."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Spent)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return Spent()
