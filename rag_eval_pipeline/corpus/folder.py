@@ -54,12 +54,11 @@ class CorpusFolder:
             self._digests[name] = self._read_digest(name)
         return self._digests[name]
 
-    def publish(self, names: Sequence[str], data: bytes) -> None:
-        """Writes a document under each of its names; the names share one file where the disk can do that."""
-        self.publish_all([(names, data)])
-
     def publish_all(self, documents: Sequence[tuple[Sequence[str], bytes]]) -> None:
-        """Writes several documents, each as `publish` does, and waits for the disk once for all of them."""
+        """Writes documents, each under its names, which share one file where the disk can do that.
+
+        The disk is waited for once for all of them.
+        """
         files = [(self._file(names[0]), data) for names, data in documents]
         atomic_write_all(files, temp_folder=self._temp)
         for names, data in documents:

@@ -57,9 +57,9 @@ def download(
         environ: The process's environment unless given.
 
     Raises:
-        InputError: `download_failed` with the HTTP status or what became of the connection; `egress_blocked`,
-            `too_many_redirects`, `body_too_large`, `bad_url`, `scheme`; `bad_header`, `missing_variable`;
-            `bad_compression`, `archive_bomb` for an encoded body.
+        InputError: `download_failed` with the HTTP status or what became of the connection; `tls_untrusted`,
+            `bad_ca_file`; `egress_blocked`, `too_many_redirects`, `body_too_large`, `bad_url`, `scheme`; `bad_header`,
+            `missing_variable`; `bad_compression`, `archive_bomb` for an encoded body.
         ServiceError: `locked`, when another process is at it for longer than an hour.
     """
     key = _key(url)

@@ -7,7 +7,8 @@ from urllib.parse import urljoin
 import httpx
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.fetching.retries import RETRY_WAIT_MAX_S
+from rag_eval_pipeline.corpus.egress.trust import UNTRUSTED, distrust
+from rag_eval_pipeline.corpus.fetching.retries import again
 from rag_eval_pipeline.corpus.fetching.urls import check_url
 from rag_eval_pipeline.sources.download_cache import Version
 
@@ -97,12 +98,6 @@ def lawful(url: str, *, base: httpx.URL | None = None) -> httpx.URL:
         raise Fault("bad_url", f"{url[:200]!r}: {error}", CHECK) from error
 
 
-def origin(url: httpx.URL) -> str:
-    """Scheme, host and port: what headers are bound to."""
-    port = url.port or {"http": 80, "https": 443}[url.scheme]
-    return f"{url.scheme}://{url.host}:{port}"
-
-
 def guarded(code: str, reason: str) -> Fault:
     """The guard's refusal; only a host that does not answer is asked again."""
     if code == "egress_blocked":
@@ -113,11 +108,19 @@ def guarded(code: str, reason: str) -> Fault:
     return Fault("download_failed", f"{code or 'no answer'}: {reason}", LATER, passing=code == "connect_failed")
 
 
+def broken(error: Exception, origin: str, offset: int) -> Fault:
+    """A connection that failed after so many bytes; one that was refused for its certificate is not made again."""
+    refused = distrust(error)
+    if refused is not None:
+        return Fault(UNTRUSTED, f"{origin}: {refused.reason}", refused.hint)
+    # Its message may quote a header; its kind says what happened.
+    found = f"a connection that broke after {offset:,} bytes ({type(error).__name__})"
+    return Fault("download_failed", found, LATER, passing=True)
+
+
 def backoff(error: Exception) -> bool | float:
     """For stamina: whether to try again, or after how many seconds at the server's wish."""
-    if not isinstance(error, Fault) or not error.passing:
-        return False
-    return True if error.wait_s is None else min(max(error.wait_s, 0.0), RETRY_WAIT_MAX_S)
+    return isinstance(error, Fault) and error.passing and again(error.wait_s)
 
 
 def _date(value: str | None) -> dt.datetime | None:

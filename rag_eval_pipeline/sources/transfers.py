@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 from typing import Literal, NamedTuple
 
 import httpx
-import stamina
 
+from rag_eval_pipeline.corpus.egress.config import origin_of
 from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
+from rag_eval_pipeline.corpus.egress.trust import trust
 from rag_eval_pipeline.corpus.fetching.fetcher import USER_AGENT
-from rag_eval_pipeline.corpus.fetching.retries import BUSY, REDIRECTS, RETRY_WAIT_MAX_S, RETRY_WAIT_S, retry_after
+from rag_eval_pipeline.corpus.fetching.retries import BUSY, REDIRECTS, attempts, retry_after
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download_cache import Part
 from rag_eval_pipeline.sources.transfer_answers import (
@@ -23,10 +24,10 @@ from rag_eval_pipeline.sources.transfer_answers import (
     LATER,
     Fault,
     backoff,
+    broken,
     encoding_of,
     guarded,
     lawful,
-    origin,
     version_of,
 )
 
@@ -72,8 +73,8 @@ class Transfer:
         """Makes the part whole, or finds that the version already there is the server's.
 
         Raises:
-            InputError: `download_failed` for a status or a connection, `egress_blocked`, `too_many_redirects`,
-                `body_too_large`, `bad_url`, `scheme`.
+            InputError: `download_failed` for a status or a connection, `tls_untrusted`, `egress_blocked`,
+                `too_many_redirects`, `body_too_large`, `bad_url`, `scheme`.
         """
         furthest = self._part.offset
         while True:
@@ -83,20 +84,12 @@ class Transfer:
                 if fault.passing and self._part.offset - furthest >= PROGRESS_BYTES:
                     furthest = self._part.offset
                     continue
-                raise InputError(
-                    fault.code, self._asked.url, "a body that can be downloaded", found=fault.found, hint=fault.hint
-                ) from fault
+                expected = "a body that can be downloaded"
+                raise InputError(fault.code, self._asked.url, expected, found=fault.found, hint=fault.hint) from fault
 
     async def _attempts(self) -> Literal["whole", "unchanged"]:
-        attempts = stamina.retry_context(
-            on=backoff,
-            attempts=self._config.attempts,
-            timeout=None,
-            wait_initial=RETRY_WAIT_S,
-            wait_max=RETRY_WAIT_MAX_S,
-        )
         stall_s = min(STALL_LIMIT_S, self._config.fetch_limit_s)
-        async for attempt in attempts:
+        async for attempt in attempts(self._config.attempts, on=backoff):
             with attempt:
                 try:
                     async with asyncio.timeout(stall_s) as deadline:
@@ -125,16 +118,14 @@ class Transfer:
                     self._client.cookies.clear()  # the jar would send them to other ports of the host
             except httpx.ProxyError as error:
                 # Only a CONNECT that the guard refused ends here; it carries the status line, "403 egress_blocked".
-                raise guarded(str(error).partition(" ")[2], f"{origin(current)} was refused") from error
+                raise guarded(str(error).partition(" ")[2], f"{_origin(current)} was refused") from error
             except httpx.TransportError as error:
-                # Its message may quote a header; its kind says what happened.
-                found = f"a connection that broke after {self._part.offset:,} bytes ({type(error).__name__})"
-                raise Fault("download_failed", found, LATER, passing=True) from error
+                raise broken(error, f"{_origin(current)}", self._part.offset) from error
             current = lawful(location, base=current)
         raise Fault("too_many_redirects", f"more than {self._config.max_redirects} redirects", CHECK)
 
     def _headers(self, current: httpx.URL, own: httpx.URL) -> dict[str, str]:
-        headers = dict(self._asked.headers) if origin(current) == origin(own) else {}
+        headers = dict(self._asked.headers) if _origin(current) == _origin(own) else {}
         headers["connection"] = "close"
         version = self._part.version
         if version is not None and version.validator is not None and self._part.offset:
@@ -165,7 +156,7 @@ class Transfer:
         if status == 416 and "range" in asked:
             self._part.discard()
             raise Fault("download_failed", "HTTP 416 for the rest of the body", LATER, passing=True)
-        elsewhere = "" if origin(response.url) == origin(own) else f" from {origin(response.url)}"
+        elsewhere = "" if _origin(response.url) == _origin(own) else f" from {_origin(response.url)}"
         found = f"HTTP {status}{elsewhere}"
         if status in BUSY:
             raise Fault("download_failed", found, LATER, passing=True, wait_s=retry_after(response))
@@ -173,7 +164,7 @@ class Transfer:
         if status in (401, 403):
             hint = "State the header that the server asks for under `headers`, with ${NAME} for a secret."
             if elsewhere and self._asked.headers:
-                hint = f"Headers are sent to {origin(own)} only: name the address that it leads to."
+                hint = f"Headers are sent to {_origin(own)} only: name the address that it leads to."
         raise Fault("download_failed", found, hint)
 
     async def _take(
@@ -209,8 +200,8 @@ class Transfer:
     def _check_size(self, size: int) -> None:
         if size > self._asked.max_bytes:
             self._part.discard()
-            hint = "If it is to be trusted, download it by hand and name the file."
-            raise Fault("body_too_large", f"more than {self._asked.max_bytes:,} bytes", hint)
+            found = f"more than {self._asked.max_bytes:,} bytes"
+            raise Fault("body_too_large", found, "If it is to be trusted, download it by hand and name the file.")
 
     def _check_rest(self, response: httpx.Response) -> None:
         """Refuses what does not continue the part; the next attempt then starts anew."""
@@ -238,9 +229,13 @@ async def transfer(guard: Guard, asked: Asked, part: Part) -> AsyncIterator[Tran
         guard: Its body limit has to leave room for `max_bytes` and what TLS adds.
         asked: What is asked for.
         part: What is there of it.
+
+    Raises:
+        InputError: `bad_ca_file`.
     """
     async with httpx.AsyncClient(
         proxy=guard.url,
+        verify=trust(guard.policy.config.ca_file),
         trust_env=False,
         follow_redirects=False,
         timeout=None,  # the deadline of an attempt is moved on with its progress
@@ -248,3 +243,8 @@ async def transfer(guard: Guard, asked: Asked, part: Part) -> AsyncIterator[Tran
         headers={"User-Agent": USER_AGENT, "Accept": "*/*", "Accept-Encoding": "identity"},
     ) as client:
         yield Transfer(client, guard, asked, part)
+
+
+def _origin(url: httpx.URL) -> str | None:
+    """What headers are bound to."""
+    return origin_of(str(url))

@@ -1,6 +1,7 @@
 """A loopback site, and small PDFs and pictures made by hand."""
 
 import http.server
+import ssl
 import struct
 import threading
 import zlib
@@ -44,8 +45,9 @@ def simple_pdf(*texts: str) -> bytes:
 class Site:
     """A server on loopback whose answers a test sets, and which remembers what it was asked."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, scheme: str = "http") -> None:
         self.port = port
+        self.scheme = scheme
         self.answers: dict[str, Answer | Callable[[], Answer]] = {}
         self.asked: list[str] = []
         self.headers: list[dict[str, str]] = []  # of each request, by lower-case name
@@ -55,14 +57,16 @@ class Site:
         return f"127.0.0.1:{self.port}"
 
     def url(self, path: str) -> str:
-        return f"http://{self.host}{path}"
+        return f"{self.scheme}://{self.host}{path}"
 
     def policy(self, **limits: object) -> EgressPolicy:
         """Allows this server and nothing else of this machine."""
         return EgressPolicy(EgressConfig(allowed_hosts=(self.host,), **limits))
 
 
-def serve() -> Iterator[Site]:
+def serve(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
+    """The server, over TLS where it has something to answer with."""
+
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             site.asked.append(self.path)
@@ -81,7 +85,11 @@ def serve() -> Iterator[Site]:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    site = Site(server.server_address[1])
+    site = Site(server.server_address[1], "https" if tls else "http")
+    if tls is not None:
+        # The handshake belongs to the connection's own thread; a client that refuses the certificate is no error here.
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        server.handle_error = lambda request, address: None
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

@@ -11,7 +11,7 @@ from rag_eval_pipeline.errors import InputError
 
 def test_a_document_is_one_file_under_all_its_names(tmp_path):
     with CorpusFolder(tmp_path / "c") as folder:
-        folder.publish(["a.pdf", "a#x.pdf"], b"one")
+        folder.publish_all([(["a.pdf", "a#x.pdf"], b"one")])
 
     assert (tmp_path / "c" / "a#x.pdf").read_bytes() == b"one"
     assert (tmp_path / "c" / "a.pdf").stat().st_ino == (tmp_path / "c" / "a#x.pdf").stat().st_ino
@@ -32,7 +32,7 @@ def test_files_are_readable_as_the_umask_says(tmp_path):
     old = os.umask(0o022)
     try:
         with CorpusFolder(tmp_path / "c") as folder:
-            folder.publish(["a.pdf"], b"one")
+            folder.publish_all([(["a.pdf"], b"one")])
     finally:
         os.umask(old)
 
@@ -43,7 +43,7 @@ def test_what_no_document_owns_is_removed(tmp_path):
     outside = tmp_path / "outside.pdf"
     outside.write_bytes(b"mine")
     with CorpusFolder(tmp_path / "c") as folder:
-        folder.publish(["a.pdf"], b"one")
+        folder.publish_all([(["a.pdf"], b"one")])
         (tmp_path / "c" / ".hidden").write_bytes(b"")
         (tmp_path / "c" / "link.pdf").symlink_to(outside)
         removed = folder.remove_all_but(["a.pdf"])
@@ -60,7 +60,7 @@ def test_a_link_in_the_place_of_a_document_is_replaced_and_not_written_through(t
     (tmp_path / "c" / "a.pdf").symlink_to(outside)
     with CorpusFolder(tmp_path / "c") as folder:
         assert folder.digest("a.pdf") is None
-        folder.publish(["a.pdf"], b"one")
+        folder.publish_all([(["a.pdf"], b"one")])
 
     assert outside.read_bytes() == b"mine"
     assert not (tmp_path / "c" / "a.pdf").is_symlink()
@@ -88,4 +88,4 @@ def test_a_folder_in_the_corpus_is_somebodys_and_is_not_removed(tmp_path):
 @pytest.mark.parametrize("name", ["../a.pdf", "/etc/x", "", ".", "..", "a\0b"])
 def test_a_name_that_is_no_component_is_refused(tmp_path, name):
     with CorpusFolder(tmp_path / "c") as folder, pytest.raises(ValueError, match="component"):
-        folder.publish([name], b"one")
+        folder.publish_all([([name], b"one")])

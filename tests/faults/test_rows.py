@@ -177,6 +177,8 @@ ROWS = {
         "corpus/hostile/test_crashes.py::test_a_kill_in_the_middle_costs_no_document",
         "corpus/hostile/test_crashes.py::test_a_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed",
         "corpus/hostile/test_reach.py::test_a_certificate_that_nobody_vouches_for_is_not_accepted",
+        "corpus/test_trust.py::test_a_certificate_that_does_not_hold_is_a_cause_of_its_own",
+        "sources/test_downloads.py::test_a_certificate_that_does_not_hold_is_refused_once_with_its_origin",
     ),
 }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """A body comes once and whole: continued after an interruption, never a mix of versions, and through the guard only."""
 
+import contextlib
 import email.utils
 import gzip
 import hashlib
@@ -24,6 +25,8 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download_headers import header_values
 from rag_eval_pipeline.sources.downloads import cached, download
 from tests.conftest import REPOSITORY
+from tests.corpus.certificates import Authority
+from tests.corpus.making import serve
 
 BODY = bytes(range(256)) * 2000  # 512,000 bytes; a mix of two offsets or versions would show
 OTHER = BODY[::-1]
@@ -655,6 +658,60 @@ def test_a_slow_body_is_no_stalled_one(server, get):
     server.answers["/data.csv"] = slow
 
     assert get(limits={"fetch_limit_s": 1.0, "attempts": 1}).size == 200_000
+
+
+COMPANY = Authority()
+SECURE = contextlib.contextmanager(serve)
+
+
+@pytest.fixture
+def secure(tmp_path):
+    """Downloads from a server over TLS, where a company's authority is trusted."""
+    (tmp_path / "company.pem").write_bytes(COMPANY.pem)
+
+    def fetch(site):
+        policy = site.policy(ca_file=str(tmp_path / "company.pem"))
+        return download(site.url("/data.csv"), tmp_path / "cache", policy)
+
+    return fetch
+
+
+def test_a_source_comes_from_a_server_that_a_company_vouches_for(secure):
+    with SECURE(COMPANY.server()) as site:
+        site.answers["/data.csv"] = (200, {"Content-Type": "text/csv"}, BODY)
+
+        assert secure(site).path.read_bytes() == BODY
+
+
+UNTRUSTED = {
+    #                       what the server answers with          what to do
+    "another host's":       (COMPANY.server("other.example"),     "cannot make up for that"),
+    "expired":              (COMPANY.server(days=(-9, -2)),       "cannot make up for that"),
+    "an unknown authority": (Authority("Stranger").server(),      "names an authority of one's own"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answering", "hint"), UNTRUSTED.values(), ids=UNTRUSTED)
+def test_a_certificate_that_does_not_hold_is_refused_once_with_its_origin(secure, answering, hint):
+    met = []
+    answering.sni_callback = lambda connection, name, context: met.append(name)
+    with SECURE(answering) as site:
+        error = refusal(secure, site)
+
+    assert (error.code, error.file) == ("tls_untrusted", site.url("/data.csv"))
+    assert f"https://{site.host}: " in error.found
+    assert "`ca_file` in egress.config.yaml" in error.hint
+    assert hint in error.hint
+    assert (len(met), site.asked) == (1, [])
+
+
+def test_an_authority_that_cannot_be_read_is_named_before_anything_is_asked(secure, tmp_path):
+    with SECURE(COMPANY.server()) as site:
+        (tmp_path / "company.pem").unlink()
+        error = refusal(secure, site)
+
+    assert (error.code, error.file) == ("bad_ca_file", str(tmp_path / "company.pem"))
+    assert site.asked == []
 
 
 def test_refreshing_keeps_what_has_not_changed(server, get):

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from rag_eval_pipeline.corpus.egress.trust import authorities
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.yaml_reader import read_typed_yaml
 
@@ -73,6 +74,12 @@ class EgressConfig(BaseModel):
     proxy_credentials: str | None = Field(
         default=None, description="Environment variable with the proxy's `user:password`."
     )
+    ca_file: str | None = Field(
+        default=None,
+        description="PEM file with the certificates of a company's own authorities, relative to this file's folder. "
+        "They are trusted in addition to the usual ones by all that fetches documents and downloads sources, and on "
+        "Linux by the browser for what pages are made of; elsewhere the browser goes by the machine's keychain.",
+    )
     allow_no_sandbox: bool = Field(
         default=False,
         description="Whether pages from URLs may be rendered where the browser's sandbox cannot be used.",
@@ -124,19 +131,24 @@ def read_egress_config(path: Path) -> EgressConfig:
     """The settings; the defaults where there is no file.
 
     Raises:
-        InputError: `bad_yaml`, `bad_config`.
+        InputError: `bad_yaml`, `bad_config`, `bad_ca_file`.
     """
     if not path.is_file():
         return EgressConfig()
     data = read_typed_yaml(path, str(path)).value
     try:
-        return EgressConfig.model_validate({} if data is None else data)
+        config = EgressConfig.model_validate({} if data is None else data)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or None
         # A secret that was written where its variable's name belongs must not end up in a log.
         found = None if first["loc"][:1] in {("credentials",), ("proxy_credentials",)} else first["input"]
         raise InputError("bad_config", path, first["msg"], field=field, found=found) from None
+    if config.ca_file is None:
+        return config
+    ca_file = path.parent / config.ca_file
+    authorities(ca_file)  # so that it is refused before anything is asked for
+    return config.model_copy(update={"ca_file": str(ca_file)})
 
 
 def origin_of(url: str) -> str | None:

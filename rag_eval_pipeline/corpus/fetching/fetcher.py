@@ -12,15 +12,15 @@ from typing import NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 import httpx
-import stamina
 
 from rag_eval_pipeline.corpus.documents import DocumentError
 from rag_eval_pipeline.corpus.egress.config import EgressConfig, origin_of, secret
 from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
+from rag_eval_pipeline.corpus.egress.trust import UNTRUSTED, distrust, trust
 from rag_eval_pipeline.corpus.fetching.bodies import Body, fetched_body
 from rag_eval_pipeline.corpus.fetching.decoding import CutShort, read_decoded
 from rag_eval_pipeline.corpus.fetching.politeness import Politeness
-from rag_eval_pipeline.corpus.fetching.retries import BUSY, REDIRECTS, RETRY_WAIT_MAX_S, RETRY_WAIT_S, retry_after
+from rag_eval_pipeline.corpus.fetching.retries import BUSY, REDIRECTS, RETRY_WAIT_MAX_S, again, attempts, retry_after
 from rag_eval_pipeline.corpus.fetching.robots import Robots
 from rag_eval_pipeline.corpus.fetching.urls import check_url
 
@@ -85,8 +85,9 @@ class Fetcher:
 
         Raises:
             DocumentError: `bad_url`, `scheme`, `egress_blocked`, `host_unresolved`, `connect_failed`, `http_<status>`,
-                `too_many_redirects`, `body_too_large`, `fetch_timeout`, `connection_broken`, `bad_encoding`,
-                `empty_body`, `content_mismatch`, `unsupported_type`, `robots_disallowed`, `robots_unreachable`.
+                `too_many_redirects`, `body_too_large`, `fetch_timeout`, `connection_broken`, `tls_untrusted`,
+                `bad_encoding`, `empty_body`, `content_mismatch`, `unsupported_type`, `robots_disallowed`,
+                `robots_unreachable`.
         """
         return await self._fetch(url, known, self._robots)
 
@@ -95,14 +96,7 @@ class Fetcher:
         return b"" if fetched.body is None else fetched.body.data
 
     async def _fetch(self, url: str, known: Version | None, robots: Robots | None) -> Fetched:
-        attempts = stamina.retry_context(
-            on=_backoff,
-            attempts=self._config.attempts,
-            timeout=None,
-            wait_initial=RETRY_WAIT_S,
-            wait_max=RETRY_WAIT_MAX_S,
-        )
-        async for attempt in attempts:
+        async for attempt in attempts(self._config.attempts, on=_backoff):
             with attempt:
                 try:
                     async with asyncio.timeout(self._config.fetch_limit_s) as deadline:
@@ -137,6 +131,8 @@ class Fetcher:
                     code = str(error).partition(" ")[2] or "connect_failed"
                     raise _guarded(code, f"{current}: refused by the egress guard") from error
                 except httpx.TransportError as error:
+                    if (refused := distrust(error)) is not None:
+                        raise DocumentError(UNTRUSTED, f"{current}: {refused.reason}. {refused.hint}") from error
                     raise _Transient("connection_broken", f"{current}: {type(error).__name__}: {error}") from error
                 except CutShort as error:
                     raise _Transient("connection_broken", f"{current}: the compressed body is cut short") from error
@@ -206,7 +202,7 @@ async def fetcher(guard: Guard) -> AsyncIterator[Fetcher]:
     """A fetcher behind a running guard; proxies named by environment variables are not used.
 
     Raises:
-        InputError: `missing_secret`, `bad_secret`.
+        InputError: `missing_secret`, `bad_secret`, `bad_ca_file`.
     """
     config = guard.policy.config
     credentials = {
@@ -215,6 +211,7 @@ async def fetcher(guard: Guard) -> AsyncIterator[Fetcher]:
     }
     async with httpx.AsyncClient(
         proxy=guard.url,
+        verify=trust(config.ca_file),
         trust_env=False,
         follow_redirects=False,
         timeout=config.fetch_limit_s,
@@ -244,6 +241,4 @@ def _guarded(code: str, message: str) -> DocumentError:
 
 
 def _backoff(error: Exception) -> bool | float:
-    if not isinstance(error, _Transient):
-        return False
-    return True if error.wait_s is None else min(max(error.wait_s, 0.0), RETRY_WAIT_MAX_S)
+    return isinstance(error, _Transient) and again(error.wait_s)

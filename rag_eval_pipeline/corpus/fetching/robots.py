@@ -51,18 +51,6 @@ class Robots:
         self._setting = setting
         self._sites: dict[str, _Site] = {}
 
-    async def allowed(self, url: str) -> bool:
-        """Whether the host lets this program have the URL.
-
-        Raises:
-            ValueError: The URL names no host.
-        """
-        try:
-            await self.check(url)
-        except DocumentError:
-            return False
-        return True
-
     async def check(self, url: str) -> None:
         """Nothing, where the URL may be fetched.
 

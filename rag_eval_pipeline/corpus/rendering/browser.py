@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 import psutil
 
 from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.egress.trust import authorities
 from rag_eval_pipeline.corpus.rendering.executable import browser_folder_parent, check_driver, write_launcher
 from rag_eval_pipeline.corpus.rendering.page_scripts import PREPARE
 from rag_eval_pipeline.corpus.rendering.text_printing import TextPage, open_text_page
+from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
 from rag_eval_pipeline.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -170,7 +172,8 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
     """Starts a browser whose only way out is the guard.
 
     Raises:
-        ServiceError: `browser_failed`, `driver_failed`.
+        ServiceError: `browser_failed`, `driver_failed`, `browser_trust`.
+        InputError: `bad_ca_file`.
     """
     from playwright.async_api import async_playwright
 
@@ -183,6 +186,9 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
         with _temp_folder(folder / "driver"):
             driver = await async_playwright().start()
         home = str(folder / "home")
+        ca_file = guard.policy.config.ca_file
+        if ca_file is not None:
+            write_trust_store(folder / "home", authorities(Path(ca_file)))
         browser = await driver.chromium.launch(
             executable_path=launcher,
             chromium_sandbox=sandboxed,

@@ -1,12 +1,10 @@
 """What a page may ask for: everything where it is allowed, and nothing of this machine where it is not."""
 
 import asyncio
-import shutil
-import ssl
-import subprocess
 
 import pytest
 
+from corpus.certificates import Authority
 from corpus.hostile.answers import moved, page
 from corpus.hostile.pressing import make_all, pressing
 from corpus.hostile.prying import KINDS, MOVES
@@ -142,21 +140,8 @@ async def test_web_rtc_sends_no_datagram(own_temp):
     assert "GATHERED" in outcome.text
 
 
-@pytest.fixture
-def self_signed(tmp_path) -> ssl.SSLContext:
-    """What a server with a certificate of its own making answers with."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed, and makes the certificate")
-    key, certificate = tmp_path / "key", tmp_path / "certificate"
-    command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -keyout {key} -out {certificate}"
-    subprocess.run([*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
-
-
-async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(own_temp, self_signed):
-    async with running({}, otherwise=CANARY, tls=self_signed) as canary:
+async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(own_temp):
+    async with running({}, otherwise=CANARY, tls=Authority("127.0.0.1").as_server()) as canary:
         address = canary.url("/", "https")
         answers = {
             "/beside": Reply(page(f"<img src={address}><iframe src={address}></iframe>END").encode()),
@@ -166,7 +151,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(own_temp, s
             urls = [address, site.url("/leads"), site.url("/beside")]
             refused, leads, beside = await make_all(press, urls, at_once=1)
 
-    assert (refused.code, leads.code) == ("connection_broken", "blocked_navigation")
+    assert (refused.code, leads.code) == ("tls_untrusted", "blocked_navigation")
     assert "END" in beside.text
     assert SECRET not in beside.text
     assert canary.asked == {}  # connections were tried, and none came to a request

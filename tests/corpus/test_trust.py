@@ -1,0 +1,222 @@
+"""A company's own authority is trusted like the usual ones, and in nothing more: names, dates and signatures hold."""
+
+import contextlib
+import os
+import re
+import ssl
+from pathlib import Path
+
+import pytest
+import stamina
+
+from corpus.certificates import Authority
+from corpus.hostile.drawing import shows
+from corpus.making import Site, png, serve, simple_pdf
+from rag_eval_pipeline.corpus.builder import build_corpus
+from rag_eval_pipeline.corpus.documents import DocumentError, FileName, PlannedDocument
+from rag_eval_pipeline.corpus.egress.config import EgressConfig, read_egress_config
+from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+from rag_eval_pipeline.corpus.egress.trust import authorities, trust
+from rag_eval_pipeline.corpus.fetching.fetcher import fetcher
+from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
+from rag_eval_pipeline.errors import InputError, ServiceError
+
+COMPANY, LAB, STRANGER = Authority("Company Root"), Authority("Lab Root"), Authority("Stranger Root")
+ISSUER = Authority("Company Issuer", issuer=COMPANY)
+
+serving = contextlib.contextmanager(serve)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting():
+    with stamina.set_testing(True, attempts=3):
+        yield
+
+
+@pytest.fixture
+def ca_file(tmp_path) -> Path:
+    """Two authorities as an administrator hands them out, with words around them."""
+    path = tmp_path / "company.pem"
+    path.write_bytes("# Zertifikate für alle\r\n".encode() + COMPANY.pem.replace(b"\n", b"\r\n") + b"Lab:\n" + LAB.pem)
+    return path
+
+
+async def fetch(site: Site, ca_file: Path | None, path: str = "/a"):
+    policy = site.policy(ca_file=ca_file and str(ca_file))
+    async with Guard(policy) as guard, fetcher(guard) as source:
+        return (await source.fetch(site.url(path))).body
+
+
+async def refusal(site: Site, ca_file: Path | None) -> DocumentError:
+    with pytest.raises(DocumentError) as refused:
+        await fetch(site, ca_file)
+    return refused.value
+
+
+@pytest.mark.parametrize("authority", [COMPANY, LAB], ids=["the first one", "the second one"])
+async def test_a_pdf_comes_byte_for_byte_from_a_server_that_a_company_vouches_for(ca_file, authority):
+    pdf = simple_pdf("inside")
+    with serving(authority.server()) as site:
+        site.answers["/a"] = (200, {"Content-Type": "application/pdf"}, pdf)
+        body = await fetch(site, ca_file)
+
+    assert (body.kind, body.data, body.final_url) == ("pdf", pdf, site.url("/a"))
+
+
+async def test_the_issuer_of_the_servers_is_enough_without_the_root_above_it(tmp_path):
+    (tmp_path / "issuer.pem").write_bytes(ISSUER.pem)
+    with serving(ISSUER.server()) as site:
+        site.answers["/a"] = (200, {}, b"<p>here")
+
+        assert (await fetch(site, tmp_path / "issuer.pem")).data == b"<p>here"
+
+
+NAMES_IT = "`ca_file` in egress.config.yaml names"
+NO_HELP = "`ca_file` in egress.config.yaml cannot make up for that"
+
+REFUSED = {
+    #                                      what the server answers with      OpenSSL's words                   what to do
+    "another host's":                     (COMPANY.server("other.example"),  "not valid for '127.0.0.1'",      NO_HELP),
+    "expired":                            (COMPANY.server(days=(-9, -2)),    "has expired",                    NO_HELP),
+    "not yet valid":                      (COMPANY.server(days=(2, 9)),      "not yet valid",                  NO_HELP),
+    "an unknown authority's":             (STRANGER.server(),                "get local issuer certificate",   NAMES_IT),
+    "an unknown authority's, sent along": (STRANGER.server(beside=STRANGER), "self.signed certificate in .*",  NAMES_IT),
+    "the company's merely sent along":    (STRANGER.server(beside=COMPANY),  "get local issuer certificate",   NAMES_IT),
+    "its own":                            (STRANGER.as_server(),             "self.signed certificate",        NAMES_IT),
+    "an issuer's that is not sent":       (ISSUER.server(),                  "get local issuer certificate",   NAMES_IT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answering", "reason", "hint"), REFUSED.values(), ids=REFUSED)
+async def test_a_certificate_that_does_not_hold_is_a_cause_of_its_own(ca_file, answering, reason, hint):
+    with serving(answering) as site:
+        error = await refusal(site, ca_file)
+
+    assert error.code == "tls_untrusted"
+    assert re.fullmatch(rf"{site.url('/a')}: .*{reason}\. .*{hint}.*", error.message)
+    assert site.asked == []
+
+
+async def test_a_certificate_is_asked_for_once():
+    met = []
+    answering = STRANGER.server()
+    answering.sni_callback = lambda connection, name, context: met.append(name)
+    with serving(answering) as site:
+        await refusal(site, None)
+
+    assert len(met) == 1
+
+
+async def test_without_the_setting_a_companys_servers_are_refused_whatever_the_environment_says(ca_file, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca_file))
+    with serving(COMPANY.server()) as site:
+        assert (await refusal(site, None)).code == "tls_untrusted"
+
+
+async def test_a_server_that_speaks_no_tls_is_a_broken_connection(site, ca_file):
+    site.scheme = "https"
+
+    assert (await refusal(site, ca_file)).code == "connection_broken"
+
+
+def test_the_usual_authorities_stay_trusted(ca_file):
+    usual, both = (trust(file).cert_store_stats()["x509_ca"] for file in (None, str(ca_file)))
+
+    assert usual > 100
+    assert both == usual + 2
+    assert trust(str(ca_file)).verify_mode == ssl.CERT_REQUIRED
+    assert trust(str(ca_file)).check_hostname
+
+
+def test_a_file_may_hold_several_authorities_and_words_around_them(ca_file):
+    assert authorities(ca_file) == [COMPANY.der, LAB.der]
+
+
+BAD_FILES = {
+    "empty": (b"", "no `BEGIN CERTIFICATE`"),
+    "not text": (COMPANY.der, "no `BEGIN CERTIFICATE`"),
+    "a key": (b"-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n", "no `BEGIN CERTIFICATE`"),
+    "one that is cut": (COMPANY.pem[:200], "no `BEGIN CERTIFICATE`"),
+    "no base64": (COMPANY.pem + LAB.pem.replace(b"MII", b"M I!", 1), "certificate 2: "),
+    "no certificate within": (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "certificate 1: "),
+    "a server's": (COMPANY.pem + COMPANY.server_pem(), "certificate 2, which is no authority's"),
+}
+
+
+@pytest.mark.parametrize(("data", "found"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_file_that_holds_something_else_is_an_input_error_that_names_it(tmp_path, data, found):
+    (tmp_path / "ca.pem").write_bytes(data)
+    (tmp_path / "egress.config.yaml").write_text("ca_file: ca.pem\n")
+
+    with pytest.raises(InputError) as refused:
+        read_egress_config(tmp_path / "egress.config.yaml")
+
+    error = refused.value
+    assert (error.code, error.file) == ("bad_ca_file", str(tmp_path / "ca.pem"))
+    assert found in error.found
+    assert "`ca_file`" in error.hint
+
+
+@pytest.mark.parametrize("name", ["absent.pem", "folder", ""])
+def test_a_file_that_cannot_be_read_is_the_same_error(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "egress.config.yaml").write_text(f"ca_file: '{name}'\n")
+
+    with pytest.raises(InputError) as refused:
+        read_egress_config(tmp_path / "egress.config.yaml")
+
+    assert (refused.value.code, refused.value.file) == ("bad_ca_file", str(tmp_path / name))
+
+
+def test_the_file_lies_where_the_settings_lie(ca_file, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    (tmp_path / "egress.config.yaml").write_text("ca_file: company.pem\n")
+
+    assert read_egress_config(tmp_path / "egress.config.yaml").ca_file == str(ca_file)
+
+
+GREEN, RED, BLUE = (0, 160, 0), (200, 0, 0), (0, 0, 220)
+
+
+@pytest.mark.browser
+def test_a_page_has_its_pictures_from_a_companys_servers_and_from_no_others(ca_file, tmp_path, own_temp):
+    """One page of pictures: two of servers that are vouched for, and each of the others of one that is not."""
+    pdf = simple_pdf("inside")
+    good = {"/": COMPANY.server(), "lab": LAB.server()}
+    colours = {"/": GREEN, "lab": BLUE}
+    with contextlib.ExitStack() as running:
+        sites = {name: running.enter_context(serving(tls)) for name, tls in good.items()}
+        bad = [running.enter_context(serving(tls)) for tls, _, _ in REFUSED.values()]
+        for name, site in sites.items():
+            site.answers["/picture"] = (200, {"Content-Type": "image/png"}, png(*colours[name]))
+        for site in bad:
+            site.answers["/picture"] = (200, {"Content-Type": "image/png"}, png(*RED))
+        pictures = "".join(f"<img src={site.url('/picture')} width=64>" for site in (*sites.values(), *bad))
+        own = sites["/"]
+        own.answers["/page"] = (200, {}, f"<!doctype html><p>Inside</p>{pictures}".encode())
+        own.answers["/paper"] = (200, {"Content-Type": "application/pdf"}, pdf)
+        hosts = tuple(site.host for site in (*sites.values(), *bad))
+        policy = EgressPolicy(EgressConfig(allowed_hosts=hosts, ca_file=str(ca_file), allow_no_sandbox=True))
+        urls = [own.url("/page"), own.url("/paper"), bad[0].url("/picture")]
+        planned = [PlannedDocument(url, (FileName(f"{n}.pdf", url),), "url", url) for n, url in enumerate(urls)]
+
+        page, paper, refused = build_corpus(planned, tmp_path / "c", [], policy)
+
+    assert page.origin == "rendered"
+    assert (page.images_expected, page.images_drawn) == (2 + len(bad), 2)
+    drawn = (tmp_path / "c" / "0.pdf").read_bytes()
+    assert [colour for colour in (GREEN, BLUE, RED) if shows(drawn, colour)] == [GREEN, BLUE]
+    assert [site.asked for site in bad] == [[]] * len(bad)
+    assert (paper.origin, (tmp_path / "c" / "1.pdf").read_bytes()) == ("kept", pdf)
+    assert (refused.origin, refused.error_code) == ("missing", "tls_untrusted")
+    assert os.listdir(own_temp) == []
+
+
+@pytest.mark.browser
+def test_a_browser_that_cannot_be_given_the_authorities_is_not_used(tmp_path):
+    with pytest.raises(ServiceError) as refused:
+        write_trust_store(tmp_path, [b"no certificate"])
+
+    assert refused.value.code == "browser_trust"
+    assert "NSS error" in refused.value.message
