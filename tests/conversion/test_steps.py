@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -137,12 +139,21 @@ convert(Workspace(Path(sys.argv[1])), "skarn-railway", progress=die)
 """
 
 
-def test_a_killed_conversion_renders_only_the_rest(tmp_path):
+@pytest.fixture
+def temporary():
+    """A folder for temp files that any user may enter: the browser of a root process runs as nobody."""
+    folder = Path(tempfile.mkdtemp(prefix="rag-eval-steps-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_killed_conversion_renders_only_the_rest(tmp_path, temporary):
     workspace = Workspace(tmp_path / "workspace")
     paths = workspace.benchmark("skarn-railway")
     shutil.copytree(REPOSITORY / "data" / "sources" / "skarn-railway", paths.source)
     command = [sys.executable, "-c", CONVERT_AND_DIE, str(workspace.root)]
-    killed = subprocess.run(command, check=False, env={**os.environ, "TMPDIR": str(tmp_path)})
+    killed = subprocess.run(command, check=False, env={**os.environ, "TMPDIR": str(temporary)})
     assert killed.returncode == -signal.SIGKILL
     kept = len(list(read_journal(paths.corpus_journal)))
     counted = []

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 PAGE_BREAK = "\f"
 EXTRACTOR_KEY = "extractor"
 
-_REVISION = 1  # of this module: raised when the same PDF would give another text
+_REVISION = 2  # of this module: raised when the same PDF would give another text
 
 
 @dataclass(frozen=True, slots=True)

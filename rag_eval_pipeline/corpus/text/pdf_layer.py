@@ -6,6 +6,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.corpus.documents import DocumentError
+from rag_eval_pipeline.corpus.text.reading_order import RIGHT_TO_LEFT
+from rag_eval_pipeline.corpus.text.rereading import LINE_END, Characters, reread
 
 _PAGE_BREAK = "\f"  # joins pages, so that none may hold it
 
@@ -25,8 +27,8 @@ class Box(NamedTuple):
 
 def layer_text(layer: Any) -> str:
     """The text of a `pypdfium2.PdfTextPage`; one character stands for one, so that offsets hold, but for line ends."""
-    text: str = layer.get_text_range()
-    return text.replace("\r\n", "\n").replace(_HYPHEN, "-").replace(_PAGE_BREAK, "\n")
+    text = _pdfium_text(layer)
+    return _characters(layer, text).text if RIGHT_TO_LEFT.search(text) else text
 
 
 def line_boxes(page: Any, layer: Any, ranges: Sequence[tuple[int, int]], size: tuple[int, int]) -> list[list[Box]]:
@@ -41,19 +43,30 @@ def line_boxes(page: Any, layer: Any, ranges: Sequence[tuple[int, int]], size: t
     Raises:
         DocumentError: `no_such_place`.
     """
-    places = list(_char_indices(layer))
+    places = _characters(layer, _pdfium_text(layer)).places
     found = []
     for start, end in ranges:
         if not 0 <= start < end <= len(places):
             message = f"the page has {len(places):,} characters, and [{start}, {end}) is asked for"
             raise DocumentError("no_such_place", message)
-        lines = (list(group) for is_end, group in groupby(places[start:end], lambda index: index < 0) if not is_end)
+        lines = (
+            list(group) for is_end, group in groupby(places[start:end], lambda index: index == LINE_END) if not is_end
+        )
         found.append([box for line in lines for box in _joined(page, layer, line, size)])
     return found
 
 
+def _pdfium_text(layer: Any) -> str:
+    text: str = layer.get_text_range()
+    return text.replace("\r\n", "\n").replace(_HYPHEN, "-").replace(_PAGE_BREAK, "\n")
+
+
+def _characters(layer: Any, text: str) -> Characters:
+    return reread(layer, Characters(text, list(_char_indices(layer))))
+
+
 def _char_indices(layer: Any) -> Iterator[int]:
-    """For each character of `layer_text` its index in pdfium's list of characters; negative for line ends.
+    """For each character of pdfium's text its index in pdfium's list of characters; `LINE_END` for line ends.
 
     The list holds characters that the text leaves out, and the text line ends that the list has not:
     https://crbug.com/pdfium/2079. Both count in units of UTF-16, and the text of Python in code points.
@@ -65,7 +78,7 @@ def _char_indices(layer: Any) -> Iterator[int]:
     for at, char in enumerate(text):
         is_half = 0xD800 <= ord(char) <= 0xDFFF  # half a pair on its own, which `layer_text` ignores
         if char == "\n":
-            yield -1
+            yield LINE_END
         elif not is_half and text[at : at + 2] != "\r\n":
             yield pypdfium2.raw.FPDFText_GetCharIndexFromTextIndex(layer, unit)
         unit += 2 if ord(char) > 0xFFFF else 1
