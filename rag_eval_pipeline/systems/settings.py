@@ -10,18 +10,11 @@ from typing import Any
 
 import pydantic
 
+from rag_eval_pipeline.endpoints.budget import Budget
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.yaml_reader import read_typed_yaml
 from rag_eval_pipeline.systems.kinds import KINDS, Kind
-
-
-class Budget(Model):
-    """What a system may use in one UTC day, over all benchmarks; a run that reaches it stops and is resumed later."""
-
-    requests: int | None = pydantic.Field(None, ge=1, description="HTTP requests.")
-    tokens: int | None = pydantic.Field(None, ge=1, description="Tokens, read and written.")
-    usd: float | None = pydantic.Field(None, gt=0, description="Estimated cost, US dollars.")
 
 
 class SystemFile(Model):

@@ -62,7 +62,7 @@ def test_seconds_are_read_from_the_answer(headers, seconds):
     assert retry_after(httpx.Response(503, headers=headers)) == seconds
 
 
-def test_a_date_stands_for_the_seconds_until_then():
+def test_a_date_that_is_past_asks_for_no_wait():
     past = email.utils.formatdate(0, usegmt=True)
 
-    assert retry_after(httpx.Response(503, headers={"Retry-After": past})) < 0
+    assert retry_after(httpx.Response(503, headers={"Retry-After": past})) == 0.0

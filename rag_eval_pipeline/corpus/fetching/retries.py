@@ -1,11 +1,12 @@
 """What is asked again, and when."""
 
 import datetime as dt
-import email.utils
 from collections.abc import AsyncIterable, Callable
 
 import httpx
 import stamina
+
+from rag_eval_pipeline.endpoints import retries as endpoint_retries
 
 REDIRECTS = {301, 302, 303, 307, 308}
 BUSY = {429, 500, 502, 503, 504}
@@ -31,14 +32,5 @@ def again(asked_s: float | None) -> bool | float:
 
 
 def retry_after(response: httpx.Response) -> float | None:
-    """Seconds that a server asks to wait: a number or a date; None when it says neither."""
-    value = response.headers.get("retry-after", "")
-    if value.isdecimal():
-        return float(value)
-    try:
-        date = email.utils.parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=dt.UTC)
-    return (date - dt.datetime.now(dt.UTC)).total_seconds()
+    """Seconds that a server asks to wait; None when it does not say."""
+    return endpoint_retries.retry_after(response.headers.get("retry-after"), dt.datetime.now(dt.UTC))

@@ -84,6 +84,10 @@ class EmbeddedSystem:
             latency_ms=(time.perf_counter() - started) * 1000,
         )
 
+    def retrieve(self, question: str) -> list[RetrievedPassage]:
+        """At most k passages, best first; ties are in the order of documents, pages and starts."""
+        return [_context(found, rank) for rank, found in enumerate(self._retrieve(question), start=1)]
+
     def _retrieve(self, question: str) -> list[_Found]:
         """At most k passages, best first, each with its best sentence."""
         # An unknown term weighs as much as the rarest known one: a question about what the corpus lacks is not covered.

@@ -1,0 +1,1 @@
+"""Any JSON server over HTTP as a system under test, described by templates and paths."""

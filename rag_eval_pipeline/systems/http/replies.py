@@ -1,0 +1,117 @@
+"""What a reply says, by the paths of a system's file; a stream says it in pieces."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from rag_eval_pipeline.endpoints.client import EndpointError, StreamReply
+from rag_eval_pipeline.endpoints.events import DONE, json_values
+from rag_eval_pipeline.systems.http.settings import CitationPaths, ContextPaths, HttpSettings
+from rag_eval_pipeline.systems.json_paths import WrongShape, items_at, number_at, text_at, value_at
+
+
+class Told(NamedTuple):
+    """The parts of a reply as the server tells them.
+
+    Args:
+        answer: Its text.
+        contexts: Items of the list of passages, under usual keys.
+        citations: Items of the list of citations, under usual keys.
+        prompt_tokens: Zero where none are told.
+        completion_tokens: Zero where none are told.
+        cost: None where none is told.
+        model: None where none is told.
+        first_token_ms: None of a reply that was not streamed.
+    """
+
+    answer: str
+    contexts: Sequence[Any]
+    citations: Sequence[Any]
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    model: str | None
+    first_token_ms: float | None = None
+
+
+def told(values: Sequence[Any], settings: HttpSettings) -> Told:
+    """The parts of a reply.
+
+    Args:
+        values: Its JSON; several of a stream, where each part is taken from the last that has it.
+        settings: The paths.
+
+    Raises:
+        WrongShape: A part is not what its path says, or no value has an answer.
+    """
+    pieces = [text for value in values if (text := text_at(value, settings.answer)) is not None]
+    if not pieces:
+        found = values[-1] if values else None
+        raise WrongShape(f"a text at {settings.answer!r}, found nothing there in {str(found)[:200]!r}")
+    return Told(
+        answer="".join(pieces),
+        contexts=_items(values, settings.contexts, ("document", "page", "text", "score")),
+        citations=_items(values, settings.citations, ("document", "page", "start", "end")),
+        prompt_tokens=int(_last(number_at, values, settings.prompt_tokens) or 0),
+        completion_tokens=int(_last(number_at, values, settings.completion_tokens) or 0),
+        cost=_last(number_at, values, settings.cost),
+        model=_last(text_at, values, settings.model),
+    )
+
+
+def told_by_stream(reply: StreamReply, settings: HttpSettings) -> Told:
+    """The parts of a streamed reply.
+
+    Raises:
+        WrongShape: As of `told`, or an event that is no JSON.
+        EndpointError: `stream_truncated` with the text so far, `error_reply`.
+    """
+    values: list[Any] = []
+    first_token_ms = None
+    for number, event in enumerate(reply.events, start=1):
+        if event.data.strip() == DONE:
+            continue
+        try:
+            values += json_values(event.data)
+        except ValueError:
+            raise WrongShape(f"JSON in event {number}, found {event.data[:200]!r}") from None
+        if first_token_ms is None and any(text_at(value, settings.answer) for value in values):
+            first_token_ms = event.at_ms
+    raise_told_error(values, settings)
+    if reply.ended == "cut":
+        text = "".join(text_at(value, settings.answer) or "" for value in values)
+        raise EndpointError(
+            "stream_truncated", f"the connection ended after {len(reply.events)} events", status="truncated",
+            requests=reply.requests, partial=text.encode(), elapsed_ms=reply.elapsed_ms,
+        )  # fmt: skip
+    return told(values, settings)._replace(first_token_ms=first_token_ms)
+
+
+def raise_told_error(values: Iterable[Any], settings: HttpSettings) -> None:
+    """Nothing, unless a reply with a status of success tells an error.
+
+    Raises:
+        EndpointError: `error_reply`.
+    """
+    for value in values if settings.error is not None else ():
+        if error := value_at(value, str(settings.error)):
+            raise EndpointError("error_reply", f"the server says {str(error)[:300]!r} at {settings.error!r}")
+
+
+def _last(read: Any, values: Sequence[Any], path: str | None) -> Any:
+    if path is None:
+        return None
+    return next((found for value in reversed(values) if (found := read(value, path)) is not None), None)
+
+
+def _items(values: Sequence[Any], paths: ContextPaths | CitationPaths | None, names: tuple[str, ...]) -> Sequence[Any]:
+    if paths is None:
+        return ()
+    items = next((found for value in reversed(values) if (found := items_at(value, paths.path))), [])
+    inner = {name: path for name in names if (path := getattr(paths, name)) is not None}
+    if not inner:
+        return items
+    # The parts with a path of their own replace what stands under a usual key.
+    return [
+        {**(item if isinstance(item, dict) else {}), **{name: value_at(item, path) for name, path in inner.items()}}
+        for item in items
+    ]

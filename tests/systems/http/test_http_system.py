@@ -1,0 +1,205 @@
+"""Any JSON server is asked by a template and read by paths; what does not fit names its path and what stood there."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.systems.answer import Query
+from rag_eval_pipeline.systems.http.settings import HttpSettings
+from rag_eval_pipeline.systems.http.system import open_http
+from rag_eval_pipeline.systems.http.templates import filled
+from rag_eval_pipeline.systems.settings import parse_system
+from tests.endpoints.scripted_server import reply, serving, stream
+from tests.systems.corpus_of_three import corpus_in
+
+ASKED = Query("7", 'Who said "{query_id}" \\ and {benchmark}?')
+BODY = {"q": "{question}", "k": 3, "tags": ["{benchmark}/{query_id}", "{other}"]}
+
+
+@contextlib.asynccontextmanager
+async def asking(tmp_path, *steps, **settings):
+    """The answer over a server's script, and the server."""
+    async with serving(*steps) as server:
+        endpoint = {"base_url": server.base_url, "backoff_seconds": 0.001, "max_retries": 1}
+        given = {"endpoint": endpoint, "path": "/ask", "body": BODY, "answer": "data.answer", **settings}
+        async with open_http(HttpSettings.model_validate(given), corpus_in(tmp_path)) as system:
+            yield await system.answer(ASKED), server
+
+
+def said(answer="In 1901.", **more):
+    return reply(200, {"data": {"answer": answer, **more}})
+
+
+async def test_a_question_is_put_into_the_texts_of_the_template(tmp_path):
+    async with asking(tmp_path, said(), headers={"X-Team": "qa"}) as (_, server):
+        asked = server.asked[0]
+
+    assert asked.json == {"q": ASKED.text, "k": 3, "tags": ["coast/7", "{other}"]}
+    assert (asked.method, asked.target, asked.headers["x-team"]) == ("POST", "/v1/ask", "qa")
+
+
+async def test_a_question_may_stand_in_the_url(tmp_path):
+    async with asking(tmp_path, said(), method="GET", body=None, params={"q": "{question}"}) as (_, server):
+        asked = server.asked[0]
+
+    assert (asked.method, asked.body) == ("GET", b"")
+    assert asked.target.startswith("/v1/ask?q=Who+said")
+
+
+@given(st.text())
+def test_any_question_arrives_as_it_is(question):
+    sent = json.loads(json.dumps(filled({"a": ["<{question}>"]}, {"question": question})))
+
+    assert sent == {"a": [f"<{question}>"]}
+
+
+async def test_every_part_is_found_at_its_path(tmp_path):
+    step = said(
+        "In 1901 [tollan.pdf:2:9-49].",
+        hits=[{"meta": {"src": "in/light.pdf", "p": 1}, "body": "The light", "s": 0.5}],
+        cites=[
+            {"f": "tollan", "p": 2, "from": 9, "to": 49},
+            {"f": "light.pdf", "p": 1, "from": 0, "to": 64},
+            {"f": "light.pdf", "p": 1, "from": None, "to": None},
+        ],
+        meta={"in": 1_000, "out": 10, "model": "m", "usd": 0.5},
+    )
+    paths = {
+        "contexts": {"path": "data.hits", "document": "meta.src", "page": "meta.p", "text": "body", "score": "s"},
+        "citations": {"path": "data.cites", "document": "f", "page": "p", "start": "from", "end": "to"},
+        "prompt_tokens": "data.meta.in",
+        "completion_tokens": "data.meta.out",
+        "model": "data.meta.model",
+        "cost": "data.meta.usd",
+    }
+    async with asking(tmp_path, step, **paths) as (answer, _):
+        pass
+
+    assert (answer.status, answer.answer, answer.model) == ("ok", "In 1901 [tollan.pdf:2:9-49].", "m")
+    assert [(p.document, p.page, p.text, p.score, p.rank) for p in answer.contexts] == [
+        ("light.pdf", 1, "The light", 0.5, 1)
+    ]
+    # That of the text with its mark, and the one beside it that the text has not.
+    assert [(c.file_name, c.start_char, c.end_char, c.marker_start) for c in answer.citations] == [
+        ("tollan.pdf", 9, 49, 8),
+        ("light.pdf", 0, 64, None),
+    ]
+    assert (answer.usage.total_tokens, answer.usage.estimated_cost_usd, answer.usage.requests) == (1_010, 0.5, 1)
+
+
+async def test_usual_keys_need_no_paths(tmp_path):
+    hits = [{"file_name": "light.pdf", "page_number": 1, "content": "The light", "score": 1}, "only text"]
+    async with asking(tmp_path, said(hits=hits), contexts={"path": "data.hits"}) as (answer, _):
+        pass
+
+    assert [(p.document, p.page, p.text) for p in answer.contexts] == [
+        ("light.pdf", 1, "The light"),
+        ("", None, "only text"),
+    ]
+
+
+async def test_pages_and_offsets_are_counted_as_the_file_says(tmp_path):
+    cites = [{"document": "tollan.pdf", "page": 1, "start": 0, "end": 40}]
+    async with asking(
+        tmp_path, said(cites=cites), citations={"path": "data.cites"}, page_base=0, offset_base="page"
+    ) as (answer, _):
+        pass
+
+    assert [(c.start_char, c.end_char, c.page_number) for c in answer.citations] == [(9, 49, 2)]
+
+
+async def test_prices_of_the_file_hold_where_the_server_tells_no_cost(tmp_path):
+    async with asking(
+        tmp_path,
+        said(n=2_000),
+        prompt_tokens="data.n",
+        prices={"usd_per_million_prompt_tokens": 1.0, "usd_per_request": 0.5},
+    ) as (answer, _):
+        pass
+
+    assert answer.usage.estimated_cost_usd == pytest.approx(0.002 + 0.5)
+
+
+def events(*values, end=True):
+    return stream(*[f"data: {json.dumps(value)}\n\n" for value in values], end=end)
+
+
+SSE = {"streaming": "sse", "answer": "token", "contexts": {"path": "hits"}}
+
+
+async def test_a_stream_is_joined(tmp_path):
+    script = events({"hits": [{"document": "light.pdf", "text": "x"}]}, {"token": "In "}, {"token": "1901"}, {"n": 5})
+    async with asking(tmp_path, script, **SSE, prompt_tokens="n") as (answer, _):
+        pass
+
+    assert (answer.answer, answer.contexts[0].document, answer.usage.prompt_tokens) == ("In 1901", "light.pdf", 5)
+    assert 0 < answer.timings["first_token"] <= answer.latency_ms
+
+
+WRONG = {
+    #                              script                                   settings                             status       code                what the message names
+    "no answer":                  (reply(200, {"data": {}}),                {},                                  "error",     "bad_response",     "'data.answer'"),
+    "an answer in numbers":       (said(7),                                 {},                                  "error",     "bad_response",     "found 7"),
+    "passages that are no list":  (said(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
+    "a passage of nothing":       (said(hits=[{}]),                         {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "contexts[0]"),
+    "a citation of nothing":      (said(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "data.cites[0]"),
+    "tokens in words":            (said(n="many"),                          {"prompt_tokens": "data.n"},         "error",     "bad_response",     "'data.n'"),
+    "a path that cannot be":      (said(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
+    "a page of HTML":             (reply(200, "<html>"),                    {},                                  "error",     "bad_response",     "<html>"),
+    "an error in a success":      (reply(200, {"error": "no index"}),       {"error": "error"},                  "error",     "error_reply",      "no index"),
+    "a server's fault":           (reply(500),                              {},                                  "error",     "http_500",         "HTTP 500"),
+    "a cut stream":               (events({"token": "In "}, end=False),     SSE,                                 "truncated", "stream_truncated", "1 events"),
+    "a stream without JSON":      (stream("data: hello\n\n"),               SSE,                                 "error",     "bad_response",     "event 1"),
+    "a stream without an answer": (events({"a": 1}),                        SSE,                                 "error",     "bad_response",     "'token'"),
+    "an error in a stream":       (events({"token": "In "}, {"err": "full"}), {**SSE, "error": "err"},           "error",     "error_reply",      "full"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "settings", "status", "code", "named"), WRONG.values(), ids=WRONG)
+async def test_what_does_not_fit(step, settings, status, code, named, tmp_path):
+    async with asking(tmp_path, step, **settings) as (answer, server):
+        pass
+
+    assert (answer.status, answer.error_code, answer.answer) == (status, code, None)
+    assert named in answer.error
+    assert "\n" not in answer.error
+    assert answer.usage.requests == len(server.asked)
+
+
+async def test_a_cut_stream_keeps_its_text(tmp_path):
+    async with asking(tmp_path, events({"token": "In "}, end=False), **SSE) as (answer, _):
+        pass
+
+    assert answer.partial == "In "
+
+
+async def test_a_refusal_of_the_question_is_told_by_patterns(tmp_path):
+    async with asking(tmp_path, said("NO ANSWER FOUND"), abstention=["^no answer found$"]) as (answer, _):
+        pass
+
+    assert (answer.status, answer.abstained) == ("ok", True)
+
+
+GOOD = {"endpoint": {"base_url": "http://h"}, "body": BODY, "answer": "a"}
+BAD = {
+    "a path that is none":    ({"answer": "a[?"},                                       "settings.answer"),
+    "an inner path":          ({"contexts": {"path": "a", "text": "]"}},                "settings.contexts.text"),
+    "no place for questions": ({"body": {"q": "what"}},                                 "settings"),
+    "a secret in a header":   ({"headers": {"X-Api-Key": "abc"}},                       "settings.headers"),
+    "a header of two lines":  ({"headers": {"X": "a\r\nY: b"}},                         "settings.headers"),
+    "another method":         ({"method": "DELETE"},                                    "settings.method"),
+    "an unknown key":         ({"contexts": {"path": "a", "doc": "b"}},                 "settings.contexts.doc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "field"), BAD.values(), ids=BAD)
+def test_bad_settings_are_named(change, field):
+    with pytest.raises(InputError) as raised:
+        parse_system({"kind": "http", "settings": GOOD | change}, "s.config.yaml")
+
+    assert (raised.value.code, raised.value.field) == ("bad_format", field)
+    assert "\n" not in str(raised.value)

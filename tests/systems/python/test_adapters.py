@@ -1,0 +1,297 @@
+"""LangChain, LlamaIndex and Haystack are read by the shape of what they return; here by look-alikes."""
+
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.systems.answer import Citation, Query, RetrievedPassage, Usage
+from rag_eval_pipeline.systems.corpus import SystemCorpus
+from rag_eval_pipeline.systems.python.adapters import NoAnswer, said
+from rag_eval_pipeline.systems.python.passages import BadPassage
+from rag_eval_pipeline.systems.python.reading import answer_of
+from rag_eval_pipeline.systems.reading import ABSTENTION_PATTERNS, AnswerReader, compile_patterns
+
+QUERY = Query("1", "?")
+
+
+@dataclass
+class Document:
+    """LangChain's."""
+
+    page_content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Message:
+    """LangChain's."""
+
+    content: Any
+    usage_metadata: dict[str, int] | None = None
+    response_metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class TextNode:
+    """LlamaIndex's."""
+
+    text: str
+    metadata: dict[str, Any]
+
+    def get_content(self):
+        return self.text
+
+
+@dataclass
+class NodeWithScore:
+    """LlamaIndex's: the node's parts are its own, too."""
+
+    node: TextNode
+    score: float | None = None
+
+    @property
+    def text(self):
+        return self.node.text
+
+    @property
+    def metadata(self):
+        return self.node.metadata
+
+
+@dataclass
+class Response:
+    """LlamaIndex's."""
+
+    response: str | None
+    source_nodes: list[NodeWithScore]
+    metadata: dict[str, Any] | None = None
+
+    def __str__(self):
+        return self.response or "None"
+
+
+class StreamingResponse:
+    """LlamaIndex's, whose text is there when it is shown."""
+
+    source_nodes: list[NodeWithScore] = []
+
+    def __str__(self):
+        return "streamed"
+
+
+@dataclass
+class HaystackDocument:
+    content: str
+    meta: dict[str, Any]
+    score: float | None = None
+    id: str = "f00"
+
+
+@dataclass
+class GeneratedAnswer:
+    data: str
+    query: str
+    documents: list[HaystackDocument]
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class ExtractedAnswer:
+    data: str | None
+    score: float
+    document: HaystackDocument | None = None
+
+
+@dataclass
+class Own:
+    answer: str
+    contexts: list[Any]
+    abstained: bool = False
+
+
+def read(value, corpus, **options):
+    reader = AnswerReader(corpus, abstention=compile_patterns(ABSTENTION_PATTERNS), **options)
+    return answer_of(QUERY, said(value), reader, latency_ms=1.0)
+
+
+CATS = HaystackDocument("Cats sleep.", {"file_path": "/data/cats.pdf", "page_number": 2}, 0.5)
+NODES = [NodeWithScore(TextNode("Cats sleep.", {"file_name": "cats.pdf", "page_label": "2"}), 0.5)]
+CHAIN = [Document("Cats sleep.", {"source": "/data/cats.pdf", "page": 1, "relevance_score": 0.5})]
+
+FRAMEWORKS = {
+    "LangChain, RetrievalQA": {"query": "?", "result": "They do.", "source_documents": CHAIN},
+    "LangChain, create_retrieval_chain": {"input": "?", "context": CHAIN, "answer": "They do."},
+    "LangChain, an agent": {"output": "They do.", "source_documents": CHAIN},
+    "LangChain, a message as the answer": {"answer": Message("They do."), "context": CHAIN},
+    "LangGraph, a state": {"messages": [Message("?"), Message("They do.")], "context": CHAIN},
+    "LlamaIndex": Response("They do.", NODES),
+    "Haystack, replies": {"replies": ["They do."], "documents": [CATS]},
+    "Haystack, messages as replies": {"replies": [Message("They do.")], "documents": [CATS]},
+    "Haystack, by component": {"llm": {"replies": ["They do."]}, "retriever": {"documents": [CATS]}},
+    "Haystack, a generated answer": {"answers": [GeneratedAnswer("They do.", "?", [CATS])]},
+    "Haystack, an extracted answer": {"reader": {"answers": [ExtractedAnswer("They do.", 0.9, CATS)]}},
+    "a mapping": {"answer": "They do.", "contexts": [{"document": "cats", "page": 2, "text": "Cats sleep.", "score": 0.5}]},
+    "a mapping of other names": {"response": "They do.", "retrieved_contexts": [{"source": {"source_name": "/tmp/cats.pdf"}, "page": "2", "content": "Cats sleep.", "score": np.float32(0.5)}]},
+    "an object": Own("They do.", [{"file": PurePosixPath("a/cats.pdf"), "page_number": 2.0, "chunk": "Cats sleep.", "score": 0.5}]),
+    "a path of Windows": {"answer": "They do.", "contexts": [{"path": "C:\\data\\cats.pdf", "page": 2, "text": "Cats sleep.", "score": 0.5}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", FRAMEWORKS.values(), ids=FRAMEWORKS)
+def test_frameworks_say_the_same(value, corpus):
+    answer = read(value, corpus)
+
+    assert (answer.status, answer.answer, answer.abstained) == ("ok", "They do.", False)
+    assert answer.contexts == (RetrievedPassage("cats.pdf", 2, "Cats sleep.", 0.5, 1),)
+
+
+ANSWERS = {
+    "a text": ("They do.", "They do.", False),
+    "an empty text": ("", "", True),
+    "an abstention by its words": ("I don't know.", "I don't know.", True),
+    "an abstention by its flag": ({"answer": None, "abstained": True}, "", True),
+    "a flag against the words": ({"answer": "I don't know.", "abstained": False}, "I don't know.", False),
+    "no extracted answer": ({"answers": []}, "", True),
+    "an extracted answer of None": ({"answers": [ExtractedAnswer(None, 0.8)]}, "", True),
+    "a message of parts": (Message(["They ", {"type": "text", "text": "do."}, {"type": "image"}]), "They do.", False),
+    "a stream": (StreamingResponse(), "streamed", False),
+    "half of a pair of surrogates": ("They\ud800 do.", "They\ufffd do.", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "text", "abstained"), ANSWERS.values(), ids=ANSWERS)
+def test_answers(value, text, abstained, corpus):
+    answer = read(value, corpus)
+
+    assert (answer.answer, answer.abstained) == (text, abstained)
+
+
+PAGES = {
+    #                                             passage                                                options            page
+    "LangChain's first page is 0":               (Document("t", {"source": "cats", "page": 0}),          {},                1),
+    "LangChain's page that counts from 1":       (Document("t", {"source": "cats", "page_number": 1}),   {},                1),
+    "a mapping's first page is 1":               ({"document": "cats", "text": "t", "page": 1},          {},                1),
+    "no page 0 where the first is 1":            ({"document": "cats", "text": "t", "page": 0},          {},                None),
+    "a first page of 0 that the file states":    ({"document": "cats", "text": "t", "page": 0},          {"page_base": 0},  1),
+    "a printed label that is no number":         (Document("t", {"source": "cats", "page_label": "iv"}), {},                None),
+    "true is no page":                           ({"document": "cats", "text": "t", "page": True},       {},                None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("passage", "options", "page"), PAGES.values(), ids=PAGES)
+def test_pages(passage, options, page, corpus):
+    (context,) = read({"answer": "a", "contexts": [passage]}, corpus, **options).contexts
+
+    assert (context.document, context.page) == ("cats.pdf", page)
+
+
+def test_passages_keep_their_order_and_what_is_not_known_is_none(corpus):
+    answer = read(
+        {
+            "answer": "a",
+            "contexts": ["only text", (Document("far", {"source": "other.pdf"}), 7.5), {"document": "big dogs"}],
+        },
+        corpus,
+    )
+
+    assert answer.contexts == (
+        RetrievedPassage("", None, "only text", None, 1),
+        RetrievedPassage("other.pdf", None, "far", None, 2),
+        RetrievedPassage("big dogs.pdf", None, "", None, 3),
+    )
+
+
+def test_places_and_kinds_of_passages_are_kept(corpus):
+    contexts = [{"document": "cats", "text": "t", "start": 3, "end": 9, "kind": "table", "score": float("nan")}]
+
+    (context,) = read({"answer": "a", "contexts": contexts}, corpus).contexts
+
+    assert (context.start, context.end, context.kind, context.score) == (3, 9, "table", None)
+
+
+CITED = Citation("cats.pdf", 0, 4, 1)
+CITATIONS = {
+    "in the text": ("They do [cats.pdf:1:0-4].", (Citation("cats.pdf", 0, 4, 1, 8, 24),)),
+    "stated, with its mark": ({"answer": "They do [1].", "citations": [{"document": "cats", "start": 0, "end": 4, "page": 1, "marker_start": 8, "marker_end": 11}]}, (Citation("cats.pdf", 0, 4, 1, 8, 11),)),
+    "stated, and its mark in the text": ({"answer": "They do [cats.pdf:1:0-4].", "citations": [{"document": "cats", "start": 0, "end": 4, "page": 1}]}, (Citation("cats.pdf", 0, 4, 1, 8, 24),)),
+    "a mark beyond the answer": ({"answer": "a", "citations": [{"document": "cats", "start": 0, "end": 4, "page": 1, "marker_start": 8, "marker_end": 11}]}, (CITED,)),
+    "stated": ({"answer": "a", "citations": [{"document": "/x/cats.pdf", "start": 0, "end": 4, "page": 1}]}, (CITED,)),
+    "stated by other names": (
+        {"answer": "a", "citations": [{"file_name": "cats", "start_char": 0, "end_char": 4, "page_number": "1"}]}, (CITED,),
+    ),
+    "stated as text": ({"answer": "a", "citations": ["[cats.pdf:1:0-4]"]}, (CITED,)),
+    "none stated beside one in the text": ({"answer": "a [cats.pdf:1:0-4]", "citations": []}, ()),
+    "a document alone is no place": ({"answer": "a", "citations": [{"document": "cats"}]}, ()),
+    "an empty span is no place": ({"answer": "a", "citations": [{"document": "cats", "start": 4, "end": 4}]}, ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "citations"), CITATIONS.values(), ids=CITATIONS)
+def test_citations(value, citations, corpus):
+    assert read(value, corpus).citations == citations
+
+
+def test_page_relative_offsets_become_those_of_the_document(corpus):
+    value = {"answer": "a", "citations": [{"document": "cats", "start": 5, "end": 9, "page": 2}]}
+
+    assert read(value, corpus, offset_base="page").citations == (Citation("cats.pdf", 17, 21, 2),)
+
+
+USAGES = {
+    "OpenAI's": ({"answer": "a", "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}, Usage(7, 0.0, 1, 3, 4)),
+    "LangChain's, in a message": (
+        {"answer": Message("a", usage_metadata={"input_tokens": 3, "output_tokens": 4, "total_tokens": 9})}, Usage(9, 0.0, 1, 3, 4),
+    ),
+    "Haystack's, in a reply": ({"replies": [GeneratedAnswer("a", "?", [])], "documents": []}, None),
+    "a sum that is not stated": ({"answer": "a", "usage": {"prompt_tokens": 3, "completion_tokens": 4}}, Usage(7, 0.0, 1, 3, 4)),
+    "money and requests": ({"answer": "a", "usage": {"estimated_cost_usd": 0.25, "requests": 3}}, Usage(0, 0.25, 3)),
+    "none": ({"answer": "a"}, Usage(requests=1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "usage"), USAGES.values(), ids=USAGES)
+def test_usage(value, usage, corpus):
+    if usage is None:
+        with pytest.raises(NoAnswer):  # a generated answer among the replies: its text is not where replies have it
+            read(value, corpus)
+    else:
+        assert read(value, corpus).usage == usage
+
+
+def test_the_model_of_a_message_is_known(corpus):
+    value = {"answer": Message("a", response_metadata={"model_name": "m-1"})}
+
+    assert read(value, corpus).model == "m-1"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["answer", "contexts", "documents", "answers", "replies", "text", "page", "metadata", "usage",
+                         "citations", "messages", "content", "document", "abstained", "start", "end", "total_tokens", "two\nlines"]),
+        inner, max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(VALUES)
+def test_any_value_is_an_answer_or_a_reason(value):
+    corpus = SystemCorpus("b", None, [], {}, "", list, None, None)
+    answer = refusal = None
+    try:
+        answer = answer_of(QUERY, said(value), AnswerReader(corpus), latency_ms=0.0)
+    except (NoAnswer, BadPassage) as wrong:
+        refusal = str(wrong)
+
+    if answer is None:
+        assert refusal
+        assert "\n" not in refusal
+    else:
+        assert msgspec.json.decode(msgspec.json.encode(answer), type=type(answer)) == answer

@@ -1,0 +1,278 @@
+"""A callable of this process is asked like any system; what it raises or returns is an answer or a status."""
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from rag_eval_pipeline.systems.answer import Query, Usage
+from tests.conftest import REPOSITORY
+
+QUERY = Query("q7", "Do cats sleep?")
+
+CALLABLES = {
+    "a function": ("def ask(question): return question.upper()", "DO CATS SLEEP?"),
+    "an async function": ("async def ask(question): return question.upper()", "DO CATS SLEEP?"),
+    "a function that returns an awaitable": (
+        "async def later(q): return q.upper()\ndef ask(question): return later(question)", "DO CATS SLEEP?",
+    ),
+    "a parameter query: its id": ("def ask(query): return query.query_id", "q7"),
+    "a parameter query: its text": ("def ask(query): return query.text", "Do cats sleep?"),
+    "a parameter query that is taken for text": ("def ask(query): return f'<{query}>'", "<Do cats sleep?>"),
+    "a keyword-only query": ("def ask(*, query): return query.query_id", "q7"),
+    "a builtin": ("ask = str.strip", "Do cats sleep?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "answer"), CALLABLES.values(), ids=CALLABLES)
+async def test_callables_are_asked_by_their_signature(code, answer, opened):
+    async with opened(code) as system:
+        found = await system.answer(QUERY)
+
+    assert (found.status, found.answer, found.query_id) == ("ok", answer, "q7")
+    assert found.usage == Usage(requests=1)
+
+
+async def test_arguments_of_a_plain_callable_go_with_every_question(opened):
+    async with opened("def ask(question, *, k): return f'{k}'", arguments={"k": 3}) as system:
+        assert (await system.answer(QUERY)).answer == "3"
+
+
+FACTORY = """
+    from pathlib import Path
+
+    class Engine:
+        made = 0
+
+        def __init__(self, log, greeting="Hello"):
+            Engine.made += 1
+            self.log, self.greeting = Path(log), greeting
+
+        def invoke(self, question):
+            return f"{self.greeting} {Engine.made}"
+
+        def close(self):
+            self.log.write_text("closed")
+"""
+
+
+async def test_a_factory_is_called_once_with_its_arguments_and_closed_at_the_end(opened, tmp_path):
+    log = tmp_path / "log"
+    arguments = {"log": str(log), "greeting": "Hi"}
+
+    async with opened(FACTORY, attribute="Engine", factory=True, method="invoke", arguments=arguments) as system:
+        answers = [(await system.answer(QUERY)).answer for _ in range(3)]
+        assert not log.exists()
+
+    assert answers == ["Hi 1"] * 3
+    assert log.read_text() == "closed"
+
+
+async def test_an_attribute_path_reaches_a_method_of_an_object(opened):
+    code = "class E:\n    def query(self, text): return 'of ' + text\nclass B: engine = E()"
+
+    async with opened(code, attribute="B.engine.query") as system:
+        assert (await system.answer(QUERY)).answer == "of Do cats sleep?"
+
+
+FAILURES = {
+    "an exception": ("def ask(q): raise ValueError('no\\n  index')", "python_error", "ValueError: no index"),
+    "an exception of an async callable": ("async def ask(q): raise KeyError('x')", "python_error", "KeyError: 'x'"),
+    "the end of the process": ("def ask(q): raise SystemExit(3)", "python_error", "SystemExit: 3"),
+    "the end of the process, async": ("async def ask(q): raise SystemExit(3)", "python_error", "SystemExit: 3"),
+    "a cancellation of its own": (
+        "import asyncio\nasync def ask(q): raise asyncio.CancelledError()", "python_error", "CancelledError",
+    ),
+    "a cancellation in a thread": (
+        "import asyncio\ndef ask(q): raise asyncio.CancelledError()", "python_error", "CancelledError",
+    ),
+    "the end of an iteration": ("def ask(q): return next(iter(()))", "python_error", "StopIteration"),
+    "an exception whose message fails": (
+        "class E(Exception):\n    def __str__(self): raise RuntimeError\ndef ask(q): raise E", "python_error", "E",
+    ),
+    "nothing": ("def ask(q): pass", "bad_response", "expected an answer, the callable returned None"),
+    "a number": ("def ask(q): return 3", "bad_response", "expected an answer, the callable returned int 3"),
+    "a mapping without an answer": (
+        "def ask(q): return {'hits': [], 'took': 1}", "bad_response",
+        "expected an answer, the callable returned dict with the keys hits, took",
+    ),
+    "an answer that is no text": (
+        "def ask(q): return {'answer': 3}", "bad_response",
+        "expected an answer, the callable returned an answer that is int 3",
+    ),
+    "an answer of None that is no abstention": (
+        "def ask(q): return {'answer': None}", "bad_response",
+        "expected an answer, the callable returned an answer that is None",
+    ),
+    "a passage that is a number": (
+        "def ask(q): return {'answer': 'a', 'contexts': ['b', 3]}", "bad_response",
+        "expected an answer, the callable returned contexts[1] with text or a document, which int has not",
+    ),
+    "usage that is no count": (
+        "def ask(q): return {'answer': 'a', 'usage': {'prompt_tokens': 'many'}}", "bad_response",
+        "expected an answer, the callable returned usage whose prompt_tokens is str",
+    ),
+    "citations that are a number": (
+        "def ask(q): return {'answer': 'a', 'citations': 3}", "bad_response",
+        "expected an answer, the callable returned citations that are int 3",
+    ),
+    "an attribute that raises": (
+        "class A:\n    @property\n    def answer(self): raise OSError('gone')\ndef ask(q): return A()", "bad_response",
+        "expected an answer, reading what the callable returned raised OSError: gone",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "error_code", "error"), FAILURES.values(), ids=FAILURES)
+async def test_a_failure_is_a_status_in_one_line(code, error_code, error, opened):
+    async with opened(code) as system:
+        found = await system.answer(QUERY)
+
+    assert (found.status, found.answer, found.error_code, found.error) == ("error", None, error_code, error)
+
+
+async def test_a_long_message_is_cut(opened):
+    async with opened("def ask(q): raise ValueError('x' * 5000)") as system:
+        assert len((await system.answer(QUERY)).error) == 300
+
+
+async def test_calls_in_threads_run_side_by_side_up_to_their_limit(opened):
+    code = """
+        import threading
+        together = threading.Barrier(3)
+        running, most = [], []
+        def ask(question):
+            running.append(1); most.append(len(running))
+            together.wait(20)
+            running.pop()
+            return str(max(most))
+    """
+
+    async with opened(code, threads=3) as system:
+        answers = await asyncio.gather(*(system.answer(QUERY) for _ in range(6)))
+
+    assert [answer.answer for answer in answers] == ["3"] * 6
+
+
+async def test_what_a_library_keeps_by_thread_is_kept(opened):
+    code = """
+        import threading
+        kept = threading.local()
+        def ask(question):
+            kept.calls = getattr(kept, "calls", 0) + 1
+            return str(kept.calls)
+    """
+
+    async with opened(code, threads=1) as system:
+        assert [(await system.answer(QUERY)).answer for _ in range(3)] == ["1", "2", "3"]
+
+
+HANGING = """
+    import threading
+    released = threading.Event()
+    def ask(question):
+        if question == "hang":
+            released.wait()
+        return "answered"
+"""
+
+
+async def test_a_question_that_is_given_up_frees_its_place(opened):
+    async with opened(HANGING, threads=1) as system:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(system.answer(Query("1", "hang")), 0.05)
+        answer = await asyncio.wait_for(system.answer(Query("2", "go")), 20)
+        sys.modules["rag_under_test"].released.set()
+
+    assert answer.answer == "answered"
+
+
+async def test_a_question_is_asked_by_nobody_when_too_many_calls_hang(opened, monkeypatch):
+    monkeypatch.setattr("rag_eval_pipeline.systems.python.threads.ABANDONED_LIMIT", 2)
+
+    async with opened(HANGING, threads=1) as system:
+        for number in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(system.answer(Query(str(number), "hang")), 0.05)
+        stuck = await system.answer(Query("2", "go"))
+        sys.modules["rag_under_test"].released.set()
+
+    assert (stuck.error_code, stuck.error) == (
+        "python_stuck", "TooManyAbandoned: 2 earlier calls have not returned",
+    )  # fmt: skip
+    assert stuck.usage.requests == 0
+
+
+def test_a_process_ends_while_a_call_hangs(tmp_path):
+    script = """
+        import asyncio, pathlib, sys
+        sys.path.insert(0, REPOSITORY)
+        from rag_eval_pipeline.systems.answer import Query
+        from rag_eval_pipeline.systems.corpus import SystemCorpus
+        from rag_eval_pipeline.systems.python.settings import PythonSettings
+        from rag_eval_pipeline.systems.python.system import open_python
+
+        here = pathlib.Path(FOLDER)
+        (here / "hanging.py").write_text("import threading\\ndef ask(q): threading.Event().wait()")
+        corpus = SystemCorpus("b", here, [], {}, "", list, here, here)
+
+        async def main():
+            async with open_python(PythonSettings(callable="hanging:ask", path=(".",)), corpus) as system:
+                try:
+                    await asyncio.wait_for(system.answer(Query("1", "?")), 0.1)
+                except TimeoutError:
+                    print("given up")
+
+        asyncio.run(main())
+    """
+    code = textwrap.dedent(script).replace("REPOSITORY", repr(str(REPOSITORY))).replace("FOLDER", repr(str(tmp_path)))
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("given up\n", "", 0)
+
+
+async def test_latency_is_the_calls_own_and_not_the_wait_for_a_thread(opened):
+    code = """
+        import threading
+        first = threading.Event()
+        def ask(question):
+            if question == "slow":
+                first.wait()
+            return "done"
+    """
+
+    async with opened(code, threads=1) as system:
+        slow = asyncio.create_task(system.answer(Query("1", "slow")))
+        await asyncio.sleep(0)
+        quick = asyncio.create_task(system.answer(Query("2", "quick")))
+        await asyncio.wait([quick], timeout=0.2)  # it waits for the one thread
+        sys.modules["rag_under_test"].first.set()
+        answers = await asyncio.gather(slow, quick)
+
+    assert answers[0].latency_ms > answers[1].latency_ms
+
+
+async def test_configuration_says_what_answers(opened):
+    settings = {"configuration": {"model": "m-1", "chunks": 300}, "version_of": ["msgspec"]}
+
+    async with opened("def ask(q): return q", **settings) as system:
+        stated, server = system.configuration(), system.server_configuration()
+
+    assert stated["model"] == "m-1"
+    assert stated["embedding_model"] is None
+    assert stated["chunks"] == 300
+    assert stated["callable"] == "rag_under_test:ask"
+    assert stated["version of msgspec"] == server["versions"]["msgspec"]
+
+
+async def test_edited_code_is_read_anew_and_is_another_state_of_the_system(opened):
+    found = []
+    for answer in ("one", "two", "two"):
+        async with opened(f"def ask(q): return '{answer}'") as system:
+            found.append(((await system.answer(QUERY)).answer, system.server_configuration()["source_sha256"]))
+
+    assert [answer for answer, _ in found] == ["one", "two", "two"]
+    assert found[0][1] != found[1][1] == found[2][1]
