@@ -7,13 +7,19 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo up test check format bench clean
+.PHONY: help demo demo-http up test check format bench clean
 
 help:      ## list the targets
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 demo: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## convert and evaluate the bundled benchmarks, print the leaderboard
 	@$(BIN)/python -m rag_eval_pipeline.defs.demo
+
+demo-http: export DAGSTER_HOME = $(CURDIR)/.demo-http/.dagster
+demo-http: $(VENV)/.browser  ## the same against servers on this machine that speak HTTP and fail now and then
+	@mkdir -p $(DAGSTER_HOME)
+	@cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml
+	@$(BIN)/python -m rag_eval_pipeline.defs.demo_http
 
 up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 127.0.0.1:3000; Ctrl-C stops everything
 	@$(BIN)/python -m rag_eval_pipeline.defs.serve --host 127.0.0.1 --port 3000
@@ -35,7 +41,7 @@ bench: $(VENV)/.installed  ## measurements; ratios, never asserted
 	for script in bench/*.py; do $(BIN)/python $$script; done
 
 clean:  ## remove what the pipeline generated, and Dagster's history; sources and settings stay
-	rm -rf data/datasets data/evaluation data/reports data/benchmarks .dagster
+	rm -rf data/datasets data/evaluation data/reports data/benchmarks .dagster .demo-http
 	find corpus -mindepth 1 -not -name .gitkeep -delete
 
 $(VENV)/bin/python:
@@ -53,7 +59,7 @@ $(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed
 	@touch $@
 
 # A package added to requirements.txt must be installed although the browser is there.
-demo up test: $(VENV)/.installed
+demo demo-http up test: $(VENV)/.installed
 
 $(DAGSTER_HOME)/dagster.yaml: dagster.yaml
 	@mkdir -p $(DAGSTER_HOME)

@@ -190,6 +190,11 @@ class Workspace:
         return self.root / "data" / "evaluation" / "spending"
 
     @property
+    def evaluations(self) -> Path:
+        """`<evaluation_id>.evaluations.json` files: what evaluators say of each answer."""
+        return self.root / "data" / "evaluation" / "evaluations"
+
+    @property
     def judge_cache(self) -> Path:
         """Replies of judges that cost something, by the content of what was asked."""
         return self.root / "data" / "evaluation" / "judge_cache"

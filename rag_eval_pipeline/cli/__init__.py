@@ -11,6 +11,7 @@ import sys
 import typer
 
 from rag_eval_pipeline.cli.benchmarks import convert, export, init, mend, plan, validate
+from rag_eval_pipeline.cli.calibration import calibrate
 from rag_eval_pipeline.cli.corpus import render
 from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, report
 from rag_eval_pipeline.cli.machine import doctor
@@ -26,7 +27,10 @@ app = typer.Typer(
     help="Nightly evaluation of RAG systems: benchmarks in, corpus PDFs and scored results out.",
 )
 
-for command in (doctor, init, plan, convert, mend, validate, export, render, evaluate, compare, leaderboard, report):
+COMMANDS = (
+    doctor, init, plan, convert, mend, validate, export, render, evaluate, calibrate, compare, leaderboard, report,
+)  # fmt: skip
+for command in COMMANDS:
     app.command()(command)
 
 

@@ -1,7 +1,8 @@
 """Commands on evaluations: evaluate, compare, leaderboard, report."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,9 +16,7 @@ from rag_eval_pipeline.cli.output import (
     progress_bars,
 )
 from rag_eval_pipeline.errors import InputError
-
-if TYPE_CHECKING:
-    pass
+from rag_eval_pipeline.workspace import Workspace
 
 
 def evaluate(
@@ -26,6 +25,12 @@ def evaluate(
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
+    failed_only: Annotated[
+        bool, typer.Option("--failed-only", help="Ask only what the newest evaluation has no answer to.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be asked and what it would cost; ask nothing.")
+    ] = False,
 ) -> None:
     """Ask a system a benchmark's questions, score the answers, publish the results.
 
@@ -35,12 +40,16 @@ def evaluate(
     from rag_eval_pipeline.evaluation.passes import evaluate as run
 
     root = find_workspace(workspace)
+    which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
+    if dry_run:
+        for_each(names, lambda name: _estimate(root, name, system, which), _estimate_line, as_json)
+        return
     failed = 0
 
     def one(name: str) -> dict[str, Any]:
         nonlocal failed
         with progress_bars() as bar:
-            answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"))
+            answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"), which=which)
         failed += answered.report.failed
         return {
             "benchmark": name,
@@ -58,6 +67,39 @@ def evaluate(
     for_each(names, one, line, as_json)
     if strict and failed:
         raise typer.Exit(STRICT)
+
+
+def _estimate(root: Workspace, name: str, system: str, which: Literal["missing", "failed"]) -> dict[str, Any]:
+    from rag_eval_pipeline.evaluation.estimating import estimate
+    from rag_eval_pipeline.evaluation.pair import load_pair
+
+    found = estimate(root, load_pair(root, name, system), now=datetime.now(UTC), which=which)
+    return {
+        "benchmark": name,
+        "system": system,
+        "questions": found.questions,
+        "to_ask": found.to_ask,
+        "requests": found.requests,
+        "tokens": found.tokens,
+        "usd": found.usd,
+        "basis": found.basis,
+        "spent_today": {"requests": found.spent.requests, "tokens": found.spent.tokens, "usd": found.spent.usd},
+        "budget": found.budget.model_dump(),
+        "exceeds": list(found.exceeds),
+    }
+
+
+def _estimate_line(found: dict[str, Any]) -> str:
+    def shown(value: float | None, unit: str) -> str:
+        return f"{unit} unknown" if value is None else f"about {value:,.4g} {unit}"
+
+    basis = f"as measured in {found['basis']}" if found["basis"] else "nothing was measured yet"
+    over = f"; more than today's budget of {', '.join(found['exceeds'])}" if found["exceeds"] else ""
+    return (
+        f"{found['benchmark']} x {found['system']}: {found['to_ask']} of {found['questions']} questions to ask, "
+        f"{shown(found['requests'], 'requests')}, {shown(found['tokens'], 'tokens')}, "
+        f"{shown(found['usd'], 'US dollars')} ({basis}){over}"
+    )
 
 
 def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:

@@ -21,11 +21,13 @@ from rag_eval_pipeline.defs.shell import (
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.pair import Pair
+    from rag_eval_pipeline.evaluation.scoring import ScoringReport
 
 GROUP = "evaluation"
 RESPONSES_CHECKS = {
     "answers_cover_the_dataset": CheckFact(False, "Enough questions were answered for a verdict (98 % unless set)."),
 }
+JUDGE_CHECKS = {"answers_were_judged": CheckFact(False, "Every answer that arrived has the judge's word.")}
 RESULTS_CHECKS = {"results_validate": CheckFact(True, "The `.results.json` is valid, and its counts add up.")}
 
 
@@ -66,9 +68,15 @@ def _scores(
 
     with one_line_errors():
         report = passes.score_pair(resource.workspace, _pair(context, resource), context.asset_key.path[-1])
+    return _scored(report, measures, [])
+
+
+def _scored(report: "ScoringReport", measures: list[str], checks: list[dg.AssetCheckResult]) -> dg.MaterializeResult:
     counts = {outcome: report.count(outcome) for outcome in ("scored", "failed", "skipped")}
     means = {measure: report.mean(measure) for measure in measures}
-    return dg.MaterializeResult(metadata={"evaluation_id": report.evaluation_id, **numbers({**counts, **means})})
+    return dg.MaterializeResult(
+        metadata={"evaluation_id": report.evaluation_id, **numbers({**counts, **means})}, check_results=checks
+    )
 
 
 @dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
@@ -90,7 +98,28 @@ def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
 
 
 @dg.asset(
-    partitions_def=pairs, group_name=GROUP, kinds={"json"}, deps=[retrieval_scores, citation_scores, answer_scores],
+    partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses],
+    check_specs=check_specs("judge_scores", JUDGE_CHECKS, pairs),
+)  # fmt: skip
+def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+    """What the judge says of each answer: correctness, support of its claims and citations, ratings."""
+    import rag_eval_pipeline.evaluation.passes as passes
+
+    with one_line_errors():
+        report = passes.score_pair(workspace.workspace, _pair(context, workspace), "judge_scores")
+    measures = ["judged_correct", "faithfulness", "citation_completeness", "citation_correctness"]
+    judged = Check(
+        name="answers_were_judged",
+        passed=not report.count("failed"),
+        blocking=False,
+        numbers={"failed": report.count("failed"), "judged": report.count("scored")},
+    )
+    return _scored(report, measures, [check_result(judged)])
+
+
+@dg.asset(
+    partitions_def=pairs, group_name=GROUP, kinds={"json"},
+    deps=[retrieval_scores, citation_scores, answer_scores, judge_scores],
     check_specs=check_specs("evaluation_results", RESULTS_CHECKS, pairs),
 )  # fmt: skip
 def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
@@ -113,4 +142,4 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     )
 
 
-ASSETS = [responses, retrieval_scores, citation_scores, answer_scores, evaluation_results]
+ASSETS = [responses, retrieval_scores, citation_scores, answer_scores, judge_scores, evaluation_results]

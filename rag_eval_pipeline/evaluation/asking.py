@@ -79,6 +79,19 @@ def ask(
         return asyncio.run(_ask(workspace, pair, now, progress, which))
 
 
+def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missing") -> Sequence[EvaluationQuery]:
+    """The questions that `ask` would ask now; nothing is opened or changed."""
+    previous = newest_evaluation(workspace, pair.paths.name, pair.system)
+    if previous is None:
+        return pair.queries
+    same = _same_answers(previous.record.fingerprints, pair.fingerprints)
+    if _resumable(previous, pair) or (same and which == "failed"):
+        return _missing(pair.queries, _answered(previous), which)
+    if same and pair.system_file.is_deterministic and previous.record.state != "open":
+        return _missing(pair.queries, _answered(previous), "failed")
+    return pair.queries
+
+
 async def _ask(
     workspace: Workspace, pair: Pair, now: datetime, progress: Progress | None, which: Which
 ) -> AskingReport:
@@ -128,12 +141,7 @@ def _resumable(previous: Evaluation | None, pair: Pair) -> Evaluation | None:
     """The newest evaluation, if it is not published and everything it depends on is as it was."""
     if previous is None or previous.record.state == "published":
         return None
-    return previous if _without_server(previous.record.fingerprints) == pair.fingerprints else None
-
-
-def _without_server(prints: Fingerprints) -> Fingerprints:
-    """What can be known before the server is asked."""
-    return prints.model_copy(update={"server": None})
+    return previous if previous.is_of(pair.fingerprints) else None
 
 
 def _open(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:

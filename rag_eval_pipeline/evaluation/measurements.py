@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.judged_results import judge_usage
+from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_stats, resource_usage
@@ -27,7 +29,7 @@ def performance(workspace: Workspace, evaluation: Evaluation, answers: Sequence[
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
     answered = [answer for answer in answers if answer.status == "ok"]
     latency = latency_stats([answer.latency_ms for answer in answered])
-    usage = api_usage(CallUsage(a.usage.total_tokens, 1, a.usage.estimated_cost_usd) for a in answers)
+    usage = api_usage(CallUsage(a.usage.total_tokens, a.usage.requests, a.usage.estimated_cost_usd) for a in answers)
 
     def resource(name: str) -> form.ResourceUsage:
         used = resource_usage(samples.get(name, []))
@@ -44,6 +46,7 @@ def performance(workspace: Workspace, evaluation: Evaluation, answers: Sequence[
             "total_requests": usage.total_requests,
             "estimated_cost_usd": usage.estimated_cost_usd,
         },
+        judge_usage=judge_usage(read_judgements(evaluation)),
         reused_from=source,
     )  # fmt: skip
 

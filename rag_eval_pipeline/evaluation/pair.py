@@ -15,6 +15,7 @@ from rag_eval_pipeline.evaluation.settings import EvaluationSettings, digest, me
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.formats.results import Fingerprints
+from rag_eval_pipeline.judges.opening import judge_fingerprint
 from rag_eval_pipeline.sources.source_spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
@@ -77,6 +78,7 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
             corpus=stamp.corpus_fingerprint,
             system=system_fingerprint(file),
             metrics=metrics_fingerprint(settings),
+            judge=judge_fingerprint(settings.judge),
         ),
     )
 

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask
+from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, Which, ask
 from rag_eval_pipeline.evaluation.pair import Pair, holding
 from rag_eval_pipeline.evaluation.publishing import publish, results_path
-from rag_eval_pipeline.evaluation.responses_file import read_responses
+from rag_eval_pipeline.evaluation.responses_file import iter_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
@@ -65,10 +66,12 @@ class Published:
     preview: list[dict[str, Any]]
 
 
-def ask_pair(workspace: Workspace, pair: Pair, progress: Progress | None = None) -> Answered:
-    """Opens or resumes the pair's evaluation and asks what is missing."""
-    report = ask(workspace, pair, now=datetime.now(UTC), progress=progress)
-    answers = read_responses(load_evaluation(workspace, report.evaluation_id).responses)[:PREVIEW_ROWS]
+def ask_pair(
+    workspace: Workspace, pair: Pair, progress: Progress | None = None, *, which: Which = "missing"
+) -> Answered:
+    """Opens or resumes the pair's evaluation and asks what is missing, or what failed."""
+    report = ask(workspace, pair, now=datetime.now(UTC), progress=progress, which=which)
+    answers = islice(iter_responses(load_evaluation(workspace, report.evaluation_id).responses), PREVIEW_ROWS)
     texts = {query.query_id: query.query_text for query in pair.queries}
     preview = [{"question": texts[a.query_id], "answer": a.answer or a.error, "status": a.status} for a in answers]
     return Answered(report, pair.settings.min_coverage, preview)
@@ -83,7 +86,7 @@ def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
         kind: One of `SCORE_FILES`.
     """
     with holding(workspace, pair):
-        return SCORERS[kind](_newest(workspace, pair), pair)
+        return SCORERS[kind](workspace, _newest(workspace, pair), pair)
 
 
 def publish_pair(workspace: Workspace, pair: Pair) -> Published:
@@ -103,9 +106,11 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
     return Published(results.evaluation_id, title, path, validate(path), figures, _shares(results), preview)
 
 
-def evaluate(workspace: Workspace, pair: Pair, progress: Progress | None = None) -> tuple[Answered, Published]:
+def evaluate(
+    workspace: Workspace, pair: Pair, progress: Progress | None = None, *, which: Which = "missing"
+) -> tuple[Answered, Published]:
     """One whole evaluation."""
-    answered = ask_pair(workspace, pair, progress)
+    answered = ask_pair(workspace, pair, progress, which=which)
     for kind in SCORE_FILES:
         score_pair(workspace, pair, kind)
     return answered, publish_pair(workspace, pair)
@@ -124,10 +129,16 @@ def headline(results: EvaluationResults) -> dict[str, float | None]:
         "f1": quality.f1.value,
         "abstention_f1": quality.abstention.f1.value,
         "citation_jaccard": results.citation_metrics.span_accuracy.mean_tolerance_jaccard,
+        "judged_correct": _judged(results, "judged_correct"),
+        "faithfulness": _judged(results, "faithfulness"),
         "latency_p50_ms": results.performance_metrics.latency_stats["p50"],
         "queries": float(results.summary.total_queries),
         "failed": float(results.summary.failed_queries),
     }
+
+
+def _judged(results: EvaluationResults, name: str) -> float | None:
+    return results.judge_metrics[name].value if name in results.judge_metrics else None
 
 
 def _retrieval(results: EvaluationResults) -> dict[str, Metric]:
@@ -152,7 +163,7 @@ def _newest(workspace: Workspace, pair: Pair) -> Evaluation:
         raise InputError(
             "not_answered", workspace.runs, f"an evaluation of {pair.paths.name} x {pair.system}", hint=hint
         )
-    if evaluation.record.fingerprints != pair.fingerprints:
+    if not evaluation.is_of(pair.fingerprints):
         expected = "an evaluation of the present dataset, corpus, system and measures"
         raise InputError("changed_pair", evaluation.folder, expected, hint=hint)
     return evaluation

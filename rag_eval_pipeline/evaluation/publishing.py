@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
+from rag_eval_pipeline.evaluation.judged_results import JudgedShares, judge_record
+from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.measurements import NO_BASELINE, metadata, performance
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.responses_file import read_responses
@@ -16,12 +18,12 @@ from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, count_abstentions
+from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS
 from rag_eval_pipeline.metrics.performance import latency_stats
 from rag_eval_pipeline.metrics.statistics import CONFIDENCE, Summary, summarise
 from rag_eval_pipeline.systems.answer import Citation, RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
-NO_JUDGE = "no_judge"
 PAGE_SHARE = 0.9  # of the questions; a headline must not rest on the few whose gold text was located
 FEW_DOCUMENTS = 20  # below, ten of them are half of the corpus, and finding a document says little
 
@@ -35,7 +37,13 @@ class _Parts:
     retrieval: Sequence[QueryScores]
     citations: Sequence[QueryScores]
     answer_scores: Sequence[QueryScores]
+    judged: Sequence[QueryScores]
     seed: int
+
+    @property
+    def shares(self) -> JudgedShares:
+        """The judge's counts over all answers."""
+        return JudgedShares(self.judged)
 
 
 def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
@@ -71,6 +79,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         retrieval=read_scores(evaluation.scores("retrieval_scores")),
         citations=read_scores(evaluation.scores("citation_scores")),
         answer_scores=read_scores(evaluation.scores("answer_scores")),
+        judged=read_scores(evaluation.scores("judge_scores")),
         seed=record.settings.random_seed,
     )
     answered = [answer for answer in parts.answers if answer.status == "ok"]
@@ -102,6 +111,8 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         page_retrieval_metrics=pages,
         citation_metrics=_citation_metrics(parts),
         answer_quality_metrics=_answer_metrics(parts),
+        judge=judge_record(record.settings.judge.kind, record.fingerprints.judge, read_judgements(evaluation)),
+        judge_metrics={name: _metric(parts.judged, name, parts.seed) for name in _judge_measures(parts)},
         performance_metrics=performance(workspace, evaluation, parts.answers),
         query_results=tuple(_query_results(parts)),
         statistical_analysis=form.StatisticalAnalysis(
@@ -182,9 +193,15 @@ def _citation_metrics(parts: _Parts) -> form.CitationMetrics:
             f1=_metric(parts.citations, "span_f1", parts.seed),
             reason=None if spans else "no_gold_spans",
         ),
-        citation_completeness=form.ClaimShare(reason=NO_JUDGE),
-        citation_correctness=form.ClaimShare(reason=NO_JUDGE),
+        citation_completeness=parts.shares.completeness(),
+        citation_correctness=parts.shares.correctness(),
     )
+
+
+def _judge_measures(parts: _Parts) -> list[str]:
+    """What the judge gave any answer, counts excepted, in the order of the first answers."""
+    named = dict.fromkeys(name for row in parts.judged for name in row.scores)
+    return [name for name in named if name not in CLAIM_COUNTS]
 
 
 def _answer_metrics(parts: _Parts) -> form.AnswerQualityMetrics:
@@ -194,6 +211,7 @@ def _answer_metrics(parts: _Parts) -> form.AnswerQualityMetrics:
     counts = count_abstentions(
         AskedQuestion(query.is_impossible, bool(row.scores["abstained"]) if row.outcome == "scored" else None)
         for query, row in pairs
+        if row.outcome != "skipped"
     )
     return form.AnswerQualityMetrics(
         exact_match=_metric(parts.answer_scores, "exact_match", parts.seed),
@@ -211,14 +229,17 @@ def _answer_metrics(parts: _Parts) -> form.AnswerQualityMetrics:
             f1=_as_metric(counts.f1),
             over_refusal_rate=_as_metric(counts.over_refusal_rate),
         ),
-        factual_consistency=form.ClaimShare(reason=NO_JUDGE),
-        hallucination_rate=form.ClaimShare(reason=NO_JUDGE),
+        factual_consistency=parts.shares.consistency(),
+        hallucination_rate=parts.shares.hallucination(against="citations"),
+        hallucination_rate_retrieved=parts.shares.hallucination(against="retrieved"),
     )
 
 
 def _query_results(parts: _Parts) -> Iterable[form.QueryResult]:
-    rows = zip(parts.queries, parts.answers, parts.retrieval, parts.citations, parts.answer_scores, strict=True)
-    for query, answer, retrieval, citations, answer_scores in rows:
+    rows = zip(
+        parts.queries, parts.answers, parts.retrieval, parts.citations, parts.answer_scores, parts.judged, strict=True
+    )
+    for query, answer, retrieval, citations, answer_scores, judged in rows:
         documents = _first_of_each(answer)
         yield form.QueryResult(
             query_id=query.query_id,
@@ -238,7 +259,8 @@ def _query_results(parts: _Parts) -> Iterable[form.QueryResult]:
                 "citation_span_accuracy": citations.scores.get("tolerance_jaccard"),
                 "exact_match": answer_scores.scores.get("exact_match"),
                 "f1": answer_scores.scores.get("f1"),
-                "factual_consistency": None,
+                "factual_consistency": None,  # where the judge gave none
+                **judged.scores,
             },
             error=answer.error,
         )

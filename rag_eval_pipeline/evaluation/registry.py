@@ -17,6 +17,7 @@ from rag_eval_pipeline.evaluation.pair import system_fingerprint
 from rag_eval_pipeline.evaluation.runs import newest_evaluation
 from rag_eval_pipeline.evaluation.settings import merged_settings, metrics_fingerprint
 from rag_eval_pipeline.formats.model import read_bytes
+from rag_eval_pipeline.judges.opening import judge_fingerprint
 from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import Workspace
 
@@ -94,5 +95,6 @@ def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, syste
         return False  # the evaluation will say what is wrong with its settings
     wanted = (
         stamp.dataset_fingerprint, stamp.corpus_fingerprint, system_fingerprint(file), metrics_fingerprint(settings),
+        judge_fingerprint(settings.judge),
     )  # fmt: skip
-    return (found.dataset, found.corpus, found.system, found.metrics) == wanted
+    return (found.dataset, found.corpus, found.system, found.metrics, found.judge) == wanted

@@ -22,7 +22,7 @@ from rag_eval_pipeline.workspace import Workspace, check_name
 State = Literal["open", "answered", "scored", "published"]
 logger = logging.getLogger(__name__)
 
-SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores")
+SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_scores")
 
 
 class EvaluationRecord(FileModel):
@@ -64,6 +64,11 @@ class Evaluation:
         return self.folder / "responses.parquet"
 
     @property
+    def judgements(self) -> Path:
+        """What the judge said of each answer, a line each."""
+        return self.folder / "judgements.jsonl"
+
+    @property
     def resources(self) -> Path:
         """Samples of memory and processor use while asking."""
         return self.folder / "resources.json"
@@ -71,6 +76,10 @@ class Evaluation:
     def scores(self, kind: str) -> Path:
         """Per-query scores of one of `SCORE_FILES`."""
         return self.folder / f"{kind}.parquet"
+
+    def is_of(self, prints: Fingerprints) -> bool:
+        """Whether it was begun with these fingerprints, but for the server's, which only the server knows."""
+        return self.record.fingerprints.model_copy(update={"server": None}) == prints
 
     def require_answered(self) -> None:
         """Raises `not_answered` unless every question has its terminal answer."""

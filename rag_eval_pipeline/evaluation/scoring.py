@@ -1,4 +1,4 @@
-"""Answers to per-question scores: retrieval, citations, answers.
+"""Answers to per-question scores: retrieval, citations, answers, and what the judge says.
 
 A question to which measures do not apply is `skipped`, answered or not: retrieval and citations of an impossible
 question, citations where no gold text was located. Any other question without an answer is `failed` and has no score.
@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
+from rag_eval_pipeline.evaluation.event_evaluations import with_evaluators
+from rag_eval_pipeline.evaluation.judging import judge_answers
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.responses_file import read_responses
+from rag_eval_pipeline.evaluation.responses_file import iter_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, write_scores, written_for
 from rag_eval_pipeline.formats.citations import strip_citations
@@ -19,6 +21,7 @@ from rag_eval_pipeline.metrics.citations import Citation, match_citations
 from rag_eval_pipeline.metrics.retrieval import reduce_to_documents, score_query
 from rag_eval_pipeline.metrics.spans import Span
 from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.workspace import Workspace
 
 CITATION_MEASURES = (
     "exact_jaccard", "tolerance_jaccard", "perfect_matches", "good_matches", "true_spans", "predicted_spans",
@@ -49,8 +52,12 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     files = CorpusFiles.read(pair.paths)
     measures = evaluation.record.settings.measures
 
-    def skipped(query: EvaluationQuery) -> str | None:
-        return "impossible" if query.is_impossible else None if query.relevant_documents else "no_relevant_documents"
+    def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
+        if query.is_impossible or not query.relevant_documents:
+            return "impossible" if query.is_impossible else "no_relevant_documents"
+        # Passages of which nobody says where they are from: what was found cannot be known, and is no miss.
+        unnamed = bool(answer.contexts) and not any(passage.document for passage in answer.contexts)
+        return "no_documents_named" if unnamed else None
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         pages = _pages(query, answer, files, measures) or {}
@@ -65,8 +72,10 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     files = CorpusFiles.read(pair.paths)
     tolerance = evaluation.record.settings.tolerance_chars
 
-    def skipped(query: EvaluationQuery) -> str | None:
-        return None if query.citations else "impossible" if query.is_impossible else "no_gold_spans"
+    def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
+        if not query.citations:
+            return "impossible" if query.is_impossible else "no_gold_spans"
+        return _without_text(answer)
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         # Pages are left out: document offsets say where a span is, and a page says it again, less exactly.
@@ -103,12 +112,25 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         found = score_answer(text, query.accepted_answers)
         return {"exact_match": found.exact_match, "f1": found.f1, "abstained": float(answer.abstained)}
 
-    return _score(evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda query: None)
+    return _score(evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer))
 
 
-SCORERS: dict[str, Callable[[Evaluation, Pair], ScoringReport]] = dict(
-    zip(SCORE_FILES, (score_retrieval, score_citations, score_answers), strict=True)
-)
+def score_judged(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> ScoringReport:
+    """What the judge says: correctness against the gold answers, support of claims and citations, ratings."""
+    evaluation.require_answered()
+    rows = with_evaluators(workspace, evaluation, pair, judge_answers(workspace, evaluation, pair))
+    measures = list(dict.fromkeys(name for row in rows for name in row.scores))
+    return _publish(evaluation, "judge_scores", rows, measures)
+
+
+Scorer = Callable[[Workspace, Evaluation, Pair], ScoringReport]
+# Only the judge needs the workspace: its cache and its account lie there.
+SCORERS: dict[str, Scorer] = {
+    "retrieval_scores": lambda _, evaluation, pair: score_retrieval(evaluation, pair),
+    "citation_scores": lambda _, evaluation, pair: score_citations(evaluation, pair),
+    "answer_scores": lambda _, evaluation, pair: score_answers(evaluation, pair),
+    "judge_scores": score_judged,
+}
 
 
 def _score(
@@ -117,26 +139,35 @@ def _score(
     kind: str,
     measures: Sequence[str],
     score: Callable[[EvaluationQuery, RagAnswer], dict[str, float]],
-    skipped: Callable[[EvaluationQuery], str | None],
+    skipped: Callable[[EvaluationQuery, RagAnswer], str | None],
 ) -> ScoringReport:
     evaluation.require_answered()
 
     def row(query: EvaluationQuery, answer: RagAnswer) -> QueryScores:
-        if (reason := skipped(query)) is not None:
+        if (reason := skipped(query, answer)) is not None:
             return QueryScores(query.query_id, "skipped", reason)
         if answer.status != "ok":
             return QueryScores(query.query_id, "failed", answer.status)
         return QueryScores(query.query_id, "scored", None, score(query, answer))
 
-    answers = read_responses(evaluation.responses)
-    rows = tuple(row(query, answer) for query, answer in zip(pair.queries, answers, strict=True))
+    answers = iter_responses(evaluation.responses)
+    rows = [row(query, answer) for query, answer in zip(pair.queries, answers, strict=True)]
+    return _publish(evaluation, kind, rows, measures)
+
+
+def _without_text(answer: RagAnswer) -> str | None:
+    """Why an answer that arrived has no words to score: a recording of retrieval alone."""
+    return "no_answer_recorded" if answer.status == "ok" and answer.answer is None else None
+
+
+def _publish(evaluation: Evaluation, kind: str, rows: Sequence[QueryScores], measures: Sequence[str]) -> ScoringReport:
     evaluation_id = evaluation.record.evaluation_id
     write_scores(evaluation.scores(kind), rows, measures, evaluation_id=evaluation_id)
     if evaluation.record.state == "answered" and all(
         written_for(evaluation.scores(name)) == evaluation_id for name in SCORE_FILES
     ):
         evaluation.save(state="scored")
-    return ScoringReport(evaluation_id, rows)
+    return ScoringReport(evaluation_id, tuple(rows))
 
 
 def _documents(

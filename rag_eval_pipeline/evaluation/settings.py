@@ -11,7 +11,9 @@ import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import Model, expectation, place
+from rag_eval_pipeline.formats.evaluations import EvaluationConfig
+from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, place
+from rag_eval_pipeline.judges.settings import JudgeSettings
 from rag_eval_pipeline.metrics.measures import parse_measure
 from rag_eval_pipeline.systems.settings import read_yaml
 from rag_eval_pipeline.workspace import Workspace
@@ -34,6 +36,14 @@ class EvaluationSettings(Model):
     )
     random_seed: int = pydantic.Field(42, description="Of bootstrap and permutation.")
     min_coverage: float = pydantic.Field(0.98, ge=0, le=1, description="Share answered; below, a check warns.")
+    judge: JudgeSettings = pydantic.Field(
+        JudgeSettings(), description="What judges correctness and support; lexical unless set otherwise."
+    )
+    evaluators: EvaluationConfig | None = pydantic.Field(
+        None,
+        description="Evaluators to run on every answer, {evaluators: [quality, toxicity, relevance, length]}; none by "
+        "default. Source: Evaluation Data Models.",
+    )
     concurrency: int | None = pydantic.Field(
         None, ge=1, le=1000, description="Questions in flight at once; by default 64 for servers, 8 for the others."
     )
@@ -75,14 +85,17 @@ def merged_settings(
         first = error.errors()[0]
         raise InputError(
             "bad_setting", f"evaluation settings of {of}", expectation(first), field=place(first["loc"]),
-            found=first["input"],
+            found=None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"],
             hint=f"Known: {', '.join(EvaluationSettings.model_fields)}.",
         ) from error  # fmt: skip
 
 
 def metrics_fingerprint(settings: EvaluationSettings) -> str:
     """Changes when the same answers may be scored otherwise; how they are asked is not part of it."""
-    return f"{METRICS_VERSION} {digest([settings.measures, settings.tolerance_chars, settings.random_seed])[:16]}"
+    scored: list[Any] = [settings.measures, settings.tolerance_chars, settings.random_seed]
+    if settings.evaluators is not None:
+        scored += [settings.evaluators.evaluators, settings.evaluators.evaluator_configs]
+    return f"{METRICS_VERSION} {digest(scored)[:16]}"
 
 
 def digest(value: Any) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from rag_eval_pipeline.endpoints.budget import Budget
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.atomic import atomic_write
-from rag_eval_pipeline.systems.settings import Budget
 
 FLUSH_SECONDS = 2.0  # what a killed run has not booked; a flush waits for the disk
 

@@ -13,8 +13,8 @@ from rag_eval_pipeline.storage.atomic import atomic_write
 
 SCHEMA_VERSION = "1.0"
 # Errors of models whose type is the code that people see; all others are `bad_format`.
-# What stands under a key that is not known may be a secret in the wrong place.
-_UNQUOTED = frozenset({"missing", "extra_forbidden", "misplaced_secret"})
+# Kinds of findings, and keys, whose value a message does not show: it may be a secret in the wrong place.
+UNQUOTED = frozenset({"missing", "extra_forbidden", "misplaced_secret", "api_key_env", "headers_env"})
 CODES = frozenset({"bad_version", "duplicate_id", "newer_schema", "not_json"})
 
 
@@ -106,7 +106,7 @@ def bad_format(path: Path | str, error: pydantic.ValidationError) -> InputError:
     """The first of pydantic's findings as the house's error."""
     first, *others = error.errors()
     more = f"There are {len(others)} more." if others else None
-    found = None if first["type"] in _UNQUOTED else first["input"]
+    found = None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"]
     return InputError(code_of(first), path, expectation(first), field=place(first["loc"]), found=found, hint=more)
 
 

@@ -16,6 +16,7 @@ from rag_eval_pipeline.formats.model_files import parse_file, write_file
 
 Status = Literal["ok", "error", "timeout", "truncated", "refused"]
 Level = Literal["document", "page"]
+JudgeUsageName = Literal["requests", "cached", "total_tokens", "estimated_cost_usd", "duration_ms"]
 
 
 class Metric(Model):
@@ -92,7 +93,10 @@ class AnswerQualityMetrics(Model):
     unanswerable_exact_match: Metric = pydantic.Field(description="1 where the system rightly abstained.")
     abstention: Abstention
     factual_consistency: ClaimShare
-    hallucination_rate: ClaimShare
+    hallucination_rate: ClaimShare = pydantic.Field(description="Claims that no cited text supports.")
+    hallucination_rate_retrieved: ClaimShare = pydantic.Field(
+        ClaimShare(reason="no_judge"), description="Claims that nothing retrieved supports."
+    )
 
 
 class ResourceUsage(Model):
@@ -111,7 +115,21 @@ class PerformanceMetrics(Model):
     )
     resource_usage: dict[Literal["memory_mb", "cpu_percent"], ResourceUsage]
     api_usage: dict[Literal["total_tokens", "total_requests", "estimated_cost_usd"], float | None]
+    judge_usage: dict[JudgeUsageName, float] = pydantic.Field(
+        default_factory=dict, description="What judging took; empty without a judge."
+    )
     reused_from: str | None = pydantic.Field(None, description="The evaluation in which these figures were measured.")
+
+
+class JudgeRecord(Model):
+    """Which judge the figures of claims and correctness are from; whether people agree with it is looked up apart."""
+
+    kind: str = pydantic.Field(description="lexical, openai.")
+    fingerprint: str = pydantic.Field(description="Changes whenever the same answer may be judged otherwise.")
+    models: tuple[str, ...] = pydantic.Field((), description="What its server says that it used.")
+    completed: int = pydantic.Field(description="Answers with a judgement.")
+    failed: int = pydantic.Field(description="Answers without one.")
+    flags: dict[str, int] = pydantic.Field(default_factory=dict, description="Judgements by flag.")
 
 
 class RetrievalResults(Model):
@@ -207,6 +225,10 @@ class EvaluationResults(FileModel):
     page_retrieval_metrics: dict[str, Metric]
     citation_metrics: CitationMetrics
     answer_quality_metrics: AnswerQualityMetrics
+    judge: JudgeRecord | None = None
+    judge_metrics: dict[str, Metric] = pydantic.Field(
+        default_factory=dict, description="Means over answers of what the judge says; pooled shares stand above."
+    )
     performance_metrics: PerformanceMetrics
     query_results: tuple[QueryResult, ...]
     statistical_analysis: StatisticalAnalysis

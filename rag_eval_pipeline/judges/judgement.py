@@ -106,7 +106,7 @@ class Judgement(msgspec.Struct, frozen=True):
         ratings: By the name of the protocol (`answer_accuracy`, `answer_relevance`, `groundedness`), in [0, 1].
         error: One line, when failed.
         error_code: One cause, one code (`judge_unparsable`).
-        flags: `injection_suspect`, `judges_disagree`, `fallback_score`.
+        flags: `injection_suspect`, `judges_disagree`, `fallback_score`, `models_mixed`, `rating_failed:<name>`.
         usage: What it took.
         model: What the judge's server says that it used.
     """

@@ -40,6 +40,7 @@ class ResultsHeader(msgspec.Struct, frozen=True):
     citation_metrics: dict[str, dict[str, Any]]
     answer_quality_metrics: dict[str, Any]
     performance_metrics: dict[str, Any]
+    judge_metrics: dict[str, MetricHeader] = {}
 
     def metric(self, name: str) -> MetricHeader:
         """A figure by its name on the leaderboard, of retrieval at the level to look at first.
@@ -58,6 +59,8 @@ class ResultsHeader(msgspec.Struct, frozen=True):
             return MetricHeader(self.performance_metrics["latency_stats"]["p50"])
         if name in self.answer_quality_metrics:
             return msgspec.convert(self.answer_quality_metrics[name], MetricHeader)
+        if name in self.judge_metrics:
+            return self.judge_metrics[name]
         return MetricHeader(None, reason="not_measured")
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 from rag_eval_pipeline.reporting.charts import Bar, bars
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.trust import Trust
 from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
 COLUMNS = (
-    "hit@1", "hit@5", "ndcg@10", "mrr", "exact_match", "f1", "abstention_f1", "citation_jaccard", "latency_p50_ms",
+    "hit@1", "hit@5", "ndcg@10", "mrr", "exact_match", "f1", "abstention_f1", "citation_jaccard", "judged_correct",
+    "faithfulness", "latency_p50_ms",
 )  # fmt: skip
 
 
@@ -24,6 +26,7 @@ class Leaderboard:
     rows: Sequence[ResultsHeader]
     path: Path
     notes: Sequence[str]
+    trust: Trust
 
     @property
     def trends(self) -> dict[str, float | None]:
@@ -50,7 +53,7 @@ class Leaderboard:
 
     def records(self) -> list[dict[str, Any]]:
         """A record a pair, as `leaderboard.json` has them: numbers, intervals, and null with a reason."""
-        return [_record(row) for row in self.rows]
+        return [_record(row, self.trust) for row in self.rows]
 
     def chart(self) -> str:
         """F1 with its interval, a bar a pair, as SVG."""
@@ -60,7 +63,7 @@ class Leaderboard:
 def write_leaderboard(workspace: Workspace) -> Leaderboard:
     """Reads the newest results and publishes `leaderboard.json` and `leaderboard.csv`."""
     history = read_history(workspace)
-    board = Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged)
+    board = Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged, Trust.of(workspace))
     atomic_write_json(board.path, board.records())
     atomic_write(board.path.with_suffix(".csv"), _csv(board))
     return board
@@ -69,12 +72,17 @@ def write_leaderboard(workspace: Workspace) -> Leaderboard:
 def read_leaderboard(workspace: Workspace) -> Leaderboard:
     """The same without writing anything."""
     history = read_history(workspace)
-    return Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged)
+    return Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged, Trust.of(workspace))
 
 
-def _record(row: ResultsHeader) -> dict[str, Any]:
+def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
     figures = {
-        column: {"value": metric.value, "confidence_interval": metric.confidence_interval, "reason": metric.reason}
+        column: {
+            "value": metric.value,
+            "confidence_interval": metric.confidence_interval,
+            "reason": metric.reason,
+            **({"doubt": doubt} if (doubt := trust.doubt(row, column)) else {}),
+        }
         for column in COLUMNS
         for metric in [row.metric(column)]
     }

@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
+import yaml
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError, ServiceError
@@ -54,6 +55,8 @@ def test_one_whole_evaluation_adds_up(workspace):
 
 
 def test_what_needs_a_judge_or_a_baseline_is_null_and_says_so(workspace):
+    without_judge = yaml.safe_load(workspace.defaults_config.read_text()) | {"judge": {"kind": "none"}}
+    workspace.defaults_config.write_text(yaml.safe_dump(without_judge))
     _, published = evaluate(workspace, pair_of(workspace))
     results = results_of(workspace, published)
 
@@ -62,8 +65,10 @@ def test_what_needs_a_judge_or_a_baseline_is_null_and_says_so(workspace):
         results.citation_metrics.citation_correctness,
         results.answer_quality_metrics.factual_consistency,
         results.answer_quality_metrics.hallucination_rate,
+        results.answer_quality_metrics.hallucination_rate_retrieved,
     ]
     assert {(claim.value, claim.reason) for claim in claims} == {(None, "no_judge")}
+    assert (results.judge, results.judge_metrics, results.performance_metrics.judge_usage) == (None, {}, {})
     tests = results.statistical_analysis.significance_tests
     assert {test.reason for test in tests.values()} == {"no_baseline"}
 

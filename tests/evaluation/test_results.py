@@ -12,7 +12,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.publishing import build_results, retrieval_level
 from rag_eval_pipeline.evaluation.responses_file import write_responses
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.scoring import score_answers, score_citations, score_retrieval
+from rag_eval_pipeline.evaluation.scoring import SCORERS
 from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.systems.answer import Citation, RagAnswer, RetrievedPassage
 
@@ -32,8 +32,8 @@ def results_of(workspace, pair):
     def results(answers):
         given = {answer.query_id: answer for answer in answers}
         write_responses(evaluation.responses, [given.get(q.query_id) or refused(q) for q in pair.queries])
-        for score in (score_retrieval, score_citations, score_answers):
-            score(evaluation, pair)
+        for score in SCORERS.values():
+            score(workspace, evaluation, pair)
         return build_results(workspace, evaluation, pair, now=NIGHT)
 
     return results

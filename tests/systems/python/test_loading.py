@@ -83,3 +83,12 @@ async def test_modules_of_the_environment_stay_loaded(opened):
         pass
 
     assert "json" in sys.modules
+
+
+async def test_a_systems_file_opens_it(corpus, tmp_path):
+    (tmp_path / "rag_by_file.py").write_text("def ask(question): return 'asked: ' + question")
+    file = parse_system({"kind": "python", "settings": {"callable": "rag_by_file:ask", "path": ["."]}}, "s.config.yaml")
+
+    async with file.traits.opener()(file.settings, corpus) as system:
+        assert (await system.answer(Query("1", "Who?"))).answer == "asked: Who?"
+    assert not file.is_nightly

@@ -1,0 +1,163 @@
+"""The judge's part of an evaluation: each answer as a case, its judgement kept whole, and the scores that follow.
+
+A judge that could not be used, or a reply that could not be read, is a failed question of this part alone: the other
+scores of the evaluation stand.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+
+import msgspec
+
+from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
+from rag_eval_pipeline.evaluation.evidence import CorpusTexts
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.responses_file import iter_responses
+from rag_eval_pipeline.evaluation.runs import Evaluation
+from rag_eval_pipeline.evaluation.scores_file import QueryScores
+from rag_eval_pipeline.evaluation.spending import Spending, Spent
+from rag_eval_pipeline.formats.citations import strip_citations
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
+from rag_eval_pipeline.judges.judgement import Case, CitedText, Judge, Judgement
+from rag_eval_pipeline.judges.opening import open_judge
+from rag_eval_pipeline.metrics.claims import JudgedCitation, JudgedClaim, claim_scores
+from rag_eval_pipeline.storage.atomic import publishing
+from rag_eval_pipeline.systems.answer import RagAnswer
+from rag_eval_pipeline.workspace import Workspace
+
+NO_JUDGE = "no_judge"
+CORRECTNESS_MEASURES = ("judged_correct", "judged_correct_upper", "judged_refused", "judged_unsure")
+CASES_AT_ONCE = 256  # in memory; how many are with the judge is its own limit
+
+
+def judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
+    """Judges every answer and keeps the judgements beside it.
+
+    Returns:
+        Scores by question, in the dataset's order; all skipped without a judge.
+
+    Raises:
+        ServiceError: The judge cannot be used, or its day's budget is used up: what was judged is kept in its cache.
+    """
+    return asyncio.run(_judge_answers(workspace, evaluation, pair))
+
+
+def cases_of(pair: Pair, answers: Iterable[RagAnswer]) -> Iterator[Case | None]:
+    """Each answer with what it is judged by, in order; None for one that did not arrive.
+
+    Args:
+        pair: Whose questions they answer, in the dataset's order.
+        answers: One a question.
+    """
+    files = CorpusFiles.read(pair.paths)
+    texts = CorpusTexts(files.pages())
+    for query, answer in zip(pair.queries, answers, strict=True):
+        yield _case(query, answer, files, texts)
+
+
+def _case(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles, texts: CorpusTexts) -> Case | None:
+    if answer.status != "ok" or answer.answer is None:
+        return None
+    cited = tuple(
+        CitedText(
+            document=citation.file_name,
+            text=texts.cited(files.canonical(citation.file_name), citation.start_char, citation.end_char),
+            marker_start=len(answer.answer) if citation.marker_start is None else citation.marker_start,
+            marker_end=len(answer.answer) if citation.marker_end is None else citation.marker_end,
+        )
+        for citation in answer.citations
+    )
+    return Case(
+        query_id=query.query_id,
+        question=query.query_text,
+        accepted=() if query.is_impossible else tuple(query.accepted_answers),
+        is_impossible=query.is_impossible,
+        answer=answer.answer,
+        citations=cited,
+        contexts=tuple(passage.text for passage in sorted(answer.contexts, key=lambda passage: passage.rank)),
+    )
+
+
+def read_judgements(evaluation: Evaluation) -> Iterator[Judgement]:
+    """What the judge said of each answer that arrived, in the dataset's order; nothing without a judge."""
+    if evaluation.judgements.exists():
+        decoder = msgspec.json.Decoder(Judgement)
+        with evaluation.judgements.open("rb") as file:
+            yield from (decoder.decode(line) for line in file)
+
+
+async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
+    settings = pair.settings.judge
+    async with open_judge(settings, workspace.judge_cache) as judge:
+        if judge is None:
+            evaluation.judgements.unlink(missing_ok=True)
+            return [QueryScores(query.query_id, "skipped", NO_JUDGE) for query in pair.queries]
+        spending = Spending(
+            workspace.spending, f"judge-{settings.kind}", evaluation.record.evaluation_id, settings.budget,
+            clock=lambda: datetime.now(UTC),
+        )  # fmt: skip
+        rows: list[QueryScores] = []
+        answers = iter_responses(evaluation.responses)
+        with spending, publishing(evaluation.judgements) as file:
+            cases = cases_of(pair, iter_responses(evaluation.responses))
+            while batch := list(islice(cases, CASES_AT_ONCE)):
+                for case, judgement in zip(batch, await _judge_batch(judge, batch, spending), strict=True):
+                    answer = next(answers)
+                    if case is None or judgement is None:
+                        rows.append(_not_judged(answer))
+                        continue
+                    file.write(msgspec.json.encode(judgement) + b"\n")
+                    rows.append(_scores(case, judgement))
+        return rows
+
+
+async def _judge_batch(judge: Judge, cases: list[Case | None], spending: Spending) -> list[Judgement | None]:
+    async def one(case: Case | None) -> Judgement | None:
+        if case is None:
+            return None
+        spending.refuse_if_reached()
+        judgement = await judge.judge(case)
+        usage = judgement.usage
+        spending.add(Spent(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
+        return judgement
+
+    return list(await asyncio.gather(*(one(case) for case in cases)))
+
+
+def _not_judged(answer: RagAnswer) -> QueryScores:
+    if answer.status == "ok":  # a recording of retrieval alone
+        return QueryScores(answer.query_id, "skipped", "no_answer_recorded")
+    return QueryScores(answer.query_id, "failed", answer.status)
+
+
+def _scores(case: Case, judgement: Judgement) -> QueryScores:
+    if judgement.status != "completed":
+        return QueryScores(case.query_id, "failed", judgement.error_code)
+    scores: dict[str, float] = {}
+    if judgement.correctness is not None:
+        verdict = judgement.correctness.verdict
+        scores["judged_correct"] = float(verdict == "correct")
+        scores["judged_correct_upper"] = float(verdict in ("correct", "unsure"))
+        scores["judged_refused"] = float(verdict == "refused")
+        scores["judged_unsure"] = float(verdict == "unsure")
+    claims = [
+        JudgedClaim(
+            is_cited=bool(claim.citations),
+            by_citations=None if claim.by_citations is None else claim.by_citations.outcome == "supported",
+            by_retrieved=None if claim.by_contexts is None else claim.by_contexts.outcome == "supported",
+            length=len(strip_citations(case.answer[claim.start : claim.end])),
+        )
+        for claim in judgement.claims
+    ]
+    citations = [
+        JudgedCitation(
+            is_correct=support is not None and support.outcome == "supported",
+            support=None if support is None else support.score,
+            length=cited.marker_end - cited.marker_start,
+        )
+        for cited, support in zip(case.citations, judgement.citation_support, strict=True)
+    ]
+    scores |= claim_scores(claims, citations, answer_length=len(case.answer))
+    return QueryScores(case.query_id, "scored", None, scores | judgement.ratings)

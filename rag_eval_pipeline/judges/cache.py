@@ -1,0 +1,228 @@
+"""What judges have said, by what they were asked: one SQLite file that several processes may use at once.
+
+Only replies that were read as verdicts are kept; a failure is asked again. A damaged row is a miss, and a damaged file
+is moved aside and started anew: what it held can be asked for again.
+"""
+
+import hashlib
+import logging
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self, TypeVar
+
+import msgspec
+
+from rag_eval_pipeline.errors import ServiceError
+
+FILE_NAME = "judgements.sqlite"
+BUSY_SECONDS = 30.0  # other processes write one row at a time
+TOUCH_SECONDS = 86_400.0  # a hit is noted at most once a day: reading must not become writing
+UNUSABLE_ROWS = 1_000  # replies that were no verdicts, kept for people to look at
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+_SIZE = "length(key) + length(CAST(reply AS BLOB))"  # bytes of a row that matter
+_SCHEMA = """
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS replies (
+    key TEXT PRIMARY KEY, server TEXT NOT NULL, model TEXT, reply TEXT NOT NULL, crc INTEGER NOT NULL,
+    used_at REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS replies_by_use ON replies (used_at);
+CREATE TABLE IF NOT EXISTS unusable (
+    number INTEGER PRIMARY KEY, key TEXT NOT NULL, fault TEXT NOT NULL, reply TEXT NOT NULL, at REAL NOT NULL
+);
+"""
+
+
+class CachedReply(NamedTuple):
+    """A reply that was a verdict.
+
+    Args:
+        reply: As the model wrote it.
+        model: What the server said that it used.
+    """
+
+    reply: str
+    model: str | None
+
+
+class Pruned(NamedTuple):
+    """What `prune` removed, and what the file's content takes now."""
+
+    removed: int
+    kept: int
+    size_bytes: int
+
+
+class JudgementCache:
+    """The cache in one folder; opened and used by one thread.
+
+    Args:
+        folder: Where the file lies; made when missing.
+        clock: Seconds since the epoch.
+
+    Every method raises `ServiceError` `cache_unusable` when the disk has no room or refuses.
+    """
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = folder / FILE_NAME
+        self.hits = 0
+        self.misses = 0
+        self._clock = clock
+        self._inode = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._database = self._open()
+        except sqlite3.OperationalError as error:
+            raise _unusable(self.path, error) from error
+        except sqlite3.DatabaseError as error:
+            self._database = self._start_anew(error)
+
+    def find(self, key: str) -> CachedReply | None:
+        """What was said to this; None when nothing was."""
+        row = self._run(
+            lambda db: db.execute("SELECT reply, model, crc, used_at FROM replies WHERE key = ?", (key,)).fetchone()
+        )
+        if row is None:
+            self.misses += 1
+            return None
+        reply, model, crc, used_at = row
+        if crc != _checksum(key, reply, model):
+            self.forget(key)
+            self.misses += 1
+            return None
+        now = self._clock()
+        if now - used_at > TOUCH_SECONDS:
+            self._write("UPDATE replies SET used_at = ? WHERE key = ?", (now, key))
+        self.hits += 1
+        return CachedReply(reply, model)
+
+    def keep(self, key: str, server: str, reply: CachedReply) -> None:
+        """Keeps a verdict; an older one of this key is replaced."""
+        crc = _checksum(key, reply.reply, reply.model)
+        self._write(
+            "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?)",
+            (key, server, reply.model, reply.reply, crc, self._clock()),
+        )
+
+    def forget(self, key: str) -> None:
+        """Forgets one reply."""
+        self._write("DELETE FROM replies WHERE key = ?", (key,))
+
+    def forget_others(self, server: str, model: str) -> None:
+        """Forgets what a server said when it used another model than this one."""
+        self._write("DELETE FROM replies WHERE server = ? AND model IS NOT NULL AND model != ?", (server, model))
+
+    def keep_unusable(self, key: str, fault: str, reply: str) -> None:
+        """Keeps a reply that was no verdict, for people; never found by `find`."""
+        values = (key, fault, _sound(reply), self._clock())
+        self._write("INSERT INTO unusable (key, fault, reply, at) VALUES (?, ?, ?, ?)", values)
+        self._write("DELETE FROM unusable WHERE number <= (SELECT max(number) FROM unusable) - ?", (UNUSABLE_ROWS,))
+
+    def prune(self, *, max_bytes: int | None = None, max_age_days: float | None = None) -> Pruned:
+        """Removes what was not used for long, then what was used longest ago until the rest fits.
+
+        Args:
+            max_bytes: Of keys and replies that stay.
+            max_age_days: Since the last use, to within a day.
+        """
+
+        def removing(db: sqlite3.Connection) -> Pruned:
+            before = _count(db)
+            if max_age_days is not None:
+                oldest = self._clock() - max_age_days * 86_400
+                db.execute("DELETE FROM replies WHERE used_at < ?", (oldest,))
+                db.execute("DELETE FROM unusable WHERE at < ?", (oldest,))
+            if max_bytes is not None:
+                db.execute(
+                    f"DELETE FROM replies WHERE key IN (SELECT key FROM (SELECT key, sum({_SIZE}) OVER "
+                    "(ORDER BY used_at DESC, key) AS size FROM replies) WHERE size > ?)",
+                    (max_bytes,),
+                )
+            db.commit()
+            db.executescript("PRAGMA incremental_vacuum")  # `execute` takes one step of it, which frees one page
+            size = db.execute(f"SELECT coalesce(sum({_SIZE}), 0) FROM replies").fetchone()[0]
+            return Pruned(before - _count(db), _count(db), size)
+
+        return self._run(removing)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, sql: str, values: tuple[object, ...]) -> None:
+        def writing(db: sqlite3.Connection) -> None:
+            with db:
+                db.execute(sql, values)
+
+        self._run(writing)
+
+    def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        try:
+            return work(self._database)
+        except sqlite3.OperationalError as error:  # no room, no rights: not the file's content
+            raise _unusable(self.path, error) from error
+        except sqlite3.DatabaseError as error:
+            self._database = self._start_anew(error)
+            return work(self._database)
+
+    def _open(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
+        try:
+            database.executescript(_SCHEMA)
+        except sqlite3.Error:
+            database.close()
+            raise
+        self._inode = os.stat(self.path).st_ino
+        return database
+
+    def _start_anew(self, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+        """Moves the damaged file aside, unless another process has done so already."""
+        if hasattr(self, "_database"):
+            self._database.close()
+        if not self._inode or self.path.exists() and os.stat(self.path).st_ino == self._inode:
+            aside = self.path.with_name(f"{FILE_NAME}.damaged-{int(self._clock())}-{os.getpid()}")
+            os.replace(self.path, aside)
+            for suffix in ("-wal", "-shm"):  # they belong to the damaged file and would be replayed into the new one
+                self.path.with_name(FILE_NAME + suffix).unlink(missing_ok=True)
+            logger.warning("The cache of judgements was damaged (%s): moved to %s, started anew", error, aside.name)
+        return self._open()
+
+
+def cache_key(*parts: object) -> str:
+    """sha256 of what a reply depends on; equal parts, equal key."""
+    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+
+
+def _unusable(path: Path, error: sqlite3.OperationalError) -> ServiceError:
+    return ServiceError("cache_unusable", f"the cache of judgements {path} cannot be used: {error}")
+
+
+def _count(database: sqlite3.Connection) -> int:
+    count: int = database.execute("SELECT count(*) FROM replies").fetchone()[0]
+    return count
+
+
+def _checksum(key: str, reply: str, model: str | None) -> int:
+    return zlib.crc32(f"{key}\n{model}\n{reply}".encode(errors="surrogatepass"))
+
+
+def _sound(text: str) -> str:
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,126 @@
+"""The lexical judge: a case in, a judgement out; deterministic, offline, and strict.
+
+It knows numbers and words; it does not know paraphrase, arithmetic or logic. It cannot see a wrong relation between the
+right words, and what it does not find may be true.
+"""
+
+import hashlib
+import json
+import unicodedata
+from importlib.metadata import version
+from typing import NamedTuple
+
+from rag_eval_pipeline.judges.judgement import Case, Claim, Correctness, Judgement, Support
+from rag_eval_pipeline.judges.lexical.claims import AnswerClaim, split_claims
+from rag_eval_pipeline.judges.lexical.correctness import judge_correctness
+from rag_eval_pipeline.judges.lexical.evidence import KEPT_CHARACTERS, Evidence, EvidenceStore
+from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
+from rag_eval_pipeline.judges.lexical.normalisation import plain
+from rag_eval_pipeline.judges.lexical.refusals import Refusal, find_refusal
+from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
+from rag_eval_pipeline.judges.lexical.support import ClaimWords, read_claim, support
+from rag_eval_pipeline.judges.lexical.words import vocabulary
+
+RULES = "lexical/1"  # raised whenever a rule, a word list or a pattern changes
+_LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
+
+
+class _Read(NamedTuple):
+    words: ClaimWords
+    by_contexts: Support | None
+
+
+class LexicalJudge:
+    """Judges answers by words and numbers.
+
+    Args:
+        settings: Language and thresholds; the defaults when not given.
+        kept_characters: Of prepared evidence, kept between cases; changes speed and memory, never a judgement.
+    """
+
+    def __init__(self, settings: LexicalSettings | None = None, *, kept_characters: int = KEPT_CHARACTERS) -> None:
+        self.settings = settings = settings or LexicalSettings()
+        comma = settings.decimal_comma
+        decimal_comma = LANGUAGES[settings.language].decimal_comma if comma is None else comma
+        self._vocabulary = vocabulary(settings.language, decimal_comma=decimal_comma)
+        self._evidence = EvidenceStore(self._vocabulary, characters=kept_characters)
+        self._fingerprint = _fingerprint(settings)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the rules' version, all settings, and the versions of what they are computed with."""
+        return self._fingerprint
+
+    async def judge(self, case: Case) -> Judgement:
+        """The judgement of one answer."""
+        return self.judge_case(case)
+
+    def judge_case(self, case: Case) -> Judgement:
+        """The judgement of one answer; it always comes, for any text."""
+        marks = [(citation.marker_start, citation.marker_end) for citation in case.citations]
+        bare = plain(case.answer, marks)
+        refusal = find_refusal(bare)
+        claims = [] if refusal.is_refusal else split_claims(case.answer, case.citations)
+        contexts = self._evidence.prepared(case.contexts) if claims else []
+        by_citation: list[Support | None] = [None] * len(case.citations)
+        read: dict[str, _Read] = {}  # a system that has lost its way says one thing a thousand times
+        judged = []
+        for claim in claims:
+            if claim.text not in read:
+                words = read_claim(claim.text, self._vocabulary)
+                read[claim.text] = _Read(words, support(words, contexts, self.settings) if contexts else None)
+            judged.append(self._claim(claim, read[claim.text], case, by_citation))
+        return Judgement(
+            query_id=case.query_id,
+            status="completed",
+            correctness=self._correctness(case, bare, refusal),
+            claims=tuple(judged),
+            citation_support=tuple(by_citation),
+        )
+
+    def _correctness(self, case: Case, bare: str, refusal: Refusal) -> Correctness | None:
+        if case.is_impossible:
+            verdict = "correct" if refusal.is_refusal else "incorrect"
+            return Correctness(verdict, float(refusal.is_refusal), "impossible")  # type: ignore[arg-type]  # of two literals
+        return judge_correctness(
+            bare,
+            refusal,
+            question=case.question,
+            accepted=case.accepted,
+            vocabulary=self._vocabulary,
+            settings=self.settings,
+        )
+
+    def _claim(self, claim: AnswerClaim, read: _Read, case: Case, by_citation: list[Support | None]) -> Claim:
+        cited: list[Evidence] = []
+        found: dict[str, Support] = {}  # several marks may point at the same text
+        for number in claim.citations:
+            text = case.citations[number].text
+            if text is None:
+                continue
+            if text not in found:
+                prepared = self._evidence.prepared([text])
+                cited += prepared
+                found[text] = support(read.words, prepared, self.settings)
+            by_citation[number] = found[text]
+        together = None
+        if found:
+            together = next(iter(found.values())) if len(found) == 1 else support(read.words, cited, self.settings)
+        return Claim(
+            start=claim.start,
+            end=claim.end,
+            citations=claim.citations,
+            by_citations=together,
+            by_contexts=read.by_contexts,
+        )
+
+
+def _fingerprint(settings: LexicalSettings) -> str:
+    made_of = {
+        "rules": RULES,
+        "settings": settings.model_dump(mode="json"),
+        "libraries": {name: version(name) for name in _LIBRARIES},
+        "unicode": unicodedata.unidata_version,
+    }
+    digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+    return f"{RULES}-{digest[:16]}"

@@ -1,0 +1,107 @@
+"""The one spelling in which texts are compared, and the marks that are no part of what an answer says.
+
+Marks of citations are replaced by as many fillers, so the map from the masked text to the answer's own offsets is the
+identity; everything that changes lengths (NFKC, folding) happens later, to words whose offsets nobody asks for.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+
+import regex
+
+FILLER = "\x1a"  # SUBSTITUTE: no writer uses it, and ASCII text stays ASCII text
+_LONGEST_NAME = 500  # characters of a cited file's name: the way back to its bracket is bounded
+
+_SPELLINGS = str.maketrans(
+    {
+        **dict.fromkeys("‘’‚‛′`´ʼʻ＇", "'"),
+        **dict.fromkeys("“”„‟″«»＂「」『』", '"'),
+        **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
+        **dict.fromkeys("\u00a0\u2007\u202f\u2009\u200a\u3000", " "),
+        **dict.fromkeys("\u00ad\u200b\u2060\ufeff", None),  # soft hyphens and other marks without a width
+        **dict.fromkeys("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", " "),  # marks of notes: NFKC would make 1887³ a number of five digits
+        **{"½": " 1/2", "¼": " 1/4", "¾": " 3/4"},  # 2½ would be 21/2
+        "٫": ".",
+        "٬": ",",
+        "٪": "%",
+    }
+)
+_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
+_STRIPPED = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}++")
+
+# The part of `[file:page:start-end]` after the name; a pattern for the whole would start again at every bracket.
+_PLACES = regex.compile(
+    r':[0-9]++:[0-9]++-[0-9]++(?:,[0-9]++-[0-9]++)*+(?:[ \t]*+\|[ \t]*+excerpt:[ \t]*+"(?:[^"\\]|\\.)*+")?+\]'
+)
+_NUMBERED = r"[\[［]\^?[0-9]{1,3}(?:[ ]?[,;–-][ ]?[0-9]{1,3}){0,40}[\]］]"
+_FILE = r"\[[^\[\]\n]{0,300}?\.(?:pdf|txt|md|html?|docx?|xlsx?|pptx?|csv|json)(?:#[^\[\]\n]{0,100}|:[0-9:,-]{1,60})?\]"
+_MARKS = regex.compile(rf"{_NUMBERED}|{_FILE}|【[^【】\n]{{0,300}}】|(?<=\])\([^()\s]{{1,500}}\)", regex.IGNORECASE)
+_LINK = regex.compile(rf"\[([^\[\]\n]{{1,300}})\](?={FILLER})")
+_EMPHASIS = regex.compile(r"\*{1,3}|__|~~|`++|(?m:^[ \t]*+(?:#{1,6}(?=[ \t])|>++))")
+_GAP = regex.compile(rf"[ \t]*+{FILLER}[ \t{FILLER}]*+(?P<end>(?=[.,;:!?)\n]|$))?|[ \t]{{2,}}+")
+
+
+def unify(text: str) -> str:
+    """The text in NFKC with one kind of quotes, dashes, spaces and digits; case and accents stay."""
+    if text.isascii():
+        return text.replace("`", "'")
+    text = unicodedata.normalize("NFKC", text.translate(_SPELLINGS)).translate(_SPELLINGS)
+    return text if text.isascii() else _DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), text)
+
+
+def fold(text: str) -> str:
+    """A unified text without case, and without accents on Latin, Greek and Cyrillic letters.
+
+    In Indic, Thai, Arabic and Hebrew script combining marks carry meaning and stay.
+    """
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFD", text.casefold())
+    return unicodedata.normalize("NFC", _STRIPPED.sub("", decomposed))
+
+
+def mask_citations(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
+    """The answer with fillers in place of its citations; as long as the answer, so offsets are the same.
+
+    Args:
+        answer: As given.
+        marks: Half-open stretches known to be marks, whatever they look like; those outside the answer are left out.
+    """
+    found = [(start, end) for start, end in marks if 0 <= start < end <= len(answer)]
+    if "[" in answer:
+        found.extend((_opening(answer, match.start()), match.end()) for match in _PLACES.finditer(answer))
+    if "[" in answer or "【" in answer or "［" in answer:
+        found.extend(match.span() for match in _MARKS.finditer(answer))
+    if not found:
+        return answer
+    parts = []
+    position = 0
+    for start, end in sorted(found):
+        if end > position:
+            start = max(start, position)
+            parts += [answer[position:start], FILLER * (end - start)]
+            position = end
+    return "".join([*parts, answer[position:]])
+
+
+def plain(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
+    """The unified answer without citations and without marks of Markdown; offsets are lost."""
+    bare = _EMPHASIS.sub("", _LINK.sub(r"\1", mask_citations(answer, marks)))
+    # A mark between words is a gap; one before a full stop or at a line's end is nothing.
+    return unify(_GAP.sub(lambda match: " " if match["end"] is None else "", bare))
+
+
+def _opening(answer: str, end: int) -> int:
+    """Where the bracket opens whose file name ends here; brackets inside the name are balanced."""
+    depth = 0
+    for position in range(end - 1, max(end - _LONGEST_NAME, 0) - 1, -1):
+        character = answer[position]
+        if character == "\n":
+            break
+        if character == "]":
+            depth += 1
+        elif character == "[":
+            if depth == 0:
+                return position
+            depth -= 1
+    return end

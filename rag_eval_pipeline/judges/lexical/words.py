@@ -1,0 +1,171 @@
+"""Words of a text as the judge compares them: folded, stemmed, weighed, and marked when they negate or turn round."""
+
+import re
+from functools import cache
+from importlib import import_module
+from threading import Lock
+from typing import Any, NamedTuple
+
+import regex
+
+from rag_eval_pipeline.judges.lexical.antonyms import poles
+from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
+from rag_eval_pipeline.judges.lexical.normalisation import fold
+from rag_eval_pipeline.judges.lexical.number_words import counting_words
+from rag_eval_pipeline.judges.lexical.settings import LanguageCode
+from rag_eval_pipeline.judges.lexical.stop_words import STOP_WORDS
+
+_KNOWN_WORDS = 200_000  # kept at once: some 60 MB; the next one starts afresh
+_LONGEST_STEMMED = 40  # letters; longer ones are no words, and a stemmer's time grows with them
+
+# Both give the same for ASCII text; the first is four times as fast.
+_ASCII_TOKEN = re.compile(r"(?:[A-Z]\.){2,}|[A-Za-z]+(?:'[A-Za-z]+)*|[0-9]+(?:[.,'][0-9]+)*|[$%]")
+_TOKEN = regex.compile(
+    r"(?:[A-Z]\.){2,}+"
+    r"|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}--\p{M}--\p{Nd}]\p{M}*+"
+    r"|[\p{L}--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]]"
+    r"[\p{L}\p{M}--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]]*+"
+    r"(?:'[\p{Latin}]++)*+"
+    r"|[0-9]++(?:[.,'][0-9]++)*+|[\p{Sc}%]",
+    regex.V1,
+)
+_PERCENT = frozenset({"percent", "pct", "prozent", "procent", "процент", "процентов"})
+_ELISION = re.compile(r"(?:[ldjmtsnc]|qu|dell|all|dall|nell|sull|un|quest)'(?=\w{2})")
+_POSSESSIVE = re.compile(r"'s$|'$")
+
+
+class Word(NamedTuple):
+    """What is known of a token.
+
+    Args:
+        folded: Without case and accents; a number without its separators.
+        stem: What is compared.
+        weight: 21 to 30: longer words say a little more. Whole, so that sums do not depend on their order.
+        is_stop: A function word.
+        negates: Turns a sentence into its opposite.
+        pole: Its group of antonyms; 0 for none.
+    """
+
+    folded: str
+    stem: str
+    weight: int
+    is_stop: bool
+    negates: bool
+    pole: int
+
+    @property
+    def is_number(self) -> bool:
+        """Written in digits."""
+        return self.folded[:1].isdigit()
+
+
+class Vocabulary:
+    """The words of a language, each looked up once.
+
+    Args:
+        language: Whose stop words, stems and negations.
+        decimal_comma: Whether a comma separates decimals.
+    """
+
+    def __init__(self, language: LanguageCode, *, decimal_comma: bool) -> None:
+        self.language = language
+        self.decimal_comma = decimal_comma
+        self.traits = LANGUAGES[language]
+        self.month_names = frozenset(fold(name) for months in self.traits.months for name in months)
+        self.yes = tuple(sorted(_folded(self.traits.yes)))
+        self.no = tuple(sorted(_folded(self.traits.no)))
+        self._negations = _folded(self.traits.negations)
+        self._stop_words = _folded(STOP_WORDS[language])
+        self._numbers = {fold(word): str(value) for word, value in counting_words(language).items() if value > 1}
+        self._poles = poles(language)
+        self._stemmer = _stemmer(self.traits.stemmer) if self.traits.stemmer else None
+        self._stemming = Lock()  # a Snowball stemmer keeps the word that it works on
+        self._known: dict[str, Word] = {}
+
+    def words(self, text: str) -> list[Word]:
+        """The words of a unified text, in order."""
+        known = self._known
+        return [known.get(token) or self.word(token) for token in tokens(text)]
+
+    def word(self, token: str) -> Word:
+        """What is known of one token."""
+        found = self._known.get(token)
+        if found is None:
+            if len(self._known) >= _KNOWN_WORDS:
+                self._known.clear()
+            found = self._known[token] = self._look_up(token)
+        return found
+
+    def stem(self, folded: str) -> str:
+        """What a folded word is compared by."""
+        if self._stemmer is None or len(folded) > _LONGEST_STEMMED:
+            return folded
+        if self.language == "en" and not folded.isascii():
+            return folded
+        with self._stemming:
+            stem: str = self._stemmer.stemWord(folded)
+        return stem
+
+    def is_negated(self, words: list[Word], text: str) -> bool:
+        """Whether a sentence negates, by its words or, without spaces between words, by parts of its text."""
+        for place, word in enumerate(words):
+            if word.negates:
+                following = words[place + 1 : place + 2]
+                if not (word.folded == "no" and following and following[0].is_number):  # No. 81 is a number
+                    return True
+        return any(mark in text for mark in self.traits.negating)
+
+    def _look_up(self, token: str) -> Word:
+        if token[0].isdigit():
+            number = self._number(token)
+            return Word(number, number, 20 + min(len(number), 10), is_stop=False, negates=False, pole=0)
+        folded = fold(token)
+        if folded.endswith("."):  # U.S. is US
+            folded = folded.replace(".", "")
+        negates = folded in self._negations or folded.endswith("n't")
+        folded = _ELISION.sub("", _POSSESSIVE.sub("", folded), count=1)
+        # WHO and US are names where they are written so.
+        is_stop = folded in self._stop_words and not (len(folded) > 1 and token.isupper())
+        plain = "%" if folded in _PERCENT else self._numbers.get(folded)
+        return Word(
+            folded=folded,
+            stem=plain or self.stem(folded),
+            weight=20 + min(len(folded), 10),
+            is_stop=is_stop,
+            negates=negates,
+            pole=self._poles.get(folded, 0),
+        )
+
+    def _number(self, token: str) -> str:
+        """A number without separators of thousands and without trailing zeros of decimals."""
+        thousands, decimal = (".", ",") if self.decimal_comma else (",", ".")
+        whole, _, decimals = token.replace("'", "").replace(thousands, "").partition(decimal)
+        decimals = decimals.rstrip("0")
+        return f"{whole}.{decimals}" if decimals else whole
+
+
+@cache
+def vocabulary(language: LanguageCode, *, decimal_comma: bool) -> Vocabulary:
+    """The process's vocabulary of a language."""
+    return Vocabulary(language, decimal_comma=decimal_comma)
+
+
+def tokens(text: str) -> list[str]:
+    """Letter runs, numbers, signs of currencies and percent, and single characters of scripts without spaces."""
+    found: list[str] = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
+    return found
+
+
+def content(words: list[Word]) -> dict[str, int]:
+    """Weight of each stem that is no function word, in order; of all when nothing else is left (`The Who`)."""
+    return {word.stem: word.weight for word in words if not word.is_stop} or {word.stem: word.weight for word in words}
+
+
+def _folded(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(fold(word) for word in words)
+
+
+def _stemmer(name: str) -> Any:
+    # The module itself: the package's own door hands out a C extension where one is installed, of another version.
+    module = import_module(f"snowballstemmer.{name}_stemmer")
+    return getattr(module, f"{name.capitalize()}Stemmer")()

@@ -1,0 +1,173 @@
+"""The judge's part of an evaluation: counted by hand on answers written by hand, and failing apart from the rest."""
+
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.judging import cases_of, read_judgements
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.evaluation.publishing import build_results
+from rag_eval_pipeline.evaluation.responses_file import write_responses
+from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.scores_file import read_scores
+from rag_eval_pipeline.evaluation.scoring import SCORERS
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.systems.answer import Query, RagAnswer, RetrievedPassage, citations_in, failed_answer
+
+RAILWAY = "skarn-railway"
+NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def pair(workspace):
+    return load_pair(workspace, RAILWAY, "embedded")
+
+
+@pytest.fixture
+def evaluation(workspace, pair):
+    return load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
+
+
+def padded(pair, answers):
+    given = {answer.query_id: answer for answer in answers}
+    return [
+        given.get(q.query_id) or failed_answer(Query(q.query_id, ""), "error", code="x", error="x", latency_ms=1.0)
+        for q in pair.queries
+    ]
+
+
+def judged(workspace, evaluation, pair, answers):
+    """The results of hand-written answers; every other question failed."""
+    write_responses(evaluation.responses, padded(pair, answers))
+    for score in SCORERS.values():
+        score(workspace, evaluation, pair)
+    return build_results(workspace, evaluation, pair, now=NIGHT)
+
+
+def with_gold(pair):
+    return next(query for query in pair.queries if query.citations and not query.is_impossible)
+
+
+def answer_to(query, text, contexts=()):
+    passages = tuple(RetrievedPassage("x.pdf", 1, text, 1.0, rank) for rank, text in enumerate(contexts, start=1))
+    cited = citations_in(text, {gold.file_name for gold in query.citations})
+    return RagAnswer(query.query_id, "ok", text, False, passages, cited, 1.0)
+
+
+def test_a_gold_answer_is_correct_and_a_refusal_is_not(workspace, evaluation, pair):
+    first, second = [query for query in pair.queries if not query.is_impossible][:2]
+
+    results = judged(
+        workspace, evaluation, pair, [answer_to(first, first.accepted_answers[0]), answer_to(second, "I do not know.")]
+    )
+
+    correct = results.judge_metrics["judged_correct"]
+    assert (correct.value, correct.n_scored, correct.n_failed) == (0.5, 2, len(pair.queries) - 2)
+    assert results.judge_metrics["judged_refused"].value == 0.5
+    assert results.judge.kind == "lexical"
+    assert results.judge.completed == 2
+
+
+def test_a_citation_of_its_own_text_supports_it_and_one_of_nothing_does_not(workspace, evaluation, pair):
+    query = with_gold(pair)
+    gold = query.citations[0]
+    mark = f"[{gold.file_name}:{gold.page_number}:{gold.start_char}-{gold.end_char}]"
+    nowhere = f"[{gold.file_name}:1:9000000-9000010]"
+    probe = answer_to(query, f"x {mark}")
+    (case,) = [case for case in cases_of(pair, padded(pair, [probe])) if case is not None]
+    (cited,) = case.citations
+    sentence = " ".join(cited.text.split()).rstrip(".")  # lines of a PDF would be claims of their own
+    text = f"{sentence} {mark}. The moon is made of green cheese {nowhere}."
+
+    results = judged(workspace, evaluation, pair, [answer_to(query, text, [cited.text])])
+
+    assert (cited.marker_start, cited.marker_end) == (2, 2 + len(mark))
+    citation = results.citation_metrics
+    assert (citation.citation_completeness.value, citation.citation_completeness.total_claims) == (1.0, 2)
+    assert (citation.citation_correctness.correct_citations, citation.citation_correctness.total_citations) == (1, 2)
+    quality = results.answer_quality_metrics
+    assert (quality.factual_consistency.value, quality.factual_consistency.total_claims) == (1.0, 1)
+    assert (quality.hallucination_rate.value, quality.hallucination_rate.hallucinated_claims) == (0.5, 1)
+    assert quality.hallucination_rate_retrieved.value == 0.5
+
+
+def test_a_system_that_cites_nothing_has_no_hallucination_rate_against_citations(workspace, evaluation, pair):
+    query = with_gold(pair)
+
+    results = judged(workspace, evaluation, pair, [answer_to(query, "The moon is made of green cheese.", ["Cheese."])])
+
+    rate = results.answer_quality_metrics.hallucination_rate
+    assert (rate.value, rate.reason) == (None, "no_citations")
+    assert results.answer_quality_metrics.hallucination_rate_retrieved.value == 1.0
+
+
+def test_judgements_are_kept_whole_in_the_order_of_the_questions(workspace, pair):
+    _, published = evaluate(workspace, pair)
+
+    judgements = list(read_judgements(load_evaluation(workspace, published.evaluation_id)))
+    results = EvaluationResults.read(published.path)
+
+    assert [judgement.query_id for judgement in judgements] == [query.query_id for query in pair.queries]
+    assert all(0 <= claim.start < claim.end for judgement in judgements for claim in judgement.claims)
+    assert results.fingerprints.judge == pair.fingerprints.judge
+    assert results.query_results[0].individual_metrics["claims"] >= 1
+
+
+def change_judge(workspace, judge):
+    settings = yaml.safe_load(workspace.defaults_config.read_text()) | {"judge": judge}
+    workspace.defaults_config.write_text(yaml.safe_dump(settings))
+
+
+UNREACHABLE = {
+    "kind": "openai",
+    "settings": {
+        "endpoint": {"base_url": "http://127.0.0.1:9", "max_retries": 0},
+        "chat": {"model": "m"},
+    },
+}
+
+
+def test_a_judge_that_cannot_be_reached_fails_its_own_part_alone(workspace):
+    change_judge(workspace, UNREACHABLE)
+    pair = load_pair(workspace, RAILWAY, "embedded")
+
+    _, published = evaluate(workspace, pair)
+
+    results = EvaluationResults.read(published.path)
+    assert results.answer_quality_metrics.f1.n_scored == 40
+    assert (results.judge.completed, results.judge.failed) == (0, 40)
+    assert results.citation_metrics.citation_correctness.reason == "nothing_judged"
+    rows = read_scores(load_evaluation(workspace, published.evaluation_id).scores("judge_scores"))
+    assert {(row.outcome, row.reason) for row in rows} == {("failed", "judge_connection_refused")}
+
+
+def test_another_judge_is_another_fingerprint(workspace, pair):
+    change_judge(workspace, {"settings": {"unsure_band": 0.1}})
+
+    assert load_pair(workspace, RAILWAY, "embedded").fingerprints.judge != pair.fingerprints.judge
+
+
+def test_a_secret_that_is_missing_is_named_before_anything_is_judged(workspace, monkeypatch):
+    monkeypatch.delenv("NO_SUCH_JUDGE_KEY", raising=False)
+    endpoint = {**UNREACHABLE["settings"]["endpoint"], "api_key_env": "NO_SUCH_JUDGE_KEY"}
+    change_judge(workspace, {"kind": "openai", "settings": {**UNREACHABLE["settings"], "endpoint": endpoint}})
+
+    with pytest.raises(ServiceError) as error:
+        evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
+
+    assert error.value.code == "missing_secret"
+    assert "NO_SUCH_JUDGE_KEY" in str(error.value)
+
+
+@pytest.mark.parametrize("judge", [{"kind": "oracle"}, {"settings": {"unsure_band": 9}}, {"kind": "openai"}])
+def test_bad_judges_are_found_before_anything_is_asked(judge, workspace):
+    change_judge(workspace, judge)
+
+    with pytest.raises(InputError) as error:
+        load_pair(workspace, RAILWAY, "embedded")
+
+    assert (error.value.code, error.value.field.split(".")[0]) == ("bad_setting", "judge")

@@ -1,0 +1,108 @@
+"""A claim's offsets give its text back, and its citations are those that stand with it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.judges.judgement import CitedText
+from rag_eval_pipeline.judges.lexical.claims import split_claims
+from rag_eval_pipeline.judges.lexical.evidence import Evidence
+from rag_eval_pipeline.judges.lexical.words import vocabulary
+
+CASES = {
+    "sentences":            ("It opened. It closed!",                      ["It opened.", "It closed!"]),
+    "titles":               ("Dr. Ada met Prof. Hale. They left.",         ["Dr. Ada met Prof. Hale.", "They left."]),
+    "initials":             ("J. R. Hale came. He left.",                  ["J. R. Hale came.", "He left."]),
+    "a vitamin":            ("It has vitamin C. It helps.",                ["It has vitamin C.", "It helps."]),
+    "before a number":      ("See No. 5 and Jan. 7. Then go.",             ["See No. 5 and Jan. 7.", "Then go."]),
+    "an abbreviation ends": ("It shut at 5 p.m. Ada left.",                ["It shut at 5 p.m.", "Ada left."]),
+    "decimals and names":   ("It is 31.5 m, see a.pdf v1.2. Yes it is.",   ["It is 31.5 m, see a.pdf v1.2.", "Yes it is."]),
+    "small letters":        ("The Yahoo! site and etc. and so on. End.",   ["The Yahoo! site and etc. and so on.", "End."]),
+    "a quotation":          ('He said "Go. Now." Then he left.',           ['He said "Go. Now."', "Then he left."]),
+    "a quotation ends":     ('"It is lit." Ada left.',                     ['"It is lit."', "Ada left."]),
+    "German day":           ("Am 3. Oktober war es z. B. kalt. Gut so.",   ["Am 3. Oktober war es z. B. kalt.", "Gut so."]),
+    "Chinese":              ("灯塔开了。它关了！",                            ["灯塔开了。", "它关了！"]),
+    "Hindi":                ("यह है। वह है।",                                 ["यह है।", "वह है।"]),
+    "Arabic":               ("كتب أدا۔ ذهب.",                              ["كتب أدا۔", "ذهب."]),
+    "list items":           ("- one lamp\n* two\n1. three\n(b) four",      ["one lamp", "two", "three", "four"]),
+    "lines":                ("One line\nanother line",                     ["One line", "another line"]),
+    "headings":             ("# Lamps\n**The tower**\nIt is lit.",         ["It is lit."]),
+    "a lead-in":            ("The steps are:\nGo there.",                  ["Go there."]),
+    "questions":            ("Is it lit? It is.",                          ["It is."]),
+    "a bare yes":           ("Yes. It is lit.",                            ["It is lit."]),
+    "refusing sentences":   ("It is lit. The year is not mentioned in the text.", ["It is lit."]),
+    "table rows":           ("| a | b |\n|---|---|\n| lit. In | 1887 |",   ["| lit. In | 1887 |"]),
+    "fences":               ("```python\nlit = 1\n```",                    ["lit = 1"]),
+    "nothing said":         ("... !!\n---\n***",                           []),
+    "ellipses":             ("It was... well. Lit.",                       ["It was... well.", "Lit."]),
+    "cited after":          ("It is lit. [1] It shone [2].",               ["It is lit. [1]", "It shone [2]."]),
+    "bold sentence":        ("**It is lit.** It shone.",                   ["**It is lit.**", "It shone."]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "expected"), CASES.values(), ids=CASES)
+def test_claims(answer, expected):
+    assert [answer[claim.start : claim.end] for claim in split_claims(answer)] == expected
+
+
+STANDING = {
+    "inside":                       ("The lamp [1] was lit.",                  [(0,)]),
+    "before the full stop":         ("The lamp was lit [1].",                  [(0,)]),
+    "after the full stop":          ("The lamp was lit. [1] It shone.",        [(0,), ()]),
+    "several":                      ("The lamp was lit. [1][2] It shone [3].", [(0, 1), (2,)]),
+    "on the next line":             ("The lamp was lit.\n[1]",                 [(0,)]),
+    "at the start of a line":       ("- [1] The lamp was lit.",                [(0,)]),
+    "behind a heading":             ("The lamp was lit.\n# Sources\n[1]",      [()]),
+    "behind words":                 ("The lamp was lit.\nSources: [1]",        [()]),
+    "after a refusing sentence":    ("It is lit. The year is not mentioned in the text. [1]", [()]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "expected"), STANDING.values(), ids=STANDING)
+def test_a_citation_stands_with_the_claim_that_it_is_in_or_follows(answer, expected):
+    cited = [
+        CitedText("a.pdf", "text", answer.index(f"[{n}]"), answer.index(f"[{n}]") + 3)
+        for n in (1, 2, 3)
+        if f"[{n}]" in answer
+    ]
+
+    assert [claim.citations for claim in split_claims(answer, cited)] == expected
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (-3, 2), (5, 99), (9, 3)])
+def test_a_mark_outside_the_answer_stands_with_no_claim(start, end):
+    (claim,) = split_claims("The lamp was lit.", [CitedText("a.pdf", "text", start, end)])
+
+    assert claim.citations == ()
+
+
+@given(
+    answer=st.text(st.sampled_from('ab A. !?\n[1]【】|#*"“”。\x1a-:5é')) | st.text(),
+    marks=st.lists(st.tuples(st.integers(-1, 30), st.integers(-1, 30)), max_size=4),
+)
+def test_claims_lie_in_the_answer_in_order_and_each_citation_stands_once(answer, marks):
+    claims = split_claims(answer, [CitedText("a.pdf", "text", start, end) for start, end in marks])
+
+    ends = [0, *(claim.end for claim in claims)]
+    assert all(ends[n] <= claim.start < claim.end <= len(answer) for n, claim in enumerate(claims))
+    assert all(len(claim.text) == claim.end - claim.start and claim.text.strip() == claim.text for claim in claims)
+    standing = [number for claim in claims for number in claim.citations]
+    assert len(standing) == len(set(standing))
+
+
+@given(
+    st.lists(st.sampled_from(["The lamp was lit in 1887.", "It stood 31.5 m high!", "Ada Thorne kept it."]), min_size=1)
+)
+def test_joined_sentences_come_apart_again(sentences):
+    answer = " ".join(sentences)
+
+    assert [answer[claim.start : claim.end] for claim in split_claims(answer)] == sentences
+
+
+def test_lines_of_a_document_break_anywhere():
+    text = "The light-\nhouse was\nlit in 1887. It\nshone.\n\nA heading\n\nIt fell."
+
+    evidence = Evidence(text, vocabulary("en", decimal_comma=False))
+
+    assert len(evidence.sentences) == 4
+    assert evidence.places["lighthous"] == [0]

@@ -1,0 +1,159 @@
+"""A loopback server that speaks chat completions, says what its test wants, and remembers what it was asked."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement
+from rag_eval_pipeline.judges.openai.claims import CitedClaim
+from rag_eval_pipeline.judges.openai.data_section import read_data_section
+from rag_eval_pipeline.judges.openai.judge import Means
+
+
+@dataclass
+class Completion:
+    """What the server sends; a status other than 200 sends `text` as the body."""
+
+    text: str = ""
+    model: str | None = "judge-1"
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    status: int = 200
+
+
+@dataclass
+class JudgeServer:
+    url: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[str] = field(default_factory=list)
+
+    def sections(self) -> list[dict[str, Any]]:
+        """The data of each request."""
+        return [data_of(body)[1] for body in self.bodies]
+
+
+def data_of(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    found = read_data_section(message["content"] for message in body["messages"])
+    assert found is not None
+    return found
+
+
+@contextlib.asynccontextmanager
+async def judge_server(answer: Callable[[dict[str, Any]], Completion | str]) -> AsyncIterator[JudgeServer]:
+    """Serves until the block ends; `answer` sees each request's body."""
+    server = JudgeServer()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                size = next(int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:"))
+                body = json.loads(await reader.readexactly(size))
+                server.headers.append(head)
+                server.bodies.append(body)
+                said = answer(body)
+                writer.write(_response(said if isinstance(said, Completion) else Completion(said)))
+                await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield server
+    finally:
+        listening.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _response(said: Completion) -> bytes:
+    message = {"role": "assistant", "content": said.text, "refusal": said.refusal}
+    value = {
+        "id": "1", "object": "chat.completion", "model": said.model,
+        "choices": [{"index": 0, "message": message, "finish_reason": said.finish_reason}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+    }  # fmt: skip
+    body = json.dumps(value).encode() if said.status == 200 else said.text.encode()
+    head = f"HTTP/1.1 {said.status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def honest(body: dict[str, Any]) -> str:
+    """A judge that reads the data and nothing else: words that stand there are supported."""
+    nonce, data = data_of(body)
+    if data["task"] == "rating":
+        return json.dumps({"nonce": nonce, "rationale": "it is", "rating": 2})
+    cited = {text["id"]: text["text"] for text in data["cited_texts"]}
+
+    def value(claim: str, texts: list[str]) -> str:
+        words = set(claim.casefold().rstrip(".").split())
+        held = set(" ".join(texts).casefold().replace(".", "").split())
+        return "no_text" if not texts else "supported" if words <= held else "not_found"
+
+    claims = {claim["id"]: claim["text"].partition(" [")[0] for claim in data["claims"]}
+    reply: dict[str, Any] = {"nonce": nonce}
+    if "answer" in data:
+        answer = data["answer"].casefold()
+        right = any(gold.casefold() in answer for gold in data["gold_answers"])
+        declines = "do not know" in answer
+        verdict = "refused" if declines else "correct" if right else "incorrect"
+        reply["correctness"] = {"rationale": "by its words", "verdict": verdict}
+    reply["claims"] = [
+        {
+            "id": claim["id"],
+            "rationale": "by its words",
+            "by_citations": value(claims[claim["id"]], [cited[i] for i in claim["cited"]]),
+            "by_contexts": value(claims[claim["id"]], data["contexts"]),
+        }
+        for claim in data["claims"]
+    ]
+    reply["citations"] = [
+        {"id": check["id"], "rationale": "-", "verdict": value(claims[check["claim"]], [cited[check["cited"]]])}
+        for check in data["citation_checks"]
+    ]
+    return json.dumps(reply)
+
+
+def sentences(case: Case) -> list[CitedClaim]:
+    """One claim a sentence; a citation stands with the sentence that its mark is in."""
+    claims, start = [], 0
+    if "do not know" in case.answer:
+        return []
+    for part in case.answer.split(". "):
+        end = start + len(part)
+        inside = tuple(i for i, cited in enumerate(case.citations) if start <= cited.marker_start < end)
+        if part.strip(" ."):
+            claims.append(CitedClaim(start, end, case.answer[start:end].partition(" [")[0], inside))
+        start = end + 2
+    return claims
+
+
+class WordJudge:
+    """Says correct where a gold answer stands in the answer."""
+
+    fingerprint = "words"
+
+    async def judge(self, case: Case) -> Judgement:
+        right = any(gold.casefold() in case.answer.casefold() for gold in case.accepted)
+        verdict = "correct" if right else "incorrect"
+        return Judgement(case.query_id, "completed", Correctness(verdict, float(right), "words"))
+
+
+class SilentJudge:
+    """Says nothing."""
+
+    fingerprint = "silent"
+
+    async def judge(self, case: Case) -> Judgement:
+        return Judgement(case.query_id, "completed")
+
+
+MEANS = Means(sentences, SilentJudge())

@@ -1,0 +1,417 @@
+"""A judge is compared with labels: kappa by hand, who lifts "not calibrated" and who does not, and what the card says."""
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION
+from rag_eval_pipeline.judges.calibration import calibrate
+from rag_eval_pipeline.judges.calibration_agreement import Confusion, bias_of, kappa_of
+from rag_eval_pipeline.judges.calibration_card import is_calibrated, read_trust_cards, write_trust_card
+from rag_eval_pipeline.judges.calibration_labels import Label, read_labels, truth_of
+from rag_eval_pipeline.judges.calibration_trust import Occasion
+from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Correctness, Judgement, Support
+from rag_eval_pipeline.judges.lexical.judge import LexicalJudge
+
+HUMAN = Occasion("frames", "scripted", "human")
+
+
+# --- kappa ---
+
+
+def test_kappa_worked_out():
+    # 20 both yes, 5 and 10 apart, 15 both no; n = 50.
+    # agreed = 35/50 = 0.7; chance = (25*30 + 25*20) / 50^2 = 0.5; kappa = (0.7 - 0.5) / (1 - 0.5) = 0.4
+    # Fleiss, Cohen and Everitt: rows .5 .5, columns .6 .4, 1 - kappa = .6
+    #   .4 (1 - 1.1 * .6)^2 + .3 (1 - .9 * .6)^2 = .04624 + .06348 = .10972
+    #   .6^2 (.1 (.6 + .5)^2 + .2 (.4 + .5)^2) = .36 * .283 = .10188
+    #   (.4 - .5 * .6)^2 = .01
+    # variance = (.10972 + .10188 - .01) / (50 * .5^2) = .016128
+    kappa = kappa_of(Confusion(20, 5, 10, 15))
+
+    assert kappa.value == pytest.approx(0.4, abs=1e-12)
+    half = 1.959963984540054 * math.sqrt(0.016128)
+    assert kappa.analytic == pytest.approx((0.4 - half, 0.4 + half), abs=1e-12)
+    # Both ways of making an interval come to nearly the same; the wider ends are taken.
+    assert kappa.bootstrap == pytest.approx(kappa.analytic, abs=0.03)
+    assert kappa.interval.low == min(kappa.analytic.low, kappa.bootstrap.low)
+    assert kappa.interval.high == max(kappa.analytic.high, kappa.bootstrap.high)
+
+
+def test_equal_labels_and_systematic_contradiction():
+    assert kappa_of(Confusion(50, 0, 0, 50)).value == 1.0
+    assert kappa_of(Confusion(0, 50, 50, 0)).value == -1.0
+
+
+def test_agreement_without_a_mistake_is_not_certain():
+    # Of 100 equal verdicts up to 3.69 may be unlike: -ln(0.025). Half of each kind:
+    # agreed = 0.9631, chance = 0.5: kappa = 0.9262
+    kappa = kappa_of(Confusion(50, 0, 0, 50))
+
+    assert (kappa.analytic, kappa.bootstrap) == (None, None)
+    assert kappa.interval.low == pytest.approx(1 - 2 * -math.log(0.025) / 100, abs=1e-12)
+    assert kappa.interval.high == 1.0
+
+
+NO_KAPPA = {
+    "nothing": (Confusion(0, 0, 0, 0), "nothing_to_compare"),
+    "all yes": (Confusion(9, 0, 0, 0), "no_variation"),
+    "all no": (Confusion(0, 0, 0, 9), "no_variation"),
+}
+
+
+@pytest.mark.parametrize(("table", "reason"), NO_KAPPA.values(), ids=NO_KAPPA)
+def test_no_kappa_has_a_reason(table, reason):
+    kappa = kappa_of(table)
+
+    assert (kappa.value, kappa.reason, kappa.interval) == (None, reason, None)
+
+
+def test_a_judge_that_always_says_yes_is_no_better_than_chance():
+    assert kappa_of(Confusion(90, 0, 10, 0)).value == 0.0
+
+
+TABLES = st.builds(Confusion, *[st.integers(0, 300)] * 4)
+
+
+@given(TABLES)
+def test_kappa_is_within_its_interval_and_symmetric(table):
+    kappa = kappa_of(table, resamples=200)
+    turned = Confusion(table.false_kept, table.false_taken, table.true_missed, table.true_kept)
+
+    if kappa.value is None:
+        assert kappa_of(turned, resamples=10).value is None
+        return
+    a, b, c, d = table
+    n, chance = sum(table), Fraction((a + b) * (a + c) + (c + d) * (b + d), sum(table) ** 2)
+    assert kappa.value == pytest.approx(float((Fraction(a + d, n) - chance) / (1 - chance)), abs=1e-9)
+    assert kappa_of(turned, resamples=10).value == pytest.approx(kappa.value, abs=1e-9)
+    assert -1 <= kappa.interval.low <= kappa.interval.high <= 1
+    # A percentile interval of a handful may lie beside the value; the analytic one never does.
+    if kappa.analytic is not None:
+        assert kappa.analytic.low <= kappa.value <= kappa.analytic.high
+
+
+def test_equal_seeds_give_equal_intervals():
+    assert kappa_of(Confusion(20, 5, 10, 15), seed=1) == kappa_of(Confusion(20, 5, 10, 15), seed=1)
+    assert kappa_of(Confusion(20, 5, 10, 15), seed=1) != kappa_of(Confusion(20, 5, 10, 15), seed=2)
+
+
+def test_bias_worked_out():
+    # The judge says yes 10 times too often and 5 times too seldom, of 50: (10 - 5) / 50 = 0.1
+    # Agresti and Min: n = 52, 10.5 and 5.5: 5/52 +- 1.96 sqrt(16 - 25/52) / 52
+    bias = bias_of(Confusion(20, 5, 10, 15))
+    half = 1.959963984540054 * math.sqrt(16 - 25 / 52) / 52
+
+    assert bias.value == 0.1
+    assert (bias.low, bias.high) == pytest.approx((5 / 52 - half, 5 / 52 + half), abs=1e-12)
+    assert bias_of(Confusion(0, 0, 0, 0)) is None
+
+
+# --- labels ---
+
+LINES = [
+    {"query_id": "1", "task": "correctness", "label": "correct", "annotator": "ada"},
+    {"query_id": "1", "task": "support", "label": "conflicting", "claim": "It is red.", "evidence": "It is blue."},
+    {"query_id": "2", "task": "refusal", "label": "refused", "note": "clear"},
+]
+
+
+def write_lines(path, lines):
+    path.write_text("\n\n".join(map(json.dumps, lines)) + "\n")
+    return path
+
+
+def test_labels_as_lines_and_as_a_table(tmp_path):
+    table = tmp_path / "labels.csv"
+    table.write_text(
+        "query_id,task,label,claim,evidence,annotator,note\r\n"
+        "1,correctness,correct,,,ada,\r\n"
+        "1,support,conflicting,It is red.,It is blue.,,\r\n"
+        "2,refusal,refused,,,,clear\r\n"
+    )
+
+    assert read_labels(write_lines(tmp_path / "labels.jsonl", LINES)) == read_labels(table)
+    assert [label.is_true for label in read_labels(table)] == [True, False, True]
+
+
+BAD_LABELS = {
+    "no label of the task":   ([{**LINES[0], "label": "supported"}],     "bad_format",      1),
+    "a number":               ([LINES[2], {**LINES[0], "label": 1}],     "bad_format",      3),
+    "an unknown key":         ([{**LINES[0], "score": 1}],               "bad_format",      1),
+    "a claim of correctness": ([{**LINES[0], "claim": "x"}],             "bad_format",      1),
+    "evidence without claim": ([{**LINES[1], "claim": None}],            "bad_format",      1),
+    "one person twice":       ([LINES[0], {**LINES[0], "label": "incorrect"}], "duplicate_label", 2),
+    "nothing":                ([],                                       "no_labels",       None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "code", "row"), BAD_LABELS.values(), ids=BAD_LABELS)
+def test_bad_labels(lines, code, row, tmp_path):
+    with pytest.raises(InputError) as error:
+        read_labels(write_lines(tmp_path / "labels.jsonl", lines))
+
+    assert (error.value.code, error.value.row) == (code, row)
+
+
+def test_bad_files(tmp_path):
+    (tmp_path / "cut.jsonl").write_text(json.dumps(LINES[0])[:-1])
+    (tmp_path / "labels.txt").write_text("")
+
+    for name, code in [("cut.jsonl", "bad_json"), ("labels.txt", "unknown_form"), ("none.csv", "missing_file")]:
+        with pytest.raises(InputError) as error:
+            read_labels(tmp_path / name)
+        assert error.value.code == code
+
+
+def label(query_id, text="correct", task="correctness", **more):
+    return Label(query_id=query_id, task=task, label=text, **more)
+
+
+def test_most_labels_win_and_ties_are_left_out():
+    labels = [
+        *[label("1", text, annotator=who) for text, who in [("correct", "a"), ("correct", "b"), ("incorrect", "c")]],
+        *[label("2", text, annotator=who) for text, who in [("correct", "a"), ("incorrect", "b")]],
+    ]
+    truth = truth_of(labels)
+
+    assert list(truth.values.values()) == [True]
+    assert (truth.ties, truth.annotators) == ({"correctness": 1}, ("a", "b", "c"))
+    # Units (1, 1, 0) and (1, 0): n = 5, 1 three times. Observed: 4/2 + 2/1 = 4; expected: (25 - 9 - 4) / 4 = 3.
+    assert truth.alpha["correctness"].value == pytest.approx(1 - 4 / 3)
+
+
+# --- the card ---
+
+
+def case(query_id, answer="It is red."):
+    return Case(query_id, "What colour?", ("red",), False, answer)
+
+
+class Scripted:
+    """Says what it is told; differs when it is asked again where it is told so."""
+
+    fingerprint = "scripted/1"
+
+    def __init__(self, verdicts, *, again=None, failing=()):
+        self._verdicts, self._again, self._failing = verdicts, again or {}, failing
+        self.asked = []
+
+    async def judge(self, case):
+        self.asked.append(case.query_id)
+        return self._say(case, self._verdicts[case.query_id])
+
+    async def judge_again(self, case, repeat):
+        return self._say(case, self._again.get(case.query_id, self._verdicts[case.query_id]))
+
+    def _say(self, case, verdict):
+        if case.query_id in self._failing:
+            return Judgement(case.query_id, "failed", error="-", error_code="judge_unparsable")
+        return Judgement(
+            case.query_id, "completed", Correctness(verdict, float(verdict == "correct"), "why"), model="m"
+        )
+
+
+def outcome(people, judges):
+    """Labels and a judge's verdicts, by question."""
+    labels = [label(f"{n}", "correct" if is_right else "incorrect") for n, is_right in enumerate(people)]
+    return labels, {f"{n}": verdict for n, verdict in enumerate(judges)}
+
+
+async def card_of(people, judges, occasion=HUMAN, **more):
+    labels, verdicts = outcome(people, judges)
+    return await calibrate(Scripted(verdicts, **more), [case(query_id) for query_id in verdicts], labels, occasion)
+
+
+HALF = [True] * 60 + [False] * 60
+GOOD = ["correct"] * 56 + ["incorrect"] * 60 + ["correct"] * 4  # of 120: 56, 4 / 4, 56
+LIFTED = {
+    #                                      people                          judge                                occasion                             calibrated, why not
+    "enough, balanced, in agreement":     (HALF,                           GOOD,                                HUMAN,                               None),
+    "99 labels":                          (HALF[:50] + HALF[-49:],         GOOD[:50] + GOOD[-49:],              HUMAN,                               "99 labels were compared"),
+    "labels of our own":                  (HALF,                           GOOD,                                HUMAN._replace(labels_by="own"),     "not people's"),
+    "ratings of a model":                 (HALF,                           GOOD,                                HUMAN._replace(labels_by="model ratings"), "not people's"),
+    "nearly all correct":                 ([True] * 190 + [False] * 10,    ["correct"] * 190 + ["incorrect"] * 10, HUMAN,                            "rarer label has a share of 0.050"),
+    "half of it by chance":               (HALF,                           ["correct", "incorrect"] * 60,       HUMAN,                               "Kappa may be as low as"),
+    "a stricter limit":                   (HALF,                           GOOD,                                HUMAN._replace(min_agreement=0.85),  "0.85 is needed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("people", "judges", "occasion", "shortcoming"), LIFTED.values(), ids=LIFTED)
+async def test_what_lifts_not_calibrated(people, judges, occasion, shortcoming, tmp_path):
+    card = await card_of(people, judges, occasion)
+    write_trust_card(card, tmp_path)
+    cards = read_trust_cards(tmp_path)
+
+    (trust,) = card.tasks
+    assert trust.is_calibrated is (shortcoming is None)
+    assert shortcoming is None or any(shortcoming in sentence for sentence in trust.shortcomings)
+    asked = {"benchmark": "frames", "fingerprint": "scripted/1", "task": "correctness"}
+    assert is_calibrated(cards, **asked) is (shortcoming is None)
+    for other in ({"benchmark": "squad"}, {"fingerprint": "scripted/2"}, {"fingerprint": None}, {"task": "support"}):
+        assert not is_calibrated(cards, **(asked | other))
+
+
+async def test_a_card_by_others_lifts_nothing_whatever_it_says():
+    card = await card_of(HALF, GOOD)
+    asked = {"benchmark": "frames", "fingerprint": "scripted/1", "task": "correctness"}
+
+    assert is_calibrated([card], **asked)
+    assert not is_calibrated([card.model_copy(update={"labels_by": "own"})], **asked)
+
+
+async def test_counts_of_a_card():
+    people = [True, True, True, False, False, False]
+    judges = ["correct", "unsure", "incorrect", "refused", "correct", "correct"]
+    card = await card_of(people, judges, failing={"5"}, again={"0": "incorrect"})
+
+    (trust,) = card.tasks
+    assert (trust.n_labels, trust.n_compared, trust.n_unsure) == (6, 5, 1)
+    assert trust.not_judged == {"judge_unparsable": 1}
+    table = trust.confusion
+    # Unsure counts as no.
+    assert (table.both_yes, table.labels_yes_judge_no, table.labels_no_judge_yes, table.both_no) == (1, 2, 1, 1)
+    assert trust.bias.value == pytest.approx(-1 / 5)
+    assert (trust.repeat_agreement.value, trust.repeat_agreement.n) == (4 / 5, 5)
+    assert card.models == ("m",)
+    # All three mistakes are equally far from their labels, so they stay in the order of the labels.
+    assert [(one.query_id, one.judge) for one in trust.worst] == [("1", "unsure"), ("2", "incorrect"), ("4", "correct")]
+
+
+async def test_only_what_is_labelled_is_judged_and_once():
+    labels = [label("1"), label("1", "answered", "refusal"), label("9")]
+    judge = Scripted({"1": "correct", "2": "correct"})
+
+    card = await calibrate(judge, [case("1"), case("2")], labels, HUMAN)
+
+    assert judge.asked == ["1"]
+    assert [trust.not_judged for trust in card.tasks] == [{"no_answer": 1}, {}]
+
+
+async def test_refusing_an_impossible_question_is_a_refusal():
+    impossible = Case("1", "Who?", (), True, "I do not know.")
+
+    card = await calibrate(LexicalJudge(), [impossible], [label("1", "refused", "refusal"), label("1")], HUMAN)
+
+    assert [trust.confusion.both_yes for trust in card.tasks] == [1, 1]
+
+
+class Supporting:
+    """Calls a claim supported when the text in question has the word `true`."""
+
+    fingerprint = "supporting/1"
+
+    async def judge(self, case):
+        def support(texts):
+            held = any("true" in text for text in texts)
+            return Support("supported" if held else "not_found", float(held)) if texts else None
+
+        cited = [cited.text for cited in case.citations]
+        claims, start = [], 0
+        for part in case.answer.split(". "):
+            claims.append(
+                Claim(start, start + len(part), (), support(cited) if start == 0 else None, support(case.contexts))
+            )
+            start += len(part) + 2
+        return Judgement(case.query_id, "completed", claims=tuple(claims))
+
+
+SUPPORTS = {
+    #                            claim     evidence       contexts      label            both say the same
+    "the whole answer":         (None,    None,          ("true",),    "not_supported",  True),
+    "the cited claim":          ("A b",   None,          ("true",),    "not_supported",  True),
+    "the claim that cites nothing": ("C d", None,        ("true",),    "supported",      True),
+    "a claim and its text":     ("A b",   "it is true",  (),           "supported",      True),
+    "a claim and another text": ("A b",   "it is not",   ("true",),    "not_supported",  True),
+    "a claim that is not there": ("X",    None,          ("true",),    "supported",      None),
+    "nothing to compare with":  ("C d",   None,          (),           "supported",      None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("claim", "evidence", "contexts", "text", "agrees"), SUPPORTS.values(), ids=SUPPORTS)
+async def test_labels_of_support(claim, evidence, contexts, text, agrees):
+    answer = Case("1", "?", ("x",), False, "A b. C d", (CitedText("a.pdf", "false", 0, 1),), contexts)
+    labels = [label("1", text, "support", claim=claim, evidence=evidence)]
+
+    card = await calibrate(Supporting(), [answer], labels, HUMAN)
+
+    (trust,) = card.tasks
+    found = trust.confusion.both_yes + trust.confusion.both_no
+    assert (found, trust.n_compared) == ((1, 1) if agrees else (0, 0))
+
+
+async def test_the_twenty_surest_mistakes_are_listed():
+    card = await card_of([True] * 30, ["incorrect"] * 30)
+
+    (trust,) = card.tasks
+    assert len(trust.worst) == 20
+    assert (trust.worst[0].label, trust.worst[0].text, trust.worst[0].reason) == (True, "It is red.", "why")
+
+
+async def test_a_card_in_files(tmp_path):
+    card = await card_of(HALF, GOOD, HUMAN._replace(labels_by="model ratings"))
+    path = write_trust_card(card, tmp_path)
+
+    assert path.name.startswith("frames.")
+    assert path.name.endswith(".model-ratings.trust.json")
+    assert json.loads(path.read_text())["schema_version"] == SCHEMA_VERSION
+    assert read_trust_cards(tmp_path) == (card,)
+    text = path.with_suffix(".md").read_text()
+    assert "## Correctness: not calibrated" in text
+    assert "ratings of another model, which are no truth" in text
+    assert "| labels: correct | 56 | 4 |" in text
+    first = path.read_bytes()
+    assert write_trust_card(card, tmp_path).read_bytes() == first
+
+
+async def test_a_card_s_text_is_inert():
+    labels = [label("1", "incorrect")]
+    hostile = case("1", "<script>alert(1)</script> | ![x](http://x) \x1b[31m `a`\n# b")
+
+    card = await calibrate(Scripted({"1": "correct"}), [hostile], labels, HUMAN)
+    from rag_eval_pipeline.judges.calibration_text import card_markdown
+
+    row = card_markdown(card).splitlines()[-1]
+    assert row.startswith("| 1 | not correct | correct | 1.00 | why | ")
+    assert "\\<script\\>alert(1)\\</script\\> \\| \\!\\[x\\](http://x)" in row
+    assert "\x1b" not in row
+
+
+def test_a_damaged_card_lifts_nothing_and_stops_nobody(tmp_path, caplog):
+    (tmp_path / "frames.0.human.trust.json").write_text('{"benchmark": "frames"')
+
+    assert read_trust_cards(tmp_path) == ()
+    assert "left aside" in caplog.text
+    assert read_trust_cards(tmp_path / "none") == ()
+
+
+async def test_the_lexical_judge_beside_a_model_s_ratings(shared):
+    """200 answers with citations, rated 1 to 5 by GPT-4: 4 and more is correct, or grounded in what was retrieved."""
+    path = shared / "oracles" / "ai-rag-chat-evaluator" / "eval_results.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    cases, labels = [], []
+    for number, row in enumerate(rows):
+        contexts = tuple(part for part in row["context"].split("\n\n") if part.strip())
+        cases.append(Case(f"{number}", row["question"], (row["truth"],), False, row["answer"], (), contexts))
+        right, grounded = row["gpt_relevance"] >= 4, row["gpt_groundedness"] >= 4
+        labels.append(label(f"{number}", "correct" if right else "incorrect", annotator="gpt-4"))
+        labels.append(label(f"{number}", "supported" if grounded else "not_supported", "support", annotator="gpt-4"))
+
+    judge = LexicalJudge()
+    card = await calibrate(judge, cases, labels, Occasion("northwind", "lexical", "model ratings"))
+
+    correctness, support = card.tasks
+    assert (correctness.n_labels, support.n_labels) == (200, 200)
+    assert correctness.n_compared == 200
+    # 193 of 200 rated 4 or more; a rarer label of 3 % says nothing about agreement, and a model is nobody.
+    assert support.confusion.both_yes + support.confusion.labels_yes_judge_no <= 193
+    for trust in card.tasks:
+        assert not trust.is_calibrated
+        assert any("not people's" in sentence for sentence in trust.shortcomings)
+        assert any("rarer label" in sentence for sentence in trust.shortcomings)
+    assert not is_calibrated([card], benchmark="northwind", fingerprint=judge.fingerprint, task="correctness")

@@ -1,0 +1,52 @@
+"""A corpus of three small documents, and a way to open the system over it at a loopback server."""
+
+import contextlib
+
+import pytest
+
+from rag_eval_pipeline.loopback.launch import loopback_server
+from rag_eval_pipeline.systems.nvidia.settings import NvidiaSettings
+from rag_eval_pipeline.systems.nvidia.system import open_nvidia
+from tests.loopback.paper import papers_corpus
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return papers_corpus(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with loopback_server(media_every=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def canned():
+    with loopback_server(canned=True) as running:
+        yield running
+
+
+@pytest.fixture
+def settings():
+    """`settings(server, **changes)`: both servers at one port, quick retries, quick looks at tasks."""
+
+    def settings(server, *, endpoint=None, **changes):
+        quick = {"backoff_seconds": 0.01, "attempt_seconds": 20.0, "total_seconds": 60.0} | (endpoint or {})
+        upload = {"poll_seconds": 0.05} | changes.pop("upload", {})
+        where = {"rag": {"base_url": server.rag} | quick, "ingestor": {"base_url": server.ingestor} | quick}
+        return NvidiaSettings.model_validate(where | {"upload": upload} | changes)
+
+    return settings
+
+
+@pytest.fixture
+def opened(settings):
+    """`async with opened(server, corpus, **changes) as system`."""
+
+    @contextlib.asynccontextmanager
+    async def opened(server, corpus, **changes):
+        async with open_nvidia(settings(server, **changes), corpus) as system:
+            yield system
+
+    return opened

@@ -1,0 +1,275 @@
+"""Recorded answers are found by question, in whatever form they were recorded; what was not recorded is no answer."""
+
+import gzip
+import json
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.responses_file import write_responses
+from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, RetrievedPassage, Usage
+from rag_eval_pipeline.systems.settings import parse_system
+from tests.formats.result_values import results_value
+
+SLEEP = Query("0", "Do cats sleep?")
+BARK = Query("1", "Do dogs bark?")
+PASSAGE = RetrievedPassage("cats.pdf", 2, "Cats sleep.", 0.5, 1)
+
+ROW = {
+    "query_id": "0",
+    "answer": "They do.",
+    "contexts": [{"document": "cats", "page": 2, "text": "Cats sleep.", "score": 0.5}],
+}
+NVIDIA = {
+    "id": 0, "question": "Do cats sleep?", "answer": "the truth", "generated_answer": "They do.", "contexts": ["gold"],
+    "generated_contexts": ["Cats sleep."], "retrieved_docs": ["cats.pdf_2"], "usage": None,
+}  # fmt: skip
+RAGAS = {
+    "user_input": "Do cats  sleep?", "response": "They do.", "reference": "the truth",
+    "retrieved_contexts": [{"page_content": "Cats sleep.", "metadata": {"source": "/x/cats.pdf", "page": 1, "score": 0.5}}],
+}  # fmt: skip
+
+FORMS = {
+    "JSON lines": ("a.jsonl", json.dumps(ROW), (PASSAGE,), "lines"),
+    "JSON lines behind a byte order mark": ("a", "\ufeff" + json.dumps(ROW) + "\r\n\r\n", (PASSAGE,), "lines"),
+    "JSON lines, packed": ("a.jsonl.gz", gzip.compress(json.dumps(ROW).encode()), (PASSAGE,), "lines"),
+    "a list": ("a.json", json.dumps([ROW], indent=2), (PASSAGE,), "list"),
+    "NVIDIA's evaluation data": ("a.json", json.dumps([NVIDIA]), (msgspec.structs.replace(PASSAGE, score=None),), "list"),
+    "RAGAS' samples by their text": ("a.jsonl", json.dumps(RAGAS), (PASSAGE,), "lines"),
+    "SQuAD's predictions": ("a.json", json.dumps({"0": "They do.", "1": ""}), (), "predictions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "contexts", "form"), FORMS.values(), ids=FORMS)
+async def test_forms_say_the_same(name, content, contexts, form, replayed):
+    async with replayed(name, content) as system:
+        answer = await system.answer(SLEEP)
+
+        assert system.configuration()["recorded_as"] == form
+    assert (answer.query_id, answer.status, answer.answer, answer.abstained) == ("0", "ok", "They do.", False)
+    assert answer.contexts == contexts
+    assert answer.usage == Usage(requests=0)
+
+
+async def test_answers_of_an_evaluation_are_given_again_as_they_were(replayed, tmp_path):
+    answers = [
+        RagAnswer(
+            query_id="0", status="ok", answer="They do [cats.pdf:1:0-4].", abstained=False,
+            contexts=(PASSAGE, RetrievedPassage("big dogs.pdf", None, "Dogs.", None, 2, 3, 7)),
+            citations=(Citation("cats.pdf", 0, 4, 1, 8, 24),), latency_ms=12.5, usage=Usage(7, 0.25, 2, 3, 4),
+        ),
+        RagAnswer(
+            query_id="1", status="timeout", answer=None, abstained=False, contexts=(), citations=(), latency_ms=30000.0,
+            usage=Usage(requests=0), error="no answer within 30 s", error_code="total_timeout",
+        ),
+    ]  # fmt: skip
+    write_responses(tmp_path / "responses.parquet", answers)
+
+    async with replayed("responses.parquet", None) as system:
+        found = [await system.answer(query) for query in (SLEEP, BARK)]
+
+    assert found == answers
+
+
+async def test_a_results_file_gives_its_answers_and_its_configuration(replayed):
+    question = Query("0", "Who?")
+    value = results_value(configuration={"model": "m-1", "retrieval_k": 5, "own": 1})
+
+    async with replayed("eval_run_20250830_001.results.json", json.dumps(value, indent=1)) as system:
+        answer, configuration = await system.answer(question), system.configuration()
+
+    assert (answer.answer, answer.latency_ms) == ("She.", 4.0)
+    assert answer.contexts == (RetrievedPassage("a.pdf", None, "", 0.5, 1),)
+    assert answer.citations == (Citation("a.pdf", 0, 4, None),)
+    assert (configuration["model"], configuration["retrieval_k"], "own" in configuration) == ("m-1", 5, False)
+
+
+async def test_a_compact_results_file_is_no_line_of_answers(replayed):
+    async with replayed("r.json", json.dumps(results_value())) as system:
+        assert (await system.answer(Query("0", "Who?"))).answer == "She."
+
+
+RUN = """\
+0 Q0 cats.pdf 9 0.5 bm25
+0 Q0 big%20dogs.pdf 1 2.5 bm25
+0 Q0 z.pdf 3 0.5 bm25
+q%20two Q0 cats 1 1 bm25
+"""
+
+
+@pytest.mark.parametrize("content", [RUN, gzip.compress(RUN.encode())], ids=["plain", "packed"])
+async def test_a_run_gives_contexts_in_trec_evals_order_and_no_answer(content, replayed):
+    async with replayed("bm25.run", content) as system:
+        first, second = await system.answer(SLEEP), await system.answer(Query("q two", "?"))
+
+    # By score, then by document id descending; the ranks of the file count for nothing.
+    assert [(c.document, c.score, c.rank) for c in first.contexts] == [
+        ("big dogs.pdf", 2.5, 1), ("z.pdf", 0.5, 2), ("cats.pdf", 0.5, 3),
+    ]  # fmt: skip
+    assert (first.status, first.answer, first.abstained, first.citations) == ("ok", None, False, ())
+    assert [c.document for c in second.contexts] == ["cats.pdf"]
+
+
+ROWS = {
+    #                                  row                                                          status     code                 answer  error
+    "an empty answer abstains":       ({"answer": ""},                                              "ok",      None,                "",     None),
+    "an abstention without a text":   ({"answer": None, "abstained": True},                         "ok",      None,                "",     None),
+    "a retrieval alone":              ({"contexts": [{"document": "cats"}]},                        "ok",      None,                None,   None),
+    "a retrieval that found nothing": ({"contexts": []},                                            "ok",      None,                None,   None),
+    "a failure with its reason":      ({"status": "refused", "error": "no\n way", "error_code": "x"}, "refused", "x",               None,   "no way"),
+    "a failure without a reason":     ({"status": "error"},                                         "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
+    "an error beside no answer":      ({"answer": None, "error": "boom"},                           "error",   "recorded_failure",  None,   "boom"),
+    "NVIDIA's failure":               ({"answer": "the truth", "generated_answer": None},           "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "status", "code", "text", "error"), ROWS.values(), ids=ROWS)
+async def test_rows(row, status, code, text, error, replayed):
+    async with replayed("a.jsonl", json.dumps({"query_id": "0"} | row)) as system:
+        answer = await system.answer(SLEEP)
+
+    assert (answer.status, answer.error_code, answer.answer, answer.error) == (status, code, text, error)
+    assert answer.abstained == (text == "")
+
+
+async def test_a_question_that_was_not_recorded_is_a_failure(replayed):
+    async with replayed("a.jsonl", json.dumps(ROW)) as system:
+        answer = await system.answer(BARK)
+
+    assert (answer.status, answer.error_code, answer.answer) == ("error", "not_recorded", None)
+    assert "'1'" in answer.error
+
+
+async def test_an_id_that_another_question_has_now_is_not_taken(replayed):
+    rows = [
+        {"query_id": "1", "question": SLEEP.text, "answer": "They do."},
+        {"query_id": "2", "question": "?", "answer": "b"},
+    ]
+
+    async with replayed("a.jsonl", "\n".join(map(json.dumps, rows))) as system:
+        moved, gone = await system.answer(SLEEP), await system.answer(BARK)
+
+    assert moved.answer == "They do."
+    assert gone.error_code == "not_recorded"
+
+
+async def test_equal_questions_of_several_ids_are_told_apart_by_id(replayed):
+    rows = [{"query_id": str(n), "question": "Same?", "answer": f"a{n}"} for n in range(2)]
+
+    async with replayed("a.jsonl", "\n".join(map(json.dumps, rows))) as system:
+        answers = [await system.answer(Query(name, "Same?")) for name in ("0", "1", "7")]
+
+    assert [answer.answer for answer in answers] == ["a0", "a1", None]
+
+
+NAMES = {
+    "a name with its page": ("cats.pdf_2", ("cats.pdf", 2)),
+    "a document whose name ends like a page": ("report_3", ("report_3.pdf", None)),
+    "that document's page": ("report_3.pdf_7", ("report_3.pdf", 7)),
+    "no page": ("big dogs", ("big dogs.pdf", None)),
+}
+
+
+@pytest.mark.parametrize(("name", "place"), NAMES.values(), ids=NAMES)
+async def test_nvidias_names_of_retrieved_pages(name, place, replayed):
+    row = NVIDIA | {"retrieved_docs": [name]}
+
+    async with replayed("a.json", json.dumps([row])) as system:
+        (context,) = (await system.answer(SLEEP)).contexts
+
+    assert (context.document, context.page, context.text) == (*place, "Cats sleep.")
+
+
+async def test_ranks_that_all_contexts_state_order_them(replayed):
+    contexts = [{"document": "cats", "rank": 2}, {"document": "report_3", "rank": 1}]
+
+    async with replayed("a.jsonl", json.dumps(ROW | {"contexts": contexts})) as system:
+        assert [c.document for c in (await system.answer(SLEEP)).contexts] == ["report_3.pdf", "cats.pdf"]
+
+
+async def test_the_path_may_name_the_benchmark(replayed, tmp_path):
+    (tmp_path / "pets").mkdir()
+    (tmp_path / "pets" / "a.jsonl").write_text(json.dumps(ROW))
+
+    async with replayed("{benchmark}/a.jsonl", None) as system:
+        assert (await system.answer(SLEEP)).answer == "They do."
+
+
+async def test_other_answers_are_another_state_of_the_system(replayed):
+    found = []
+    for answer in ("a", "b", "b"):
+        async with replayed("a.jsonl", json.dumps(ROW | {"answer": answer})) as system:
+            found.append(system.server_configuration()["sha256"])
+
+    assert found[0] != found[1] == found[2]
+
+
+BAD = {
+    #                                name        content                                                         code                  row   field
+    "no file":                      ("a.jsonl",  None,                                                           "missing_file",       None, None),
+    "an empty file":                ("a.jsonl",  "",                                                             "unknown_form",       None, None),
+    "prose":                        ("a.txt",    "These are the answers.",                                       "unknown_form",       None, None),
+    "another object":               ("a.json",   '{"k": 1,\n"rows": []}',                                        "unknown_form",       None, None),
+    "an empty list":                ("a.json",   "[]",                                                           "no_recordings",      None, None),
+    "a list of texts":              ("a.json",   '["a"]',                                                        "bad_recording",      1,    None),
+    "a list that is cut":           ("a.json",   '[{"query_id": "0"',                                            "bad_json",           None, None),
+    "a line that is cut":           ("a.jsonl",  '{"query_id": "0", "answer": "a"}\n{"query_id": ',              "bad_json",           2,    None),
+    "a first line that is cut":     ("a.jsonl",  '{"query_id": \n{"query_id": "0", "answer": "a"}',              "bad_json",           1,    None),
+    "a line of another encoding":   ("a.jsonl",  b'{"query_id": "0", "answer": "a"}\n{"query_id": "\xe9"}',      "bad_encoding",       2,    None),
+    "neither id nor question":      ("a.jsonl",  '{"answer": "a"}\n',                                            "bad_recording",      1,    None),
+    "an id that is a list":         ("a.jsonl",  '{"query_id": [0], "answer": "a"}',                             "bad_recording",      1,    "query_id"),
+    "a question that is a number":  ("a.jsonl",  '{"question": 3, "answer": "a"}',                               "bad_recording",      1,    "question"),
+    "an unknown status":            ("a.jsonl",  '{"query_id": 0, "status": "fine"}',                            "bad_recording",      1,    "status"),
+    "a negative latency":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "latency_ms": -1}',             "bad_recording",      1,    "latency_ms"),
+    "no answer and no contexts":    ("a.jsonl",  '{"query_id": 0, "k": "v"}',                                    "bad_recording",      1,    None),
+    "an answer that is a number":   ("a.jsonl",  '{"query_id": 0, "answer": 3}',                                 "bad_recording",      1,    None),
+    "a context that is none":       ("a.jsonl",  '{"query_id": 0, "answer": "a", "contexts": [3]}',              "bad_recording",      1,    None),
+    "usage that is none":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "usage": {"total_tokens": "x"}}', "bad_recording",    1,    None),
+    "a result that is none":        ("r.json",   '{"query_results": [{"query_id": "0"}]}',                       "bad_format",         1,    "query_text"),
+    "an id twice":                  ("a.jsonl",  '{"id": 0, "answer": "a"}\n{"id": "0", "answer": "b"}',         "duplicate_question", 2,    "query_id"),
+    "a question twice":             ("a.jsonl",  '{"question": "a b", "answer": "a"}\n{"question": "a  b", "answer": "b"}', "duplicate_question", 2, "question"),
+    "a run with a document twice":  ("a.run",    "0 Q0 a 1 2 t\n0 Q0 a 2 1 t",                                   "duplicate_document", 2,    "document id"),
+    "a run with a score of NaN":    ("a.run",    "0 Q0 a 1 nan t",                                               "bad_score",          1,    "score"),
+    "parquet that is cut":          ("a.parquet", b"PAR1\x00\x00",                                               "bad_parquet",        None, None),
+    "a gzip that is cut":           ("a.gz",     gzip.compress(b"x" * 99)[:20],                                  "bad_gzip",           None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "code", "row", "field"), BAD.values(), ids=BAD)
+async def test_faults_name_file_row_and_field(name, content, code, row, field, replayed, tmp_path):
+    with pytest.raises(InputError) as error:
+        async with replayed(name, content):
+            pass
+
+    assert (error.value.code, error.value.row, error.value.field) == (code, row, field)
+    assert str(tmp_path / name) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+async def test_a_repeated_question_names_both_rows(replayed):
+    rows = ['{"id": 0, "answer": "a"}', "", '{"id": 0, "answer": "b"}']
+    with pytest.raises(InputError, match="row 1 too") as error:
+        async with replayed("a.jsonl", "\n".join(rows)):
+            pass
+
+    assert error.value.row == 3
+
+
+async def test_a_table_of_questions_and_answers_is_enough(replayed, tmp_path):
+    pq.write_table(pa.table({"question": [SLEEP.text], "answer": ["They do."]}), tmp_path / "t.parquet")
+
+    async with replayed("t.parquet", None) as system:
+        assert (await system.answer(SLEEP)).answer == "They do."
+
+
+async def test_a_systems_file_opens_it(corpus, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(ROW))
+    file = parse_system({"kind": "replay", "settings": {"path": "a.jsonl"}}, "s.config.yaml")
+
+    async with file.traits.opener()(file.settings, corpus) as system:
+        assert (await system.answer(SLEEP)).answer == "They do."
+    assert file.is_nightly
+    assert file.is_deterministic
