@@ -17,7 +17,8 @@ evaluation:
   retrieval_scores(benchmark x system) <- responses
   citation_scores(benchmark x system) <- responses
   answer_scores(benchmark x system) <- responses
-  evaluation_results(benchmark x system) <- answer_scores, citation_scores, retrieval_scores checks results_validate!
+  judge_scores(benchmark x system) <- responses checks answers_were_judged
+  evaluation_results(benchmark x system) <- answer_scores, citation_scores, judge_scores, retrieval_scores checks results_validate!
 aggregation:
   leaderboard <- evaluation_results
   regressions <- leaderboard
@@ -27,7 +28,7 @@ aggregation:
 AUTOMATION = """
 job aggregate: leaderboard, regressions, report
 job convert: corpus, corpus_text, evaluation_dataset, ground_truth, questions, train_json
-job evaluate: answer_scores, citation_scores, evaluation_results, responses, retrieval_scores
+job evaluate: answer_scores, citation_scores, evaluation_results, judge_scores, responses, retrieval_scores
 sensor aggregation_sensor -> aggregate (RUNNING)
 sensor workspace_sensor -> convert, evaluate (RUNNING)
 schedule recheck: 0 1 * * * UTC -> convert (RUNNING)

@@ -14,9 +14,10 @@ import pydantic
 
 from rag_eval_pipeline.formats.model import Model
 
-# Anchored from the right: file names made from URLs contain `:`, `#`, `,` and `]` themselves.
+# Anchored from the right: file names made from URLs contain `:`, `#`, `,` and `]` themselves. Names have 255 bytes at
+# most; without a limit, a text of nothing but brackets takes time by the square of its length.
 _CITATION = re.compile(
-    r"\[(?P<file>[^\n]+?):(?P<page>\d+):(?P<spans>\d+-\d+(?:,\d+-\d+)*)"
+    r"\[(?P<file>[^\n]{1,400}?):(?P<page>\d+):(?P<spans>\d+-\d+(?:,\d+-\d+)*)"
     r'(?:\s*\|\s*excerpt:\s*"(?P<excerpt>(?:[^"\\]|\\.)*)")?\]'
 )
 

@@ -5,7 +5,6 @@ number. The numbers in `Rules` were chosen by simulation, and its false-alarm ra
 false alert a year over 30 comparisons a night when 2 % of the answers differ between two runs of an unchanged system.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -13,15 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rag_eval_pipeline.metrics.significance import (
-    FLIPS,
-    difference_interval,
-    holm,
-    paired_differences,
-    sign_flip_p_values,
-    smallest_detectable_drop,
-)
-from rag_eval_pipeline.metrics.statistics import Interval, mean
+from rag_eval_pipeline.metrics.corrections import holm
+from rag_eval_pipeline.metrics.effects import standardised_difference
+from rag_eval_pipeline.metrics.intervals import Interval, difference_interval
+from rag_eval_pipeline.metrics.power import smallest_detectable_drop
+from rag_eval_pipeline.metrics.significance import FLIPS, needed_flips, paired_differences, sign_flip_p_values
+from rag_eval_pipeline.metrics.statistics import mean
+
+FAILURE_RATE = "Failure rate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,8 @@ class ComparedMetric(NamedTuple):
 
     Args:
         name: As it stands in the sentence.
-        tonight: One score a question; None where it failed or the metric does not apply.
+        tonight: One score a question; None where it failed or the metric does not apply. Of a week, see
+            `baselines.weekly_scores`.
         baselines: The pinned runs, five of them unless the system is deterministic; same questions, same order.
         value_range: Largest minus smallest possible score.
         higher_is_better: False for failure rates, hallucination rates and the like.
@@ -77,10 +76,13 @@ class Evidence:
         metric: Its name.
         higher_is_better: As given.
         value_range: As given; effects are shares of it.
+        baseline_mean: Mean over the baseline runs and the pairs; None without pairs.
+        current_mean: Tonight's mean over the pairs; None without pairs.
         estimate: Mean of tonight minus baseline over the pairs, in the metric's unit; None without pairs.
         confidence_interval: 95 %, in the metric's unit; None without pairs.
         p_value: One-sided, in the direction of the estimate; None without pairs.
         p_corrected: The same after Holm; compared with alpha / 2.
+        effect_size: The estimate over the standard deviation of the differences (Cohen's dz); None without a spread.
         n_pairs: Questions scored tonight and in every baseline run.
         n_units: Independent units among them: clusters, or the questions themselves.
         is_clustered: Whether the units are clusters.
@@ -92,15 +94,35 @@ class Evidence:
     metric: str
     higher_is_better: bool
     value_range: float
+    baseline_mean: float | None
+    current_mean: float | None
     estimate: float | None
     confidence_interval: Interval | None
     p_value: float | None
     p_corrected: float | None
+    effect_size: float | None
     n_pairs: int
     n_units: int
     is_clustered: bool
     coverage: float | None
     smallest_drop: float | None
+
+
+def failure_rate(tonight: Sequence[bool], baselines: Sequence[Sequence[bool]]) -> ComparedMetric:
+    """The share of questions that failed, as a metric of its own: it may regress, and is never withheld.
+
+    What withholds the other verdicts is what it shows, and a question without an answer has a score here.
+
+    Args:
+        tonight: Whether each question failed.
+        baselines: The same in the pinned runs.
+    """
+    return ComparedMetric(
+        FAILURE_RATE,
+        [float(failed) for failed in tonight],
+        [[float(failed) for failed in run] for run in baselines],
+        higher_is_better=False,
+    )
 
 
 def compare(
@@ -120,28 +142,37 @@ def compare(
     if not metrics or len({metric.name for metric in metrics}) < len(metrics):
         raise ValueError("expected one or more metrics, each name once")
     columns = [paired_differences(metric.tonight, metric.baselines) for metric in metrics]
-    questions = [np.array(metric.applies or [True] * len(metric.tonight), dtype=bool) for metric in metrics]
-    columns = [np.where(is_asked, column, np.nan) for is_asked, column in zip(questions, columns, strict=True)]
-    # Enough flips that the smallest possible p, after Holm, is ten times below the limit.
-    flips = max(rules.flips, math.ceil(10 * len(metrics) / (rules.alpha / 2)) - 1)
+    asked = [
+        np.full(len(metric.tonight), True) if metric.applies is None else np.array(metric.applies, dtype=bool)
+        for metric in metrics
+    ]
+    columns = [np.where(is_asked, column, np.nan) for is_asked, column in zip(asked, columns, strict=True)]
+    if clusters is not None and len(set(clusters)) == len(clusters):
+        clusters = None  # every question has a document of its own
+    flips = needed_flips(len(metrics), alpha=rules.alpha, least=rules.flips)
     p_values = sign_flip_p_values(np.column_stack(columns), seed=seed, clusters=clusters, flips=flips)
     known = [p_value for p_value in p_values if p_value is not None]
     corrected = iter(holm(known))
     evidence = {}
-    for metric, column, is_asked, p_value in zip(metrics, columns, questions, p_values, strict=True):
+    for metric, column, is_asked, p_value in zip(metrics, columns, asked, p_values, strict=True):
         is_pair = ~np.isnan(column)
         pairs = column[is_pair]
         names = None if clusters is None else list(compress(clusters, is_pair))
         n_units = pairs.size if names is None else len(set(names))
         interval = difference_interval(pairs, clusters=names, value_range=metric.value_range)
+        current = mean(np.array(metric.tonight, dtype=np.float64)[is_pair]) if pairs.size else None
+        estimate = mean(pairs) if pairs.size else None
         evidence[metric.name] = Evidence(
             metric=metric.name,
             higher_is_better=metric.higher_is_better,
             value_range=metric.value_range,
-            estimate=mean(pairs) if pairs.size else None,
+            baseline_mean=None if current is None or estimate is None else current - estimate,
+            current_mean=current,
+            estimate=estimate,
             confidence_interval=interval if pairs.size else None,
             p_value=p_value,
             p_corrected=None if p_value is None else next(corrected),
+            effect_size=standardised_difference(pairs),
             n_pairs=pairs.size,
             n_units=n_units,
             is_clustered=clusters is not None,

@@ -12,15 +12,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_eval_pipeline.metrics.statistics import CONFIDENCE, Interval
+from rag_eval_pipeline.metrics.clusters import count_units, number_units
+from rag_eval_pipeline.metrics.exact_permutation import RELATIVE_TIE
 
 FLIPS = 19_999
+RESOLUTION = 10  # how many times finer than the limit the smallest p must be, after correction
 SIGNS_AT_ONCE = 4_000_000  # 32 MB as doubles
-# Sums of the same differences in another order differ in their last bits only; a tie must not be lost to that.
-RELATIVE_TIE = 1e-9
 
 Differences = NDArray[np.float64]
-Units = NDArray[np.int64]
 
 
 def paired_differences(tonight: Sequence[float | None], baselines: Sequence[Sequence[float | None]]) -> Differences:
@@ -38,28 +37,15 @@ def paired_differences(tonight: Sequence[float | None], baselines: Sequence[Sequ
     """
     if not baselines:
         raise ValueError("expected at least one baseline run")
-    differences = []
-    for score, *earlier in zip(tonight, *baselines, strict=True):
-        known = [value for value in earlier if value is not None]
-        if score is None or len(known) < len(earlier):
-            differences.append(math.nan)
-        else:
-            # Differences are averaged, not scores: six times 0.7, over 6, is not 0.7 again.
-            differences.append(sum(score - value for value in known) / len(known))
-    return np.array(differences, dtype=np.float64)
-
-
-def number_units(clusters: Sequence[str] | None, n_questions: int) -> Units:
-    """The number of each question's independent unit: its cluster, or itself without clusters.
-
-    Raises:
-        ValueError: Another number of clusters than questions.
-    """
-    if clusters is None:
-        return np.arange(n_questions, dtype=np.int64)
-    if len(clusters) != n_questions:
-        raise ValueError(f"expected a cluster for each of {n_questions} questions, found {len(clusters)}")
-    return np.unique(np.asarray(clusters), return_inverse=True)[1].astype(np.int64)
+    scores = np.array(tonight, dtype=np.float64)  # None becomes NaN
+    total = np.zeros(scores.size)
+    for run in baselines:
+        earlier = np.array(run, dtype=np.float64)
+        if earlier.size != scores.size:
+            raise ValueError(f"expected {scores.size} scores in each baseline run, found {earlier.size}")
+        # Differences are averaged, not scores: six times 0.7, over 6, is not 0.7 again.
+        total += scores - earlier
+    return total / len(baselines)
 
 
 def sign_flip_p_values(
@@ -79,10 +65,8 @@ def sign_flip_p_values(
 
     Source: Phipson and Smyth 2010 for the estimate of p; exact McNemar's test where the measure is binary.
     """
-    units = number_units(clusters, len(differences))
     has_pairs = ~np.isnan(differences)
-    sums = np.zeros((units.max(initial=-1) + 1, differences.shape[1]))
-    np.add.at(sums, units, np.nan_to_num(differences))
+    sums = unit_sums(np.nan_to_num(differences), clusters)
     sums = sums[(sums != 0).any(axis=1)]
     observed = sums.sum(axis=0)
     direction = np.where(observed < 0, -1.0, 1.0)
@@ -104,56 +88,36 @@ def sign_flip_p_values(
     ]
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: the family-wise p of each, in the order given, at most 1.
-
-    Source: Holm 1979.
-    """
-    corrected = [0.0] * len(p_values)
-    largest = 0.0
-    for place, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, p_values[index] * (len(p_values) - place))
-        corrected[index] = min(1.0, largest)
-    return corrected
-
-
-def difference_interval(
-    differences: Differences, *, clusters: Sequence[str] | None = None, value_range: float = 1.0
-) -> Interval:
-    """95 % t-interval of the mean difference with two pseudo-questions, +range and -range; never of zero width.
+def unit_sums(differences: Differences, clusters: Sequence[str] | None) -> Differences:
+    """Each independent unit's sum: a document's, or the question's own difference without clusters.
 
     Args:
-        differences: (questions,), without NaN; may be empty.
-        clusters: One name a question; the spread is then taken between clusters. Each pseudo-question is its own.
-        value_range: Largest minus smallest possible score.
-
-    Source: Bonett and Price 2012 for the pseudo-questions; cluster-robust variance with G / (G - 1).
-    """
-    from scipy.special import stdtrit
-
-    n_questions = len(differences)
-    units = number_units(clusters, n_questions)
-    n_units = int(units.max(initial=-1)) + 3
-    units = np.append(units, (n_units - 2, n_units - 1))
-    padded = np.append(differences, (value_range, -value_range))
-    centre = float(padded.mean())
-    residuals = np.bincount(units, padded - centre, minlength=n_units)
-    variance = n_units / (n_units - 1) * float(residuals @ residuals) / padded.size**2
-    half = float(stdtrit(n_units - 1, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
-    return Interval(centre - half, centre + half)
-
-
-def smallest_detectable_drop(n_units: int, *, n_metrics: int, alpha: float, min_effect: float) -> float | None:
-    """The smallest drop, as a share of the range, that can be flagged: as many units as needed fall, and none rises.
-
-    k units that all fall have p = 2^-k, and Holm's first step multiplies by the number of metrics: 11 units for 12
-    metrics at alpha 0.02, so 11/n.
+        differences: (questions, metrics), without NaN.
+        clusters: One name a question, or None.
 
     Returns:
-        At least `min_effect`; None when even a fall in every unit could not be flagged.
+        (units, metrics), units in the order of first appearance.
     """
-    needed = math.ceil(math.log2(n_metrics / (alpha / 2)))
-    return max(needed / n_units, min_effect) if needed <= n_units else None
+    units = number_units(clusters, len(differences))
+    n_units = count_units(units)
+    if n_units == len(differences):
+        return differences
+    sums = np.zeros((n_units, differences.shape[1]))
+    np.add.at(sums, units, differences)
+    return sums
+
+
+def needed_flips(n_metrics: int, *, alpha: float, least: int = FLIPS) -> int:
+    """Sign assignments that make the smallest possible p, after correction, ten times smaller than the limit.
+
+    Without this, many metrics could never be flagged, however far they fell.
+
+    Args:
+        n_metrics: Tests that are corrected together.
+        alpha: Two-sided; p is compared with half of it.
+        least: What is drawn for few metrics.
+    """
+    return max(least, math.ceil(RESOLUTION * n_metrics / (alpha / 2)) - 1)
 
 
 def comparison_seed(comparison_key: str, run_ids: Iterable[str]) -> int:

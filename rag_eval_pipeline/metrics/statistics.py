@@ -4,31 +4,29 @@ A failure is never a number: it is counted and lowers the coverage. What has no 
 comes from a seed that is an argument, so the same scores give the same interval.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-CONFIDENCE = 0.95  # Evaluation Data Formats, statistical_analysis.confidence_level
-RESAMPLES = 10_000
-SEED = 42  # Evaluation Data Formats, evaluation_parameters.random_seed
-# Drawing counts of distinct values beats drawing questions when values are few: 24x at 7,000 questions, 1,300x at
-# 100,000. It loses above about one distinct value in 40 questions.
-QUESTIONS_PER_DISTINCT_VALUE = 40
-DRAWS_AT_ONCE = 2_000_000  # 32 MB of indices and values; more brings no speed
+from rag_eval_pipeline.metrics.bootstrap import RESAMPLES, SEED, bootstrap_interval, bootstrap_intervals
+from rag_eval_pipeline.metrics.clusters import Values
+from rag_eval_pipeline.metrics.intervals import CONFIDENCE, Interval, clustered_wilson_interval, wilson_interval
 
-Values = NDArray[np.float64]
-
-
-class Interval(NamedTuple):
-    """Lower and upper limit, in the unit of the value."""
-
-    low: float
-    high: float
+__all__ = [
+    "CONFIDENCE",
+    "RESAMPLES",
+    "SEED",
+    "Interval",
+    "Scores",
+    "Summary",
+    "counted",
+    "mean",
+    "proportion",
+    "summarise",
+    "summarise_all",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,25 @@ class Summary:
     reason: str | None
 
 
+class Scores(NamedTuple):
+    """The scores of one metric, and what else is known of its questions.
+
+    Args:
+        values: One a question; None is a failure. Questions to which the metric does not apply are left out and
+            counted in `skipped`.
+        failed: Further failures that have no place in `values`.
+        skipped: Questions left out.
+        reason: Why there is no value, for the case that there is none; otherwise `all_failed` or `nothing_to_score`.
+        clusters: A name a value (its document), where questions share one.
+    """
+
+    values: Sequence[float | None]
+    failed: int = 0
+    skipped: int = 0
+    reason: str | None = None
+    clusters: Sequence[str] | None = None
+
+
 def summarise(
     values: Sequence[float | None],
     *,
@@ -63,37 +80,68 @@ def summarise(
     skipped: int = 0,
     reason: str | None = None,
     seed: int = SEED,
+    clusters: Sequence[str] | None = None,
 ) -> Summary:
-    """The mean of per-question scores.
-
-    Args:
-        values: One a question; None is a failure. Questions to which the measure does not apply are left out and
-            counted in `skipped`.
-        failed: Further failures that have no place in `values`.
-        skipped: Questions left out.
-        reason: Why there is no value, for the case that there is none; otherwise `all_failed` or `nothing_to_score`.
-        seed: Of the bootstrap.
+    """The mean of per-question scores; the arguments are those of `Scores` and the bootstrap's seed.
 
     Returns:
-        Wilson's interval when every value is 0 or 1, else a bootstrap percentile interval.
+        Wilson's interval when every value is 0 or 1, else a bootstrap percentile interval; with clusters, that of the
+        effective number of questions, and that over documents.
 
     Raises:
-        ValueError: A value is NaN or infinite, or a count is negative.
+        ValueError: A value is NaN or infinite, a count is negative, or clusters are not one a value.
     """
-    scored = np.array([value for value in values if value is not None], dtype=np.float64)
-    n_failed = failed + len(values) - scored.size
-    if not np.isfinite(scored).all():
+    return summarise_all({"": Scores(values, failed, skipped, reason, clusters)}, seed=seed)[""]
+
+
+def summarise_all(metrics: Mapping[str, Scores], *, seed: int = SEED) -> dict[str, Summary]:
+    """The means of several metrics as `summarise` gives them one by one, in less time where there are many questions.
+
+    Raises:
+        ValueError: As `summarise`.
+    """
+    scored = {
+        name: np.array([v for v in own.values if v is not None], dtype=np.float64) for name, own in metrics.items()
+    }
+    if not all(np.isfinite(values).all() for values in scored.values()):
         raise ValueError("expected finite scores; a failure is None")
-    if scored.size == 0:
-        return counted(None, 0, n_failed, skipped, reason=reason)
-    value = mean(scored)
-    if np.isin(scored, (0.0, 1.0)).all():
-        interval: Interval | None = wilson_interval(int(scored.sum()), scored.size)
-        method = "wilson"
-    else:
-        interval = bootstrap_interval(scored, seed=seed)
-        method = f"bootstrap percentile, {RESAMPLES} resamples, seed {seed}"
-    return counted(value, scored.size, n_failed, skipped, interval=interval, method=method)
+    independent = [name for name, values in scored.items() if metrics[name].clusters is None and not _is_binary(values)]
+    intervals = bootstrap_intervals([scored[name] for name in independent], seed=seed)
+    method = f"bootstrap percentile, {RESAMPLES} resamples, seed {seed}"
+    found: dict[str, tuple[Interval | None, str]] = {
+        name: (interval, method) for name, interval in zip(independent, intervals, strict=True)
+    }
+    summaries = {}
+    for name, own in metrics.items():
+        values, n_failed = scored[name], own.failed + len(own.values) - scored[name].size
+        if values.size == 0:
+            summaries[name] = counted(None, 0, n_failed, own.skipped, reason=own.reason)
+            continue
+        interval, how = found.get(name) or _interval(values, own, seed)
+        summaries[name] = counted(mean(values), values.size, n_failed, own.skipped, interval=interval, method=how)
+    return summaries
+
+
+def _is_binary(values: Values) -> bool:
+    return bool(np.isin(values, (0.0, 1.0)).all())
+
+
+def _interval(values: Values, scores: Scores, seed: int) -> tuple[Interval | None, str]:
+    """The interval of a binary or clustered metric, and how it was made."""
+    if scores.clusters is None:
+        return wilson_interval(int(values.sum()), values.size), "wilson"
+    if len(scores.clusters) != len(scores.values):
+        raise ValueError(f"expected a cluster for each of {len(scores.values)} values, found {len(scores.clusters)}")
+    names = [name for name, value in zip(scores.clusters, scores.values, strict=True) if value is not None]
+    n_units = len(set(names))
+    is_shared = n_units < values.size
+    if _is_binary(values):
+        interval, effective = clustered_wilson_interval(values, names)
+        worth = f", {n_units} documents worth {effective:.1f} questions" if is_shared else ""
+        return interval, f"wilson{worth}"
+    over = f" of {n_units} documents" if is_shared else ""
+    method = f"bootstrap percentile, {RESAMPLES} resamples{over}, seed {seed}"
+    return bootstrap_interval(values, seed=seed, clusters=names), method
 
 
 def proportion(successes: int, trials: int, *, failed: int = 0, skipped: int = 0, reason: str | None = None) -> Summary:
@@ -143,53 +191,3 @@ def mean(values: Sequence[float] | Values) -> float:
         raise ValueError("expected at least one value")
     # np.sum adds pairwise and Python's sum compensates from 3.12 on; a running sum does neither.
     return float(np.cumsum(np.asarray(values, dtype=np.float64))[-1]) / len(values)
-
-
-def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
-    """Wilson's score interval of a proportion, in [0, 1]; never of zero width.
-
-    Raises:
-        ValueError: No trials, or successes outside [0, trials].
-
-    Source: Wilson 1927; Newcombe 1998, method 3.
-    """
-    if not 0 <= successes <= trials or trials == 0:
-        raise ValueError(f"expected 0 <= successes <= trials and a trial, found {successes} of {trials}")
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    share = successes / trials
-    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    # At the ends the formula gives the limit exactly, the arithmetic only nearly.
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == trials else min(1.0, centre + half)
-    return Interval(low, high)
-
-
-def bootstrap_interval(
-    values: Sequence[float] | Values,
-    *,
-    seed: int = SEED,
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-) -> Interval | None:
-    """Percentile interval of the mean over resamples of the values.
-
-    Returns:
-        None when fewer than two values differ: every resample is the same, and a width of zero would claim certainty.
-    """
-    sample = np.asarray(values, dtype=np.float64)
-    distinct, counts = np.unique(sample, return_counts=True)
-    if distinct.size < 2:
-        return None
-    rng = np.random.default_rng(seed)
-    if distinct.size * QUESTIONS_PER_DISTINCT_VALUE < sample.size:
-        means = rng.multinomial(sample.size, counts / sample.size, size=resamples) @ distinct / sample.size
-    else:
-        means = np.empty(resamples)
-        step = max(1, DRAWS_AT_ONCE // sample.size)
-        for start in range(0, resamples, step):
-            stop = min(start + step, resamples)
-            means[start:stop] = sample[rng.integers(0, sample.size, (stop - start, sample.size))].mean(axis=1)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means, (tail, 1 - tail))
-    return Interval(float(low), float(high))

@@ -8,12 +8,31 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rag_eval_pipeline.metrics.equivalence import is_inside
 from rag_eval_pipeline.metrics.evidence import RULES, Evidence, Rules
+from rag_eval_pipeline.metrics.flags import Confirmation, confirm, confirm_flags, is_covered, is_flagged
+from rag_eval_pipeline.metrics.intervals import Interval
+
+__all__ = [
+    "Confirmation",
+    "Verdict",
+    "VerdictKind",
+    "confirm",
+    "confirm_flags",
+    "is_flagged",
+    "verdict",
+]
 
 VerdictKind = Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"]
-Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed"]
 
-ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
+# What stands behind a change, at the end of its sentence.
+STANDING: dict[Confirmation, str] = {
+    "pending": "not yet seen again in a rerun",
+    "confirmed": "seen again in a rerun",
+    "not_needed": "from a deterministic system",
+    "provisional": "provisional until the baseline has its runs",
+    "weekly": "mean of seven nights",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,55 +53,13 @@ class Verdict:
     evidence: Evidence = field(repr=False)
 
 
-def is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether enough pairs were scored for any verdict."""
-    return evidence.coverage is not None and evidence.coverage >= rules.min_coverage
-
-
-def is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether the mean moved by at least the minimum effect."""
-    if evidence.estimate is None:
-        return False
-    return abs(evidence.estimate) >= rules.min_effect * evidence.value_range - ROUNDING
-
-
-def is_flagged(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether a change is large and sure enough to be run again."""
-    return (
-        is_covered(evidence, rules)
-        and evidence.n_units >= rules.min_questions
-        and evidence.p_corrected is not None
-        and evidence.p_corrected <= rules.alpha / 2
-        and is_large_enough(evidence, rules)
-    )
-
-
-def confirm(first: Evidence, rerun: Evidence, *, n_flagged: int, rules: Rules = RULES) -> Confirmation:
-    """Whether a rerun against the same baseline shows the flagged change again.
-
-    Args:
-        first: The flagged evidence.
-        rerun: The same metric in the rerun; its uncorrected p is used.
-        n_flagged: Metrics that were flagged in this comparison; p is multiplied by it.
-        rules: Alpha, minimum effect and coverage are used here.
-    """
-    if first.estimate is None or rerun.estimate is None or rerun.p_value is None:
-        return "not_confirmed"
-    seen_again = (
-        first.estimate * rerun.estimate > 0
-        and is_covered(rerun, rules)
-        and rerun.p_value * n_flagged <= rules.alpha / 2
-        and is_large_enough(rerun, rules)
-    )
-    return "confirmed" if seen_again else "not_confirmed"
-
-
 def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules: Rules = RULES) -> Verdict:
     """One metric's verdict, in the order withheld, no_verdict, regressed or improved, equivalent, inconclusive.
 
     Args:
         evidence: From `compare`.
-        confirmation: What a rerun said of a flagged change; ignored when nothing is flagged.
+        confirmation: What a rerun said of a flagged change, or why there is none (`baselines.first_confirmation`);
+            ignored when nothing is flagged.
         rules: The same as in `compare`.
     """
     if evidence.coverage is not None and not is_covered(evidence, rules):
@@ -103,15 +80,11 @@ def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules
             sentence = f"Cannot tell: {moved} ({interval}), not confirmed by a rerun."
             return Verdict("inconclusive", sentence, confirmation, evidence)
         kind: VerdictKind = "improved" if (change > 0) == evidence.higher_is_better else "regressed"
-        again = {
-            "pending": "not yet seen again in a rerun",
-            "confirmed": "seen again in a rerun",
-            "not_needed": "from a deterministic system",
-        }[confirmation]
-        sentence = f"{moved} ({interval}), n={evidence.n_pairs}, corrected {p_text(evidence.p_corrected)}, {again}."
+        sure = f"n={evidence.n_pairs}, corrected {p_text(evidence.p_corrected)}"
+        sentence = f"{moved} ({interval}), {sure}, {STANDING[confirmation]}."
         return Verdict(kind, sentence, confirmation, evidence)
     margin = 100 * rules.equivalence_margin
-    if -margin < low and high < margin:
+    if is_inside(Interval(low, high), margin):
         return Verdict("equivalent", f"Any change is smaller than {margin:g} points ({interval}).", None, evidence)
     sentence = f"Cannot tell: {signed(change)} ({interval}); {reach_text(evidence)}."
     return Verdict("inconclusive", sentence, None, evidence)

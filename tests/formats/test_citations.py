@@ -73,3 +73,10 @@ def test_a_marker_is_where_its_bracket_is():
 
     assert [answer[m.start : m.end] for m in (first, second)] == ["[a.pdf:1:0-5]", "[b.pdf:2:1-3,7-9]"]
     assert [(span.start_char, span.end_char) for span in second.spans] == [(1, 3), (7, 9)]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 40_000, "[a:1:" * 8_000, '[a:1:2-3 | excerpt: "' * 2_000], ids=["brackets", "beginnings", "excerpts"]
+)
+def test_a_text_of_nothing_but_beginnings_holds_no_citation(text):
+    assert parse_citations(text) == []

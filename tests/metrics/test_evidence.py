@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rag_eval_pipeline.metrics.evidence import ComparedMetric, compare
+from rag_eval_pipeline.metrics.evidence import ComparedMetric, compare, failure_rate
 from rag_eval_pipeline.metrics.verdicts import is_flagged, verdict
 
 
@@ -58,9 +58,7 @@ def test_failures_are_not_pairs_and_withhold_the_verdict():
 
 def test_a_failure_rate_can_regress_while_the_other_verdicts_are_withheld():
     answered = unchanged("EM", 200)._replace(tonight=[None] * 20 + [1.0] * 180)
-    failed = ComparedMetric(
-        "Failure rate", [1.0] * 20 + [0.0] * 180, [[0.0] * 200] * 5, higher_is_better=False
-    )  # fmt: skip
+    failed = failure_rate([True] * 20 + [False] * 180, [[False] * 200] * 5)
 
     evidence = compare([answered, failed], seed=6)
 
@@ -128,3 +126,42 @@ def test_noise_alone_is_rarely_flagged():
 
     # The expectation is 1.2; more than 5 has a probability below 0.002.
     assert flags <= 5
+
+
+def test_a_failure_rate_is_never_withheld():
+    nothing_answered = failure_rate([True] * 100, [[False] * 100] * 5)
+
+    evidence = compare([nothing_answered], seed=12)["Failure rate"]
+
+    assert evidence.coverage == 1.0
+    assert verdict(evidence).sentence.startswith("Failure rate rose 100.0 points")
+
+
+def test_both_means_and_the_effect_size_are_of_the_pairs():
+    # Pairs 1 to 4; tonight 1, 0, 0, 1 against 1, 1, 1, 0: differences 0, -1, -1, 1, mean -1/4, variance 11/12.
+    metric = ComparedMetric("EM", [1.0, 0.0, 0.0, 1.0, None], [[1.0, 1.0, 1.0, 0.0, 1.0]] * 5)
+
+    evidence = compare([metric], seed=13)["EM"]
+
+    assert (evidence.baseline_mean, evidence.current_mean) == (0.75, 0.5)
+    assert evidence.effect_size == pytest.approx(-0.25 / (11 / 12) ** 0.5)
+
+
+def test_documents_of_one_question_are_no_clusters():
+    metric = with_drops("EM", 11)
+
+    alone, singly = (
+        compare([metric], seed=14, clusters=names) for names in (None, [f"z{i}" for i in range(500, 0, -1)])
+    )
+
+    assert singly == alone
+    assert not singly["EM"].is_clustered
+
+
+def test_arrays_do_as_scores():
+    metric = with_drops("EM", 11)
+    arrays = ComparedMetric(
+        "EM", np.array(metric.tonight), [np.array(run) for run in metric.baselines], applies=np.full(500, True)
+    )
+
+    assert compare([arrays], seed=15) == compare([metric], seed=15)

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from rag_eval_pipeline.metrics.exact_permutation import exact_sign_flip_p
 from rag_eval_pipeline.metrics.significance import (
     comparison_seed,
-    difference_interval,
-    holm,
+    needed_flips,
     paired_differences,
     sign_flip_p_values,
-    smallest_detectable_drop,
+    unit_sums,
 )
 
 
@@ -42,7 +42,7 @@ def test_a_question_that_failed_in_any_run_is_no_pair():
 
 
 def test_runs_are_over_the_same_questions():
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="expected 2 scores"):
         paired_differences([1.0, 1.0], [[1.0]])
     with pytest.raises(ValueError, match="at least one baseline"):
         paired_differences([1.0], [])
@@ -121,76 +121,52 @@ def test_each_question_needs_a_cluster():
         sign_flip_p_values(column(1, 1, 1), seed=1, clusters=["a"])
 
 
-HOLM = {
-    # Sorted 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1 (raised to the one before).
-    "step down, and never below the one before": ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
-    "at most one": ([0.9, 0.8], [1.0, 1.0]),
-    "a single p is itself": ([0.04], [0.04]),
-    "none": ([], []),
-}
-
-
-@pytest.mark.parametrize(("p_values", "expected"), HOLM.values(), ids=HOLM)
-def test_holm(p_values, expected):
-    assert holm(p_values) == pytest.approx(expected)
-
-
-@given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_only_raises_and_keeps_the_order(p_values):
-    corrected = holm(p_values)
-
-    assert all(before <= after <= 1 for before, after in zip(p_values, corrected, strict=True))
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    assert [corrected[i] for i in order] == sorted(corrected)
-
-
-def test_the_interval_of_no_change_still_has_a_width():
-    # Eight zeros, +1 and -1: mean 0, variance 2/9, standard error sqrt(2/90); t(9) at 97.5 % is 2.262157.
-    interval = difference_interval(np.zeros(8))
-
-    half = 2.262157 * math.sqrt(2 / 90)
-    assert interval == (pytest.approx(-half, abs=1e-6), pytest.approx(half, abs=1e-6))
-
-
-def test_the_pseudo_questions_are_as_far_apart_as_scores_can_be():
-    narrow, wide = difference_interval(np.zeros(8)), difference_interval(np.zeros(8), value_range=4.0)
-
-    assert wide.high == pytest.approx(4 * narrow.high)
-
-
-def test_the_interval_is_taken_between_clusters():
-    # Clusters sum to 0.4, -0.4, and the pseudo-questions to 1, -1: squares 2.32; G = 4, n = 6; t(3) is 3.182446.
-    interval = difference_interval(np.array([0.2, 0.2, -0.2, -0.2]), clusters=["a", "a", "b", "b"])
-
-    assert interval.high == pytest.approx(3.182446 * math.sqrt(4 / 3 * 2.32 / 36), abs=1e-6)
-
-
-def test_clusters_of_one_question_are_no_clusters():
-    differences = np.random.default_rng(3).normal(0, 0.3, 40)
-
-    assert difference_interval(differences, clusters=[str(i) for i in range(40)]) == pytest.approx(
-        difference_interval(differences)
-    )
-
-
-DROPS = {
-    #                              units, metrics, smallest drop
-    "22 points of 50":            (50,    12,      11 / 50),
-    "5.5 points of 200":          (200,   12,      11 / 200),
-    "2.2 points of 500":          (500,   12,      11 / 500),
-    "the minimum effect rules":   (2000,  12,      0.01),
-    "one metric needs fewer":     (50,    1,       7 / 50),
-    "more units than there are":  (10,    12,      None),
-    "no units":                   (0,     12,      None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("units", "metrics", "expected"), DROPS.values(), ids=DROPS)
-def test_the_smallest_drop_that_can_be_flagged(units, metrics, expected):
-    assert smallest_detectable_drop(units, n_metrics=metrics, alpha=0.02, min_effect=0.01) == expected
-
-
 def test_the_seed_follows_from_the_comparison():
     digest = hashlib.sha256(b"squad2/bm25\nrun_1\nrun_2").digest()
 
     assert comparison_seed("squad2/bm25", ["run_1", "run_2"]) == int.from_bytes(digest[:8], "big")
+
+
+def test_clusters_of_one_question_have_the_same_p_as_none():
+    differences = np.random.default_rng(3).normal(0.1, 1, (50, 2))
+
+    singletons = sign_flip_p_values(differences, seed=11, clusters=[f"z{50 - i}" for i in range(50)])
+
+    assert singletons == sign_flip_p_values(differences, seed=11)
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.4, 0.0, 0.2, 0.6]), min_size=1, max_size=30), st.integers(0, 2**64 - 1))
+def test_p_does_not_depend_on_the_sign(differences, seed):
+    there = sign_flip_p_values(column(*differences), seed=seed, flips=200)
+    back = sign_flip_p_values(-column(*differences), seed=seed, flips=200)
+
+    # A sum of 0 has no direction; it is reached from either side.
+    assert there == back or abs(sum(differences)) < 1e-9
+
+
+@pytest.mark.parametrize("n_moved", [15, 40, 300], ids=lambda n: f"{n} questions moved")
+def test_drawn_signs_estimate_the_exact_p(n_moved):
+    scores = np.random.default_rng(n_moved).integers(-5, 6, n_moved) / 5 + 0.1
+    scores[-1] -= 0.1 * n_moved  # a fall, but no sure one
+
+    [p_value] = sign_flip_p_values(scores[:, np.newaxis], seed=12)
+
+    exact = exact_sign_flip_p(scores)
+    assert p_value == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000) + 1 / 20_000)
+
+
+def test_a_documents_differences_are_added_up_in_the_order_of_its_first_question():
+    assert unit_sums(column(1, 2, 4, 8), ["b", "a", "b", "a"]).tolist() == [[5.0], [10.0]]
+
+
+FLIPS = {
+    "nineteen thousand are enough for twelve":            (12, 0.02, 19_999),
+    "and for twenty, to the last":                        (20, 0.02, 19_999),
+    "twenty-one metrics need more: 10 x 21 / 0.01":       (21, 0.02, 20_999),
+    "all of a night: 10 x 360 / 0.01":                    (360, 0.02, 359_999),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("n_metrics", "alpha", "expected"), FLIPS.values(), ids=FLIPS)
+def test_flips_resolve_a_tenth_of_the_limit(n_metrics, alpha, expected):
+    assert needed_flips(n_metrics, alpha=alpha) == expected

@@ -8,46 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.statistics import (
-    Interval,
-    Summary,
-    bootstrap_interval,
-    mean,
-    proportion,
-    summarise,
-    wilson_interval,
-)
-
-NEWCOMBE = {  # Newcombe 1998, Statistics in Medicine 17, table I, method 3
-    "81 of 263": (81, 263, 0.2553, 0.3662),
-    "15 of 148": (15, 148, 0.0624, 0.1605),
-    "0 of 20": (0, 20, 0.0, 0.1611),
-    "1 of 29": (1, 29, 0.0061, 0.1718),
-}
-
-
-@pytest.mark.parametrize(("successes", "trials", "low", "high"), NEWCOMBE.values(), ids=NEWCOMBE)
-def test_wilson_intervals_are_the_published_ones(successes, trials, low, high):
-    interval = wilson_interval(successes, trials)
-
-    assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
-
-
-@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_a_wilson_interval_holds_its_proportion_and_has_a_width(counts):
-    successes, trials = counts
-    interval = wilson_interval(successes, trials)
-
-    assert 0.0 <= interval.low <= successes / trials <= interval.high <= 1.0
-    assert interval.low < interval.high
-    mirrored = wilson_interval(trials - successes, trials)
-    assert interval.low == pytest.approx(1 - mirrored.high, abs=1e-12)
-
-
-@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (3, 2), (-1, 2)])
-def test_a_proportion_has_trials_and_at_most_as_many_successes(successes, trials):
-    with pytest.raises(ValueError, match="successes"):
-        wilson_interval(successes, trials)
+from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, wilson_interval
+from rag_eval_pipeline.metrics.statistics import Interval, Scores, Summary, mean, proportion, summarise, summarise_all
 
 
 def test_the_mean_is_added_up_in_the_order_given():
@@ -128,34 +90,66 @@ def test_counts_are_not_negative():
         summarise([1.0], skipped=-1)
 
 
-@pytest.mark.parametrize("values", [[0.5], [0.5, 0.5, 0.5], []], ids=["one value", "all the same", "none"])
-def test_an_interval_of_zero_width_is_not_given(values):
-    assert bootstrap_interval(values) is None
-    assert summarise(values).method is None
+def test_scores_that_all_agree_have_no_interval():
+    assert summarise([0.5, 0.5, 0.5]).method is None
 
 
-GRADED = np.random.default_rng(1).beta(5, 2, 400)
-COARSE = np.round(GRADED * 4) / 4 * 0.9  # five distinct values in 400: the other way of drawing
+def test_many_metrics_are_summarised_as_each_alone():
+    rng = np.random.default_rng(5)
+    metrics = {
+        "graded": Scores([*rng.beta(5, 2, 60).tolist(), None], failed=1),
+        "another of the same questions": Scores(rng.beta(2, 2, 60).tolist(), skipped=3),
+        "fewer questions": Scores(rng.beta(2, 2, 40).tolist()),
+        "binary": Scores(rng.integers(0, 2, 60).astype(float).tolist()),
+        "nothing": Scores([None], reason="no_judge"),
+        "by document": Scores(rng.beta(2, 2, 60).tolist(), clusters=[str(i // 3) for i in range(60)]),
+    }
+
+    together = summarise_all(metrics, seed=3)
+
+    assert list(together) == list(metrics)
+    for name, (values, failed, skipped, reason, clusters) in metrics.items():
+        alone = summarise(values, failed=failed, skipped=skipped, reason=reason, seed=3, clusters=clusters)
+        # Sums of the same resamples in another order: the last bits differ.
+        assert together[name].confidence_interval == (
+            None if alone.confidence_interval is None else pytest.approx(alone.confidence_interval, abs=1e-12)
+        )
+        assert (together[name].value, together[name].method, together[name].n_failed, together[name].reason) == (
+            alone.value, alone.method, alone.n_failed, alone.reason,
+        )  # fmt: skip
 
 
-@pytest.mark.parametrize("values", [GRADED, COARSE], ids=["many distinct values", "few distinct values"])
-def test_a_bootstrap_interval_is_the_normal_one_in_large_samples(values):
-    standard_error = values.std() / math.sqrt(values.size)
+def test_questions_of_one_document_make_the_interval_of_a_share_wider():
+    values = [1.0] * 60 + [0.0] * 40
+    documents = [str(i // 10) for i in range(100)]  # six documents all right, four all wrong
 
-    interval = bootstrap_interval(values)
+    summary = summarise(values, clusters=documents)
 
-    # Quantiles of 10,000 resamples are off by about 0.03 standard errors; four times that, and skewness.
-    assert interval.low == pytest.approx(values.mean() - 1.96 * standard_error, abs=0.15 * standard_error)
-    assert interval.high == pytest.approx(values.mean() + 1.96 * standard_error, abs=0.15 * standard_error)
-
-
-@pytest.mark.parametrize("values", [GRADED, COARSE], ids=["many distinct values", "few distinct values"])
-def test_the_same_seed_gives_the_same_interval(values):
-    assert bootstrap_interval(values, seed=3) == bootstrap_interval(values, seed=3)
+    assert summary.method == "wilson, 10 documents worth 6.8 questions"
+    assert summary.confidence_interval == clustered_wilson_interval(np.array(values), documents)[0]
 
 
-def test_another_seed_gives_another_interval():
-    assert bootstrap_interval(GRADED, seed=3) != bootstrap_interval(GRADED, seed=4)
+def test_questions_of_one_document_make_a_graded_interval_wider():
+    values = np.repeat(np.random.default_rng(2).beta(2, 2, 20), 10)
+    documents = [str(i // 10) for i in range(200)]
+
+    alone, shared = summarise(values.tolist()), summarise(values.tolist(), clusters=documents)
+
+    assert shared.method == "bootstrap percentile, 10000 resamples of 20 documents, seed 42"
+    # Ten questions that all say the same are one: the width grows by sqrt(10) = 3.16.
+    ratio = np.diff(shared.confidence_interval)[0] / np.diff(alone.confidence_interval)[0]
+    assert ratio == pytest.approx(math.sqrt(10), rel=0.1)
+
+
+@pytest.mark.parametrize("values", [[1.0, 0.0, None, 1.0], [0.5, 0.25, None, 1.0]], ids=["binary", "graded"])
+def test_documents_of_one_question_change_nothing(values):
+    assert summarise(values, clusters=["d", "c", "b", "a"]) == summarise(values)
+
+
+@pytest.mark.parametrize("values", [[1.0, 0.0, None], [0.5, 0.25, None]], ids=["binary", "graded"])
+def test_each_value_needs_a_document(values):
+    with pytest.raises(ValueError, match="cluster for each of 3"):
+        summarise(values, clusters=["a", "b"])
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=50), st.integers(0, 5))

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.ui
 
 GROUPS = {
     "conversion": ["questions", "corpus", "corpus_text", "train_json", "evaluation_dataset", "ground_truth"],
-    "evaluation": ["responses", "retrieval_scores", "citation_scores", "answer_scores", "evaluation_results"],
+    "evaluation": [
+        "responses", "retrieval_scores", "citation_scores", "answer_scores", "judge_scores", "evaluation_results",
+    ],  # fmt: skip
     "aggregation": ["leaderboard", "regressions", "report"],
 }
 SYSTEMS = ["embedded", "embedded-weak"]

@@ -76,6 +76,13 @@ def test_two_adjacent_sentences_are_one_window():
     )
 
 
+def test_a_word_in_both_sentences_of_a_window_counts_once():
+    text = "A lamp is here. A lamp is there. Rain fell. Wind rose. The keeper slept."
+
+    # lamp 24 and keeper 26 of 50, never together.
+    assert judge("lamp keeper", text).score == 0.52
+
+
 def test_a_word_in_a_later_sentence_is_not_adjacent():
     text = "Ada Thorne came. It rained. She lit a green lamp."
 

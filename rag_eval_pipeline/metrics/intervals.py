@@ -1,0 +1,115 @@
+"""Confidence intervals that need no random numbers: Wilson's for shares, Student's for paired differences.
+
+None of them ever has a width of zero: questions that all agree are evidence, not certainty.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from rag_eval_pipeline.metrics.clusters import Values, cluster_spread, count_units, number_units
+
+CONFIDENCE = 0.95  # Evaluation Data Formats, statistical_analysis.confidence_level
+
+
+class Interval(NamedTuple):
+    """Lower and upper limit, in the unit of the value."""
+
+    low: float
+    high: float
+
+
+def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+    """Wilson's score interval of a proportion, in [0, 1]; never of zero width.
+
+    Raises:
+        ValueError: No trials, or successes outside [0, trials].
+
+    Source: Wilson 1927; Newcombe 1998, method 3.
+    """
+    if not 0 <= successes <= trials or trials == 0:
+        raise ValueError(f"expected 0 <= successes <= trials and a trial, found {successes} of {trials}")
+    interval = _score_interval(successes / trials, trials, confidence)
+    # At the ends the formula gives the limit exactly, the arithmetic only nearly.
+    return Interval(0.0 if successes == 0 else interval.low, 1.0 if successes == trials else interval.high)
+
+
+def clustered_wilson_interval(
+    values: Values, clusters: Sequence[str], confidence: float = CONFIDENCE
+) -> tuple[Interval, float]:
+    """Wilson's interval of a share whose questions share documents, and the number of questions they are worth.
+
+    The questions count as n / design effect, the variance between documents over that of independent questions; by
+    Student's t instead of the normal where documents are few. Where all questions agree the effect cannot be seen, and
+    the documents are counted.
+
+    Args:
+        values: (questions,), each 0 or 1; one or more.
+        clusters: A name a question.
+        confidence: Of the interval.
+
+    Returns:
+        The interval, and the effective number of questions: at most n, at least 1.
+
+    Source: Franco, Little, Louis and Slud 2019, who find Wilson's form with the effective number best among seven; Kish
+    1965 for the design effect; Korn and Graubard 1998 for t.
+    """
+    units = number_units(clusters, len(values))
+    n_questions, n_units = len(values), count_units(units)
+    if n_units == n_questions:
+        return wilson_interval(int(values.sum()), n_questions, confidence), float(n_questions)
+    share = float(values.mean())
+    if share in (0.0, 1.0) or n_units == 1:
+        effective = float(n_units)
+    else:
+        from scipy.special import stdtrit
+
+        spread = cluster_spread(values, units)
+        variance = n_units / (n_units - 1) * float(spread @ spread) / n_questions**2
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
+        few = (z / float(stdtrit(n_units - 1, (1 + confidence) / 2))) ** 2
+        # Documents that are more alike than chance make it larger than n: that is luck, not information.
+        wide = share * (1 - share) / variance if variance else math.inf
+        effective = max(1.0, min(wide * few, n_questions))
+    interval = _score_interval(share, effective, confidence)
+    return Interval(0.0 if share == 0 else interval.low, 1.0 if share == 1 else interval.high), effective
+
+
+def _score_interval(share: float, trials: float, confidence: float) -> Interval:
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+
+
+def difference_interval(
+    differences: Values,
+    *,
+    clusters: Sequence[str] | None = None,
+    value_range: float = 1.0,
+    confidence: float = CONFIDENCE,
+) -> Interval:
+    """The t-interval of the mean difference with two pseudo-questions, +range and -range; never of zero width.
+
+    Args:
+        differences: (questions,), without NaN; may be empty.
+        clusters: One name a question; the spread is then taken between clusters. Each pseudo-question is its own.
+        value_range: Largest minus smallest possible score.
+        confidence: Of the interval.
+
+    Source: Bonett and Price 2012 for the pseudo-questions; cluster-robust variance with G / (G - 1).
+    """
+    from scipy.special import stdtrit
+
+    units = number_units(clusters, len(differences))
+    n_units = count_units(units) + 2
+    units = np.append(units, (n_units - 2, n_units - 1))
+    padded = np.append(differences, (value_range, -value_range))
+    residuals = cluster_spread(padded, units)
+    variance = n_units / (n_units - 1) * float(residuals @ residuals) / padded.size**2
+    half = float(stdtrit(n_units - 1, (1 + confidence) / 2)) * math.sqrt(variance)
+    centre = float(padded.mean())
+    return Interval(centre - half, centre + half)

@@ -1,0 +1,112 @@
+"""What a set of questions can show: power, the smallest effect that is found, the number of questions needed.
+
+Two views: the paired t test's, for planning with a spread that was seen, and the nightly procedure's, for which the
+number of questions alone sets a limit.
+"""
+
+import math
+from collections.abc import Callable
+
+POWER = 0.8
+ALPHA = 0.05
+FAR = 4.0  # standard errors; significance the wrong way then has a probability below 1e-6, and scipy often no number
+QUESTIONS_MAX = 10**9  # more than anybody asks; where a search gives up
+
+
+def paired_power(effect: float, spread: float, n_questions: int, *, alpha: float = ALPHA) -> float:
+    """The probability that a two-sided paired t test finds an effect.
+
+    Args:
+        effect: True mean difference.
+        spread: Standard deviation of the differences, above 0, in the same unit.
+        n_questions: Two or more.
+        alpha: Two-sided; the verdict's 0.02 over 12 metrics is 0.02 / 12 at Holm's first step.
+
+    Returns:
+        In [alpha, 1].
+
+    Raises:
+        ValueError: A spread that is not above 0, or fewer than two questions.
+
+    Source: Cohen 1988, 2.3, by the noncentral t distribution.
+    """
+    if spread <= 0 or n_questions < 2:
+        raise ValueError(f"expected a spread above 0 and two questions, found {spread} and {n_questions}")
+    from scipy.special import nctdtr, stdtrit
+
+    shift = abs(effect) / spread * math.sqrt(n_questions)
+    limit = float(stdtrit(n_questions - 1, 1 - alpha / 2))
+    # A small effect is also found the wrong way round.
+    wrong_way = float(nctdtr(n_questions - 1, shift, -limit)) if shift < FAR else 0.0
+    return 1 - float(nctdtr(n_questions - 1, shift, limit)) + wrong_way
+
+
+def minimum_detectable_effect(spread: float, n_questions: int, *, alpha: float = ALPHA, power: float = POWER) -> float:
+    """The smallest true mean difference that a paired t test finds with this power, in the unit of the spread.
+
+    Args:
+        spread: Standard deviation of the differences, above 0.
+        n_questions: Two or more.
+        alpha: Two-sided.
+        power: Above alpha, below 1.
+
+    Raises:
+        ValueError: As `paired_power`.
+
+    Source: Cohen 1988, 2.3; in large samples 2.80 * spread / sqrt(n) at 5 % and 80 %.
+    """
+    high = spread
+    while paired_power(high, spread, n_questions, alpha=alpha) < power:
+        high *= 2
+    return _bisect(lambda effect: paired_power(effect, spread, n_questions, alpha=alpha) >= power, 0.0, high)
+
+
+def needed_questions(effect: float, spread: float, *, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """The fewest questions with which a paired t test finds an effect with this power.
+
+    Args:
+        effect: True mean difference.
+        spread: Standard deviation of the differences, above 0.
+        alpha: Two-sided.
+        power: Above alpha, below 1.
+
+    Returns:
+        Two or more; None when a billion do not do.
+
+    Raises:
+        ValueError: As `paired_power`.
+
+    Source: Cohen 1988, 2.4.
+    """
+    low, high = 1, 2
+    while paired_power(effect, spread, high, alpha=alpha) < power:
+        low, high = high, 2 * high
+        if high > QUESTIONS_MAX:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = paired_power(effect, spread, middle, alpha=alpha) >= power
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def smallest_detectable_drop(n_units: int, *, n_metrics: int, alpha: float, min_effect: float) -> float | None:
+    """The smallest drop, as a share of the range, that can be flagged: as many units as needed fall, and none rises.
+
+    k units that all fall have p = 2^-k, and Holm's first step multiplies by the number of metrics: 11 units for 12
+    metrics at alpha 0.02, so 11/n.
+
+    Returns:
+        At least `min_effect`; None when even a fall in every unit could not be flagged.
+
+    Source: the smallest p of a sign test with k units, Fisher 1935, 21.
+    """
+    needed = math.ceil(math.log2(n_metrics / (alpha / 2)))
+    return max(needed / n_units, min_effect) if needed <= n_units else None
+
+
+def _bisect(is_enough: Callable[[float], bool], low: float, high: float) -> float:
+    for _ in range(60):  # halved to the last bit
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,124 @@
+"""Intervals without random numbers: the published ones, none of zero width, wider where questions share documents."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, difference_interval, wilson_interval
+
+NEWCOMBE = {  # Newcombe 1998, Statistics in Medicine 17, table I, method 3
+    "81 of 263": (81, 263, 0.2553, 0.3662),
+    "15 of 148": (15, 148, 0.0624, 0.1605),
+    "0 of 20": (0, 20, 0.0, 0.1611),
+    "1 of 29": (1, 29, 0.0061, 0.1718),
+}
+
+
+@pytest.mark.parametrize(("successes", "trials", "low", "high"), NEWCOMBE.values(), ids=NEWCOMBE)
+def test_wilson_intervals_are_the_published_ones(successes, trials, low, high):
+    interval = wilson_interval(successes, trials)
+
+    assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_a_wilson_interval_holds_its_proportion_and_has_a_width(counts):
+    successes, trials = counts
+    interval = wilson_interval(successes, trials)
+
+    assert 0.0 <= interval.low <= successes / trials <= interval.high <= 1.0
+    assert interval.low < interval.high
+    mirrored = wilson_interval(trials - successes, trials)
+    assert interval.low == pytest.approx(1 - mirrored.high, abs=1e-12)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (3, 2), (-1, 2)])
+def test_a_proportion_has_trials_and_at_most_as_many_successes(successes, trials):
+    with pytest.raises(ValueError, match="successes"):
+        wilson_interval(successes, trials)
+
+
+def test_the_effective_number_of_questions_is_what_the_design_effect_leaves():
+    # Six documents of ten questions all right, four all wrong. Deviations from 0.6 add up to 4 or -6 a document:
+    # variance 10/9 x (6 x 16 + 4 x 36) / 100^2 = 0.02667; independent questions: 0.24. So 9.0 questions, and by
+    # t(9) = 2.262157 instead of 1.959964: 9 x 0.750668 = 6.756.
+    _, effective = clustered_wilson_interval(np.repeat([1.0, 0.0], [60, 40]), [str(i // 10) for i in range(100)])
+
+    assert effective == pytest.approx(9.0 * (1.959964 / 2.262157) ** 2, abs=1e-4)
+
+
+def test_where_all_questions_agree_the_documents_are_counted():
+    interval, effective = clustered_wilson_interval(np.ones(100), [str(i // 10) for i in range(100)])
+
+    assert (interval, effective) == (wilson_interval(10, 10), 10.0)
+
+
+def test_a_single_document_is_one_question():
+    interval, effective = clustered_wilson_interval(np.array([1.0, 0.0, 1.0, 0.0]), ["a"] * 4)
+
+    assert effective == 1.0
+    assert interval.low < 0.06
+    assert interval.high > 0.94
+
+
+def test_documents_that_are_more_alike_than_chance_are_worth_no_more_than_their_questions():
+    _, effective = clustered_wilson_interval(np.tile([1.0, 0.0], 50), [str(i // 2) for i in range(100)])
+
+    assert effective == 100
+
+
+@given(st.lists(st.integers(0, 1), min_size=1, max_size=60))
+def test_a_share_over_documents_of_one_question_has_wilsons_interval(values):
+    interval, effective = clustered_wilson_interval(np.array(values, dtype=float), [str(i) for i in range(len(values))])
+
+    assert (interval, effective) == (wilson_interval(sum(values), len(values)), len(values))
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abcdef")), min_size=1, max_size=60))
+def test_a_clustered_interval_holds_its_share_and_has_a_width(questions):
+    values = np.array([value for value, _ in questions], dtype=float)
+
+    interval, effective = clustered_wilson_interval(values, [name for _, name in questions])
+
+    assert 0.0 <= interval.low <= values.mean() <= interval.high <= 1.0
+    assert interval.low < interval.high
+    assert 1.0 <= effective <= len(questions)
+
+
+def test_the_interval_of_no_change_still_has_a_width():
+    # Eight zeros, +1 and -1: mean 0, variance 2/9, standard error sqrt(2/90); t(9) at 97.5 % is 2.262157.
+    interval = difference_interval(np.zeros(8))
+
+    half = 2.262157 * math.sqrt(2 / 90)
+    assert interval == (pytest.approx(-half, abs=1e-6), pytest.approx(half, abs=1e-6))
+
+
+def test_the_pseudo_questions_are_as_far_apart_as_scores_can_be():
+    narrow, wide = difference_interval(np.zeros(8)), difference_interval(np.zeros(8), value_range=4.0)
+
+    assert wide.high == pytest.approx(4 * narrow.high)
+
+
+def test_the_interval_is_taken_between_clusters():
+    # Clusters sum to 0.4, -0.4, and the pseudo-questions to 1, -1: squares 2.32; G = 4, n = 6; t(3) is 3.182446.
+    interval = difference_interval(np.array([0.2, 0.2, -0.2, -0.2]), clusters=["a", "a", "b", "b"])
+
+    assert interval.high == pytest.approx(3.182446 * math.sqrt(4 / 3 * 2.32 / 36), abs=1e-6)
+
+
+def test_clusters_of_one_question_are_no_clusters():
+    differences = np.random.default_rng(3).normal(0, 0.3, 40)
+
+    assert difference_interval(differences, clusters=[str(i) for i in range(40)]) == pytest.approx(
+        difference_interval(differences)
+    )
+
+
+@given(st.lists(st.floats(-1, 1), max_size=30))
+def test_a_difference_interval_is_symmetric_under_a_change_of_sign(differences):
+    there, back = difference_interval(np.array(differences)), difference_interval(-np.array(differences))
+
+    assert there == (pytest.approx(-back.high, abs=1e-12), pytest.approx(-back.low, abs=1e-12))
