@@ -14,6 +14,7 @@ from rag_eval_pipeline.loopback.answering import FoundAnswer
 from rag_eval_pipeline.loopback.bodies import parsed, send_json
 from rag_eval_pipeline.loopback.breaking import break_answer, in_disguise, retry_after, status_of
 from rag_eval_pipeline.loopback.faults import BREAKING, SPOILING, Fault
+from rag_eval_pipeline.loopback.handed_passages import answer_from_passages
 from rag_eval_pipeline.loopback.ingestor_shapes import DEFAULT_COLLECTION
 from rag_eval_pipeline.loopback.judging import JUDGE_MODEL, judge_reply, without_nonce
 from rag_eval_pipeline.loopback.openai_shapes import ChatRequest
@@ -65,7 +66,8 @@ class ChatServer:
         if question.fault is not None and await _failed(question.fault, connection):
             return
         found = await self._site.answer(question, [DEFAULT_COLLECTION])
-        answer = _Completion(wanted, _said(wanted, found), found, sum(len(t.text.split()) for t in wanted.messages))
+        said = await answer_from_passages(prompt) or _said(wanted, found)
+        answer = _Completion(wanted, said, found, sum(len(t.text.split()) for t in wanted.messages))
         if wanted.stream:
             await _stream(connection, answer, question.fault)
         else:
