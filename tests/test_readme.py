@@ -88,7 +88,7 @@ def test_the_yaml_is_valid():
     benchmark, system = (yaml.safe_load(body) for kind, body in BLOCKS if kind == "yaml")
 
     assert BenchmarkSpec.model_validate(benchmark).name == "frames"
-    assert parse_system(system, "README.md").kind == "embedded"
+    assert parse_system(system, "README.md").kind == "openai"
 
 
 def test_it_is_short():

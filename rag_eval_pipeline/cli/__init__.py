@@ -16,6 +16,7 @@ from rag_eval_pipeline.cli.corpus import render
 from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, report
 from rag_eval_pipeline.cli.machine import doctor
 from rag_eval_pipeline.cli.output import INTERNAL, say
+from rag_eval_pipeline.cli.scoring import score
 from rag_eval_pipeline.errors import InputError, ServiceError
 
 __all__ = ["app", "main"]
@@ -28,7 +29,8 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    doctor, init, plan, convert, mend, validate, export, render, evaluate, calibrate, compare, leaderboard, report,
+    doctor, init, plan, convert, mend, validate, export, render, evaluate, calibrate, score, compare, leaderboard,
+    report,
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(command)

@@ -1,4 +1,4 @@
-"""Which test stands for which row of the fault table: requests, names and files, tables and documents (rows 1 to 40, and 61).
+"""Which test stands for which row of the fault table: what is read, fetched, printed and asked (rows 1-40, 44-53, 61).
 
 A row says what must happen to a kind of bad input; the tests named here show that it does. Further tests of the same rows
 are named in the module docstrings.
@@ -171,6 +171,62 @@ ROWS = {
     "40: other forms of stored files": (
         "faults/test_schemas.py::test_another_form_is_refused_and_named",
         "faults/test_schemas.py::test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie",
+    ),
+    "44: secrets": (
+        "e2e/test_http_systems.py::test_a_secret_stands_in_no_file_and_no_message",
+        "endpoints/test_client.py::test_a_secret_that_a_server_quotes_is_masked",
+        "judges/openai/test_judge.py::test_secrets_turn_up_nowhere",
+    ),
+    "45: busy servers": (
+        "endpoints/test_client.py::test_a_passing_fault_is_asked_again_under_the_same_id",
+        "endpoints/test_client.py::test_a_wish_for_a_pause_holds_for_all_who_ask",
+        "endpoints/test_client.py::test_an_odd_retry_after_holds_nobody_up",
+        "endpoints/test_client.py::test_the_total_limit_counts_every_wait",
+        "endpoints/test_retries.py::test_retry_after",
+        "evaluation/test_asking.py::test_a_budget_that_is_used_up_stops_and_keeps_what_was_answered",
+    ),
+    "46: broken connections": (
+        "endpoints/test_client.py::test_a_lasting_fault_has_its_code_and_counts_what_was_sent",
+        "endpoints/test_client.py::test_nothing_listens",
+        "endpoints/test_client.py::test_a_server_without_tls_is_a_tls_fault",
+        "endpoints/test_client.py::test_an_attempt_that_takes_too_long_is_given_up",
+    ),
+    "47: what is no reply": (
+        "endpoints/test_client.py::test_a_body_that_is_no_json_is_quoted",
+        "endpoints/test_chat.py::test_wrong_shapes",
+        "endpoints/test_client.py::test_a_lasting_fault_has_its_code_and_counts_what_was_sent",
+    ),
+    "48: cut streams": (
+        "endpoints/test_chat.py::test_a_stream_has_an_end",
+        "endpoints/test_chat.py::test_a_stream_that_fails_keeps_the_text_so_far",
+        "endpoints/test_events.py::test_any_chunking_gives_the_same_events",
+        "systems/nvidia/test_stream.py::test_what_is_no_answer",
+    ),
+    "49: nothing is paid for twice": (
+        "endpoints/test_client.py::test_what_must_not_be_done_twice_is_asked_once",
+        "endpoints/test_client.py::test_a_stream_that_is_cut_after_its_start_is_not_paid_for_twice",
+        "endpoints/test_client.py::test_each_request_has_an_id_of_its_own",
+        "e2e/test_http_systems.py::test_the_ledger_counts_every_request_that_the_server_saw",
+    ),
+    "50: attacks on a judge": (
+        "judges/openai/test_attacks.py::test_every_attack_is_flagged_and_an_honest_judge_says_what_it_said",
+        "judges/openai/test_attacks.py::test_a_reply_that_repeats_the_data_is_no_verdict",
+        "judges/openai/test_attacks.py::test_a_captured_judge_is_flagged_and_contradicted",
+        "judges/openai/test_attacks.py::test_no_attack_leaves_its_place_in_the_prompt",
+    ),
+    "51: unreadable verdicts": (
+        "judges/openai/test_replies.py::test_no_verdict",
+        "judges/openai/test_replies.py::test_any_text_is_no_verdict",
+        "judges/openai/test_judge.py::test_a_failure_has_a_code_and_no_number",
+        "judges/openai/test_judge.py::test_a_score_that_nobody_gave_only_when_asked_for_and_flagged",
+    ),
+    "52: another model": (
+        "judges/openai/test_judge.py::test_another_model_within_a_run_is_a_failure_and_the_next_run_is_of_the_new_one",
+        "judges/openai/test_judge.py::test_the_fingerprint_changes_with_what_can_change_a_verdict",
+    ),
+    "53: failures in the cache": (
+        "judges/openai/test_judge.py::test_a_repeated_evaluation_comes_from_the_cache",
+        "judges/test_cache.py::test_unusable_replies_are_kept_apart_and_bounded",
     ),
     "61: what breaks a browser": (
         "corpus/hostile/test_hostile.py::test_a_hostile_page_gives_a_right_pdf_or_a_typed_error",

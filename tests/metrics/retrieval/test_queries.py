@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.metrics.measures import DEFAULT_MEASURES, parse_measure
-from rag_eval_pipeline.metrics.retrieval import rank_by_score, reduce_to_documents, score_query, score_run
+from rag_eval_pipeline.metrics.retrieval import (
+    DEFAULT_MEASURES,
+    parse_measure,
+    rank_by_score,
+    reduce_to_documents,
+    score_queries,
+    score_query,
+    score_run,
+)
 from rag_eval_pipeline.metrics.statistics import mean
 
 TREC_CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
@@ -166,6 +173,13 @@ def test_queries_without_a_score_are_listed_by_cause():
         ("lost",),
         ("extra",),
     )
+
+
+def test_many_queries_at_once_score_as_one_by_one():
+    given = [(["a", "b"], {"b": 1}), ([], {"a": 2}), (["a"], {"a": 0}), (["c", "a"], {"a": 2, "c": 1})]
+
+    assert score_queries(given, DEFAULT_MEASURES) == [score_query(*one, DEFAULT_MEASURES) for one in given]
+    assert score_queries(given, DEFAULT_MEASURES)[2] is None
 
 
 documents = st.lists(st.integers(0, 30).map(str), unique=True, max_size=20)

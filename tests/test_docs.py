@@ -1,0 +1,30 @@
+"""What the documents show is valid and complete: every YAML block is read by what reads such a file."""
+
+import re
+
+import pytest
+import yaml
+
+from rag_eval_pipeline.evaluation.settings import EvaluationSettings
+from rag_eval_pipeline.systems.kinds import KINDS
+from rag_eval_pipeline.systems.settings import parse_system
+from tests.conftest import REPOSITORY
+
+
+def blocks(name):
+    text = (REPOSITORY / "docs" / name).read_text()
+    return [yaml.safe_load(body) for body in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+
+
+@pytest.mark.parametrize("block", blocks("systems.md"), ids=lambda block: block["kind"])
+def test_a_system_of_the_documents_is_valid(block):
+    assert parse_system(block, "docs/systems.md").kind == block["kind"]
+
+
+def test_every_kind_of_system_has_its_example():
+    assert {block["kind"] for block in blocks("systems.md")} == set(KINDS)
+
+
+@pytest.mark.parametrize("block", blocks("judges.md"), ids=str)
+def test_settings_of_the_documents_are_valid(block):
+    assert EvaluationSettings.model_validate(block)
