@@ -5,8 +5,9 @@
 A loopback server in a process of its own answers each request after 50 ms. The parts, each measured in this process or
 its children on the same machine, one after the other:
 
-- bare: httpx alone, 64 requests in flight, the same bodies, nothing kept: what one core can send. The ideal rate is
-  64 / 50 ms, or this one where it is lower.
+- bare: httpx alone, 64 requests in flight, the same bodies, nothing kept: once with one client, as it is usually
+  written, and once with a client a connection, which is what one core can send. The ideal rate is 64 / 50 ms, or the
+  latter where it is lower.
 - ask: `evaluation.asking.ask` of a whole benchmark, with everything that belongs to it: retries, accounts, journal,
   samples of memory, and at the end `responses.parquet`. Its rate counts from the first to the last answer.
 - journal: the time inside `JournalWriter.append` and `commit`, as a share of the time of `ask`.
@@ -19,6 +20,7 @@ Nothing here is a limit of a test: machines differ. The ratios are what to look 
 
 import argparse
 import asyncio
+import contextlib
 import json
 import tempfile
 import time
@@ -60,11 +62,13 @@ def main() -> None:
 
 def rates(root: Path, server: RunningServer, questions: int) -> None:
     workspace = make_workspace(root, server, {"load": questions})
-    bare = questions / asyncio.run(bare_seconds(server, questions))
+    usual = questions / 4 / asyncio.run(bare_seconds(server, questions // 4, clients=1))
+    bare = questions / asyncio.run(bare_seconds(server, questions, clients=IN_FLIGHT))
     ideal = min(IN_FLIGHT / (LATENCY_MS / 1000), bare)
     print(f"{'part':28} {'questions/s':>12} {'of the ideal':>13} {'CPU ms each':>12} {'journal':>8}")
     print(f"{'ideal by latency':28} {IN_FLIGHT / (LATENCY_MS / 1000):12.0f}")
-    print(f"{'bare httpx':28} {bare:12.0f}")
+    print(f"{'bare httpx, one client':28} {usual:12.0f}")
+    print(f"{'bare httpx, 64 clients':28} {bare:12.0f}")
     for system in ("chat", "blueprint"):
         pair = load_pair(workspace, "load", system)
         with timed_journal() as spent:
@@ -83,18 +87,22 @@ def rates(root: Path, server: RunningServer, questions: int) -> None:
         print(f"{'  with opening and writing':28} {questions / seconds:12.0f}")
 
 
-async def bare_seconds(server: RunningServer, questions: int) -> float:
+async def bare_seconds(server: RunningServer, questions: int, *, clients: int) -> float:
     numbers = iter(range(questions))
-    limits = httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=IN_FLIGHT)
-    async with httpx.AsyncClient(limits=limits, trust_env=False, timeout=60) as client:
+    each = IN_FLIGHT // clients
+    limits = httpx.Limits(max_connections=each, max_keepalive_connections=each)
+    async with contextlib.AsyncExitStack() as stack:
+        made = [httpx.AsyncClient(limits=limits, trust_env=False, timeout=60) for _ in range(clients)]
+        for client in made:
+            await stack.enter_async_context(client)
 
-        async def worker() -> None:
+        async def worker(client: httpx.AsyncClient) -> None:
             for number in numbers:
                 body = {"model": "loopback", "messages": [{"role": "user", "content": f"What is the number {number}?"}]}
                 (await client.post(f"{server.openai}/chat/completions", json=body)).raise_for_status()
 
         started = time.perf_counter()
-        await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
+        await asyncio.gather(*(worker(made[at % clients]) for at in range(IN_FLIGHT)))
         return time.perf_counter() - started
 
 

@@ -76,6 +76,7 @@ async def calibrate(
     tasks = list(dict.fromkeys(label.task for label in labels))
     return TrustCard(
         benchmark=occasion.benchmark,
+        systems=occasion.systems,
         judge=occasion.judge,
         judge_fingerprint=judge.fingerprint,
         labels_by=occasion.labels_by,

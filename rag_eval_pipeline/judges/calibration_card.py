@@ -73,6 +73,9 @@ class Disagreement(Model):
     score: float = pydantic.Field(ge=0, le=1, description="The judge's.")
     reason: str = pydantic.Field(description="The judge's.")
     text: str = pydantic.Field(description="Of the claim, else of the answer; its first 200 characters.")
+    against: str = pydantic.Field(
+        "", description="Gold answers, else the evidence looked at; its first 200 characters. Empty for refusals."
+    )
 
 
 class TaskTrust(Model):
@@ -115,13 +118,16 @@ class TrustCard(FileModel):
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
     benchmark: str = pydantic.Field(description="Whose answers were judged.")
+    systems: tuple[str, ...] = pydantic.Field((), description="Whose answers they are.")
     judge: str = pydantic.Field(description="What judges.")
     judge_fingerprint: str = pydantic.Field(description="Of the judge; another fingerprint is another judge.")
     labels_by: LabelsBy = pydantic.Field(
         description="Whose labels they are: people's, the project's own, or another model's. Only people's calibrate."
     )
     annotators: tuple[str, ...] = pydantic.Field((), description="Who labelled, where it is known.")
-    labels_sha256: str | None = pydantic.Field(None, description="Of the labels' file.")
+    labels_sha256: str | None = pydantic.Field(
+        None, description="Of the labels' file; of several, of their bytes in a row."
+    )
     models: tuple[str, ...] = pydantic.Field((), description="What the judge's server says that it used.")
     seed: int = pydantic.Field(description="Of the resamples.")
     tasks: tuple[TaskTrust, ...] = pydantic.Field(description="Each task that has labels.")

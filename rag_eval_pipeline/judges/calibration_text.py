@@ -21,6 +21,8 @@ def _lines(card: TrustCard) -> Iterator[str]:
     yield f"# Trust card: {card.judge} on {card.benchmark}"
     yield ""
     yield f"Compared with {_WHOSE[card.labels_by]}."
+    if card.systems:
+        yield f"Answers by {', '.join(map(_cell, card.systems))}."
     if card.annotators:
         yield f"Labelled by {', '.join(map(_cell, card.annotators))}."
     if card.models:
@@ -69,11 +71,11 @@ def _task(trust: TaskTrust) -> Iterator[str]:
     yield f"| labels: not | {table.labels_no_judge_yes} | {table.both_no} |"
     if trust.worst:
         yield ""
-        yield "| query | label | judge | score | reason | text |"
-        yield "|---|---|---|---|---|---|"
+        yield "| query | label | judge | score | reason | text | against |"
+        yield "|---|---|---|---|---|---|---|"
         for one in trust.worst:
             label = yes if one.label else f"not {yes}"
-            cells = (one.query_id, label, one.judge, f"{one.score:.2f}", one.reason, one.text)
+            cells = (one.query_id, label, one.judge, f"{one.score:.2f}", one.reason, one.text, one.against)
             yield f"| {' | '.join(map(_cell, cells))} |"
 
 

@@ -32,6 +32,7 @@ class Occasion(NamedTuple):
         judge: What judges, for people.
         labels_by: Whose labels they are.
         labels_sha256: Of the labels' file; None without one.
+        systems: Whose answers they are.
         min_agreement: Lower limit of kappa that is needed.
         asks_twice: Whether a judge that may differ is asked again, which costs as much once more.
         seed: Of the resamples.
@@ -41,6 +42,7 @@ class Occasion(NamedTuple):
     judge: str
     labels_by: LabelsBy
     labels_sha256: str | None = None
+    systems: tuple[str, ...] = ()
     min_agreement: float = MIN_AGREEMENT
     asks_twice: bool = True
     seed: int = SEED
@@ -130,6 +132,7 @@ def _worst(compared: Sequence[Item], truth: Truth, words: dict[Item, Judged]) ->
             score=words[item].score,
             reason=words[item].reason,
             text=words[item].text[:TEXT_SHOWN],
+            against=words[item].against[:TEXT_SHOWN],
         )
         for item in wrong[:WORST_LISTED]
     ]

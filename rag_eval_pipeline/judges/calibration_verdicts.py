@@ -19,6 +19,7 @@ class Judged(NamedTuple):
         score: In [0, 1].
         reason: The judge's.
         text: Of the claim, else of the answer.
+        against: The gold answers or the evidence it was compared with; empty where there is neither.
     """
 
     is_true: bool | None
@@ -26,6 +27,7 @@ class Judged(NamedTuple):
     score: float
     reason: str
     text: str
+    against: str = ""
 
     @property
     def is_unsure(self) -> bool:
@@ -61,7 +63,8 @@ def judged(item: Item, case: Case, judgement: Judgement) -> Judged:
         # Refusing an impossible question is what is correct there.
         refused = found.verdict == "refused" or (case.is_impossible and found.verdict == "correct")
         return Judged(refused, "refused" if refused else "answered", float(refused), found.reason, text)
-    return Judged(found.verdict == "correct", found.verdict, found.score, found.reason, text)
+    gold = " | ".join(case.accepted)
+    return Judged(found.verdict == "correct", found.verdict, found.score, found.reason, text, gold)
 
 
 def _support(item: Item, case: Case, judgement: Judgement, text: str) -> Judged:
@@ -74,12 +77,20 @@ def _support(item: Item, case: Case, judgement: Judgement, text: str) -> Judged:
         claims = [claim for claim in claims if claim.start < end and start < claim.end]
     if not claims:
         return Judged(None, "no_claims", 0.0, "", text)
-    supports = [support for claim in claims if (support := _evidence(claim)) is not None]
+    supports = [(support, claim) for claim in claims if (support := _evidence(claim)) is not None]
     if len(supports) < len(claims):
         return Judged(None, "no_evidence", 0.0, "", text)
     # An answer is supported when all of its claims are: its weakest claim speaks for it.
-    weakest = min(supports, key=lambda support: (support.outcome == SUPPORTED, support.score))
-    return Judged(weakest.outcome == SUPPORTED, weakest.outcome, weakest.score, weakest.reason, text)
+    weakest, claim = min(supports, key=lambda found: (found[0].outcome == SUPPORTED, found[0].score))
+    return Judged(
+        weakest.outcome == SUPPORTED, weakest.outcome, weakest.score, weakest.reason, text, _texts(claim, case)
+    )
+
+
+def _texts(claim: Claim, case: Case) -> str:
+    cited = [case.citations[number].text for number in claim.citations]
+    texts = case.contexts if claim.by_citations is None else [text for text in cited if text is not None]
+    return " | ".join(texts)
 
 
 def _evidence(claim: Claim) -> Support | None:
