@@ -132,3 +132,9 @@ def judge(accepted, answer, *, question="Who?", is_impossible=False, **settings)
     if key not in JUDGES:
         JUDGES[key] = LexicalJudge(LexicalSettings(**settings))
     return JUDGES[key].judge_case(Case("q1", question, tuple(accepted), is_impossible, answer)).correctness
+
+
+def test_a_number_that_begins_with_no_is_no_none():
+    case = Case("1", "Which engine was first?", ("No. 12",), False, "The documents do not answer this question.")
+
+    assert LexicalJudge().judge_case(case).correctness.verdict == "refused"
