@@ -17,6 +17,7 @@ from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, re
 from rag_eval_pipeline.cli.machine import doctor
 from rag_eval_pipeline.cli.output import INTERNAL, say
 from rag_eval_pipeline.cli.scoring import score
+from rag_eval_pipeline.cli.spans import spans
 from rag_eval_pipeline.errors import InputError, ServiceError
 
 __all__ = ["app", "main"]
@@ -29,8 +30,8 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    doctor, init, plan, convert, mend, validate, export, render, evaluate, calibrate, score, compare, leaderboard,
-    report,
+    doctor, init, plan, convert, mend, validate, export, render, evaluate, calibrate, score, spans, compare,
+    leaderboard, report,
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(command)

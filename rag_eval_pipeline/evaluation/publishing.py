@@ -14,6 +14,7 @@ from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, read_scores, written_for
+from rag_eval_pipeline.evaluation.scoring import ANSWER_MEASURES, CITATION_MEASURES, CONTEXT_MEASURES
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
@@ -24,6 +25,7 @@ from rag_eval_pipeline.metrics.statistics import CONFIDENCE, Summary, summarise
 from rag_eval_pipeline.systems.answer import Citation, RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
+SPAN_COUNTS = frozenset({"perfect_matches", "good_matches", "true_spans", "predicted_spans"})
 PAGE_SHARE = 0.9  # of the questions; a headline must not rest on the few whose gold text was located
 FEW_DOCUMENTS = 20  # below, ten of them are half of the corpus, and finding a document says little
 
@@ -114,6 +116,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         judge=judge_record(record.settings.judge.kind, record.fingerprints.judge, read_judgements(evaluation)),
         judge_metrics={name: _metric(parts.judged, name, parts.seed) for name in _judge_measures(parts)},
         performance_metrics=performance(workspace, evaluation, parts.answers),
+        further_metrics=_further_metrics(parts),
         query_results=tuple(_query_results(parts)),
         statistical_analysis=form.StatisticalAnalysis(
             significance_tests={"against_baseline": form.SignificanceTest(reason=NO_BASELINE)},
@@ -235,6 +238,18 @@ def _answer_metrics(parts: _Parts) -> form.AnswerQualityMetrics:
     )
 
 
+def _further_metrics(parts: _Parts) -> dict[str, form.Metric]:
+    """Means of the scores that no other part of the file has."""
+    named = {
+        "retrieval": (parts.retrieval, CONTEXT_MEASURES),
+        "citations": (parts.citations, [name for name in CITATION_MEASURES if name not in SPAN_COUNTS]),
+        "answers": (parts.answer_scores, [name for name in ANSWER_MEASURES if name not in {"abstained"}]),
+    }
+    found = {name: (rows, name) for rows, names in named.values() for name in names}
+    metrics = {name: _metric(rows, measure, parts.seed) for name, (rows, measure) in found.items()}
+    return {name: metric for name, metric in metrics.items() if metric.n_scored}
+
+
 def _query_results(parts: _Parts) -> Iterable[form.QueryResult]:
     rows = zip(
         parts.queries, parts.answers, parts.retrieval, parts.citations, parts.answer_scores, parts.judged, strict=True
@@ -259,6 +274,8 @@ def _query_results(parts: _Parts) -> Iterable[form.QueryResult]:
                 "citation_span_accuracy": citations.scores.get("tolerance_jaccard"),
                 "exact_match": answer_scores.scores.get("exact_match"),
                 "f1": answer_scores.scores.get("f1"),
+                **{n: v for n, v in citations.scores.items() if n not in SPAN_COUNTS},
+                **{n: v for n, v in answer_scores.scores.items() if n != "abstained"},
                 "factual_consistency": None,  # where the judge gave none
                 **judged.scores,
             },

@@ -4,9 +4,9 @@ A question to which measures do not apply is `skipped`, answered or not: retriev
 question, citations where no gold text was located. Any other question without an answer is `failed` and has no score.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.evaluation.event_evaluations import with_evaluators
@@ -17,27 +17,51 @@ from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, write_scores, written_for
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
-from rag_eval_pipeline.metrics.answers import score_answer
-from rag_eval_pipeline.metrics.citations import Citation, match_citations
+from rag_eval_pipeline.metrics.question_scores import answer_scores, citation_scores, context_scores, joint_scores
 from rag_eval_pipeline.metrics.retrieval import reduce_to_documents, score_queries
-from rag_eval_pipeline.metrics.spans import Span
+from rag_eval_pipeline.metrics.span_columns import Citation, Span
+from rag_eval_pipeline.metrics.span_tokens import Tokens, tokens_of
 from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.systems.corpus import PageText
 from rag_eval_pipeline.workspace import Workspace
 
 CITATION_MEASURES = (
     "exact_jaccard", "tolerance_jaccard", "perfect_matches", "good_matches", "true_spans", "predicted_spans",
-    "span_precision", "span_recall", "span_f1", "char_precision", "char_recall", "char_f1",
+    "span_precision", "span_recall", "span_f1", "char_precision", "char_recall", "char_f1", "char_jaccard",
+    "best_exact_jaccard", "best_tolerance_jaccard", "best_span_precision", "best_span_recall", "token_precision",
+    "token_recall", "token_f1", "token_jaccard", "facts_em", "facts_f1", "facts_precision", "facts_recall",
 )  # fmt: skip
-ANSWER_MEASURES = ("exact_match", "f1", "abstained")
+ANSWER_MEASURES = (
+    "exact_match", "f1", "abstained", "exact_match_in", "f1_in", "hotpot_em", "hotpot_f1", "rouge_l", "joint_em",
+    "joint_f1",
+)  # fmt: skip
+CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_precision", "context_char_iou")
 
 
 _Ranking = tuple[list[str], dict[str, int]]  # documents in rank order, and the grades of the relevant ones
 NOTHING_ASKED: _Ranking = ([], {})  # a question without relevant pages has no page-level score
 
 
+class _Place(Protocol):
+    """A cited place, whoever names it."""
+
+    @property
+    def file_name(self) -> str: ...  # noqa: D102
+    @property
+    def start_char(self) -> int: ...  # noqa: D102
+    @property
+    def end_char(self) -> int: ...  # noqa: D102
+
+
 class _Rankings(NamedTuple):
     documents: _Ranking
     pages: _Ranking | None
+    contexts: dict[str, float]
+
+
+class _Cited(NamedTuple):
+    gold: list[Citation]
+    given: list[Citation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +94,20 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         return "no_documents_named" if unnamed else None
 
     def rankings(query: EvaluationQuery, answer: RagAnswer) -> _Rankings:
-        return _Rankings(_documents(query, answer, files), _pages(query, answer, files))
+        return _Rankings(
+            _documents(query, answer, files), _pages(query, answer, files), _contexts(query, answer, files)
+        )
 
     def scores(given: list[_Rankings]) -> list[dict[str, float]]:
         # All at once: one by one, each question takes twenty times as long.
         documents = score_queries((one.documents for one in given), measures)
         pages = score_queries((one.pages or NOTHING_ASKED for one in given), measures)
         return [
-            (by_document or {}) | {PAGE + name: value for name, value in (by_page or {}).items()}
-            for by_document, by_page in zip(documents, pages, strict=True)
+            (by_document or {}) | {PAGE + name: value for name, value in (by_page or {}).items()} | one.contexts
+            for by_document, by_page, one in zip(documents, pages, given, strict=True)
         ]
 
-    names = [*measures, *(PAGE + name for name in measures)]
+    names = [*measures, *(PAGE + name for name in measures), *CONTEXT_MEASURES]
     return _score(evaluation, pair, "retrieval_scores", names, rankings, skipped, finish=scores)
 
 
@@ -95,40 +121,30 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
             return "impossible" if query.is_impossible else "no_gold_spans"
         return _without_text(answer)
 
-    def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
+    def cited(query: EvaluationQuery, answer: RagAnswer) -> _Cited:
         # Pages are left out: document offsets say where a span is, and a page says it again, less exactly.
-        gold = [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in query.citations]
-        given = [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in answer.citations]
-        found = match_citations(gold, given, tolerance=tolerance)
-        assert found is not None, "there are gold citations"
-        values: list[float | None] = [
-            found.mean_exact_jaccard,
-            found.mean_tolerance_jaccard,
-            found.perfect_matches,
-            found.good_matches,
-            found.n_gold,
-            found.n_predicted,
-            found.spans.precision,
-            found.spans.recall,
-            found.spans.f1,
-            found.characters.precision,
-            found.characters.recall,
-            found.characters.f1,
-        ]
-        named = zip(CITATION_MEASURES, values, strict=True)
-        return {name: float(value) for name, value in named if value is not None}
+        return _Cited(_places(query.citations, files), _places(answer.citations, files))
 
-    return _score(evaluation, pair, "citation_scores", CITATION_MEASURES, score, skipped)
+    def scores(given: list[_Cited]) -> list[dict[str, float]]:
+        gold, predicted = [one.gold for one in given], [one.given for one in given]
+        return citation_scores(gold, predicted, tolerance=tolerance, texts=_tokens(files, gold, predicted))
+
+    return _score(evaluation, pair, "citation_scores", CITATION_MEASURES, cited, skipped, finish=scores)
 
 
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """SQuAD v2's exact match and F1, an abstention being the empty answer; and whether the system abstained."""
-    names = CorpusFiles.read(pair.paths).names()
+    files = CorpusFiles.read(pair.paths)
+    names = files.names()
+    language = pair.dataset.metadata.language
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer, names)
-        found = score_answer(text, query.accepted_answers)
-        return {"exact_match": found.exact_match, "f1": found.f1, "abstained": float(answer.abstained)}
+        scores = answer_scores(text, query.accepted_answers, language=language)
+        scores |= joint_scores(
+            text, query.accepted_answers, _places(answer.citations, files), _places(query.citations, files)
+        )
+        return scores | {"abstained": float(answer.abstained)}
 
     return _score(evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer))
 
@@ -219,6 +235,38 @@ def _pages(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ra
         return None
     ranking = reduce_to_documents(_page(files.canonical(passage.document), passage.page) for passage in found)
     return ranking, gold
+
+
+def _contexts(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> dict[str, float]:
+    """What was retrieved against the gold spans; nothing where the system does not say where its passages stand."""
+    found = _ranked(answer)
+    places = [
+        Citation(files.canonical(p.document), None, Span(p.start, p.end))
+        for p in found
+        if p.start is not None and p.end is not None and p.end > p.start
+    ]
+    if not found or len(places) < len(found):
+        return {}
+    return context_scores(places, _places(query.citations, files))
+
+
+def _places(citations: Iterable[_Place], files: CorpusFiles) -> list[Citation]:
+    return [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in citations]
+
+
+def _tokens(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dict[str, Tokens]:
+    """Words of the documents that are cited, by file name."""
+    cited = {citation.file_name for side in sides for one in side for citation in one}
+    pages: dict[str, list[PageText]] = {}
+    for page in files.pages():
+        if page.document in cited:
+            pages.setdefault(page.document, []).append(page)
+    return {name: tokens_of(_whole(own)) for name, own in pages.items()}
+
+
+def _whole(pages: Sequence[PageText]) -> str:
+    """A document's text, its pages where their offsets say."""
+    return "\f".join(page.text for page in sorted(pages, key=lambda page: page.start))
 
 
 def _page(file_name: str, page: int | None) -> str:

@@ -230,6 +230,9 @@ class EvaluationResults(FileModel):
         default_factory=dict, description="Means over answers of what the judge says; pooled shares stand above."
     )
     performance_metrics: PerformanceMetrics
+    further_metrics: dict[str, Metric] = pydantic.Field(
+        default_factory=dict, description="Means of scores that stand in no other part: words, facts, ROUGE, contexts."
+    )
     query_results: tuple[QueryResult, ...]
     statistical_analysis: StatisticalAnalysis
     metadata: ResultsMetadata

@@ -1,7 +1,7 @@
 """Metrics: scores of one question or query, their means with intervals, and the nightly verdict.
 
-Everything here is a pure function of values: no clock or network, and no file but in `retrieval.files`. A score that
-cannot be had is None with a reason and a count, never 0.0.
+Everything here is a pure function of values: no clock or network, and no file but in `retrieval.files`,
+`citation_files` and `document_texts`. A score that cannot be had is None with a reason and a count, never 0.0.
 """
 
 from rag_eval_pipeline.metrics.abstention import AbstentionCounts, AskedQuestion, count_abstentions

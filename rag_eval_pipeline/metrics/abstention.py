@@ -86,6 +86,38 @@ class AbstentionCounts:
         )
 
     @property
+    def false_answer_rate(self) -> Summary:
+        """Answered among the unanswerable, what recall leaves to 1; no value as there."""
+        return proportion(
+            self.unanswerable_answered,
+            self.unanswerable_abstained + self.unanswerable_answered,
+            failed=self.unanswerable_failed,
+            skipped=self.answerable_answered + self.answerable_abstained + self.answerable_failed,
+            reason="all_failed" if self.unanswerable_failed else "no_unanswerable_questions",
+        )
+
+    @property
+    def abstention_rate(self) -> Summary:
+        """Declined among all; no value when nothing is known."""
+        return proportion(
+            self.answerable_abstained + self.unanswerable_abstained,
+            self.n_known,
+            failed=self.answerable_failed + self.unanswerable_failed,
+        )
+
+    @property
+    def accuracy(self) -> Summary:
+        """Answered where there is an answer and declined where there is none, among all; whether rightly is not asked.
+
+        No value when nothing is known.
+        """
+        return proportion(
+            self.answerable_answered + self.unanswerable_abstained,
+            self.n_known,
+            failed=self.answerable_failed + self.unanswerable_failed,
+        )
+
+    @property
     def n_known(self) -> int:
         """Questions of which it is known whether they were answered or declined."""
         return (

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Protocol
 from rag_eval_pipeline.errors import InputError
 
 GROUP = "rag_eval_pipeline.metrics"
-ROOMS = ("rag_eval_pipeline.metrics.retrieval.catalogue",)
+ROOMS = ("rag_eval_pipeline.metrics.retrieval.catalogue", "rag_eval_pipeline.metrics.question_measures")
 
 Direction = Literal["higher", "lower", "neither"]
 Level = Literal["passage", "page", "document", "span", "claim", "question"]

@@ -6,19 +6,29 @@ character counts once however often it is cited, and no set of characters is eve
 cites nothing.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-TOKEN = re.compile(r"\w+")  # runs of letters, digits and underscores of any script; punctuation is no token
+from rag_eval_pipeline.metrics.span_columns import Span, check
+from rag_eval_pipeline.metrics.words import iterate_words
 
-
-class Span(NamedTuple):
-    """Characters `[start, end)` of one document."""
-
-    start: int
-    end: int
+__all__ = [
+    "Overlap",
+    "Span",
+    "char_f1",
+    "char_precision",
+    "char_recall",
+    "check",
+    "dice",
+    "jaccard",
+    "merge",
+    "overlap",
+    "token_overlap",
+    "token_precision",
+    "token_recall",
+    "tokens_in",
+]
 
 
 class Overlap(NamedTuple):
@@ -60,17 +70,6 @@ class Overlap(NamedTuple):
         return part / whole if whole else 0.0
 
 
-def check(span: Span) -> Span:
-    """The span itself, when it holds at least one character.
-
-    Raises:
-        ValueError: `end <= start`, or a negative start.
-    """
-    if not 0 <= span.start < span.end:
-        raise ValueError(f"expected 0 <= start < end, found [{span.start}, {span.end})")
-    return span
-
-
 def merge(spans: Iterable[Span]) -> list[Span]:
     """The same characters as disjoint spans in order; spans that touch become one.
 
@@ -106,7 +105,7 @@ def overlap(gold: Iterable[Span], predicted: Iterable[Span]) -> Overlap:
 def token_overlap(gold: Iterable[Span], predicted: Iterable[Span], text: str) -> Overlap:
     """How many tokens of a text are in the gold spans, in the predicted ones, and in both.
 
-    A token is a run of word characters and belongs to a span that holds any of its characters.
+    A token is a word of `words` and belongs to a span that holds any of its characters.
 
     Args:
         gold: Spans of one document.
@@ -116,7 +115,7 @@ def token_overlap(gold: Iterable[Span], predicted: Iterable[Span], text: str) ->
     Raises:
         ValueError: A span with `end <= start`, or a negative start.
     """
-    tokens = [Span(*token.span()) for token in TOKEN.finditer(text)]
+    tokens = [Span(*word.span()) for word in iterate_words(text)]
     return overlap(tokens_in(merge(gold), tokens), tokens_in(merge(predicted), tokens))
 
 
@@ -126,12 +125,6 @@ def tokens_in(spans: Iterable[Span], tokens: Sequence[Span]) -> list[Span]:
     ends = [token.end for token in tokens]
     touched = (Span(bisect_right(ends, span.start), bisect_left(starts, span.end)) for span in spans)
     return [span for span in touched if span.start < span.end]
-
-
-def pair_jaccard(gold: Span, predicted: Span) -> float:
-    """Jaccard of two single spans, in [0, 1]; the same double as `jaccard` of one against one."""
-    shared = max(0, min(gold.end, predicted.end) - max(gold.start, predicted.start))
-    return shared / (gold.end - gold.start + predicted.end - predicted.start - shared)
 
 
 def jaccard(gold: Iterable[Span], predicted: Iterable[Span]) -> float | None:

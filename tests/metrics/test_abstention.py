@@ -27,12 +27,23 @@ def test_the_ratios_follow_from_the_quadrants():
     assert COUNTS.recall.value == 30 / 40
     assert COUNTS.f1.value == 60 / (60 + 6 + 10)
     assert COUNTS.over_refusal_rate.value == 6 / 56
+    assert COUNTS.false_answer_rate.value == 10 / 40
+    assert COUNTS.abstention_rate.value == 36 / 96
+    assert COUNTS.accuracy.value == (50 + 30) / 96
 
 
 def test_every_question_is_scored_failed_or_skipped_in_every_ratio():
     counts = {
         name: (part.n_scored, part.n_failed, part.n_skipped)
-        for name in ("precision", "recall", "f1", "over_refusal_rate")
+        for name in (
+            "precision",
+            "recall",
+            "f1",
+            "over_refusal_rate",
+            "false_answer_rate",
+            "abstention_rate",
+            "accuracy",
+        )
         for part in [getattr(COUNTS, name)]
     }
 
@@ -41,6 +52,9 @@ def test_every_question_is_scored_failed_or_skipped_in_every_ratio():
         "recall": (40, 0, 60),
         "f1": (96, 4, 0),
         "over_refusal_rate": (56, 4, 40),
+        "false_answer_rate": (40, 0, 60),
+        "abstention_rate": (96, 4, 0),
+        "accuracy": (96, 4, 0),
     }
 
 
@@ -56,6 +70,8 @@ UNDEFINED = {
     "all unanswerable questions failed": (LOST,               "recall",            "all_failed"),
     "no question has an answer":         (ALL_UNANSWERABLE,   "over_refusal_rate", "no_answerable_questions"),
     "nothing was asked":                 (AbstentionCounts(), "precision",         "no_abstentions"),
+    "no false answers without questions": (ALL_ANSWERABLE,    "false_answer_rate", "no_unanswerable_questions"),
+    "no accuracy of nothing":            (AbstentionCounts(), "accuracy",          "nothing_to_score"),
 }  # fmt: skip
 
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.citations import Citation, match_citations, snap
+from rag_eval_pipeline.metrics.citations import Citation, match_citations
 from rag_eval_pipeline.metrics.spans import Overlap, Span, overlap
+from tests.metrics.plain_spans import snap
 
 
 def cite(start, end, file_name="a.pdf", page=None):
@@ -181,6 +182,22 @@ def test_a_snapped_span_keeps_at_least_one_character_and_moves_no_farther_than_a
     assert abs(snapped.start - predicted.span.start) <= tolerance
     assert abs(snapped.end - predicted.span.end) <= tolerance
     assert snap(gold.span, gold.span, tolerance) == gold.span
+
+
+def test_without_one_to_one_a_prediction_serves_several():
+    gold = [cite(0, 10), cite(2, 10)]
+
+    scores = match_citations(gold, [cite(0, 10)], tolerance=0)
+
+    assert scores.mean_exact_jaccard == (1 + 0) / 2
+    assert scores.best_exact_jaccard == (1 + 8 / 10) / 2
+
+
+@given(some_citations, some_citations, some_tolerance, st.randoms(use_true_random=False))
+def test_the_order_of_citations_changes_nothing(gold, predicted, tolerance, random):
+    shuffled = [random.sample(side, len(side)) for side in (gold, predicted)]
+
+    assert match_citations(*shuffled, tolerance=tolerance) == match_citations(gold, predicted, tolerance=tolerance)
 
 
 @given(some_citations, some_citations)

@@ -14,7 +14,6 @@ from rag_eval_pipeline.metrics.spans import (
     jaccard,
     merge,
     overlap,
-    pair_jaccard,
     token_overlap,
     token_precision,
     token_recall,
@@ -145,11 +144,6 @@ def test_spans_match_themselves_perfectly(gold):
 @given(some_spans)
 def test_merging_twice_changes_nothing(given_spans):
     assert merge(merge(given_spans)) == merge(given_spans)
-
-
-@given(some_span, some_span)
-def test_the_jaccard_of_a_pair_is_the_jaccard_of_two_sets_of_one(gold, predicted):
-    assert pair_jaccard(gold, predicted) == jaccard([gold], [predicted])
 
 
 @given(some_spans, some_spans)

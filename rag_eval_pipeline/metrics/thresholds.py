@@ -1,0 +1,73 @@
+"""Quality thresholds: which of an answer's scores are worse than they may be.
+
+A threshold is held by a score that reaches it exactly. A score that is missing breaks nothing: it is no finding about
+the system, and coverage says how often it happens.
+Source: Citation Accuracy Evaluation 6.1, quality_thresholds, and 9.2, alerts a query.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pydantic
+
+from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.metrics.overall import ANSWER_CONSISTENCY, CITATION_QUALITY, HALLUCINATION, SPAN_ACCURACY
+
+PLACES = 12  # decimals compared: the last bit of a mean decides nothing
+
+
+class QualityThresholds(Model):
+    """The least, and for hallucination the most, that an answer's scores may be."""
+
+    span_accuracy: float = pydantic.Field(0.8, ge=0, le=1, description="Least mean tolerance Jaccard.")
+    citation_validity: float = pydantic.Field(0.7, ge=0, le=1, description="Least share of citations that support.")
+    answer_consistency: float = pydantic.Field(0.8, ge=0, le=1, description="Least share of consistent claims.")
+    hallucination_tolerance: float = pydantic.Field(0.1, ge=0, le=1, description="Most unsupported claims, as a share.")
+
+
+class Breach(NamedTuple):
+    """A score that is worse than it may be.
+
+    Args:
+        threshold: Its name.
+        measure: The measure that broke it.
+        score: What was found.
+        limit: What was allowed.
+    """
+
+    threshold: str
+    measure: str
+    score: float
+    limit: float
+
+
+# Threshold -> the measure that it holds for, and whether the threshold is the most instead of the least.
+MEASURE_OF = {
+    "span_accuracy": (SPAN_ACCURACY, False),
+    "citation_validity": (CITATION_QUALITY, False),
+    "answer_consistency": (ANSWER_CONSISTENCY, False),
+    "hallucination_tolerance": (HALLUCINATION, True),
+}
+
+
+def breaches(scores: Mapping[str, float], thresholds: QualityThresholds) -> list[Breach]:
+    """What an answer's scores, or means over answers, break, in the order of the thresholds."""
+    found = []
+    for name, (measure, is_most) in MEASURE_OF.items():
+        score = scores.get(measure)
+        if score is None:
+            continue
+        limit: float = getattr(thresholds, name)
+        short = round((score - limit) if is_most else (limit - score), PLACES)
+        if short > 0:
+            found.append(Breach(name, measure, score, limit))
+    return found
+
+
+def count_breaches(answers: Sequence[Mapping[str, float]], thresholds: QualityThresholds) -> dict[str, int]:
+    """How many answers break each threshold."""
+    counts = dict.fromkeys(MEASURE_OF, 0)
+    for scores in answers:
+        for breach in breaches(scores, thresholds):
+            counts[breach.threshold] += 1
+    return counts
