@@ -1,5 +1,6 @@
 """What the documents show is valid and complete: every YAML block is read by what reads such a file."""
 
+import importlib.util
 import re
 
 import pytest
@@ -28,3 +29,11 @@ def test_every_kind_of_system_has_its_example():
 @pytest.mark.parametrize("block", blocks("judges.md"), ids=str)
 def test_settings_of_the_documents_are_valid(block):
     assert EvaluationSettings.model_validate(block)
+
+
+def test_the_table_of_metrics_is_the_registry():
+    spec = importlib.util.spec_from_file_location("write_metric_table", REPOSITORY / "tools" / "write_metric_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    assert (REPOSITORY / "docs" / "metrics.md").read_text() == module.page()
