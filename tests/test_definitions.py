@@ -22,17 +22,24 @@ evaluation:
 aggregation:
   leaderboard <- evaluation_results
   regressions <- leaderboard
-  report <- leaderboard, regressions
+  report <- leaderboard, regressions checks every_pair_is_evaluated, no_result_is_damaged, nothing_has_regressed!, quality_thresholds_are_met
+  weekly_results <- regressions
+  benchmark_files <- leaderboard
+  baseline(benchmark x system) <- evaluation_results
 """
 
 AUTOMATION = """
 job aggregate: leaderboard, regressions, report
 job convert: corpus, corpus_text, evaluation_dataset, ground_truth, questions, train_json
 job evaluate: answer_scores, citation_scores, evaluation_results, judge_scores, responses, retrieval_scores
+job week: benchmark_files, weekly_results
 sensor aggregation_sensor -> aggregate (RUNNING)
+sensor confirmation_sensor -> evaluate (RUNNING)
+sensor run_failure_alerts -> any run (RUNNING)
 sensor workspace_sensor -> convert, evaluate (RUNNING)
 schedule recheck: 0 1 * * * UTC -> convert (RUNNING)
 schedule nightly: 0 2 * * * UTC -> evaluate (RUNNING)
+schedule weekly: 0 3 * * 1 UTC -> week (RUNNING)
 """
 
 
@@ -65,20 +72,21 @@ def test_the_graph_is_the_one_that_stands_here():
 
 
 def test_every_check_of_a_partitioned_asset_knows_its_partition():
-    specs = [spec for asset in defs.assets or [] for spec in asset.check_specs]
+    specs = [spec for asset in defs.assets or [] if asset.partitions_def for spec in asset.check_specs]
 
     assert specs
     assert all(spec.partitions_def is not None for spec in specs)
 
 
 def test_jobs_sensors_and_schedules_are_those_that_stand_here():
-    names = ("aggregate", "convert", "evaluate")
+    names = ("aggregate", "convert", "evaluate", "week")
     lines = [""]
     for name in names:
         keys = defs.resolve_job_def(name).asset_layer.selected_asset_keys
         lines.append(f"job {name}: {', '.join(sorted(key.to_user_string() for key in keys))}")
     for sensor in sorted(defs.sensors or [], key=lambda sensor: sensor.name):
-        targets = ", ".join(sorted(job.name for job in sensor.jobs))
+        is_of_any_run = isinstance(sensor, dg.RunStatusSensorDefinition)
+        targets = "any run" if is_of_any_run else ", ".join(sorted(job.name for job in sensor.jobs))
         lines.append(f"sensor {sensor.name} -> {targets} ({sensor.default_status.value})")
     for schedule in defs.schedules or []:
         when = f"{schedule.cron_schedule} {schedule.execution_timezone}"

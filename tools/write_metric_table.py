@@ -6,7 +6,8 @@ from rag_eval_pipeline.metrics.registry import metric_table, metrics
 
 HEAD = """# Metrics
 Every metric that an evaluation, `rag-eval score` or `rag-eval spans` can give. The table is written by
-`tools/write_metric_table.py` from the registry (`rag_eval_pipeline/metrics/registry.py`); adding a metric is one small file, or a package of your own with the entry point `rag_eval_pipeline.metrics`.
+`tools/write_metric_table.py` from the registry (`rag_eval_pipeline/metrics/registry.py`); adding a metric is one small
+file, or a package of your own with the entry point `rag_eval_pipeline.metrics`.
 The judge's figures are described in [judges.md](judges.md).
 
 """

@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -12,10 +13,10 @@ from rag_eval_pipeline.cli.output import (
     STRICT,
     emit,
     find_workspace,
+    find_workspace_if_any,
     for_each,
     progress_bars,
 )
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -122,32 +123,31 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
 
 
 def compare(
-    old: Annotated[str, typer.Argument(help="An evaluation id, such as eval_run_20250830_001.")],
+    old: Annotated[str, typer.Argument(help="An evaluation id, such as eval_run_20250830_001, or a results file.")],
     new: Annotated[str, typer.Argument(help="Another one, of the same benchmark.")],
     workspace: Root = None,
     as_json: AsJson = False,
+    junit: Annotated[Path | None, typer.Option(help="Also write the verdicts here, as JUnit XML.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Also write them here, as Markdown for the summary of a CI step.")
+    ] = None,
 ) -> None:
-    """Say whether an evaluation is better or worse than another; exits 3 on a regression.
+    """Say whether an evaluation is better or worse than another, of single runs; exits 3 on a regression.
 
     Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
     """
-    from rag_eval_pipeline.evaluation.runs import load_evaluation
-    from rag_eval_pipeline.reporting.comparison import compare_evaluations, comparison_record
+    from rag_eval_pipeline.reporting.comparison import comparison_record
+    from rag_eval_pipeline.reporting.junit import write_junit, write_markdown
+    from rag_eval_pipeline.reporting.single_runs import compare_named, comparison_lines
 
-    root = find_workspace(workspace)
-    found = compare_evaluations(
-        "evaluations", load_evaluation(root, new), [load_evaluation(root, old)], old=old, new=new
-    )
-    if found.reason:
-        raise InputError(
-            "not_comparable", f"{old} and {new}", "two evaluations of the same questions", found=found.reason
-        )
-    emit(
-        comparison_record(found),
-        as_json,
-        (f"{name}: {verdict.kind.replace('_', ' ')}. {verdict.sentence}" for name, verdict in found.verdicts.items()),
-    )
-    if any(verdict.kind == "regressed" for verdict in found.verdicts.values()):
+    root = find_workspace_if_any(workspace)
+    found = compare_named(root, old, new)
+    emit(comparison_record(found), as_json, comparison_lines(found))
+    if junit is not None:
+        write_junit(junit, found)
+    if markdown is not None:
+        write_markdown(markdown, found)
+    if found.regressed:
         raise typer.Exit(REGRESSION)
 
 

@@ -1,16 +1,27 @@
-"""Assets over all benchmarks and systems: leaderboard, regressions, report."""
+"""Assets over all benchmarks and systems: leaderboard, regressions, report; and the week."""
+
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+from pydantic import Field
 
 from rag_eval_pipeline.defs.evaluation import evaluation_results
+from rag_eval_pipeline.defs.partitions import pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.defs.shell import numbers, one_line_errors, picture, table
+from rag_eval_pipeline.defs.shell import check_result, numbers, one_line_errors, picture, table
+from rag_eval_pipeline.reporting.morning import CHECKS
 
 GROUP = "aggregation"
 ALL_PAIRS = dg.AssetDep(evaluation_results, partition_mapping=dg.AllPartitionMapping())
+# A night begins at 02:00 UTC; who has no report at 06:00 is told that it is late.
+EVERY_MORNING = dg.FreshnessPolicy.cron(deadline_cron="0 6 * * *", lower_bound_delta=timedelta(hours=4))
+REPORT_CHECKS = [
+    dg.AssetCheckSpec(name, asset="report", blocking=fact.may_block, description=fact.description)
+    for name, fact in CHECKS.items()
+]
 
 
-@dg.asset(group_name=GROUP, kinds={"json", "csv"}, deps=[ALL_PAIRS])
+@dg.asset(group_name=GROUP, kinds={"json", "csv"}, deps=[ALL_PAIRS], freshness_policy=EVERY_MORNING)
 def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Newest results of every benchmark and system; each figure is a line a night under Plots."""
     import rag_eval_pipeline.reporting.leaderboard as reporting
@@ -29,26 +40,102 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     )
 
 
-@dg.asset(group_name=GROUP, kinds={"json"}, deps=[leaderboard])
+@dg.asset(group_name=GROUP, kinds={"json"}, deps=[leaderboard], freshness_policy=EVERY_MORNING)
 def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Each pair against its pinned baseline, and systems against each other: better, worse, or nobody can tell."""
+    import rag_eval_pipeline.reporting.alerts as alerts
     import rag_eval_pipeline.reporting.comparison as reporting
 
     with one_line_errors():
         found = reporting.write_comparisons(workspace.workspace)
+        told = alerts.tell_changes(workspace.workspace, found.nights, now=datetime.now(UTC))
+    for line in [*(alert.subject for alert in told.new), *told.faults]:
+        context.log.warning(line)
+    counts = numbers({**found.counts, "alerts": len(told.new), "alerts_undelivered": len(told.faults)})
+    return dg.MaterializeResult(
+        metadata={**counts, "path": dg.MetadataValue.path(found.path), "verdicts": table(found.cells())}
+    )
+
+
+@dg.asset(
+    group_name=GROUP, kinds={"html"}, deps=[leaderboard, regressions], freshness_policy=EVERY_MORNING,
+    check_specs=REPORT_CHECKS,
+)  # fmt: skip
+def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+    """The report to look at in the morning: one HTML file that needs no network."""
+    import rag_eval_pipeline.reporting.report as reporting
+    from rag_eval_pipeline.reporting.morning import morning_checks
+
+    with one_line_errors():
+        path = reporting.write_report(workspace.workspace)
+        checks = morning_checks(workspace.workspace)
+    return dg.MaterializeResult(
+        metadata={"path": dg.MetadataValue.path(path)}, check_results=[check_result(check) for check in checks]
+    )
+
+
+class WeekConfig(dg.Config):
+    """Which week."""
+
+    monday: str | None = Field(
+        None, description="The day after the week, such as 2026-11-23; absent, the newest Monday that has come."
+    )
+
+
+@dg.asset(group_name=GROUP, kinds={"json"}, deps=[regressions])
+def weekly_results(
+    context: dg.AssetExecutionContext, config: WeekConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult:
+    """`benchmark_weekly_<date>.results.json`: the mean of seven nights of each pair against its pinned baseline."""
+    import rag_eval_pipeline.reporting.weekly as reporting
+
+    with one_line_errors():
+        found = reporting.write_week(workspace.workspace, config.monday, now=datetime.now(UTC))
     return dg.MaterializeResult(
         metadata={**numbers(found.counts), "path": dg.MetadataValue.path(found.path), "verdicts": table(found.cells())}
     )
 
 
-@dg.asset(group_name=GROUP, kinds={"html"}, deps=[leaderboard, regressions])
-def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """The report to look at in the morning: one HTML file that needs no network."""
-    import rag_eval_pipeline.reporting.report as reporting
+@dg.asset(group_name=GROUP, kinds={"json"}, deps=[leaderboard])
+def benchmark_files(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+    """The four `data/benchmarks/**.benchmark.json`: latency, throughput, retrieval quality, citation accuracy."""
+    import rag_eval_pipeline.reporting.benchmark_files as reporting
 
     with one_line_errors():
-        path = reporting.write_report(workspace.workspace)
-    return dg.MaterializeResult(metadata={"path": dg.MetadataValue.path(path)})
+        paths = reporting.write_benchmark_files(workspace.workspace)
+    return dg.MaterializeResult(metadata={path.name: dg.MetadataValue.path(path) for path in paths})
 
 
-ASSETS = [leaderboard, regressions, report]
+class PinConfig(dg.Config):
+    """Whether and what to pin."""
+
+    pin: bool = Field(
+        False, description="Pin now. Off, nothing changes, so that `Materialize all` never moves a baseline."
+    )
+    evaluations: list[str] = Field(
+        default_factory=list, description="Evaluation ids; the newest ones that are alike unless named."
+    )
+    note: str = Field("", description="Why, for people.")
+
+
+@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"json"}, deps=[evaluation_results])
+def baseline(
+    context: dg.AssetExecutionContext, config: PinConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult:
+    """The evaluations that a pair is compared with; materialize it with `pin: true` to pin the newest."""
+    import rag_eval_pipeline.reporting.baselines as reporting
+
+    assert isinstance(context.partition_key, dg.MultiPartitionKey)
+    pair = context.partition_key.keys_by_dimension
+    root, benchmark, system = workspace.workspace, pair["benchmark"], pair["system"]
+    with one_line_errors():
+        if config.pin:
+            now, note = datetime.now(UTC), config.note or None
+            reporting.pin(root, benchmark, system, config.evaluations, now=now, note=note)
+        pinned = reporting.read_baseline(root, benchmark, system)
+    return dg.MaterializeResult(metadata={"pinned": ", ".join(pinned.evaluations) if pinned else "nothing"})
+
+
+NIGHTLY = [leaderboard, regressions, report]
+WEEKLY = [weekly_results, benchmark_files]
+ASSETS = [*NIGHTLY, *WEEKLY, baseline]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import dagster as dg
 
@@ -24,7 +25,10 @@ convert = dg.define_asset_job(
     "convert", selection=conversion.ASSETS, description="One benchmark's corpus and datasets."
 )
 evaluate = dg.define_asset_job("evaluate", selection=evaluation.ASSETS, description="One system on one benchmark.")
-aggregate = dg.define_asset_job("aggregate", selection=aggregation.ASSETS, description="Leaderboard, verdicts, report.")
+aggregate = dg.define_asset_job(
+    "aggregate", selection=aggregation.NIGHTLY, description="Leaderboard, verdicts, report."
+)
+week = dg.define_asset_job("week", selection=aggregation.WEEKLY, description="The mean of seven nights.")
 
 
 @dg.sensor(jobs=[convert, evaluate], minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
@@ -97,6 +101,59 @@ def aggregation_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult |
     return dg.SensorResult(run_requests=[dg.RunRequest(run_key=f"results-{mark}")], cursor=mark)
 
 
+@dg.sensor(job=evaluate, minimum_interval_seconds=300, default_status=dg.DefaultSensorStatus.RUNNING)
+def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
+    """Evaluates each pair that was flagged once more, two hours later or as verdicts.config.yaml says."""
+    from rag_eval_pipeline.evaluation.registry import read_registry
+    from rag_eval_pipeline.reporting.reruns import due_reruns
+
+    root = workspace.workspace
+    due = due_reruns(root, read_registry(root).automatic_pairs(), now=datetime.now(UTC))
+    return [
+        dg.RunRequest(
+            run_key=f"confirm:{rerun.evaluation_id}",
+            partition_key=pair_key(rerun.benchmark, rerun.system),
+            tags={"purpose": "confirm", "confirms": rerun.evaluation_id},
+        )
+        for rerun in due
+    ]
+
+
+@dg.run_failure_sensor(default_status=dg.DefaultSensorStatus.RUNNING)
+def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: WorkspaceResource) -> None:
+    """Tells that a run has failed: once a day for the same job, partition and error."""
+    from rag_eval_pipeline.reporting.alert_settings import read_alert_settings
+    from rag_eval_pipeline.reporting.alerts import tell_run_failure
+
+    if not read_alert_settings(workspace.workspace).run_failures:
+        return
+    now = datetime.now(UTC)
+    told = tell_run_failure(
+        workspace.workspace,
+        job=context.dagster_run.job_name,
+        partition=context.dagster_run.tags.get(PARTITION_TAG),
+        error=_first_error(context),
+        started=now,
+        now=now,
+    )
+    for fault in told.faults:
+        context.log.warning(fault)
+
+
+def _first_error(context: dg.RunFailureSensorContext) -> str:
+    """What the first step that failed says, else what the run does."""
+    for event in context.get_step_failure_events():
+        data = event.step_failure_data
+        if data.user_failure_data is not None and data.user_failure_data.description:
+            return f"{event.step_key}: {data.user_failure_data.description}"
+        error = data.error
+        while error is not None and error.cause is not None:
+            error = error.cause
+        if error is not None:
+            return f"{event.step_key}: {error.message}"
+    return context.failure_event.message or "no reason was given"
+
+
 @dg.schedule(
     job=convert, cron_schedule="0 1 * * *", execution_timezone="UTC", default_status=dg.DefaultScheduleStatus.RUNNING
 )
@@ -133,6 +190,16 @@ def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
     ]
 
 
-JOBS = [convert, evaluate, aggregate]
-SENSORS = [workspace_sensor, aggregation_sensor]
-SCHEDULES = [recheck, nightly]
+@dg.schedule(
+    job=week, cron_schedule="0 3 * * 1", execution_timezone="UTC", default_status=dg.DefaultScheduleStatus.RUNNING
+)
+def weekly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    """On Mondays at 03:00 UTC, the week that ended on Sunday."""
+    day = f"{context.scheduled_execution_time:%Y-%m-%d}"
+    config = {"ops": {"weekly_results": {"config": {"monday": day}}}}
+    return dg.RunRequest(run_key=f"week:{day}", run_config=config, tags={"week": day})
+
+
+JOBS = [convert, evaluate, aggregate, week]
+SENSORS = [workspace_sensor, aggregation_sensor, confirmation_sensor, run_failure_alerts]
+SCHEDULES = [recheck, nightly, weekly]

@@ -1,72 +1,57 @@
 """Evaluations against each other, question by question: better, worse, or nobody can tell.
 
-Each pair is compared with its pinned baseline (`data/evaluation/baselines/<benchmark>/<system>.json`), and on each
-benchmark every system with the first one. A baseline of a deterministic system is one evaluation, of any other five.
+Each pair is compared with its pinned baseline, night after night (`nights`), and on each benchmark every system with
+every other. While no baseline is pinned, a night is compared with those before it, and its verdict is provisional.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import pydantic
-
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, read_scores
-from rag_eval_pipeline.formats.model import FileModel
-from rag_eval_pipeline.metrics.evidence import ComparedMetric, Rules, compare
-from rag_eval_pipeline.metrics.significance import comparison_seed
-from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, verdict
+from rag_eval_pipeline.metrics.baselines import flip_sentence
+from rag_eval_pipeline.metrics.flags import Confirmation
+from rag_eval_pipeline.metrics.verdicts import verdict
+from rag_eval_pipeline.reporting.baselines import Baseline, earlier_runs, pin_first_nights, read_baseline
+from rag_eval_pipeline.reporting.comparison_rows import Comparison, comparison_cells, comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.looks import look
+from rag_eval_pipeline.reporting.nightbook import calibrated_measures, nights_of, write_nights, yardstick_of
+from rag_eval_pipeline.reporting.nights import Night, Nights, new_night
+from rag_eval_pipeline.reporting.published import all_published
+from rag_eval_pipeline.reporting.scored_runs import ScoredRun, run_of_evaluation
+from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
-# What is compared: score file -> measures. Few, because each further one makes the corrected p of all others larger.
-COMPARED = {
-    "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
-    "citation_scores": ("tolerance_jaccard",),
-    "answer_scores": ("exact_match", "f1"),
-}
-
-
-class Baseline(FileModel):
-    """The evaluations that a pair is compared with, pinned by a person."""
-
-    evaluations: tuple[str, ...] = pydantic.Field(
-        min_length=1, description="Evaluation ids: five, or one of a deterministic system."
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two sides and a verdict a metric.
-
-    Args:
-        kind: `baseline` or `systems`.
-        benchmark: Of both sides.
-        old: The side that is compared with: a baseline, or a system.
-        new: The other.
-        verdicts: Metric -> verdict; empty with a `reason`.
-        reason: Why there is none: `no_baseline`, `different_dataset`, ...
-    """
-
-    kind: str
-    benchmark: str
-    old: str
-    new: str
-    verdicts: dict[str, Verdict]
-    reason: str | None = None
+__all__ = [
+    "Comparison",
+    "Comparisons",
+    "compare_evaluations",
+    "compare_runs",
+    "comparison_record",
+    "read_comparisons",
+    "write_comparisons",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """All comparisons of a night, and where they are written."""
+    """All comparisons of a night, and where they are written.
+
+    Args:
+        rows: Against baselines first.
+        path: Of `regressions.json`.
+        nights: The nights of each pair with a baseline.
+    """
 
     rows: Sequence[Comparison]
     path: Path
+    nights: Sequence[Nights] = ()
 
     @property
     def counts(self) -> dict[str, float]:
@@ -85,27 +70,90 @@ class Comparisons:
         return [
             {"benchmark": row.benchmark, "comparison": f"{row.new} against {row.old}", **cell}
             for row in self.rows
-            for cell in _cells(row)
+            for cell in comparison_cells(comparison_record(row))
         ]
 
 
 def write_comparisons(workspace: Workspace) -> Comparisons:
-    """Compares the newest evaluations and publishes `regressions.json`."""
+    """Compares the newest evaluations, keeps their nights, and publishes `regressions.json`.
+
+    Pairs whose first nights are complete get their baseline.
+    """
+    for header in read_history(workspace).newest():
+        pin_first_nights(workspace, header.benchmark, header.system)
     found = read_comparisons(workspace)
+    for nights in found.nights:
+        baseline = read_baseline(workspace, nights.benchmark, nights.system)
+        if baseline is not None:
+            write_nights(workspace, baseline, nights)
     atomic_write_json(found.path, [comparison_record(row) for row in found.rows])
     return found
 
 
 def read_comparisons(workspace: Workspace) -> Comparisons:
     """The same without writing anything; a damaged evaluation costs its own comparisons and no others."""
+    settings = read_verdict_settings(workspace)
     headers = read_history(workspace).newest()
-    rows = [_against_baseline(workspace, header) for header in headers]
+    published = all_published(workspace)
+    nights: list[Nights] = []
+    rows = [
+        _guarded("baseline", one, "baseline", partial(_against_baseline, workspace, one, published, settings, nights))
+        for one in headers
+    ]
     rows += [
-        _guarded("systems", new, old.system, partial(_between, workspace, old, new))
+        _guarded("systems", new, old.system, partial(_between, workspace, old, new, settings))
         for old, new in combinations(headers, 2)
         if old.benchmark == new.benchmark
     ]
-    return Comparisons(rows, workspace.reports / "regressions.json")
+    return Comparisons(rows, workspace.reports / "regressions.json", nights)
+
+
+def compare_evaluations(
+    kind: str, tonight: Evaluation, baseline: Sequence[Evaluation], *, old: str, new: str
+) -> Comparison:
+    """The verdicts on an evaluation against others of the same dataset, corpus and metrics.
+
+    Args:
+        kind: `systems` or `evaluations`.
+        tonight: The evaluation in question.
+        baseline: One or more; their mean is compared with.
+        old: Name of the baseline.
+        new: Name of the evaluation's side.
+    """
+    runs = [run_of_evaluation(one) for one in baseline]
+    return compare_runs(kind, run_of_evaluation(tonight), runs, old=old, new=new)
+
+
+def compare_runs(
+    kind: str,
+    tonight: ScoredRun,
+    others: Sequence[ScoredRun],
+    *,
+    old: str,
+    new: str,
+    settings: VerdictSettings = VerdictSettings(),  # noqa: B008  # frozen
+    judged: frozenset[str] = frozenset(),
+) -> Comparison:
+    """The same of runs that are read already.
+
+    Args:
+        kind: `systems` or `evaluations`.
+        tonight: The evaluation in question.
+        others: One or more.
+        old: Name of the others.
+        new: Name of the evaluation's side.
+        settings: The numbers of the procedure.
+        judged: Measures of the judge that take part.
+    """
+    rules = settings.rules(tonight.min_coverage)
+    key = f"{kind}/{tonight.benchmark}/{old}/{new}"
+    found = look(tonight, others, key=key, rules=rules, judged=judged)
+    # Nothing moves when a deterministic system is asked again: a rerun would confirm every change.
+    is_deterministic = all(run.is_deterministic for run in (tonight, *others))
+    confirmation: Confirmation = "not_needed" if is_deterministic else "pending"
+    verdicts = {name: verdict(one, confirmation=confirmation, rules=rules) for name, one in found.evidence.items()}
+    moved = {name: found.moved[name] for name, one in verdicts.items() if one.confirmation is not None}
+    return Comparison(kind, tonight.benchmark, old, new, verdicts, found.reason, moved, tonight.evaluation_id)
 
 
 def _guarded(kind: str, header: ResultsHeader, old: str, make: Callable[[], Comparison]) -> Comparison:
@@ -116,113 +164,59 @@ def _guarded(kind: str, header: ResultsHeader, old: str, make: Callable[[], Comp
         return Comparison(kind, header.benchmark, old, header.system, {}, str(error))
 
 
-def _against_baseline(workspace: Workspace, header: ResultsHeader) -> Comparison:
-    path = workspace.baselines / header.benchmark / f"{header.system}.json"
-    if not path.exists():
-        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "no_baseline")
-
-    def make() -> Comparison:
-        tonight = load_evaluation(workspace, header.evaluation_id)
-        pinned = [load_evaluation(workspace, name) for name in Baseline.read(path).evaluations]
-        return compare_evaluations("baseline", tonight, pinned, old="baseline", new=header.system)
-
-    return _guarded("baseline", header, "baseline", make)
-
-
-def _between(workspace: Workspace, old: ResultsHeader, new: ResultsHeader) -> Comparison:
-    first, second = (load_evaluation(workspace, header.evaluation_id) for header in (old, new))
-    return compare_evaluations("systems", second, [first], old=old.system, new=new.system)
-
-
-def compare_evaluations(
-    kind: str, tonight: Evaluation, baseline: Sequence[Evaluation], *, old: str, new: str
+def _against_baseline(
+    workspace: Workspace,
+    header: ResultsHeader,
+    published: Mapping[tuple[str, str], Sequence[Evaluation]],
+    settings: VerdictSettings,
+    nights: list[Nights],
 ) -> Comparison:
-    """The verdicts on an evaluation against others of the same dataset, corpus and metrics.
-
-    Args:
-        kind: `baseline` or `systems`.
-        tonight: The evaluation in question.
-        baseline: One or more; their mean is compared with.
-        old: Name of the baseline.
-        new: Name of the evaluation's side.
-    """
-    record = tonight.record
-
-    def none(reason: str) -> Comparison:
-        return Comparison(kind, record.benchmark, old, new, {}, reason)
-
-    for other in baseline:
-        for part in ("dataset", "corpus", "metrics", "judge"):
-            if getattr(other.record.fingerprints, part) != getattr(record.fingerprints, part):
-                return none(f"different_{part}")
-    metrics = []
-    for file, measures in COMPARED.items():
-        rows, others = _rows(tonight, file), [_rows(other, file) for other in baseline]
-        if any([row.query_id for row in rows] != [row.query_id for row in other] for other in others):
-            return none("different_questions")
-        level = PAGE if file == "retrieval_scores" and record.retrieval_level == "page" else ""
-        metrics += [_compared(level + measure, rows, others) for measure in measures if _has(level + measure, rows)]
-    if not metrics:
-        return none("nothing_scored")
-    key = f"{kind}/{record.benchmark}/{old}/{new}"
-    evidence = compare(
-        metrics,
-        seed=comparison_seed(key, [other.folder.name for other in (*baseline, tonight)]),
-        rules=(rules := Rules(min_coverage=record.settings.min_coverage)),
-    )
-    # Nothing moves when a deterministic system is asked again: a rerun would confirm every change.
-    deterministic = all(evaluation.record.deterministic for evaluation in (tonight, *baseline))
-    confirmation: Confirmation = "not_needed" if deterministic else "pending"
-    verdicts = {name: verdict(found, confirmation=confirmation, rules=rules) for name, found in evidence.items()}
-    return Comparison(kind, record.benchmark, old, new, verdicts)
+    load_evaluation(workspace, header.evaluation_id)  # results whose scores are gone have no verdict, and say so
+    evaluations = published.get((header.benchmark, header.system), ())
+    if not evaluations:
+        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "not_published")
+    baseline = read_baseline(workspace, header.benchmark, header.system)
+    if baseline is None:
+        return _provisional(workspace, evaluations, settings)
+    found = nights_of(workspace, evaluations, baseline, settings)
+    nights.append(found)
+    if not found.nights and header.evaluation_id in baseline.evaluations:
+        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "is_baseline")
+    night = found.nights[-1] if found.nights else _night_of(workspace, evaluations[-1], baseline, settings)
+    return _comparison(header, night, flip_sentence(found.flip_share))
 
 
-def _compared(measure: str, rows: Sequence[QueryScores], others: Sequence[Sequence[QueryScores]]) -> ComparedMetric:
-    return ComparedMetric(
-        name=measure,
-        tonight=[row.scores.get(measure) for row in rows],
-        baselines=[[row.scores.get(measure) for row in other] for other in others],
-        applies=[
-            any(measure in row.scores or row.outcome == "failed" for row in same_question)
-            for same_question in zip(rows, *others, strict=True)
-        ],
+def _night_of(workspace: Workspace, evaluation: Evaluation, baseline: Baseline, settings: VerdictSettings) -> Night:
+    """The newest evaluation when it came before the baseline was pinned."""
+    yardstick = yardstick_of(workspace, evaluation, baseline.evaluations, settings)
+    return new_night((), run_of_evaluation(evaluation), yardstick)
+
+
+def _provisional(workspace: Workspace, evaluations: Sequence[Evaluation], settings: VerdictSettings) -> Comparison:
+    newest = evaluations[-1]
+    earlier = [one.record.evaluation_id for one in earlier_runs(evaluations)]
+    if not earlier:
+        return Comparison("baseline", newest.record.benchmark, "baseline", newest.record.system, {}, "no_baseline")
+    yardstick = yardstick_of(workspace, newest, earlier, settings)
+    return _comparison(newest.record, new_night((), run_of_evaluation(newest), yardstick), None)
+
+
+def _comparison(of: Any, night: Night, note: str | None) -> Comparison:
+    return Comparison(
+        "baseline",
+        of.benchmark,
+        "baseline",
+        of.system,
+        {name: metric.verdict(name) for name, metric in night.metrics.items()},
+        night.reason,
+        {name: metric.moved for name, metric in night.metrics.items() if metric.moved},
+        night.evaluation_id,
+        night.rerun,
+        note,
     )
 
 
-def _has(measure: str, rows: Sequence[QueryScores]) -> bool:
-    return any(measure in row.scores for row in rows)
-
-
-def _rows(evaluation: Evaluation, file: str) -> list[QueryScores]:
-    return read_scores(evaluation.scores(file))
-
-
-def _cells(row: Comparison) -> list[dict[str, str]]:
-    if row.reason:
-        return [{"metric": "all", "verdict": row.reason, "sentence": ""}]
-    return [
-        {"metric": name, "verdict": found.kind.replace("_", " "), "sentence": found.sentence}
-        for name, found in row.verdicts.items()
-    ]
-
-
-def comparison_record(row: Comparison) -> dict[str, Any]:
-    """A comparison as JSON."""
-    return {
-        "kind": row.kind,
-        "benchmark": row.benchmark,
-        "old": row.old,
-        "new": row.new,
-        "reason": row.reason,
-        "verdicts": {
-            name: {
-                "kind": found.kind,
-                "sentence": found.sentence,
-                "estimate": found.evidence.estimate,
-                "confidence_interval": found.evidence.confidence_interval,
-                "p_corrected": found.evidence.p_corrected,
-                "n": found.evidence.n_pairs,
-            }
-            for name, found in row.verdicts.items()
-        },
-    }
+def _between(workspace: Workspace, old: ResultsHeader, new: ResultsHeader, settings: VerdictSettings) -> Comparison:
+    first, second = (run_of_evaluation(load_evaluation(workspace, one.evaluation_id)) for one in (old, new))
+    judged = calibrated_measures(workspace, new.benchmark, new.fingerprints.get("judge"))
+    return compare_runs("systems", second, [first], old=old.system, new=new.system, settings=settings, judged=judged)

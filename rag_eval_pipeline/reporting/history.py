@@ -9,7 +9,10 @@ from typing import Any
 
 import msgspec
 
+from rag_eval_pipeline.reporting.seals import fault_of
 from rag_eval_pipeline.workspace import Workspace
+
+SEVERAL = ("benchmark_weekly_", "ab_test_")  # files of several evaluations, which are in none's history
 
 
 class MetricHeader(msgspec.Struct, frozen=True):
@@ -69,7 +72,7 @@ class History(msgspec.Struct, frozen=True):
 
     Args:
         by_pair: (benchmark, system) -> evaluations, oldest first.
-        damaged: A line for each results file that could not be read.
+        damaged: A line for each results file that could not be read, or is not what was published.
     """
 
     by_pair: dict[tuple[str, str], list[ResultsHeader]]
@@ -86,11 +89,16 @@ def read_history(workspace: Workspace) -> History:
     by_pair: dict[tuple[str, str], list[ResultsHeader]] = {}
     damaged = []
     for path in sorted(workspace.results.glob("*.results.json")):
+        if path.name.startswith(SEVERAL):
+            continue
         try:
-            header = read_header(path)
+            data = path.read_bytes()
+            header = _header(path, data)
         except (msgspec.MsgspecError, OSError, KeyError) as error:
             damaged.append(f"{path}: expected a results file, found: {error} [corrupt_result]")
             continue
+        if fault := fault_of(workspace, path, data):
+            damaged.append(fault)  # named, and shown all the same: who looks shall know what there is
         if header.benchmark in benchmarks and header.system in systems:
             by_pair.setdefault((header.benchmark, header.system), []).append(header)
     for headers in by_pair.values():
@@ -105,7 +113,11 @@ def read_header(path: Path) -> ResultsHeader:
         msgspec.MsgspecError: The file is no results file.
         KeyError: A figure that the leaderboard shows is not in it.
     """
-    header = msgspec.json.decode(path.read_bytes(), type=ResultsHeader)
+    return _header(path, path.read_bytes())
+
+
+def _header(path: Path, data: bytes) -> ResultsHeader:
+    header = msgspec.json.decode(data, type=ResultsHeader)
     for name in ("f1", "abstention_f1", "citation_jaccard", "latency_p50_ms"):
         header.metric(name)  # these parts are only decoded when asked for: a damaged one is found here, by its file
     if path.name != f"{header.evaluation_id}.results.json":

@@ -9,6 +9,7 @@ from typing import Any
 
 from rag_eval_pipeline.reporting.charts import Bar, bars
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.history_table import update_history
 from rag_eval_pipeline.reporting.trust import Trust
 from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
@@ -61,9 +62,10 @@ class Leaderboard:
 
 
 def write_leaderboard(workspace: Workspace) -> Leaderboard:
-    """Reads the newest results and publishes `leaderboard.json` and `leaderboard.csv`."""
+    """Reads the newest results, takes new ones into the history, and publishes `leaderboard.json` and its CSV."""
     history = read_history(workspace)
-    board = Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged, Trust.of(workspace))
+    notes = list(dict.fromkeys((*history.damaged, *update_history(workspace))))
+    board = Leaderboard(history.newest(), workspace.reports / "leaderboard.json", notes, Trust.of(workspace))
     atomic_write_json(board.path, board.records())
     atomic_write(board.path.with_suffix(".csv"), _csv(board))
     return board

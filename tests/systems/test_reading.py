@@ -122,7 +122,9 @@ GIVEN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), [(t, True) for t in ["", " \n", *DECLINED]] + [(t, False) for t in GIVEN])
+@pytest.mark.parametrize(
+    ("text", "expected"), [(t, True) for t in ["", " \n", *DECLINED]] + [(t, False) for t in GIVEN]
+)
 def test_abstention(text, expected, tmp_path):
     assert reader(tmp_path).abstained(text) is expected
 

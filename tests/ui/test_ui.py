@@ -17,7 +17,12 @@ pytestmark = pytest.mark.ui
 GROUPS = {
     "conversion": ["questions", "corpus", "corpus_text", "train_json", "evaluation_dataset", "ground_truth"],
     "evaluation": [
-        "responses", "retrieval_scores", "citation_scores", "answer_scores", "judge_scores", "evaluation_results",
+        "responses",
+        "retrieval_scores",
+        "citation_scores",
+        "answer_scores",
+        "judge_scores",
+        "evaluation_results",
     ],  # fmt: skip
     "aggregation": ["leaderboard", "regressions", "report"],
 }

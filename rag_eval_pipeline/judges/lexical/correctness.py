@@ -31,7 +31,9 @@ _MARKS = " \t\n\"'*_-"
 _FIRST_WITHOUT_SPACES = "\u2e80"
 _SAID = re.compile(r"[^\W_]")
 # "No. 12" is a number and no "no".
-_NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither|nicht|kein\w*|aucune?|ningun[oa]?|nessun[oa]?)\b")
+_NONE = re.compile(
+    r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither|nicht|kein\w*|aucune?|ningun[oa]?|nessun[oa]?)\b"
+)
 _BARE_NO = re.compile(r"\W*(?:$|[,.;:!-]|(?:it|they|he|she|we|the|this|there|that|i|these|those)\b)")
 _RANK: dict[Verdict, int] = {"correct": 3, "refused": 2, "unsure": 1, "incorrect": 0}
 _AMBIGUOUS = frozenset({"absent", "context", "other_language"})

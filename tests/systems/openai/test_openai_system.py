@@ -156,7 +156,9 @@ async def test_a_cut_stream_keeps_its_text_and_scores_nothing(tmp_path):
     assert (answer.status, answer.error_code, answer.partial) == ("truncated", "stream_truncated", "18")
 
 
-@pytest.mark.parametrize(("text", "abstained"), [("", True), ("The documents do not answer this question.", True), ("18", False)])
+@pytest.mark.parametrize(
+    ("text", "abstained"), [("", True), ("The documents do not answer this question.", True), ("18", False)]
+)
 async def test_an_answer_without_a_word_is_an_abstention(text, abstained, tmp_path):
     async with asking(tmp_path, said(text)) as (answer, _):
         pass

@@ -1,0 +1,129 @@
+"""Writing the report: seconds, files and bytes for many nights, and again when nothing or one night is new.
+
+    python bench/report.py [--benchmarks 10] [--systems 3] [--nights 30] [--questions 200] [--wide 10000]
+
+The evaluations are made up and written by the project's own writers (that takes longer than what is measured). The
+parts, each measured in this process:
+
+- verdicts: `write_comparisons`; nights that were compared before are on file.
+- first: `write_site` into an empty folder, with these verdicts.
+- the same, compared: again with these verdicts; no file is written.
+- nothing new: again, and the verdicts are made once more.
+- one night: a further evaluation of every pair, then verdicts and report.
+- table: a run of `--wide` questions in Chromium, opened from its file: milliseconds until the table can be used, for a
+  search of each row's texts, a filter and a sort, each until the next picture is drawn.
+
+Nothing here is a limit of a test: machines differ.
+"""
+
+import argparse
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPOSITORY))  # the writer of made-up nights belongs to the tests
+
+from rag_eval_pipeline.corpus.rendering.executable import find_browser  # noqa: E402
+from rag_eval_pipeline.reporting.comparison import write_comparisons  # noqa: E402
+from rag_eval_pipeline.reporting.site.writing import write_site  # noqa: E402
+from rag_eval_pipeline.workspace import Workspace  # noqa: E402
+from tests.reporting.site.making_nights import many_nights, publish_night, register  # noqa: E402
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--benchmarks", type=int, default=10)
+    arguments.add_argument("--systems", type=int, default=3)
+    arguments.add_argument("--nights", type=int, default=30)
+    arguments.add_argument("--questions", type=int, default=200)
+    arguments.add_argument("--wide", type=int, default=10_000, help="0 leaves it out")
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-report-") as folder:
+        nights(Path(folder) / "nights", given)
+        if given.wide:
+            table(Path(folder) / "wide", given.wide)
+
+
+def nights(root: Path, given: argparse.Namespace) -> None:
+    began = time.perf_counter()
+    workspace = many_nights(
+        root, benchmarks=given.benchmarks, systems=given.systems, nights=given.nights, questions=given.questions
+    )
+    pairs = given.benchmarks * given.systems
+    print(
+        f"made {pairs * given.nights} evaluations of {given.questions} questions in {time.perf_counter() - began:.0f} s"
+    )
+    found = measured(workspace, "verdicts", lambda: write_comparisons(workspace))
+    measured(workspace, "first", lambda: write_site(workspace, found).written)
+    measured(workspace, "the same, compared", lambda: write_site(workspace, found).written)
+    measured(workspace, "nothing new", lambda: write_site(workspace).written)
+    number = 0
+    for benchmark in workspace.benchmarks():
+        for system in workspace.systems():
+            number += 1
+            publish_night(
+                workspace, benchmark, system, given.nights, questions=given.questions, skill=0.6, number=number
+            )
+    found = measured(workspace, "verdicts, one night", lambda: write_comparisons(workspace))
+    measured(workspace, "one night", lambda: write_site(workspace, found).written)
+
+
+def measured(workspace: Workspace, name: str, work: Callable[[], Any]) -> Any:
+    began = time.perf_counter()
+    written = work()
+    seconds = time.perf_counter() - began
+    files = [path for path in workspace.reports.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    said = f", {written} written" if isinstance(written, int) else ""
+    print(f"{name:20} {seconds:6.1f} s, {len(files)} files, {size / 1e6:.1f} MB{said}, peak memory {peak:.0f} MB")
+    return written
+
+
+def table(root: Path, questions: int) -> None:
+    from playwright.sync_api import sync_playwright
+
+    workspace = Workspace(root)
+    register(workspace, ["wide"], ["asked"])
+    for night in range(2):
+        publish_night(workspace, "wide", "asked", night, questions=questions, skill=0.6, number=1, with_responses=False)
+    measured(workspace, f"{questions} questions", lambda: write_site(workspace).written)
+    page_file = workspace.reports / "runs/eval_run_20261002_001/index.html"
+    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=arguments)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        began = time.perf_counter()
+        page.goto(page_file.as_uri())
+        page.get_by_role("status").wait_for()
+        print(f"{'table opens':20} {1000 * (time.perf_counter() - began):6.0f} ms")
+        for name, act in ACTS.items():
+            print(f"{name:20} {page.evaluate(TIMED.replace('ACT', act)):6.0f} ms")
+        browser.close()
+
+
+ACTS = {
+    "first search": "box.value = 'stood 1887'; box.dispatchEvent(new Event('input'))",
+    "further search": "box.value = 'stood 188'; box.dispatchEvent(new Event('input'))",
+    "filter": "box.value = ''; select.selectedIndex = 2; select.dispatchEvent(new Event('change'))",
+    "sort by a text": "document.querySelectorAll('.rows th button')[2].click()",
+    "sort by a number": "document.querySelectorAll('.rows th button')[4].click()",
+    "scroll to the end": "rows.scrollTop = rows.scrollHeight",
+}
+TIMED = """() => new Promise((resolve) => {
+  const found = ["input[type=search]", ".controls select", ".rows"].map((one) => document.querySelector(one));
+  const [box, select, rows] = found;
+  const began = performance.now();
+  ACT;
+  requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now() - began)));
+})"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""One comparison of two sides as a value, as JSON, and as the rows of a table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rag_eval_pipeline.metrics.verdicts import Verdict
+from rag_eval_pipeline.reporting.looks import Moved
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides and a verdict a metric.
+
+    Args:
+        kind: `baseline`, `weekly`, `systems` or `evaluations`.
+        benchmark: Of both sides.
+        old: The side that is compared with: a baseline, a system or an evaluation.
+        new: The other.
+        verdicts: Metric -> verdict; empty with a `reason`.
+        reason: Why there is none: `no_baseline`, `is_baseline`, `different_dataset`, ...
+        moved: Metric -> the questions that moved most.
+        evaluation_id: The evaluation in question, of a night the first one.
+        rerun: The evaluation that looked again.
+        note: How steady the unchanged system is, as a sentence.
+    """
+
+    kind: str
+    benchmark: str
+    old: str
+    new: str
+    verdicts: Mapping[str, Verdict]
+    reason: str | None = None
+    moved: Mapping[str, tuple[Moved, ...]] = field(default_factory=dict)
+    evaluation_id: str | None = None
+    rerun: str | None = None
+    note: str | None = None
+
+    @property
+    def regressed(self) -> list[str]:
+        """The metrics that got worse, confirmed or not."""
+        return [name for name, found in self.verdicts.items() if found.kind == "regressed"]
+
+
+def comparison_cells(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A comparison's record as the rows of a table."""
+    if record["reason"]:
+        return [{"metric": "all", "verdict": record["reason"], "sentence": ""}]
+    return [
+        {"metric": name, "verdict": found["kind"].replace("_", " "), "sentence": found["sentence"]}
+        for name, found in record["verdicts"].items()
+    ]
+
+
+def comparison_record(row: Comparison) -> dict[str, Any]:
+    """A comparison as JSON."""
+    return {
+        "kind": row.kind,
+        "benchmark": row.benchmark,
+        "old": row.old,
+        "new": row.new,
+        "evaluation_id": row.evaluation_id,
+        "rerun": row.rerun,
+        "reason": row.reason,
+        "note": row.note,
+        "verdicts": {name: _verdict_record(found, row.moved.get(name, ())) for name, found in row.verdicts.items()},
+    }
+
+
+def _verdict_record(found: Verdict, moved: Sequence[Moved]) -> dict[str, Any]:
+    evidence = found.evidence
+    return {
+        "kind": found.kind,
+        "sentence": found.sentence,
+        "confirmation": found.confirmation,
+        "baseline_mean": evidence.baseline_mean,
+        "current_mean": evidence.current_mean,
+        "estimate": evidence.estimate,
+        "confidence_interval": evidence.confidence_interval,
+        "effect_size": evidence.effect_size,
+        "p_corrected": evidence.p_corrected,
+        "n": evidence.n_pairs,
+        "coverage": evidence.coverage,
+        "smallest_drop": evidence.smallest_drop,
+        "questions": [one.model_dump() for one in moved],
+    }

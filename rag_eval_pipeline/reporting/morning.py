@@ -1,0 +1,85 @@
+"""What is checked once a night's results are together: all pairs there, nothing regressed, people's thresholds met."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from rag_eval_pipeline.conversion.stamp import Check
+from rag_eval_pipeline.conversion.step_checks import CheckFact
+from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
+from rag_eval_pipeline.reporting.comparison import read_comparisons
+from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.trust import Trust
+from rag_eval_pipeline.reporting.verdict_settings import QualityThresholds, read_verdict_settings
+from rag_eval_pipeline.workspace import Workspace
+
+CHECKS = {
+    "every_pair_is_evaluated": CheckFact(False, "Each benchmark and nightly system has results of today's state."),
+    "no_result_is_damaged": CheckFact(False, "Every results file can be read and is as it was published."),
+    "nothing_has_regressed": CheckFact(
+        True,
+        "No pair is worse than its pinned baseline, seen again in a rerun; blocks if verdicts.config.yaml says so.",
+    ),
+    "quality_thresholds_are_met": CheckFact(False, "The thresholds of verdicts.config.yaml hold for every pair."),
+}
+
+
+def morning_checks(workspace: Workspace) -> list[Check]:
+    """The checks of `CHECKS`, in that order; one that does not block is a warning."""
+    settings = read_verdict_settings(workspace)
+    history = read_history(workspace)
+    missing, expected = _missing_pairs(workspace)
+    nights = read_comparisons(workspace).nights
+    regressed = [
+        f"{pair.benchmark} x {pair.system}: {name}"
+        for pair in nights
+        for night in pair.nights[-1:]
+        for name, metric in night.metrics.items()
+        if metric.state == "regressed"
+    ]
+    broken = list(_broken(settings.quality_thresholds, history.newest(), Trust.of(workspace)))
+    return [
+        _check("every_pair_is_evaluated", missing, expected=expected, present=expected - len(missing)),
+        _check("no_result_is_damaged", history.damaged),
+        _check("nothing_has_regressed", regressed, blocking=settings.blocking),
+        _check("quality_thresholds_are_met", broken),
+    ]
+
+
+def _check(name: str, offenders: Sequence[str], *, blocking: bool = False, **numbers: int) -> Check:
+    found: dict[str, Any] = {**numbers, "offenders": len(offenders), "which": list(offenders)}
+    return Check(name=name, passed=not offenders, blocking=blocking, numbers=found)
+
+
+def _missing_pairs(workspace: Workspace) -> tuple[list[str], int]:
+    registry = read_registry(workspace)
+    pairs = list(registry.automatic_pairs())
+    missing = [f"{one} x {other}" for one, other in pairs if not is_evaluated(workspace, registry, one, other)]
+    return missing, len(pairs)
+
+
+def _broken(thresholds: QualityThresholds, rows: Sequence[ResultsHeader], trust: Trust) -> Iterator[str]:
+    """A line for each figure beyond its threshold; figures without a value, or of a judge nobody vouches for, pass."""
+    for row in rows:
+        spans, quality = row.citation_metrics["span_accuracy"], row.answer_quality_metrics
+        least = {"span_accuracy": (thresholds.span_accuracy, spans["mean_tolerance_jaccard"])}
+        most: dict[str, tuple[float | None, float | None]] = {}
+        if trust.doubt(row, "faithfulness") is None:
+            validity = _value(row.citation_metrics["citation_correctness"])
+            least["citation_validity"] = (thresholds.citation_validity, validity)
+            least["answer_consistency"] = (thresholds.answer_consistency, _value(quality["factual_consistency"]))
+            most["hallucination_rate"] = (thresholds.hallucination_tolerance, _value(quality["hallucination_rate"]))
+        for name, (limit, value) in least.items():
+            if limit is not None and value is not None and value < limit:
+                yield f"{row.benchmark} x {row.system}: {name} {value:.3f}, at least {limit:g}"
+        for name, (limit, value) in most.items():
+            if limit is not None and value is not None and value > limit:
+                yield f"{row.benchmark} x {row.system}: {name} {value:.3f}, at most {limit:g}"
+
+
+def _value(figure: Any) -> float | None:
+    if figure is None:
+        return None
+    value: float | None = msgspec.convert(figure["value"], float | None)
+    return value

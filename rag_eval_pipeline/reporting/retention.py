@@ -1,0 +1,223 @@
+"""What may be removed after some time, and its removal: never a baseline, never a pair's newest evaluation.
+
+An evaluation that anything refers to stays: as a baseline, as the flagged night or the rerun of a night that is still
+open, or as the one whose answers another has copied. A folder is first moved to a trash folder by one rename, then
+deleted, so that a removal that was killed leaves nothing half there; the next one empties the trash first.
+"""
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation
+from rag_eval_pipeline.reporting.baselines import Baseline
+from rag_eval_pipeline.reporting.nightbook import nights_folder
+from rag_eval_pipeline.reporting.nights import Nights
+from rag_eval_pipeline.reporting.published import all_published
+from rag_eval_pipeline.reporting.retention_settings import RetentionSettings, read_retention_settings
+from rag_eval_pipeline.reporting.seals import history_folder
+from rag_eval_pipeline.sources.download_cache import Record
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.workspace import Workspace
+
+MEGABYTE = 1_000_000
+BODY = re.compile(r"[0-9a-f]{64}")  # a download is named by its sha256
+
+
+@dataclass(slots=True)
+class Pruned:
+    """What was removed, or would be.
+
+    Args:
+        dry_run: Nothing was removed.
+        paths: Files and folders.
+        size_bytes: Their size.
+        judgements: Replies of judges; None when there is no cache, or in a dry run.
+        kept: Evaluation -> why it stays although it is old.
+    """
+
+    dry_run: bool
+    paths: list[Path] = field(default_factory=list)
+    size_bytes: int = 0
+    judgements: int | None = None
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "dry_run": self.dry_run,
+            "removed": [str(path) for path in self.paths],
+            "size_bytes": self.size_bytes,
+            "judgements": self.judgements,
+            "kept": self.kept,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        word = "would remove" if self.dry_run else "removed"
+        yield from (f"{word} {path}" for path in self.paths)
+        yield from (f"kept {name}: {why}" for name, why in self.kept.items())
+        if self.judgements:
+            yield f"removed {self.judgements} judgements"
+        yield f"{word} {len(self.paths)} files and folders, {self.size_bytes / MEGABYTE:.1f} MB"
+
+
+def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False) -> Pruned:
+    """Removes what the settings let go.
+
+    Args:
+        workspace: Where.
+        now: Aware.
+        dry_run: Say it only.
+
+    Raises:
+        InputError: `clock_behind` when an evaluation began after `now`; a baseline or the nights cannot be read, and
+            what they refer to is not known.
+        ServiceError: `locked` when another process removes.
+    """
+    settings = read_retention_settings(workspace)
+    with locked(workspace.runs.parent / ".prune.lock", holder="rag-eval prune", exclusive=True):
+        found = Pruned(dry_run)
+        published = [one for evaluations in all_published(workspace).values() for one in evaluations]
+        for one in published:
+            if one.record.opened_at > now:
+                raise InputError(
+                    "clock_behind", one.folder, "no evaluation that began after now", found=str(one.record.opened_at),
+                    hint="Set the clock; nothing was removed.",
+                )  # fmt: skip
+        paths = [*_evaluations(workspace, published, settings, now, found)]
+        paths += [*_results(workspace, published, settings, now), *_downloads(workspace, settings, now)]
+        found.size_bytes = sum(_size(path) for path in paths)
+        found.paths = paths
+        if not dry_run:
+            _remove(workspace, paths)
+            found.judgements = _prune_judgements(workspace, settings)
+        return found
+
+
+def _evaluations(
+    workspace: Workspace, published: Iterable[Evaluation], settings: RetentionSettings, now: datetime, found: Pruned
+) -> Iterator[Path]:
+    if settings.evaluation_days is None:
+        return
+    held = referenced(workspace)
+    for one in published:
+        if now - one.record.opened_at < timedelta(days=settings.evaluation_days):
+            continue
+        if why := held.get(one.record.evaluation_id):
+            found.kept[one.record.evaluation_id] = why
+        else:
+            yield one.folder
+
+
+def referenced(workspace: Workspace) -> dict[str, str]:
+    """Evaluation -> why it must stay.
+
+    Raises:
+        InputError: A baseline, the nights or a results file cannot be read.
+    """
+    held: dict[str, str] = {}
+    for benchmark, system in all_published(workspace):
+        newest = newest_evaluation(workspace, benchmark, system)
+        if newest is not None:
+            held[newest.record.evaluation_id] = f"the newest of {benchmark} x {system}"
+            if measured := _measured_in(results_path(workspace, newest.record.evaluation_id)):
+                held.setdefault(measured, f"its answers are those of {newest.record.evaluation_id}")
+    for evaluations in all_published(workspace).values():
+        held.setdefault(evaluations[-1].record.evaluation_id, "the newest published one of its pair")
+    for path in nights_folder(workspace).glob("*/*/*.json"):
+        for night in Nights.read(path).nights[-1:]:
+            for name in filter(None, (night.evaluation_id, night.rerun)):
+                held.setdefault(name, "the last night against a baseline")
+    for path in workspace.baselines.glob("*/*.json"):
+        for name in Baseline.read(path).evaluations:
+            held[name] = f"a baseline of {path.parent.name} x {path.stem}"
+    return held
+
+
+class _Performance(msgspec.Struct):
+    reused_from: str | None = None
+
+
+class _Reuse(msgspec.Struct):
+    performance_metrics: _Performance
+
+
+def _measured_in(path: Path) -> str | None:
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Reuse).performance_metrics.reused_from
+    except msgspec.MsgspecError as error:
+        raise InputError("corrupt_result", path, "a results file", found=str(error)) from error
+
+
+def _results(
+    workspace: Workspace, published: Iterable[Evaluation], settings: RetentionSettings, now: datetime
+) -> Iterator[Path]:
+    """Results whose evaluation is gone already: what refers to an evaluation keeps its folder, and so its results."""
+    if settings.results_days is None:
+        return
+    present = {one.record.evaluation_id for one in published}
+    for path in sorted(workspace.results.glob("eval_run_*.results.json")):
+        name = path.name.partition(".")[0]
+        age = now - datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        if name not in present and age >= timedelta(days=settings.results_days):
+            history = history_folder(workspace)
+            beside = [history / table / f"{name}.parquet" for table in ("figures", "questions")]
+            yield from (file for file in (*beside, history / "seals" / f"{name}.json", path) if file.exists())
+
+
+def _downloads(workspace: Workspace, settings: RetentionSettings, now: datetime) -> Iterator[Path]:
+    """Bodies whose address stands in no benchmark.yaml any more, and all those of benchmarks that are gone."""
+    if settings.download_days is None:
+        return
+    oldest = (now - timedelta(days=settings.download_days)).timestamp()
+    for folder in sorted((workspace.root / "data" / "datasets").glob("*/.cache/downloads")):
+        used = _used_bodies(workspace, folder)
+        bodies = (file for file in sorted(folder.iterdir()) if BODY.fullmatch(file.name))
+        yield from (file for file in bodies if file.name not in used and file.stat().st_mtime < oldest)
+
+
+def _used_bodies(workspace: Workspace, folder: Path) -> set[str]:
+    name = folder.parent.parent.name
+    if name not in workspace.benchmarks():
+        return set()
+    spec = workspace.benchmark(name).spec.read_text()
+    try:
+        index = msgspec.json.decode((folder / "index.json").read_bytes(), type=dict[str, Record])
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return set()  # nobody finds a body without the index
+    return {record.sha256 for url, record in index.items() if url in spec}
+
+
+def _prune_judgements(workspace: Workspace, settings: RetentionSettings) -> int | None:
+    from rag_eval_pipeline.judges.cache import FILE_NAME, JudgementCache
+
+    if not (workspace.judge_cache / FILE_NAME).exists():
+        return None
+    max_bytes = None if settings.judgement_mb is None else settings.judgement_mb * MEGABYTE
+    with JudgementCache(workspace.judge_cache) as cache:
+        return cache.prune(max_bytes=max_bytes, max_age_days=settings.judgement_days).removed
+
+
+def _remove(workspace: Workspace, paths: Iterable[Path]) -> None:
+    trash = workspace.runs.parent / ".trash"
+    shutil.rmtree(trash, ignore_errors=True)  # of a removal that was killed
+    trash.mkdir(parents=True, exist_ok=True)
+    for number, path in enumerate(paths):
+        path.rename(trash / f"{number}-{path.name}")
+    shutil.rmtree(trash)
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files if file.is_file())

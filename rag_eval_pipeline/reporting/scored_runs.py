@@ -1,0 +1,145 @@
+"""One evaluation's scores, question by question, as comparisons take them: from its folder, or from its results file.
+
+The folder knows why a question has no score; a results file that was sent from elsewhere does not, and a measure that
+no run has for a question is then taken not to apply to it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rag_eval_pipeline.evaluation.runs import Evaluation
+from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, read_scores
+from rag_eval_pipeline.formats.results import EvaluationResults, Fingerprints
+from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
+
+# What is compared: score file -> measures. Few, because each further one makes the corrected p of all others larger.
+COMPARED: dict[str, tuple[str, ...]] = {
+    "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
+    "citation_scores": ("tolerance_jaccard",),
+    "answer_scores": ("exact_match", "f1"),
+    "judge_scores": ("judged_correct", "faithfulness"),
+}
+LEVELS = ("", PAGE)
+RESULTS_NAMES = {"tolerance_jaccard": "citation_span_accuracy"}  # as `individual_metrics` call it
+MIN_COVERAGE = 0.98  # a results file does not say what its evaluation was set to
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One measure's scores.
+
+    Args:
+        scores: One a question; None where it failed or the measure does not apply.
+        asked: Whether the measure applies to the question, as far as this run knows.
+    """
+
+    scores: tuple[float | None, ...]
+    asked: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """An evaluation with its scores.
+
+    Args:
+        evaluation_id: Whose.
+        benchmark: Of the questions.
+        system: That answered.
+        fingerprints: What must be equal for two runs to be compared.
+        is_deterministic: The system gives the same answers again.
+        is_by_page: Retrieval is looked at by page first.
+        min_coverage: Share of pairs that a verdict needs.
+        opened_at: When it began.
+        ended_at: When the last answer arrived.
+        query_ids: In the dataset's order.
+        columns: Measure -> scores; a measure that no question has is left out. The failure rate is always there, and 1
+            for a question without an answer.
+    """
+
+    evaluation_id: str
+    benchmark: str
+    system: str
+    fingerprints: Fingerprints
+    is_deterministic: bool
+    is_by_page: bool
+    min_coverage: float
+    opened_at: datetime
+    ended_at: datetime
+    query_ids: tuple[str, ...]
+    columns: Mapping[str, Column]
+
+
+def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
+    """The scores of an evaluation's folder.
+
+    Raises:
+        InputError: `bad_scores`.
+    """
+    record = evaluation.record
+    columns: dict[str, Column] = {}
+    answers: Sequence[QueryScores] = ()
+    for file, measures in COMPARED.items():
+        rows = read_scores(evaluation.scores(file))
+        answers = rows if file == "answer_scores" else answers
+        for name in _leveled(file, measures):
+            if any(name in row.scores for row in rows):
+                columns[name] = Column(
+                    tuple(row.scores.get(name) for row in rows),
+                    tuple(name in row.scores or row.outcome == "failed" for row in rows),
+                )
+    return ScoredRun(
+        evaluation_id=record.evaluation_id,
+        benchmark=record.benchmark,
+        system=record.system,
+        fingerprints=record.fingerprints,
+        is_deterministic=record.deterministic,
+        is_by_page=record.retrieval_level == "page",
+        min_coverage=record.settings.min_coverage,
+        opened_at=record.opened_at,
+        ended_at=record.answered_at or record.opened_at,
+        query_ids=tuple(row.query_id for row in answers),
+        columns=columns | {FAILURE_RATE: _failures(row.outcome == "failed" for row in answers)},
+    )
+
+
+def run_of_results(path: Path) -> ScoredRun:
+    """The scores of a results file.
+
+    Raises:
+        InputError: The file's fault.
+    """
+    results = EvaluationResults.read(path)
+    rows = results.query_results
+    columns: dict[str, Column] = {}
+    for file, measures in COMPARED.items():
+        for name in _leveled(file, measures):
+            stated = RESULTS_NAMES.get(name, name)
+            scores = tuple(row.individual_metrics.get(stated) for row in rows)
+            if any(score is not None for score in scores):
+                columns[name] = Column(scores, tuple(score is not None for score in scores))
+    return ScoredRun(
+        evaluation_id=results.evaluation_id,
+        benchmark=results.benchmark,
+        system=results.system,
+        fingerprints=results.fingerprints,
+        is_deterministic=False,
+        is_by_page=results.retrieval_level == "page",
+        min_coverage=MIN_COVERAGE,
+        opened_at=results.timestamp,
+        ended_at=results.timestamp,
+        query_ids=tuple(row.query_id for row in rows),
+        columns=columns | {FAILURE_RATE: _failures(row.status != "ok" for row in rows)},
+    )
+
+
+def _failures(failed: Iterable[bool]) -> Column:
+    """The failure rate as a measure: it may regress, and is never withheld."""
+    scores = tuple(float(one) for one in failed)
+    return Column(scores, (True,) * len(scores))
+
+
+def _leveled(file: str, measures: Iterable[str]) -> list[str]:
+    levels = LEVELS if file == "retrieval_scores" else LEVELS[:1]
+    return [level + measure for level in levels for measure in measures]

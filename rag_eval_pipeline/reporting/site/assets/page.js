@@ -1,0 +1,103 @@
+// What every page can do: take data from files beside it, sort small tables, switch between figures.
+"use strict";
+
+const ragEval = {
+  values: new Map(),
+  waiting: new Map(),
+
+  // Called by data files. A page opened from a file may load scripts and nothing else.
+  receive(name, value) {
+    ragEval.values.set(name, value);
+    for (const take of ragEval.waiting.get(name) ?? []) take(value);
+    ragEval.waiting.delete(name);
+  },
+
+  // The value of a data file, which is loaded when it is first asked for.
+  load(name, src) {
+    if (ragEval.values.has(name)) return Promise.resolve(ragEval.values.get(name));
+    return new Promise((resolve, reject) => {
+      const isFirst = !ragEval.waiting.has(name);
+      ragEval.waiting.set(name, [...(ragEval.waiting.get(name) ?? []), resolve]);
+      if (!isFirst) return;
+      const script = document.createElement("script");
+      script.src = src;
+      script.onerror = () => reject(new Error(`${src} is not there`));
+      document.head.append(script);
+    });
+  },
+
+  // An element; text from data only ever becomes text nodes.
+  element(tag, attributes = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value !== undefined && value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+    }
+    made.append(...children.filter((child) => child !== null && child !== undefined));
+    return made;
+  },
+
+  drawing(tag, attributes = {}, ...children) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  },
+
+  chip(word, label) {
+    return ragEval.element("span", { class: `chip ${word}` }, label ?? word.replaceAll("_", " "));
+  },
+
+  number(value, digits = 3) {
+    return value === null || value === undefined ? "–" : value.toFixed(digits);
+  },
+
+  milliseconds(value) {
+    if (value === null || value === undefined) return "–";
+    return value >= 1000 ? `${(value / 1000).toFixed(2)} s` : `${value.toFixed(value < 10 ? 2 : 0)} ms`;
+  },
+
+  points(value) {
+    if (value === null || value === undefined) return "–";
+    const rounded = Math.round(value * 1000) / 10 + 0;
+    return `${rounded > 0 ? "+" : rounded < 0 ? "−" : ""}${Math.abs(rounded).toFixed(1)}`;
+  },
+};
+
+// Headings with a `data-sort` become buttons; cells carry the value in `data-value` where the text is not it.
+function makeSortable(table) {
+  const headings = [...table.tHead.rows[0].cells];
+  const valueOf = (row, place) => row.cells[place].dataset.value ?? row.cells[place].textContent.trim();
+  headings.forEach((heading, place) => {
+    if (!heading.hasAttribute("data-sort")) return;
+    const button = ragEval.element("button", { type: "button" }, ...heading.childNodes);
+    heading.append(button);
+    button.addEventListener("click", () => {
+      const isUp = heading.getAttribute("aria-sort") === "ascending";
+      headings.forEach((other) => other.removeAttribute("aria-sort"));
+      heading.setAttribute("aria-sort", isUp ? "descending" : "ascending");
+      const isNumber = heading.dataset.sort === "number";
+      const rows = [...table.tBodies[0].rows];
+      rows.sort((a, b) => {
+        const [first, second] = [valueOf(a, place), valueOf(b, place)];
+        if (isNumber && (first === "" || second === "")) return (first === "") - (second === "");
+        const order = isNumber ? first - second : first.localeCompare(second, "en", { numeric: true });
+        return isUp ? -order : order;
+      });
+      table.tBodies[0].append(...rows);
+    });
+  });
+}
+
+// A choice shows one of several parts; without scripts all of them are seen.
+function makeSwitch(select) {
+  const parts = [...document.querySelectorAll(`[data-part="${select.dataset.shows}"]`)];
+  const show = () => parts.forEach((part) => { part.hidden = part.dataset.name !== select.value; });
+  select.closest("[hidden]")?.removeAttribute("hidden");
+  select.addEventListener("change", show);
+  show();
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll("table.sortable").forEach(makeSortable);
+  document.querySelectorAll("select[data-shows]").forEach(makeSwitch);
+});

@@ -1,0 +1,159 @@
+"""The page of one comparison: a sentence a metric, how sure it is, and the questions behind it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.metrics.verdicts import Verdict
+from rag_eval_pipeline.reporting.baselines import read_baseline
+from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.history import ResultsHeader
+from rag_eval_pipeline.reporting.site.figures import metric_label
+from rag_eval_pipeline.reporting.site.folder import SiteFolder
+from rag_eval_pipeline.reporting.site.inert import data_script, inert, shortened
+from rag_eval_pipeline.reporting.site.interval_charts import Dot, changes_chart
+from rag_eval_pipeline.reporting.site.morning import Morning
+from rag_eval_pipeline.reporting.site.question_nights import QuestionNight, Scores
+from rag_eval_pipeline.reporting.site.questions import QuestionRow
+from rag_eval_pipeline.reporting.site.rendering import render
+
+MARGIN = 0.02  # within it a change is small, as the verdicts have it
+_ORDER = ("regressed", "improved", "withheld", "inconclusive", "equivalent", "no_verdict")
+_DOTS = {"regressed": "regressed", "improved": "improved"}
+
+
+def comparison_name(row: Comparison) -> str:
+    """The file of a comparison's page, without its folder."""
+    return f"{row.benchmark}.{row.new}.against.{row.old}"
+
+
+def strongest(row: Comparison) -> str:
+    """The first of a comparison's verdicts in the order of what matters; its reason where it has none."""
+    kinds = {found.kind for found in row.verdicts.values()}
+    return next((kind for kind in _ORDER if kind in kinds), "none")
+
+
+def by_weight(verdicts: Mapping[str, Verdict]) -> list[tuple[str, Verdict]]:
+    """Metrics and verdicts, regressions first."""
+    return sorted(verdicts.items(), key=lambda item: _ORDER.index(item[1].kind))
+
+
+def write_comparison(
+    site: SiteFolder,
+    morning: Morning,
+    row: Comparison,
+    nights: Mapping[str, QuestionNight],
+    questions: Mapping[str, Sequence[QuestionRow]],
+) -> None:
+    """Writes the page and its table of questions.
+
+    Args:
+        site: Where to.
+        morning: The report's.
+        row: The comparison.
+        nights: Scores by evaluation.
+        questions: Texts by evaluation, of those that have pages of their own.
+    """
+    new = morning.by_pair[row.benchmark, row.new][-1]
+    old_ids = _old_ids(morning, row)
+    name = comparison_name(row)
+    table = _table(new, old_ids, nights, questions)
+    if table is not None:
+        site.write(f"comparisons/{name}.js", data_script("comparison", table))
+    ordered = by_weight(row.verdicts)
+    dots = [
+        Dot(
+            metric_label(metric.removeprefix("page/")),
+            found.evidence.estimate / found.evidence.value_range,
+            _scaled(found),
+            _DOTS.get(found.kind, "quietly"),
+        )
+        for metric, found in ordered
+        if found.evidence.estimate is not None
+    ]
+    title = f"Changes of {row.new} against {row.old} with 95 % intervals, in points"
+    page = render(
+        "comparison.html",
+        root="../",
+        row=row,
+        name=name,
+        ordered=ordered,
+        chart=changes_chart(dots, title, margin=MARGIN) if dots else None,
+        new_run=new.evaluation_id,
+        old_runs=[one for one in old_ids if one in questions],
+        n_old=len(old_ids),
+        has_table=table is not None,
+        texts={one.query_id: shortened(one.query_text, 160) for one in questions.get(new.evaluation_id, ())},
+    )
+    site.write(f"comparisons/{name}.html", page)
+
+
+def _scaled(found: Verdict) -> tuple[float, float] | None:
+    limits = found.evidence.confidence_interval
+    return None if limits is None else (limits[0] / found.evidence.value_range, limits[1] / found.evidence.value_range)
+
+
+def _old_ids(morning: Morning, row: Comparison) -> list[str]:
+    """The evaluations that the new one is compared with; none where they are not known."""
+    if row.kind == "systems":
+        return [morning.by_pair[row.benchmark, row.old][-1].evaluation_id]
+    try:
+        baseline = read_baseline(morning.workspace, row.benchmark, row.new)
+    except InputError:
+        return []
+    return list(baseline.evaluations) if baseline else []
+
+
+def _table(
+    new: ResultsHeader,
+    old_ids: Sequence[str],
+    nights: Mapping[str, QuestionNight],
+    questions: Mapping[str, Sequence[QuestionRow]],
+) -> dict[str, Any] | None:
+    """Questions that both sides were asked, those first whose F1 differs most."""
+    rows = questions.get(new.evaluation_id)
+    olds = [nights[one] for one in old_ids if one in nights]
+    if rows is None or not olds:
+        return None
+    now = nights[new.evaluation_id].scores
+    shared = [row for row in rows if all(_same(now.get(row.query_id), one.scores.get(row.query_id)) for one in olds)]
+    answers = {one.query_id: one.generated_answer for one in questions.get(old_ids[0], ())}
+
+    def before(row: QuestionRow, name: str) -> float | None:
+        values = [getattr(one.scores[row.query_id], name) for one in olds]
+        return None if any(value is None for value in values) else round(sum(values) / len(values), 4)
+
+    def after(row: QuestionRow, name: str) -> float | None:
+        value: float | None = getattr(now[row.query_id], name)
+        return None if value is None else round(value, 4)
+
+    old_f1, new_f1 = [before(row, "f1") for row in shared], [after(row, "f1") for row in shared]
+    changes = [None if a is None or b is None else round(b - a, 4) for a, b in zip(old_f1, new_f1, strict=True)]
+    columns = [
+        ("id", "Id", "id", [inert(row.query_id) for row in shared]),
+        ("question", "Question", "text", [shortened(row.query_text, 240) for row in shared]),
+        ("old", "Answer before", "text", [shortened(answers.get(row.query_id) or "", 240) for row in shared]),
+        ("answer", "Answer now", "text", [shortened(row.generated_answer or "", 240) for row in shared]),
+        ("f1_before", "F1 before", "number", old_f1),
+        ("f1", "F1 now", "number", new_f1),
+        ("change", "Δ F1", "points", changes),
+        ("rank", "nDCG now", "number", [after(row, "rank") for row in shared]),
+    ]
+    links = [{"column": "question", "href": f"../runs/{new.evaluation_id}/question.html#"}]
+    if old_ids[0] in questions:
+        links.append({"column": "old", "href": f"../runs/{old_ids[0]}/question.html#"})
+    else:
+        columns = [column for column in columns if column[0] != "old"]
+    place = next(n for n, column in enumerate(columns) if column[0] == "change")
+    return {
+        "caption": "Questions of both sides",
+        "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind, _ in columns],
+        "values": [values for *_, values in columns],
+        "filters": [{"column": "change", "label": "F1"}],
+        "links": links,
+        "sort": {"column": place, "isDown": True, "isAbsolute": True},
+    }
+
+
+def _same(one: Scores | None, other: Scores | None) -> bool:
+    return one is not None and other is not None and one.text == other.text

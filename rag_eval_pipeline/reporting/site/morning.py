@@ -1,0 +1,103 @@
+"""Everything that the pages of one report are made from, read once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.reporting.comparison import Comparison, Comparisons, read_comparisons
+from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.site.night_charts import Point
+from rag_eval_pipeline.reporting.trust import Trust
+from rag_eval_pipeline.workspace import Workspace
+
+Pair = tuple[str, str]
+
+# A verdict's metric -> the figure in whose trend it is marked, where they have different names.
+_FIGURES = {"tolerance_jaccard": "citation_jaccard"}
+
+
+@dataclass(frozen=True)
+class Morning:
+    """The state of the workspace that a report shows.
+
+    Args:
+        workspace: Whose.
+        by_pair: (benchmark, system) -> its evaluations, oldest first.
+        damaged: A line for each results file that cannot be read.
+        trust: Of judges.
+        comparisons: Of the newest evaluations.
+        marks: Evaluation -> figure -> `regressed` or `improved`.
+        stamps: Benchmark -> its conversion, where there is one.
+    """
+
+    workspace: Workspace
+    by_pair: Mapping[Pair, Sequence[ResultsHeader]]
+    damaged: Sequence[str]
+    trust: Trust
+    comparisons: Sequence[Comparison]
+    marks: Mapping[str, Mapping[str, str]] = field(repr=False)
+    stamps: Mapping[str, Stamp] = field(repr=False)
+
+    @cached_property
+    def newest(self) -> Sequence[ResultsHeader]:
+        """The last evaluation of each pair, by benchmark and system."""
+        return [self.by_pair[pair][-1] for pair in sorted(self.by_pair)]
+
+    @cached_property
+    def benchmarks(self) -> Sequence[str]:
+        """Benchmarks with results, sorted."""
+        return sorted({benchmark for benchmark, _ in self.by_pair})
+
+    @cached_property
+    def systems(self) -> Sequence[str]:
+        """Systems with results, sorted; the place is a system's colour on every page."""
+        return sorted({system for _, system in self.by_pair})
+
+    def points(self, pair: Pair, figure: str) -> list[Point]:
+        """A figure's nights, with what regressed or improved marked."""
+        points = []
+        for header in self.by_pair[pair]:
+            metric = header.metric(figure)
+            points.append(
+                Point(metric.value, metric.confidence_interval, self.marks.get(header.evaluation_id, {}).get(figure))
+            )
+        return points
+
+
+def read_morning(workspace: Workspace, comparisons: Comparisons | None = None) -> Morning:
+    """The workspace as it is now; nothing is written.
+
+    Args:
+        workspace: Which.
+        comparisons: Of the workspace as it is now; made when left out.
+    """
+    history = read_history(workspace)
+    if comparisons is None:
+        comparisons = read_comparisons(workspace)
+    marks: dict[str, dict[str, str]] = {}
+    for nights in comparisons.nights:
+        for night in nights.nights:
+            _mark(marks, night.evaluation_id, {name: found.kind for name, found in night.metrics.items()})
+    for row in comparisons.rows:
+        if row.kind == "baseline" and row.evaluation_id:
+            _mark(marks, row.evaluation_id, {name: found.kind for name, found in row.verdicts.items()})
+    stamps = {}
+    for name in {benchmark for benchmark, _ in history.by_pair}:
+        try:
+            stamps[name] = Stamp.read(workspace.benchmark(name).stamp)
+        except InputError:
+            continue  # converted before and edited since: its results are still the newest there are
+    return Morning(workspace, history.by_pair, history.damaged, Trust.of(workspace), comparisons.rows, marks, stamps)
+
+
+def figure_name(metric: str) -> str:
+    """The figure on the leaderboard that a compared metric is."""
+    return _FIGURES.get(metric.removeprefix("page/"), metric.removeprefix("page/"))
+
+
+def _mark(marks: dict[str, dict[str, str]], evaluation_id: str, kinds: Mapping[str, str]) -> None:
+    found = {figure_name(name): kind for name, kind in kinds.items() if kind in ("regressed", "improved")}
+    if found:
+        marks.setdefault(evaluation_id, {}).update(found)

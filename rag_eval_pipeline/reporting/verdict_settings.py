@@ -1,0 +1,81 @@
+"""`data/config/verdicts.config.yaml`: the numbers of the nightly verdict, and the thresholds people have set.
+
+The error rates that the documentation states were simulated with the numbers that stand here as defaults.
+"""
+
+from typing import Literal
+
+import pydantic
+
+from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.metrics.evidence import RULES, Rules
+from rag_eval_pipeline.systems.settings import read_yaml
+from rag_eval_pipeline.workspace import Workspace
+
+FILE = "verdicts.config.yaml"
+
+
+class QualityThresholds(Model):
+    """Absolute limits on the newest evaluation of every pair; one that is null is not looked at.
+
+    Source: Citation Accuracy Evaluation 6.1, `quality_thresholds`.
+    """
+
+    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Least mean Jaccard with tolerance.")
+    citation_validity: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Least share of citations that support."
+    )
+    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Least factual consistency.")
+    hallucination_tolerance: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Largest share of claims that no cited text supports."
+    )
+
+
+class VerdictSettings(Model):
+    """How a night is compared with its pinned baseline."""
+
+    alpha: float = pydantic.Field(RULES.alpha, gt=0, lt=1, description="Two-sided, after Holm over the metrics.")
+    min_effect: float = pydantic.Field(
+        RULES.min_effect, ge=0, le=1, description="The smallest change worth a word, as a share of a metric's range."
+    )
+    equivalence_margin: float = pydantic.Field(
+        RULES.equivalence_margin, gt=0, le=1, description="A change is small when its whole interval is inside this."
+    )
+    min_questions: int = pydantic.Field(RULES.min_questions, ge=2, description="Fewer get no verdict.")
+    units: Literal["questions", "documents"] = pydantic.Field(
+        "questions",
+        description="What is tested: questions, or the documents that they share; a corpus of few documents then gets "
+        "no verdict.",
+    )
+    rerun_after_hours: float = pydantic.Field(
+        2.0, ge=0, description="A bad hour of a server must not be confirmed by a rerun within it."
+    )
+    blocking: bool = pydantic.Field(False, description="A confirmed regression fails the run; otherwise it warns.")
+    quality_thresholds: QualityThresholds = pydantic.Field(QualityThresholds(), description="Limits on the figures.")
+
+    def rules(self, min_coverage: float) -> Rules:
+        """The numbers as comparisons take them.
+
+        Args:
+            min_coverage: Of the evaluation's own settings.
+        """
+        return Rules(
+            alpha=self.alpha,
+            min_effect=self.min_effect,
+            equivalence_margin=self.equivalence_margin,
+            min_coverage=min_coverage,
+            min_questions=self.min_questions,
+        )
+
+
+def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
+    """The settings; the defaults where there is no file.
+
+    Raises:
+        InputError: `bad_yaml`, or `bad_format` naming the first bad setting.
+    """
+    path = workspace.config / FILE
+    try:
+        return VerdictSettings.model_validate(read_yaml(path) if path.exists() else {})
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error) from error

@@ -1,0 +1,46 @@
+"""Thirty nights of two systems with a regression on the twentieth: one alert, on the right night, and no other."""
+
+import json
+
+from rag_eval_pipeline.reporting.alerts import read_alerts
+from rag_eval_pipeline.reporting.baselines import read_baseline
+
+RAILWAY = "skarn-railway"
+NIGHTS, PLANTED_NIGHT = 30, 20
+
+
+def test_one_alert_in_thirty_nights(world):
+    for name in ("steady", "planted"):
+        world.add_system(name)
+    answerable = [query_id for query_id, gold in world.gold.items() if gold["answer"] is not None]
+    broken = answerable[::2]  # 16 of 32
+    alerts_by_night, reruns_by_night = {}, {}
+    for night in range(1, NIGHTS + 1):
+        if night == PLANTED_NIGHT:
+            world.planted = {"planted": broken}
+        if world.now.weekday() == 0 and night > 1:
+            world.week()
+        reruns_by_night[night] = len(world.night())
+        alerts_by_night[night] = [alert.alert_id for alert in read_alerts(world.workspace)]
+
+    [alert] = read_alerts(world.workspace)
+    assert [night for night, alerts in alerts_by_night.items() if alerts] == list(range(PLANTED_NIGHT, NIGHTS + 1))
+    assert (alert.kind, alert.benchmark, alert.system) == ("regressed", RAILWAY, "planted")
+    assert f"{alert.night:%Y-%m-%d}" == "2026-09-26"  # the twentieth night from the seventh on
+    assert {change.metric for change in alert.changes} == {"exact_match", "f1"}
+    for change in alert.changes:
+        assert {moved.query_id for moved in change.questions} <= set(broken)
+        assert len(change.questions) == 10
+        assert change.sentence.endswith("seen again in a rerun.")
+    assert reruns_by_night == {night: int(night == PLANTED_NIGHT) for night in range(1, NIGHTS + 1)}
+    # The first five nights are the baseline of each system, and stay it.
+    for name in ("steady", "planted"):
+        baseline = read_baseline(world.workspace, RAILWAY, name)
+        assert (len(baseline.evaluations), baseline.pinned_by) == (5, "the first nights")
+    weeks = sorted(world.workspace.results.glob("benchmark_weekly_*.results.json"))
+    assert [path.name[17:25] for path in weeks] == ["20260914", "20260921", "20260928", "20261005"]
+    kinds = {
+        pair["new"]: {name for name, found in pair["verdicts"].items() if found["kind"] == "regressed"}
+        for pair in json.loads(weeks[-1].read_text())["pairs"]
+    }
+    assert kinds == {"planted": {"exact_match", "f1"}, "steady": set()}

@@ -1,0 +1,184 @@
+"""An alert is told once, by file, mail and webhook; its address is a secret, and foreign text stays text."""
+
+import email
+import email.policy
+import json
+import logging
+import threading
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+import yaml
+
+from rag_eval_pipeline.reporting.alert_settings import AlertSettings
+from rag_eval_pipeline.reporting.alert_texts import SECTION_LIMIT, slack_message
+from rag_eval_pipeline.reporting.alerts import alerts_folder, read_alerts, tell_changes, tell_run_failure
+from rag_eval_pipeline.reporting.nights import Nights, Yardstick, with_run
+from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
+from rag_eval_pipeline.workspace import Workspace
+from tests.reporting.made_runs import START, five_runs, made_run
+
+NOW = START + timedelta(hours=4)
+VARIABLE = "RAG_EVAL_TEST_WEBHOOK"
+SECRET = "T0K3N"
+FELL = range(20)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return Workspace(tmp_path)
+
+
+@pytest.fixture
+def webhook(monkeypatch, workspace):
+    """A receiver on this machine; it answers with `receiver.status` and keeps what it was sent."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self.server.received.append((self.path, json.loads(body)))
+            self.send_response(self.server.status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server.received, server.status = [], 200
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:{server.server_port}/services/{SECRET}")
+    settings(workspace, webhook_url_env=VARIABLE)
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def settings(workspace, **values):
+    workspace.config.mkdir(parents=True, exist_ok=True)
+    (workspace.config / "alerts.config.yaml").write_text(yaml.safe_dump(values))
+
+
+def book(*runs):
+    history = ()
+    for run in runs:
+        history = with_run(history, run, Yardstick(five_runs(), VerdictSettings()))
+    return [Nights(benchmark="b", system="s", baseline=("base0",), nights=history)]
+
+
+def confirmed():
+    return book(made_run("eval_1", FELL), made_run("eval_2", FELL, hours=3))
+
+
+def test_a_confirmed_regression_is_one_alert_however_often_it_is_looked_at(workspace):
+    first = tell_changes(workspace, confirmed(), now=NOW)
+    again = tell_changes(workspace, confirmed(), now=NOW + timedelta(days=1))
+
+    [alert] = read_alerts(workspace)
+    assert ([one.alert_id for one in first.new], again.new) == (["eval_1"], [])
+    assert (alert.kind, alert.subject, alert.rerun) == ("regressed", "s on b regressed: exact_match", "eval_2")
+    assert (alert.night, alert.created_at) == (START, NOW)
+
+
+def test_a_first_look_and_a_quiet_night_are_told_to_nobody(workspace):
+    tell_changes(workspace, book(made_run("eval_1", FELL)), now=NOW)
+    tell_changes(workspace, book(made_run("eval_1")), now=NOW)
+
+    assert read_alerts(workspace) == []
+
+
+def test_the_mail_can_be_read_by_any_mail_program(workspace):
+    settings(workspace, mail_from="a@example.com", mail_to="b@example.com", report_url="https://reports.example/")
+    tell_changes(workspace, confirmed(), now=NOW)
+
+    mail = email.message_from_bytes((alerts_folder(workspace) / "eval_1.eml").read_bytes(), policy=email.policy.default)
+
+    assert mail["Subject"] == "[rag-eval] s on b regressed: exact_match"
+    assert (mail["From"], mail["To"]) == ("a@example.com", "b@example.com")
+    lines = mail.get_content().splitlines()
+    assert lines[1] == "Night of 2026-09-07 02:00 UTC, eval_1"
+    assert lines[3].startswith("exact_match regressed: exact_match fell 10.0 points (95 % −")
+    assert lines[4:9] == [f"  question {q}: 1.00 -> 0.00" for q in range(5)]
+    assert lines[-1] == "Report: https://reports.example/"
+
+
+def test_the_webhook_gets_it_once(webhook, workspace):
+    for hours in (0, 24):
+        told = tell_changes(workspace, confirmed(), now=NOW + timedelta(hours=hours))
+        assert told.faults == []
+
+    [(path, message)] = webhook.received
+    assert path == f"/services/{SECRET}"
+    assert message["text"].startswith("s on b regressed: exact_match\nNight of 2026-09-07 02:00 UTC, eval_1")
+    assert message["blocks"][0] == {
+        "type": "section", "text": {"type": "mrkdwn", "text": "*s on b regressed: exact_match*"},
+    }  # fmt: skip
+    assert read_alerts(workspace)[0].delivered_at == NOW
+
+
+def test_a_webhook_that_refuses_is_asked_again_by_the_next_aggregation(webhook, workspace):
+    webhook.status = 503
+    told = tell_changes(workspace, confirmed(), now=NOW)
+    webhook.status = 200
+    later = tell_changes(workspace, confirmed(), now=NOW + timedelta(hours=1))
+
+    assert told.faults == [f"eval_1: the webhook of ${VARIABLE} answered 503 [webhook_refused]"]
+    assert (len(webhook.received), later.new, later.faults) == (2, [], [])
+
+
+def test_what_could_not_be_sent_for_three_days_is_no_news(webhook, workspace):
+    webhook.status = 503
+    tell_changes(workspace, confirmed(), now=NOW)
+
+    told = tell_changes(workspace, confirmed(), now=NOW + timedelta(days=3))
+
+    assert (len(webhook.received), told.faults) == (1, [])
+
+
+def test_the_address_stands_in_no_message_log_or_file(webhook, workspace, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    tell_changes(workspace, confirmed(), now=NOW)
+    monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:1/services/{SECRET}")
+    told = tell_run_failure(workspace, job="j", partition="p", error="e", started=NOW, now=NOW)
+
+    [fault] = told.faults
+    assert fault.endswith(f"the webhook of ${VARIABLE} could not be reached: ConnectError [webhook_unreachable]")
+    files = [path.read_text() for path in workspace.root.rglob("*") if path.is_file()]
+    assert not any(SECRET in text for text in (*files, caplog.text, fault))
+
+
+@pytest.mark.parametrize(("value", "code"), [("", "missing_secret"), ("ftp://x", "bad_webhook")])
+def test_an_address_that_is_none_is_named_by_its_variable(value, code, workspace, monkeypatch):
+    settings(workspace, webhook_url_env=VARIABLE)
+    monkeypatch.setenv(VARIABLE, value)
+
+    [fault] = tell_changes(workspace, confirmed(), now=NOW).faults
+
+    assert fault.endswith(f"[{code}]")
+
+
+def test_a_failed_run_is_told_once_a_day_for_the_same_error(workspace):
+    def fail(error="server down [x]\nwith more", *, partition="b|s", day=0):
+        at = NOW + timedelta(days=day)
+        told = tell_run_failure(workspace, job="evaluate", partition=partition, error=error, started=at, now=at)
+        return len(told.new)
+
+    assert [fail(), fail(), fail("another"), fail(partition="b|t"), fail(day=1)] == [1, 0, 1, 1, 1]
+    assert {alert.error for alert in read_alerts(workspace)} == {"server down [x]", "another"}
+    assert {alert.subject for alert in read_alerts(workspace)} == {
+        "A run failed: evaluate b|s", "A run failed: evaluate b|t",
+    }  # fmt: skip
+
+
+def test_foreign_text_rings_nobodys_bell(workspace):
+    tell_changes(workspace, confirmed(), now=NOW)
+    [alert] = read_alerts(workspace)
+    texts = {"0": "<!channel> & *bold*\nin two lines", "1": "y" * 10_000}
+
+    message = slack_message(alert, texts, AlertSettings(questions_shown=50))
+
+    assert "<!channel>" not in json.dumps(message)
+    assert "question 0: 1.00 -&gt; 0.00  &lt;!channel&gt; &amp; *bold* in two lines\n" in message["text"]
+    assert all(len(block["text"]["text"]) <= SECTION_LIMIT + 2 for block in message["blocks"])

@@ -1,0 +1,84 @@
+"""Old answers get today's scores under ids of their own; the system is not asked, and the old results stay."""
+
+import pytest
+import yaml
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.runs import load_evaluation, newest_evaluation
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.rescoring import rescore
+
+OBSERVATORY = "cairnmoor-observatory"
+
+
+def set_measures(workspace, *measures):
+    values = yaml.safe_load(workspace.defaults_config.read_text()) | {"measures": list(measures)}
+    workspace.defaults_config.write_text(yaml.safe_dump(values))
+
+
+def pair(workspace):
+    return load_pair(workspace, OBSERVATORY, "embedded")
+
+
+def test_a_new_measure_is_scored_on_the_answers_that_there_are(workspace):
+    old = evaluate(workspace, pair(workspace))[1].evaluation_id
+    before = results_path(workspace, old).read_bytes()
+    set_measures(workspace, "hit@1", "recall@3")
+
+    [new] = rescore(workspace, pair(workspace))
+
+    assert (new.evaluation_id != old, validate(results_path(workspace, new.evaluation_id))) == (True, [])
+    assert set(new.retrieval_metrics) == {"hit@1", "recall@3"}
+    assert new.performance_metrics.reused_from == old
+    assert not load_evaluation(workspace, new.evaluation_id).journal.exists()  # nobody was asked
+    assert load_evaluation(workspace, new.evaluation_id).record.opened_at == (
+        load_evaluation(workspace, old).record.opened_at
+    )
+    assert results_path(workspace, old).read_bytes() == before
+    was = EvaluationResults.read(results_path(workspace, old))
+    assert new.timestamp == was.timestamp
+    assert [row.generated_answer for row in new.query_results] == [row.generated_answer for row in was.query_results]
+
+
+def test_several_are_scored_oldest_first(workspace):
+    old = [evaluate(workspace, pair(workspace))[1].evaluation_id for _ in range(2)]
+    set_measures(workspace, "hit@1")
+
+    new = [published.evaluation_id for published in rescore(workspace, pair(workspace))]
+
+    opened = [load_evaluation(workspace, name).record.opened_at for name in (*old, *new)]
+    assert opened[:2] == opened[2:]
+
+
+def test_the_newest_evaluation_stays_the_newest(workspace):
+    first, second = (evaluate(workspace, pair(workspace))[1].evaluation_id for _ in range(2))
+
+    [_] = rescore(workspace, pair(workspace), [first])
+
+    assert newest_evaluation(workspace, OBSERVATORY, "embedded").record.evaluation_id == second
+    assert read_history(workspace).newest()[0].evaluation_id == second
+
+
+def test_what_is_scored_as_today_is_left_alone(workspace):
+    evaluate(workspace, pair(workspace))
+
+    with pytest.raises(InputError) as caught:
+        rescore(workspace, pair(workspace))
+
+    assert caught.value.code == "nothing_to_rescore"
+
+
+def test_answers_of_another_version_of_the_system_are_refused(workspace):
+    name = evaluate(workspace, pair(workspace))[1].evaluation_id
+    file = workspace.system_file("embedded")
+    file.write_text(file.read_text().replace('version: "1"', 'version: "2"'))
+
+    with pytest.raises(InputError) as caught:
+        rescore(workspace, pair(workspace), [name])
+
+    assert caught.value.code == "other_dataset"
