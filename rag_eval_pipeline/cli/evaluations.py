@@ -161,9 +161,10 @@ def report(workspace: Root = None, as_json: AsJson = False) -> None:
     from rag_eval_pipeline.reporting.report import write_report
 
     root = find_workspace(workspace)
+    found = write_comparisons(root)
     paths = {
         "leaderboard": str(write_leaderboard(root).path),
-        "regressions": str(write_comparisons(root).path),
-        "report": str(write_report(root)),
+        "regressions": str(found.path),
+        "report": str(write_report(root, found)),
     }
     emit(paths, as_json, [paths["report"]])

@@ -62,7 +62,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     check_specs=REPORT_CHECKS,
 )  # fmt: skip
 def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """The report to look at in the morning: one HTML file that needs no network."""
+    """The report to look at in the morning: a site of plain files that needs no network."""
     import rag_eval_pipeline.reporting.report as reporting
     from rag_eval_pipeline.reporting.morning import morning_checks
 

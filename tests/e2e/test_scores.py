@@ -67,9 +67,13 @@ def test_results_validate_and_their_counts_add_up(name, system, house, results):
 
 @pytest.mark.parametrize(("name", "system"), PAIRS)
 def test_every_mean_says_what_became_of_every_question(name, system, results):
-    means = dict(metrics_in(results[name, system]))
+    found = results[name, system]
+    means = dict(metrics_in(found))
 
-    assert len(means) == 34  # 11 measures of documents and of pages each, 3 of spans, 5 of answers, 4 of abstention
+    # 11 measures of documents and of pages each, 3 of spans, 5 of answers, 4 of abstention; and what only some have.
+    assert len(means) == 34 + len(found.judge_metrics) + len(found.further_metrics)
+    assert {"judged_correct", "faithfulness"} <= found.judge_metrics.keys()
+    assert {"hotpot_f1", "rouge_l"} <= found.further_metrics.keys()
     assert {place: mean.n_scored + mean.n_failed + mean.n_skipped for place, mean in means.items()} == dict.fromkeys(
         means, QUESTIONS[name]
     )
