@@ -44,7 +44,8 @@ def overview_page(morning: Morning, data: dict[str, Any]) -> bytes:
             for row in morning.comparisons
             if row.kind == "systems"
         ],
-        refused=[row for row in baselines if row.reason not in (None, "no_baseline")],
+        first=[row for row in baselines if row.reason == "is_baseline"],
+        refused=[row for row in baselines if row.reason not in (None, "no_baseline", "is_baseline")],
         figures=[figure_of(name) for name in COLUMNS],
         first_shown=FIRST_SHOWN,
         matrices={name: _matrix(morning, name) for name in COLUMNS},

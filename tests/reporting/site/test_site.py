@@ -8,9 +8,12 @@ import shutil
 
 import pytest
 
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.reporting.comparison import write_comparisons
 from rag_eval_pipeline.reporting.history import read_history
-from rag_eval_pipeline.reporting.report import write_report
+from rag_eval_pipeline.reporting.report import render_report, write_report
 from rag_eval_pipeline.reporting.site.folder import STATE
 from rag_eval_pipeline.reporting.site.writing import write_site
 
@@ -254,3 +257,14 @@ def test_a_policy_stands_in_every_page_and_nothing_is_inline(evaluated):
         html = page.read_text()
         assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
         assert re.findall(r"<script(?![^>]*\bsrc=)|\sstyle=|\son\w+=|<style", html) == []
+
+
+def test_pairs_whose_first_evaluation_this_is_are_one_sentence(workspace):
+    for system in ("embedded", "embedded-weak"):
+        evaluate(workspace, load_pair(workspace, "cairnmoor-observatory", system))
+    write_comparisons(workspace)
+
+    page = render_report(workspace)
+
+    assert "For 2 pairs this is the first evaluation" in page
+    assert "is baseline" not in page
