@@ -13,30 +13,36 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
-
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.evaluation.corpus_files import system_corpus
 from rag_eval_pipeline.evaluation.pair import Pair, holding
 from rag_eval_pipeline.evaluation.questioning import ask_all
 from rag_eval_pipeline.evaluation.resources import sampling
-from rag_eval_pipeline.evaluation.responses_file import iter_responses, write_responses
-from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation, open_evaluation
+from rag_eval_pipeline.evaluation.responses_file import write_responses
+from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.settings import digest
 from rag_eval_pipeline.evaluation.spending import Spending, Spent
+from rag_eval_pipeline.evaluation.taking_over import (
+    Which,
+    answered_in,
+    failed_ones_of,
+    missing_of,
+    open_for,
+    resumable,
+    same_answers,
+    take_over,
+)
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
-from rag_eval_pipeline.formats.results import Fingerprints, Status
 from rag_eval_pipeline.storage.atomic import atomic_write_json
-from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter, read_entries
+from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
 from rag_eval_pipeline.systems.answer import Query, RagAnswer, System
 from rag_eval_pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-Which = Literal["missing", "failed"]  # `failed`: those without an answer once more; the others are kept
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,11 +90,11 @@ def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missin
     previous = newest_evaluation(workspace, pair.paths.name, pair.system)
     if previous is None:
         return pair.queries
-    same = _same_answers(previous.record.fingerprints, pair.fingerprints)
-    if _resumable(previous, pair) or (same and which == "failed"):
-        return _missing(pair.queries, _answered(previous), which)
+    same = same_answers(previous.record.fingerprints, pair.fingerprints)
+    if resumable(previous, pair) or (same and which == "failed"):
+        return missing_of(pair.queries, answered_in(previous), which)
     if same and pair.system_file.is_deterministic and previous.record.state != "open":
-        return _missing(pair.queries, _answered(previous), "failed")
+        return missing_of(pair.queries, answered_in(previous), "failed")
     return pair.queries
 
 
@@ -97,20 +103,20 @@ async def _ask(
 ) -> AskingReport:
     previous = newest_evaluation(workspace, pair.paths.name, pair.system)
     if which == "failed":
-        evaluation = _failed_ones_of(previous, workspace, pair, now)
+        evaluation = failed_ones_of(previous, workspace, pair, now)
     else:
-        evaluation = _resumable(previous, pair) or _open(workspace, pair, now)
-        _take_over(evaluation, pair, previous)
-    answered = _answered(evaluation)
+        evaluation = resumable(previous, pair) or open_for(workspace, pair, now)
+        take_over(evaluation, pair, previous)
+    answered = answered_in(evaluation)
     resumed = len(answered) if evaluation is previous else 0
-    missing = _missing(pair.queries, answered, which)
+    missing = missing_of(pair.queries, answered, which)
     async with contextlib.AsyncExitStack() as stack:
         if missing:
             system = await stack.enter_async_context(_opened(workspace, pair))
             server = _server_fingerprint(system)
             if answered and evaluation.record.fingerprints.server != server:
                 logger.info("%s was set up anew: its answers so far are not mixed with others", pair.system)
-                evaluation, resumed, missing = _open(workspace, pair, now), 0, pair.queries
+                evaluation, resumed, missing = open_for(workspace, pair, now), 0, pair.queries
             prints = evaluation.record.fingerprints.model_copy(update={"server": server})
             evaluation.save(fingerprints=prints, configuration=_configuration(pair, system))
             await _ask_missing(workspace, evaluation, pair, system, missing, progress)
@@ -135,100 +141,6 @@ def _configuration(pair: Pair, system: System) -> dict[str, Any]:
     server = system.server_configuration()
     stated: dict[str, Any] = {} if server is None else {"server": server}
     return {"kind": pair.system_file.kind, **system.configuration(), **stated}
-
-
-def _resumable(previous: Evaluation | None, pair: Pair) -> Evaluation | None:
-    """The newest evaluation, if it is not published and everything it depends on is as it was."""
-    if previous is None or previous.record.state == "published":
-        return None
-    return previous if previous.is_of(pair.fingerprints) else None
-
-
-def _open(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
-    return open_evaluation(
-        workspace,
-        now,
-        benchmark=pair.paths.name,
-        system=pair.system,
-        system_version=pair.system_file.version,
-        dataset_id=pair.dataset.dataset_id,
-        dataset_version=pair.dataset.version,
-        fingerprints=pair.fingerprints,
-        settings=pair.settings,
-        configuration={"kind": pair.system_file.kind, **pair.system_file.settings.model_dump()},
-        limit=pair.system_file.limit,
-        deterministic=pair.system_file.is_deterministic,
-    )
-
-
-def _take_over(evaluation: Evaluation, pair: Pair, previous: Evaluation | None) -> None:
-    """Copies a deterministic system's answers from the evaluation that measured them."""
-    if previous is None or previous.folder == evaluation.folder or not pair.system_file.is_deterministic:
-        return
-    if previous.record.state != "open" and _same_answers(previous.record.fingerprints, pair.fingerprints):
-        try:
-            _copy_answers(previous, evaluation)
-        except InputError as error:
-            logger.warning("Nothing is reused: %s", error)
-
-
-def _same_answers(old: Fingerprints, new: Fingerprints) -> bool:
-    return (old.dataset, old.corpus, old.system) == (new.dataset, new.corpus, new.system)
-
-
-def _failed_ones_of(previous: Evaluation | None, workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
-    """The evaluation in which the failed questions are asked again: the newest, or a copy of it once published."""
-    if previous is None or not _same_answers(previous.record.fingerprints, pair.fingerprints):
-        raise InputError(
-            "nothing_failed", workspace.runs,
-            f"an evaluation of {pair.paths.name} x {pair.system} with this dataset, corpus and system",
-            hint="Evaluate the pair without --failed-only.",
-        )  # fmt: skip
-    if resumable := _resumable(previous, pair):
-        return resumable
-    answers = iter_responses(previous.responses) if previous.record.state != "open" else ()
-    if previous.record.state != "open" and all(answer.status == "ok" for answer in answers):
-        raise InputError(
-            "nothing_failed", previous.folder, "a question without an answer", found="an answer to each question"
-        )
-    evaluation = _open(workspace, pair, now)
-    _copy_answers(previous, evaluation)
-    return evaluation
-
-
-def _copy_answers(previous: Evaluation, evaluation: Evaluation) -> None:
-    """Journals the good answers of another evaluation, marked as measured there.
-
-    Raises:
-        InputError: `bad_responses`.
-    """
-    old = previous.record
-    answers = [answer for answer in iter_responses(previous.responses) if answer.status == "ok"]
-    prints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
-    evaluation.save(configuration=old.configuration, fingerprints=prints)
-    with JournalWriter(evaluation.journal) as journal:
-        for answer in answers:
-            journal.append(msgspec.structs.replace(answer, reused_from=answer.reused_from or old.evaluation_id))
-
-
-class _Head(msgspec.Struct):
-    query_id: str
-    status: Status
-
-
-def _answered(evaluation: Evaluation) -> dict[str, Status]:
-    """The status of each question's last answer."""
-    decoder = msgspec.json.Decoder(_Head)
-    heads = (decoder.decode(entry.body) for entry in read_entries(evaluation.journal))
-    return {head.query_id: head.status for head in heads}
-
-
-def _missing(
-    queries: Sequence[EvaluationQuery], answered: dict[str, Status], which: Which
-) -> Sequence[EvaluationQuery]:
-    if which == "failed":
-        return [query for query in queries if answered.get(query.query_id) != "ok"]
-    return [query for query in queries if query.query_id not in answered]
 
 
 async def _ask_missing(

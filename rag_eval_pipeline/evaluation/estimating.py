@@ -5,11 +5,12 @@ from datetime import datetime
 
 from rag_eval_pipeline.endpoints.budget import Budget
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.asking import Which, questions_to_ask
+from rag_eval_pipeline.evaluation.asking import questions_to_ask
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.responses_file import iter_responses
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.spending import Spent, spent_today
+from rag_eval_pipeline.evaluation.taking_over import Which
 from rag_eval_pipeline.workspace import Workspace
 
 

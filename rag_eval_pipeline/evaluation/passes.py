@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, Which, ask
+from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask
 from rag_eval_pipeline.evaluation.pair import Pair, holding
 from rag_eval_pipeline.evaluation.publishing import publish, results_path
 from rag_eval_pipeline.evaluation.responses_file import iter_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
+from rag_eval_pipeline.evaluation.taking_over import Which
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import Workspace

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, Self
 
 import pydantic
 
@@ -62,6 +62,17 @@ def compile_patterns(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
 
 
+class ReadingSettings(Protocol):
+    """What settings say of how answers are read."""
+
+    @property
+    def page_base(self) -> PageBase: ...  # noqa: D102
+    @property
+    def offset_base(self) -> OffsetBase: ...  # noqa: D102
+    @property
+    def abstention(self) -> AbstentionPatterns: ...  # noqa: D102
+
+
 class AnswerReader:
     """Reads one system's answers over one corpus.
 
@@ -85,6 +96,16 @@ class AnswerReader:
         self._offset_base = offset_base
         self._abstention = tuple(abstention)
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
+
+    @classmethod
+    def set_up(cls, corpus: SystemCorpus, settings: ReadingSettings) -> Self:
+        """The reader that a system's settings ask for."""
+        return cls(
+            corpus,
+            page_base=settings.page_base,
+            offset_base=settings.offset_base,
+            abstention=compile_patterns(settings.abstention),
+        )
 
     def document(self, name: str) -> str:
         """The basename in the corpus that a system's name of a document means; its last part when none does."""

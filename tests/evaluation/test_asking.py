@@ -164,3 +164,16 @@ def test_an_estimate_knows_what_a_resumed_evaluation_has(scripted):
     write_system(scripted)
 
     assert estimate(scripted, pair_of(scripted), now=NIGHT).to_ask == 12
+
+
+def test_an_unfinished_evaluation_under_another_judge_has_no_failed_ones_to_take(scripted):
+    write_system(scripted, "budget: {usd: 2.0}\n")
+    with pytest.raises(ServiceError):
+        ask(scripted, pair_of(scripted), now=NIGHT)
+    scripted.defaults_config.write_text(scripted.defaults_config.read_text() + "judge: {kind: none}\n")
+    write_system(scripted)
+
+    with pytest.raises(InputError) as error:
+        ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
+
+    assert error.value.code == "nothing_failed"

@@ -13,7 +13,7 @@ from rag_eval_pipeline.systems.http.replies import Told, raise_told_error, told,
 from rag_eval_pipeline.systems.http.settings import HttpSettings
 from rag_eval_pipeline.systems.http.templates import filled
 from rag_eval_pipeline.systems.json_paths import WrongShape
-from rag_eval_pipeline.systems.reading import AnswerReader, compile_patterns
+from rag_eval_pipeline.systems.reading import AnswerReader
 from rag_eval_pipeline.systems.told_places import merged, told_citations, told_passages
 
 
@@ -118,11 +118,6 @@ async def open_http(settings: HttpSettings, corpus: SystemCorpus) -> AsyncIterat
     Raises:
         ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`.
     """
-    reader = AnswerReader(
-        corpus,
-        page_base=settings.page_base,
-        offset_base=settings.offset_base,
-        abstention=compile_patterns(settings.abstention),
-    )
+    reader = AnswerReader.set_up(corpus, settings)
     async with Endpoint(settings.endpoint, folder=corpus.settings_folder) as endpoint:
         yield HttpSystem(settings, endpoint, reader, corpus.benchmark)

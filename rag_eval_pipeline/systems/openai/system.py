@@ -24,7 +24,7 @@ from rag_eval_pipeline.systems.json_paths import WrongShape, items_at
 from rag_eval_pipeline.systems.openai.numbered import with_numbered
 from rag_eval_pipeline.systems.openai.prompts import messages
 from rag_eval_pipeline.systems.openai.settings import OpenAiSettings
-from rag_eval_pipeline.systems.reading import AnswerReader, compile_patterns
+from rag_eval_pipeline.systems.reading import AnswerReader
 from rag_eval_pipeline.systems.told_places import merged, told_citations, told_passages
 
 
@@ -157,12 +157,7 @@ async def open_openai(settings: OpenAiSettings, corpus: SystemCorpus) -> AsyncIt
     Raises:
         ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`.
     """
-    reader = AnswerReader(
-        corpus,
-        page_base=settings.page_base,
-        offset_base=settings.offset_base,
-        abstention=compile_patterns(settings.abstention),
-    )
+    reader = AnswerReader.set_up(corpus, settings)
     retriever = None
     if settings.retrieval is not None:
         retrieval = EmbeddedSettings(
