@@ -1,0 +1,185 @@
+"""Our numbers beside those that the official scorers printed: how many were compared, and how many differ.
+
+    python -P bench/oracles.py [FOLDER]
+
+FOLDER holds the scorers' outputs and their inputs, `../shared/oracles` unless given, with the real benchmarks beside it
+in `data`. Files as trec_eval prints them are compared as text, the others as numbers, to the last bit of what stands in
+the file. Prints a table for the README, and every difference.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+from typer.testing import CliRunner
+
+from rag_eval_pipeline.cli.scoring import score as score_command
+from rag_eval_pipeline.metrics.answers import (
+    ProbedAnswer,
+    ScoredQuestion,
+    best_threshold,
+    score_answer,
+    squad_totals,
+)
+from rag_eval_pipeline.metrics.claim_labels import labels_of_record, ragchecker_scores
+from rag_eval_pipeline.metrics.performance import latency_stats
+from rag_eval_pipeline.metrics.retrieval import parse_measure, qrels_from_grades, run_from_scores, score
+from rag_eval_pipeline.metrics.statistics import mean
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDED = ROOT / "tests" / "metrics" / "retrieval" / "pytrec_eval.json"
+PARAMETERS = (
+    "-q", "-m", "success.2,5,20", "-m", "ndcg_cut.10,20,23", "-m", "ndcg.1=3,2=9,4=4.5", "-m", "11pt_avg..25,.5,.75",
+    "-m", "utility.2,-1,0,0", "-m", "Rprec_mult.0.2,0.35,5.0", "-m", "recall.20,2000", "-m", "P.5,7,3",
+    "-m", "iprec_at_recall.0.1,.2,.25,.75,.50",
+)  # fmt: skip
+TREC = {
+    "out.test": ((), "trec_eval"),
+    "out.test.a": (("-m", "all_trec"), "trec_eval -m all_trec"),
+    "out.test.aq": (("-q", "-m", "all_trec"), "trec_eval -q -m all_trec"),
+    "out.test.meas_params": (PARAMETERS, "trec_eval -q, cutoffs and gains"),
+}
+
+
+class Compared(NamedTuple):
+    """One file of an official scorer: its values by name, and ours."""
+
+    file: str
+    scorer: str
+    theirs: Mapping[str, Any]
+    ours: Mapping[str, Any]
+
+    @property
+    def differing(self) -> list[str]:
+        """Names of the values that differ or that one side does not have."""
+        names = self.theirs.keys() | self.ours.keys()
+        return sorted(name for name in names if self.theirs.get(name) != self.ours.get(name))
+
+
+def printed_lines(text: str) -> dict[str, str]:
+    """Measure and query -> what is printed behind them."""
+    rows = (line.split("\t") for line in text.splitlines())
+    return {f"{name.strip()} {query}": value for name, query, value in rows}
+
+
+def trec_eval(folder: Path) -> Iterator[Compared]:
+    app = typer.Typer()
+    app.command()(score_command)
+    files = ["--qrels", str(folder / "qrels.test"), "--run", str(folder / "results.test")]
+    for name, (options, scorer) in TREC.items():
+        output = CliRunner().invoke(app, [*files, *options]).stdout
+        yield Compared(f"trec_eval/{name}", scorer, printed_lines((folder / name).read_text()), printed_lines(output))
+
+
+def pytrec_eval() -> Iterator[Compared]:
+    table = json.loads(RECORDED.read_text())
+    run = run_from_scores(table["run"])
+    for level, expected in table["expected"].items():
+        measures = [parse_measure(name) for name in next(iter(expected.values()))]
+        qrels = qrels_from_grades({query: table["qrels"][query] for query in expected})
+        found = score(run, qrels, measures, level=int(level))
+        ours = {
+            f"{measure.trec_name} {query}": float(value).hex()
+            for measure, values in zip(measures, found.values, strict=True)
+            for query, value in zip(found.queries, values.tolist(), strict=True)
+        }
+        theirs = {f"{name} {query}": value for query, row in expected.items() for name, value in row.items()}
+        yield Compared(RECORDED.name, f"pytrec_eval 0.5.11, relevant from {level}", theirs, ours)
+
+
+def squad_questions(path: Path) -> list[dict[str, Any]]:
+    articles = json.loads(path.read_text())["data"]
+    return [question for article in articles for part in article["paragraphs"] for question in part["qas"]]
+
+
+def squad_scored(questions: list[dict[str, Any]], predictions: Mapping[str, str]) -> dict[str, ScoredQuestion]:
+    return {
+        one["id"]: ScoredQuestion(
+            bool(one["answers"]), score_answer(predictions[one["id"]], [answer["text"] for answer in one["answers"]])
+        )
+        for one in questions
+        if one["id"] in predictions
+    }
+
+
+def squad_printed(scored: Mapping[str, ScoredQuestion]) -> dict[str, float]:
+    totals = squad_totals(scored.values())
+    parts = {"": totals.overall, "HasAns_": totals.has_answer, "NoAns_": totals.no_answer}
+    return {f"{p}{key}": value for p, part in parts.items() if part for key, value in part._asdict().items()}
+
+
+def squad(oracles: Path) -> Iterator[Compared]:
+    folder = oracles / "squad_em_f1"
+    questions, expected = squad_questions(folder / "xquad.en.json"), json.loads((folder / "expected.json").read_text())
+    for system, theirs in expected.items():
+        predictions = json.loads((folder / f"{system}.predictions.json").read_text())
+        ours = squad_printed(squad_scored(questions, predictions))
+        yield Compared(f"squad_em_f1/expected.json, {system}", "SQuAD evaluate-v2.0.py", theirs, ours)
+
+    folder = oracles / "squad2_noanswer"
+    questions = squad_questions(oracles.parent / "data" / "squad2" / "dev-sample.json")
+    predictions, probabilities, expected = (
+        json.loads((folder / name).read_text())
+        for name in ("dev.predictions.json", "dev.na_prob.json", "expected.json")
+    )
+    scored = squad_scored(questions, predictions)
+    for case, theirs in expected["dev"].items():
+        ours = squad_printed(scored)
+        if case == "with_na_prob":
+            for measure, key in (("exact_match", "best_exact"), ("f1", "best_f1")):
+                ours[key], ours[f"{key}_thresh"] = best_threshold(
+                    ProbedAnswer(
+                        scored[one].has_answer, not predictions[one], getattr(scored[one].score, measure), probability
+                    )
+                    for one, probability in probabilities.items()
+                )
+        yield Compared(f"squad2_noanswer/expected.json, {case}", "SQuAD evaluate-v2.0.py", theirs, ours)
+
+
+def ragchecker(folder: Path) -> Iterator[Compared]:
+    for record in json.loads((folder / "checking_outputs.json").read_text())["results"]:
+        ours = ragchecker_scores(labels_of_record(record))
+        yield Compared("ragchecker/checking_outputs.json", "RAGChecker", record["metrics"], ours)
+
+
+def published_run(folder: Path) -> Iterator[Compared]:
+    """Means and extremes of a published run; its summary is rounded to two digits, its extremes are not."""
+    rows = [json.loads(line) for line in (folder / "eval_results.jsonl").read_text().splitlines()]
+    summary = json.loads((folder / "summary.json").read_text())
+    latency = latency_stats([row["latency"] for row in rows])
+    ours: dict[str, Any] = {
+        "latency mean": round(latency.mean or 0.0, 2), "latency max": latency.max, "latency min": latency.min,
+    }  # fmt: skip
+    for rating in ("gpt_groundedness", "gpt_relevance"):
+        passed = [float(row[rating] >= 4) for row in rows]
+        ours |= {
+            f"{rating} pass_count": sum(passed),
+            f"{rating} pass_rate": round(mean(passed), 2),
+            f"{rating} mean_rating": round(mean([row[rating] for row in rows]), 2),
+        }
+    theirs = {f"{part} {key}": value for part, values in summary.items() for key, value in values.items()}
+    named = {name: value for name, value in theirs.items() if not name.startswith("answer_length")}
+    yield Compared("ai-rag-chat-evaluator/summary.json", "ai-rag-chat-evaluator", named, ours)
+
+
+def main() -> None:
+    oracles = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent / "shared" / "oracles"
+    if not oracles.is_dir():
+        sys.exit(f"{oracles} is not there: give the folder of the scorers' outputs")
+    compared = [
+        *trec_eval(oracles / "trec_eval"), *pytrec_eval(), *squad(oracles), *ragchecker(oracles / "ragchecker"),
+        *published_run(oracles / "ai-rag-chat-evaluator"),
+    ]  # fmt: skip
+    print("| official output | scorer | values | differ |\n|---|---|---|---|")
+    for one in compared:
+        print(f"| {one.file} | {one.scorer} | {len(one.theirs)} | {len(one.differing)} |")
+    for one in compared:
+        for name in one.differing:
+            print(f"{one.file}: {name}: theirs {one.theirs.get(name)!r}, ours {one.ours.get(name)!r}")
+
+
+if __name__ == "__main__":
+    main()
