@@ -100,7 +100,13 @@ def write_launcher(folder: Path, command: list[str]) -> Path:
     home.mkdir(mode=0o700)
     folder.chmod(0o711)
     if os.geteuid() == 0:
-        os.chown(home, NOBODY, NOBODY)
+        try:
+            os.chown(home, NOBODY, NOBODY)
+        except PermissionError as error:
+            raise ServiceError(
+                "browser_failed", "root without its capabilities cannot give the browser a user of its own",
+                hint="Run as a user who is not root, or keep CAP_CHOWN, CAP_SETUID and CAP_SETGID.",
+            ) from error  # fmt: skip
     launcher = folder / "browser"
     profile, pid = shlex.quote(str(home / "profile")), shlex.quote(str(folder / "pid"))
     launcher.write_text(f'#!/bin/sh\necho $$ >{pid}\nexec {shlex.join(command)} "$@" --user-data-dir={profile}\n')

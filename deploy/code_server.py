@@ -1,0 +1,75 @@
+"""The code location's gRPC server with its runs, ended so that runs can go on later.
+
+Runs are processes below the server, and a container ends with its first process: told to stop, the server alone would
+wait for its runs until the engine kills all of them, and a run that is killed stays "started" for Dagster. So each run
+is interrupted too, writes down that it was, and is tried again at the next start; its journal keeps what it has done.
+Browsers and readers are left to their runs: a run whose browser ends first takes that for a failed step, which is not
+tried again.
+
+Where there was no time for that (power, memory), Dagster would take its runs for running until `max_runtime_seconds`,
+six hours in which their systems are asked nothing and no report is made. They are told to have failed when the server
+starts, and tried again in the same way.
+"""
+
+import argparse
+import contextlib
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from rag_eval_pipeline.defs.lost_runs import fail_lost_runs
+
+MODULE = "rag_eval_pipeline.definitions"
+# An interrupt is an exception, raised wherever the run is just then; in a callback of the browser's driver it is
+# logged and lost. Long enough for a run to end its browser; several times in the grace that compose.yaml gives.
+AGAIN_SECONDS = 8.0
+
+
+def main() -> int:
+    """Serves until told to stop (SIGTERM or SIGINT), and then until the last run has ended.
+
+    Returns:
+        The exit code of Dagster's server, 0 after being told.
+    """
+    arguments = argparse.ArgumentParser(description="The gRPC server of this code location, and its runs.")
+    arguments.add_argument(
+        "--host", default="127.0.0.1", help="gRPC has no login: only services of this deployment may reach it."
+    )
+    arguments.add_argument("--port", type=int, default=4000)
+    options = arguments.parse_args()
+    fail_lost_runs("The code server that this run was a part of has ended.")
+    dagster = Path(sys.executable).with_name("dagster")
+    address = ["--host", options.host, "--port", str(options.port)]
+    # A session of its own: Ctrl-C in a terminal goes to every process of a group, browsers included.
+    server = subprocess.Popen([dagster, "api", "grpc", "--module-name", MODULE, *address], start_new_session=True)
+    told: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        told.append(number)  # before anything else: the next signal may come in the middle of this one
+        is_first = len(told) == 1
+        _interrupt_runs(server.pid)
+        if is_first:
+            server.terminate()  # it takes no further runs, and waits for these
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS, AGAIN_SECONDS)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
+        signal.signal(number, stop)
+    server.wait()
+    signal.setitimer(signal.ITIMER_REAL, 0)  # Python ends without its handlers, and would end by the alarm
+    return 0 if told else server.returncode
+
+
+def _interrupt_runs(server: int) -> None:
+    """SIGTERM to the processes that the server started, and to none that those have started."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for run in psutil.Process(server).children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                run.terminate()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""The services of compose.yaml as processes of this machine: their own commands, on free ports, in temporary folders."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import psutil
+import pytest
+import yaml
+
+from tests.conftest import REPOSITORY
+
+COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text())
+INSTALLED = "/opt/rag-eval/deploy"  # where the image has the files of deploy/
+POLL_SECONDS = 0.2
+PATIENCE_SECONDS = 240.0  # until a thing is called missing; the machine may be busy
+END_SECONDS = 45.0
+
+Found = TypeVar("Found")
+
+
+class Services:
+    """Services that were started, with the folders that stand for their volumes."""
+
+    def __init__(self, folder: Path, workspace: Path) -> None:
+        self.folder = folder
+        self.home = folder / "instance"
+        self.home.mkdir()
+        shutil.copy(REPOSITORY / "dagster.yaml", self.home)
+        self.ports = {"4000": free_port(), "3000": free_port()}
+        self.url = f"http://127.0.0.1:{self.ports['3000']}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {
+            **os.environ,
+            "DAGSTER_HOME": str(self.home),
+            "RAG_EVAL_WORKSPACE": str(workspace),
+            "RAG_EVAL_CODE_HOST": "127.0.0.1",
+            "RAG_EVAL_CODE_PORT": str(self.ports["4000"]),
+            "PYTHONWARNINGS": "ignore::DeprecationWarning",  # as the image sets it
+        }
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """A command of the image with this machine's programs, files and ports."""
+        translated = []
+        for word in words:
+            for port, free in self.ports.items():
+                word = str(free) if word == port else word.replace(f":{port}", f":{free}")
+            translated.append(word.replace(INSTALLED, str(REPOSITORY / "deploy")).replace("0.0.0.0", "127.0.0.1"))
+        program, *rest = translated
+        return [sys.executable if program == "python" else str(Path(sys.executable).with_name(program)), *rest]
+
+    def start(self, name: str, **environment: str) -> None:
+        """Starts a service with the command that compose.yaml gives it."""
+        command = self.command(COMPOSE["services"][name]["command"])
+        with self.log(name).open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, env=self.environment | environment, cwd=self.folder, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def health(self, name: str) -> "subprocess.CompletedProcess[str]":
+        """What the service's health check comes to."""
+        mark, *test = COMPOSE["services"][name]["healthcheck"]["test"]
+        assert mark == "CMD"
+        return subprocess.run(self.command(test), env=self.environment, capture_output=True, text=True, check=False)
+
+    def wait_healthy(self, name: str) -> None:
+        """Waits as `depends_on: {condition: service_healthy}` does."""
+        self.wait(name, lambda: self.health(name).returncode == 0)
+
+    def ask(self, query: str, **variables: object) -> Any:
+        """The value of the GraphQL query's only field."""
+        answer = httpx.post(f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=60).json()
+        assert "errors" not in answer, answer["errors"]
+        (value,) = answer["data"].values()
+        return value
+
+    def wait(self, what: str, find: Callable[[], Found | None]) -> Found:
+        """What `find` finds, asked until it is something true."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (found := find()):
+            ended = [name for name, process in self.processes.items() if process.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                logs = "\n".join(self.log(name).read_text()[-3000:] for name in self.processes)
+                pytest.fail(f"waited in vain for {what}; ended: {ended}\n{logs}", pytrace=False)
+            time.sleep(POLL_SECONDS)
+        return found
+
+    def log(self, name: str) -> Path:
+        """What a service has said."""
+        return self.folder / f"{name}.log"
+
+    def stop(self, name: str) -> int:
+        """Ends a service as an engine does: SIGTERM to its first process, then SIGKILL to all that is left of it.
+
+        Returns:
+            Its exit code; -9 where it had to be killed.
+        """
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            for child in psutil.Process(process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
+            process.kill()
+            return process.wait()
+
+    def stop_all(self) -> dict[str, int]:
+        """Ends what runs, what depends on others first, and returns the exit codes."""
+        return {name: self.stop(name) for name in reversed(list(self.processes))}
+
+    def family(self) -> list[int]:
+        """Ids of the processes that work on this instance."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("DAGSTER_HOME") == str(self.home) and is_alive(process):
+                    found.append(process.pid)
+        return found
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process runs; a zombie waits for a parent that is not ours."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,112 @@
+"""What the code server does with signals, seen at a stand-in for Dagster's server whose run is hard of hearing."""
+
+import os
+import shutil
+import signal
+import site
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.deployment.services import PATIENCE_SECONDS
+
+# A run that loses the first interrupt, as one does that comes in a callback of a library, and a server that waits for
+# it as Dagster's does. Each line is one thing that has happened.
+RUN = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+os.write(1, b"run: begun\\n")
+for _ in range(2):
+    signal.sigwait([signal.SIGTERM])
+    os.write(1, b"run: interrupted\\n")
+os.write(1, b"run: ended\\n")
+"""
+SERVER = f"""#!{sys.executable}
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"server: told\\n"))
+subprocess.run([sys.executable, "-c", {RUN!r}])
+os.write(1, " ".join(["server: ended", *sys.argv[1:3], "\\n"]).encode())
+"""
+BROKEN = """#!/bin/sh
+exit 3
+"""
+
+Start = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the code server with a stand-in for the `dagster` beside its interpreter."""
+    started = []
+
+    def begin(dagster: str) -> "subprocess.Popen[str]":
+        python = tmp_path / "bin" / "python"
+        python.parent.mkdir()
+        python.symlink_to(sys.executable)
+        stand_in = python.with_name("dagster")
+        stand_in.write_text(dagster)
+        stand_in.chmod(0o755)
+        home = tmp_path / "instance"
+        home.mkdir()
+        shutil.copy(REPOSITORY / "dagster.yaml", home)
+        # A link to the interpreter does not know the environment that it is part of.
+        paths = os.pathsep.join([str(REPOSITORY), *site.getsitepackages()])
+        process = subprocess.Popen(
+            [python, REPOSITORY / "deploy" / "code_server.py"],
+            env={**os.environ, "PYTHONPATH": paths, "DAGSTER_HOME": str(home)}, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:  # a test that failed
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+            process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def said_by(process: "subprocess.Popen[str]") -> list[str]:
+    return [line.strip() for line in process.communicate(timeout=PATIENCE_SECONDS)[0].splitlines()]
+
+
+def test_a_run_that_lost_an_interrupt_is_interrupted_again(start: Start):
+    process = start(SERVER)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "run: begun\n"
+
+    process.send_signal(signal.SIGTERM)
+    said = said_by(process)
+
+    assert process.returncode == 0
+    assert said[-2:] == ["run: ended", "server: ended api grpc"]
+    assert sorted(said[:-2]) == ["run: interrupted", "run: interrupted", "server: told"]
+
+
+def test_a_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(start: Start):
+    process = start(SERVER)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "run: begun\n"
+
+    process.send_signal(signal.SIGINT)
+    first = {process.stdout.readline(), process.stdout.readline()}
+    process.send_signal(signal.SIGINT)
+    rest = said_by(process)
+
+    assert first == {"run: interrupted\n", "server: told\n"}
+    assert rest == ["run: interrupted", "run: ended", "server: ended api grpc"]
+    assert process.returncode == 0
+
+
+def test_a_server_that_ends_by_itself_ends_the_container_with_its_code(start: Start):
+    process = start(BROKEN)
+    process.communicate()
+
+    assert process.returncode == 3

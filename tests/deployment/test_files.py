@@ -1,0 +1,210 @@
+"""The deployment's files agree with each other and with the repository, and leave out what must not be in an image."""
+
+import json
+import re
+import tomllib
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+import pytest
+import yaml
+
+from tests.conftest import REPOSITORY
+from tests.deployment.services import COMPOSE, INSTALLED
+
+DOCKERFILE = (REPOSITORY / "Dockerfile").read_text().replace("\\\n", " ")
+SERVICES = COMPOSE["services"]
+NAMESPACES = {"clone", "clone3", "unshare", "chroot"}  # what Chromium's sandbox is made with
+ATTACKS = {"mount", "setns", "pivot_root", "ptrace", "bpf", "keyctl", "io_uring_setup", "open_by_handle_at", "reboot"}
+
+
+def instructions(name):
+    return re.findall(rf"^{name}\s+(.*)$", DOCKERFILE, re.MULTILINE)
+
+
+def ignored(path):
+    """Whether `.dockerignore` leaves a path out: the last pattern that is about it, or about a folder over it, says."""
+    found = False
+    parts = PurePosixPath(path).parts
+    over = ["/".join(parts[: n + 1]) for n in range(len(parts))]
+    for line in (REPOSITORY / ".dockerignore").read_text().splitlines():
+        pattern = line.removeprefix("!")
+        anywhere = pattern.removeprefix("**/")
+        names = [name.rpartition("/")[2] for name in over] if anywhere != pattern else over
+        if line and not line.startswith("#") and any(fnmatchcase(name, anywhere) for name in names):
+            found = not line.startswith("!")
+    return found
+
+
+def pinned(name):
+    """Package -> version and hashes, of a requirements file; markers follow from who else needs the package."""
+    text = (REPOSITORY / name).read_text().replace("\\\n", " ")
+    lines = (re.sub(r" ;.*?(?= --hash)", "", " ".join(line.split())) for line in text.splitlines() if line)
+    return {line.partition("==")[0]: line for line in lines}
+
+
+def test_what_the_image_copies_is_there_and_is_not_ignored():
+    copied = [words for line in instructions("COPY") if "--from" not in (words := line.split())[0]]
+    given = dict(line.split("=", 1) for line in instructions("ARG"))
+    sources = [given.get(source.strip("${}"), source) for *sources, _ in copied for source in sources]
+
+    assert "rag_eval_pipeline" in sources
+    for source in sources:
+        assert (REPOSITORY / source).exists(), source
+        assert not ignored(source), source
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config", ".venv/bin/python", ".dagster/history/runs.db", ".env", "secrets.env", "data/evaluation/runs/a",
+        "data/datasets/a/train.json", "data/reports/index.html", "corpus/a/b.pdf", "tests/conftest.py",
+        "rag_eval_pipeline/__pycache__/a.pyc", "rag_eval_pipeline/defs/__pycache__/b.cpython-311.pyc",
+        "data/config/.secret", "deploy/helm-values.yaml",
+    ],
+)  # fmt: skip
+def test_results_history_and_secrets_stay_out_of_the_build(path):
+    assert ignored(path)
+
+
+def test_versions_are_pinned():
+    images = [service["image"] for service in SERVICES.values()]
+    base, *_ = instructions("ARG")
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+
+    assert set(images) == {f"rag-eval-pipeline:{version}"}
+    assert base == "PYTHON_IMAGE=python:3.11-slim-bookworm"
+    assert f"ARG VERSION={version}\n" in DOCKERFILE
+    assert ":latest" not in DOCKERFILE + (REPOSITORY / "compose.yaml").read_text()
+    assert all(" --hash=sha256:" in line for line in pinned("requirements-run.txt").values())
+    for line in re.findall(r"pip (?:install|wheel)(.*?)(?:&&|$)", DOCKERFILE, re.MULTILINE):
+        assert "--require-hashes" in line or "--no-deps" in line
+
+
+def test_the_image_has_the_packages_of_the_development_set_and_nothing_that_only_developers_need():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    run, develop = pinned("requirements-run.txt"), pinned("requirements.txt")
+    named = {re.split(r"[=<>~\[ ]", name, maxsplit=1)[0].lower() for name in project["dependencies"]}
+    tools = {re.split(r"[=<>~\[ ]", name, maxsplit=1)[0] for name in project["optional-dependencies"]["dev"]}
+
+    assert named <= run.keys()
+    assert run.keys().isdisjoint(tools)
+    assert run.items() <= develop.items()
+
+
+def test_the_image_has_the_browser_and_fonts_of_the_set_up():
+    script = (REPOSITORY / "tools" / "install_browser.sh").read_text()
+    wanted = set(re.search(r'^PACKAGES="(.*)"', script, re.MULTILINE)[1].split())
+    installed = re.search(r"apt-get install (.*?)&&", DOCKERFILE)[1].split()
+
+    assert {name for name in installed if not name.startswith("--")} == wanted | {"tini"}
+
+
+def test_the_image_does_not_run_as_root_and_its_first_process_reaps():
+    assert instructions("USER") == ["1000:1000"]
+    assert instructions("ENTRYPOINT") == ['["tini", "--"]']
+
+
+def test_the_image_starts_what_compose_starts_as_the_code_location():
+    assert json.loads(instructions("CMD")[0]) == SERVICES["code"]["command"]
+    health = re.search(r"HEALTHCHECK .*? CMD (\[.*\])", DOCKERFILE)[1]
+    assert ["CMD", *json.loads(health)] == SERVICES["code"]["healthcheck"]["test"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_no_rights_that_it_does_not_need(name):
+    service = SERVICES[name]
+
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert service["read_only"] is True
+    assert service["restart"] == "unless-stopped"
+    assert service["healthcheck"]["test"][0] == "CMD"
+    assert service["user"] == "${RAG_EVAL_USER:-1000:1000}"
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_only_the_code_location_sees_data_and_secrets():
+    seeing = {n for n, s in SERVICES.items() if any("/workspace" in volume for volume in s["volumes"])}
+    told = {name for name, service in SERVICES.items() if "env_file" in service}
+
+    assert (seeing, told) == ({"code"}, {"code"})
+    assert COMPOSE["networks"]["inside"] == {"internal": True}
+    assert SERVICES["daemon"]["networks"] == ["inside"]
+
+
+def test_services_share_the_instance_and_wait_for_the_code():
+    instance = ["instance:/instance", "./dagster.yaml:/instance/dagster.yaml:ro"]
+
+    for service in SERVICES.values():
+        assert service["volumes"][:2] == instance
+    for name in ("webserver", "daemon"):
+        assert SERVICES[name]["depends_on"]["code"] == {"condition": "service_healthy"}
+        assert SERVICES[name]["environment"] == {"RAG_EVAL_CODE_HOST": "code"}
+
+
+def test_the_launcher_of_the_browser_can_be_executed():
+    [temp] = SERVICES["code"]["tmpfs"]
+
+    assert temp.startswith("/tmp:exec,")  # an engine mounts it noexec unless told
+
+
+def test_files_that_compose_names_are_in_the_image_or_beside_it():
+    text = (REPOSITORY / "compose.yaml").read_text()
+    for name in re.findall(rf"{INSTALLED}/([\w.]+)", text):
+        assert f"deploy/{name} " in " ".join(instructions("COPY")) + " "
+    assert "seccomp:deploy/seccomp.json" in SERVICES["code"]["security_opt"]
+
+
+def test_the_profile_lets_the_browser_make_its_sandbox_and_nothing_mount_or_trace():
+    profile = json.loads((REPOSITORY / "deploy" / "seccomp.json").read_text())
+    allowed, refused = (set(rule["names"]) for rule in profile["syscalls"][:2])
+
+    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
+    assert profile["syscalls"][1]["action"] == "SCMP_ACT_ERRNO"
+    assert allowed >= NAMESPACES
+    assert refused >= ATTACKS
+    assert allowed.isdisjoint(refused)
+    for rule in profile["syscalls"]:
+        assert rule["names"] == sorted(set(rule["names"]))
+
+
+def test_the_code_is_found_where_the_environment_says():
+    [entry] = yaml.safe_load((REPOSITORY / "deploy" / "workspace.yaml").read_text())["load_from"]
+
+    assert entry["grpc_server"]["host"] == {"env": "RAG_EVAL_CODE_HOST"}
+    assert entry["grpc_server"]["port"] == {"env": "RAG_EVAL_CODE_PORT"}
+    assert "RAG_EVAL_CODE_PORT=4000" in DOCKERFILE
+
+
+def test_the_settings_that_the_document_shows_are_read_by_yaml_and_its_commands_name_what_is_there():
+    document = (REPOSITORY / "docs" / "deployment.md").read_text()
+    blocks = [yaml.safe_load(body) for body in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)]
+    variables = set(re.findall(r"RAG_EVAL_[A-Z]+", document))
+
+    assert [next(iter(block)) for block in blocks] == ["storage", "run_launcher", "execution", "run_launcher"]
+    assert variables == set(re.findall(r"\$\{(RAG_EVAL_[A-Z]+)", (REPOSITORY / "compose.yaml").read_text()))
+    assert len(document.splitlines()) <= 120
+
+
+def test_the_versions_of_launchers_belong_to_the_pinned_dagster():
+    minor, patch = pinned("requirements-run.txt")["dagster"].split()[0].split(".")[1:]
+    library = f"0.{int(minor) + 16}.{patch}"  # Dagster's libraries count 16 ahead of it
+    texts = (REPOSITORY / "docs" / "deployment.md").read_text()
+
+    assert set(re.findall(r"dagster-(?:k8s|celery|postgres)==([\d.]+)", texts)) == {library}
+
+
+def test_the_helm_values_confine_the_code_as_compose_does():
+    values = yaml.safe_load((REPOSITORY / "deploy" / "helm-values.yaml").read_text())
+    [deployment] = values["dagster-user-deployments"]["deployments"]
+    launched = values["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]
+    settings = yaml.safe_load((REPOSITORY / "dagster.yaml").read_text())
+    queue = values["dagsterDaemon"]["runCoordinator"]["config"]["queuedRunCoordinator"]
+
+    for context in (deployment["securityContext"], launched["containerConfig"]["securityContext"]):
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert context["seccompProfile"]["type"] == "Localhost"
+        assert context["readOnlyRootFilesystem"] is True
+    assert launched["podSpecConfig"]["securityContext"]["runAsNonRoot"] is True
+    assert queue["tagConcurrencyLimits"] == settings["concurrency"]["runs"]["tag_concurrency_limits"]
