@@ -17,6 +17,7 @@ import numpy as np
 import scipy.stats
 
 from rag_eval_pipeline.metrics.bootstrap import RESAMPLES, bootstrap_interval, bootstrap_intervals
+from rag_eval_pipeline.metrics.clustered_bootstrap import ClusteredColumn, clustered_intervals
 from rag_eval_pipeline.metrics.exact_permutation import exact_sign_flip_p
 from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, wilson_interval
 from rag_eval_pipeline.metrics.significance import sign_flip_p_values
@@ -113,6 +114,38 @@ def coverage(rng: np.random.Generator, samples: int) -> None:
             held += [one is not None and one[0] <= 0.8 <= one[1] for one in found]
         cells = [f"{100 * share:.1f}" for share in held / samples]
         print(f"  {'right or wrong':26}{n_documents:6}{cells[0]:>10}{cells[1]:>12}{cells[2]:>12}", flush=True)
+    few_documents(rng, samples)
+
+
+SHAPES = {
+    "3 of 10": (10,) * 3,
+    "5 of 10": (10,) * 5,
+    "10 of 10": (10,) * 10,
+    "30 of 10": (10,) * 30,
+    "3 of 40, 20 of 5": (40,) * 3 + (5,) * 20,
+    "3 of 150, 410 of 1": (150,) * 3 + (1,) * 410,
+}
+
+
+def few_documents(rng: np.random.Generator, samples: int) -> None:
+    """Few or unequal documents: shares by Wilson's form, graded scores by percentiles as they are and widened."""
+    print(f"\n  {'documents of questions':26}{'shares':>10}{'percentile':>12}{'widened':>12}")
+    for name, sizes in SHAPES.items():
+        documents = [str(number) for number, size in enumerate(sizes) for _ in range(size)]
+        held = np.zeros(3)
+        for _ in range(samples):
+            quality = np.repeat(rng.beta(3.2, 0.8, len(sizes)), sizes)
+            shares = (rng.random(quality.size) < quality) * 1.0
+            graded = rng.beta(4 * quality, 4 * (1 - quality))  # about its document's quality
+            (widened,) = clustered_intervals([ClusteredColumn(graded, documents)], resamples=1000)
+            found = [
+                clustered_wilson_interval(shares, documents)[0],
+                bootstrap_interval(graded, clusters=documents, resamples=1000),
+                widened,
+            ]
+            held += [one is not None and one[0] <= 0.8 <= one[1] for one in found]
+        cells = [f"{100 * share:.1f}" for share in held / samples]
+        print(f"  {name:26}{cells[0]:>10}{cells[1]:>12}{cells[2]:>12}", flush=True)
 
 
 def main() -> None:

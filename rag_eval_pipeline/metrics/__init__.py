@@ -4,7 +4,7 @@ Everything here is a pure function of values: no clock or network, and no file b
 `citation_files` and `document_texts`. A score that cannot be had is None with a reason and a count, never 0.0.
 """
 
-from rag_eval_pipeline.metrics.abstention import AbstentionCounts, AskedQuestion, count_abstentions
+from rag_eval_pipeline.metrics.abstention import AbstentionCounts, AskedQuestion, abstention_rates, count_abstentions
 from rag_eval_pipeline.metrics.answers import (
     AnswerScore,
     ScoredQuestion,
@@ -27,6 +27,8 @@ from rag_eval_pipeline.metrics.performance import (
     latency_stats,
     resource_usage,
 )
+from rag_eval_pipeline.metrics.question_metric import AnsweredQuestion, QuestionMetric
+from rag_eval_pipeline.metrics.registry import Metric
 from rag_eval_pipeline.metrics.retrieval import RunScores, rank_by_score, reduce_to_documents, score_query, score_run
 from rag_eval_pipeline.metrics.significance import comparison_seed
 from rag_eval_pipeline.metrics.spans import (
@@ -49,6 +51,7 @@ __all__ = [
     "DEFAULT_MEASURES",
     "AbstentionCounts",
     "AnswerScore",
+    "AnsweredQuestion",
     "ApiUsage",
     "AskedQuestion",
     "CallUsage",
@@ -59,7 +62,9 @@ __all__ = [
     "Interval",
     "LatencyStats",
     "Measure",
+    "Metric",
     "Overlap",
+    "QuestionMetric",
     "ResourceUsage",
     "Rules",
     "RunScores",
@@ -68,6 +73,7 @@ __all__ = [
     "SquadTotals",
     "Summary",
     "Verdict",
+    "abstention_rates",
     "answer_f1",
     "api_usage",
     "char_f1",

@@ -5,11 +5,12 @@ Whether it declined is the system's own flag, decided where its answer is read; 
 unanswerable questions were refused.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from rag_eval_pipeline.metrics.statistics import Summary, counted, proportion
+from rag_eval_pipeline.metrics.intervals import Interval, wilson_interval
+from rag_eval_pipeline.metrics.statistics import Summary, counted, proportion, summarise
 
 
 class AskedQuestion(NamedTuple):
@@ -59,18 +60,20 @@ class AbstentionCounts:
 
     @property
     def f1(self) -> Summary:
-        """Harmonic mean of precision and recall, without interval; has a value where recall has one.
+        """Harmonic mean of precision and recall; has a value where recall has one.
 
         0.0 when nothing was declined although some questions were unanswerable.
         """
-        recall = self.recall
-        right = 2 * self.unanswerable_abstained
+        recall, right = self.recall, self.unanswerable_abstained
         whole = right + self.answerable_abstained + self.unanswerable_answered
+        is_known = recall.value is not None
         return counted(
-            None if recall.value is None else right / whole,
-            0 if recall.value is None else self.n_known,
+            2 * right / (right + whole) if is_known else None,
+            self.n_known if is_known else 0,
             self.answerable_failed + self.unanswerable_failed,
-            self.n_known if recall.value is None else 0,
+            0 if is_known else self.n_known,
+            interval=_f1_of(wilson_interval(right, whole)) if is_known else None,
+            method="wilson",
             reason=recall.reason,
         )
 
@@ -139,3 +142,53 @@ def count_abstentions(questions: Iterable[AskedQuestion]) -> AbstentionCounts:
         unanswerable_abstained=asked.count(AskedQuestion(True, True)),
         unanswerable_failed=asked.count(AskedQuestion(True, None)),
     )
+
+
+# Rate -> what a question says of it: 1, 0, or nothing. F1 is a growing function of the share named here, see `_f1_of`.
+_SAYS: dict[str, Callable[[bool, bool], bool | None]] = {
+    "precision": lambda impossible, declined: impossible if declined else None,
+    "recall": lambda impossible, declined: declined if impossible else None,
+    "f1": lambda impossible, declined: impossible and declined if impossible or declined else None,
+    "over_refusal_rate": lambda impossible, declined: None if impossible else declined,
+    "false_answer_rate": lambda impossible, declined: not declined if impossible else None,
+    "abstention_rate": lambda _, declined: declined,
+    "accuracy": lambda impossible, declined: impossible == declined,
+}
+
+
+def abstention_rates(questions: Sequence[AskedQuestion], clusters: Sequence[str] | None = None) -> dict[str, Summary]:
+    """Every rate of `AbstentionCounts` by its name, with the interval of questions that share documents.
+
+    Args:
+        questions: That were asked.
+        clusters: A name a question (its document), where questions share one.
+
+    Raises:
+        ValueError: Another number of clusters than questions.
+    """
+    counts = count_abstentions(questions)
+    names = [str(number) for number in range(len(questions))] if clusters is None else clusters
+    rates = {}
+    for rate, says in _SAYS.items():
+        said = [
+            (float(value), name)
+            for (impossible, declined), name in zip(questions, names, strict=True)
+            if declined is not None and (value := says(impossible, declined)) is not None
+        ]
+        plain: Summary = getattr(counts, rate)
+        found = summarise([value for value, _ in said], clusters=[name for _, name in said])
+        interval = found.confidence_interval
+        if plain.value is None or interval is None:
+            rates[rate] = plain
+            continue
+        interval = _f1_of(interval) if rate == "f1" else interval
+        rates[rate] = replace(plain, confidence_interval=interval, method=found.method, n_clusters=found.n_clusters)
+    return rates
+
+
+def _f1_of(share: Interval) -> Interval:
+    """The limits of F1 from those of the share of right refusals among the questions that are not rightly answered.
+
+    Source: Lam, Gopal and Qian 2023, Confidence Intervals for the F1 Score, the indirect Wilson method.
+    """
+    return Interval(2 * share.low / (1 + share.low), 2 * share.high / (1 + share.high))

@@ -1,7 +1,7 @@
 """BLEU by sacrebleu, where it is installed.
 
 BLEU is made for whole corpora of translations; of single short answers it says little, so nothing depends on it, and
-its package, which brings lxml along, is not among the dependencies.
+its package, which brings lxml along, is the optional extra `text-overlap`.
 Source: Papineni et al. 2002; Post 2018, A Call for Clarity in Reporting BLEU Scores.
 """
 
@@ -59,5 +59,6 @@ def _sacrebleu() -> Any:
         return importlib.import_module("sacrebleu")
     except ModuleNotFoundError:
         raise ServiceError(
-            "missing_package", "BLEU needs the package sacrebleu", hint="Install it: pip install sacrebleu"
-        ) from None
+            "missing_package", "BLEU needs the package sacrebleu",
+            hint="Install the extra text-overlap, or the package alone: pip install 'sacrebleu>=2.6'.",
+        ) from None  # fmt: skip

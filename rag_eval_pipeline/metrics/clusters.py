@@ -55,3 +55,14 @@ def sums_by_unit(values: Values, units: Units) -> Values:
     """Each unit's sum: (units,)."""
     sums: Values = np.bincount(units, values, minlength=count_units(units)).astype(np.float64)
     return sums
+
+
+def effective_clusters(sizes: Values) -> float:
+    """How many clusters of equal size say as much: their number where sizes are equal, else fewer.
+
+    Args:
+        sizes: (clusters,) questions of each.
+
+    Source: Kish 1965, 11.7, the effect of unequal weights.
+    """
+    return float(sizes.sum() ** 2 / (sizes @ sizes))

@@ -5,18 +5,28 @@ number. The numbers in `Rules` were chosen by simulation, and its false-alarm ra
 false alert a year over 30 comparisons a night when 2 % of the answers differ between two runs of an unchanged system.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from rag_eval_pipeline.metrics.corrections import holm
 from rag_eval_pipeline.metrics.effects import standardised_difference
-from rag_eval_pipeline.metrics.intervals import Interval, difference_interval
-from rag_eval_pipeline.metrics.power import smallest_detectable_drop
-from rag_eval_pipeline.metrics.significance import FLIPS, needed_flips, paired_differences, sign_flip_p_values
+from rag_eval_pipeline.metrics.exact_permutation import exact_sign_flip_p
+from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.paired_intervals import paired_interval
+from rag_eval_pipeline.metrics.power import needed_units, smallest_detectable_drop
+from rag_eval_pipeline.metrics.significance import (
+    FLIPS,
+    Differences,
+    needed_flips,
+    paired_differences,
+    sign_flip_p_values,
+    unit_sums,
+)
 from rag_eval_pipeline.metrics.statistics import mean
 
 FAILURE_RATE = "Failure rate"
@@ -31,8 +41,10 @@ class Rules:
         min_effect: The smallest change of the mean that is worth a word.
         equivalence_margin: A change is called small when its whole interval is inside this.
         min_coverage: Share of pairs that must be scored.
-        min_questions: Fewer independent questions get no verdict; with clusters, fewer clusters.
+        min_questions: Fewer questions get no verdict, however many documents they share.
         flips: Sign assignments; raised when many metrics are compared.
+        permutations: `drawn` at random, as the error rates were simulated; `exact` counts all sign assignments where
+            they can be counted, for two runs that people compare.
     """
 
     alpha: float = 0.02
@@ -41,6 +53,7 @@ class Rules:
     min_coverage: float = 0.98
     min_questions: int = 30
     flips: int = FLIPS
+    permutations: Literal["drawn", "exact"] = "drawn"
 
 
 RULES = Rules()
@@ -87,8 +100,10 @@ class Evidence:
         n_units: Independent units among them: clusters, or the questions themselves.
         is_clustered: Whether the units are clusters.
         coverage: n_pairs / questions that the metric applies to; None without such questions.
-        smallest_drop: The smallest one-directional change that can be flagged, as a share of the range; None when
-            none can.
+        smallest_drop: The smallest one-directional change that can be flagged, as a share of the range; of whole
+            clusters where these are the units. None when none can.
+        needed_units: How many units must change one way before any change can be flagged.
+        is_exact: All sign assignments were counted; otherwise p is of those that were drawn.
     """
 
     metric: str
@@ -106,6 +121,8 @@ class Evidence:
     is_clustered: bool
     coverage: float | None
     smallest_drop: float | None
+    needed_units: int = 0
+    is_exact: bool = False
 
 
 def failure_rate(tonight: Sequence[bool], baselines: Sequence[Sequence[bool]]) -> ComparedMetric:
@@ -134,7 +151,7 @@ def compare(
         metrics: All over the same questions in the same order; one or more.
         seed: See `significance.comparison_seed`.
         clusters: A name a question (its document) where questions share one; the test and interval are then by cluster.
-        rules: Alpha and the number of flips are used here.
+        rules: Alpha, minimum effect and how permutations are made are used here.
 
     Raises:
         ValueError: No metrics, a name twice, or sequences of different lengths.
@@ -149,17 +166,20 @@ def compare(
     columns = [np.where(is_asked, column, np.nan) for is_asked, column in zip(asked, columns, strict=True)]
     if clusters is not None and len(set(clusters)) == len(clusters):
         clusters = None  # every question has a document of its own
+    counted = _counted(columns, clusters) if rules.permutations == "exact" else [None] * len(columns)
     flips = needed_flips(len(metrics), alpha=rules.alpha, least=rules.flips)
-    p_values = sign_flip_p_values(np.column_stack(columns), seed=seed, clusters=clusters, flips=flips)
+    drawn = sign_flip_p_values(np.column_stack(columns), seed=seed, clusters=clusters, flips=flips)
+    p_values = [one if exact is None else exact for one, exact in zip(drawn, counted, strict=True)]
     known = [p_value for p_value in p_values if p_value is not None]
+    n_metrics = max(1, len(known))
     corrected = iter(holm(known))
     evidence = {}
-    for metric, column, is_asked, p_value in zip(metrics, columns, asked, p_values, strict=True):
+    for metric, column, is_asked, p_value, exact in zip(metrics, columns, asked, p_values, counted, strict=True):
         is_pair = ~np.isnan(column)
         pairs = column[is_pair]
         names = None if clusters is None else list(compress(clusters, is_pair))
-        n_units = pairs.size if names is None else len(set(names))
-        interval = difference_interval(pairs, clusters=names, value_range=metric.value_range)
+        sizes = [1] * pairs.size if names is None else list(Counter(names).values())
+        interval = paired_interval(pairs, clusters=names, value_range=metric.value_range)
         current = mean(np.array(metric.tonight, dtype=np.float64)[is_pair]) if pairs.size else None
         estimate = mean(pairs) if pairs.size else None
         evidence[metric.name] = Evidence(
@@ -174,11 +194,22 @@ def compare(
             p_corrected=None if p_value is None else next(corrected),
             effect_size=standardised_difference(pairs),
             n_pairs=pairs.size,
-            n_units=n_units,
+            n_units=len(sizes),
             is_clustered=clusters is not None,
             coverage=pairs.size / int(is_asked.sum()) if is_asked.any() else None,
             smallest_drop=smallest_detectable_drop(
-                n_units, n_metrics=max(1, len(known)), alpha=rules.alpha, min_effect=rules.min_effect
+                sizes, n_metrics=n_metrics, alpha=rules.alpha, min_effect=rules.min_effect
             ),
+            needed_units=needed_units(n_metrics, alpha=rules.alpha),
+            is_exact=exact is not None,
         )
     return evidence
+
+
+def _counted(columns: Sequence[Differences], clusters: Sequence[str] | None) -> list[float | None]:
+    """The exact p of each metric; None where assignments are too many to be counted, or there are no pairs."""
+    found = []
+    for column in columns:
+        sums = unit_sums(np.nan_to_num(column)[:, np.newaxis], clusters)[:, 0]
+        found.append(None if np.isnan(column).all() else exact_sign_flip_p(sums))
+    return found

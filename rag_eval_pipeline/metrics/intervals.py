@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rag_eval_pipeline.metrics.clusters import Values, cluster_spread, count_units, number_units
+from rag_eval_pipeline.metrics.clusters import (
+    Values,
+    cluster_spread,
+    count_units,
+    effective_clusters,
+    number_units,
+    sums_by_unit,
+)
 
 CONFIDENCE = 0.95  # Evaluation Data Formats, statistical_analysis.confidence_level
 
@@ -68,9 +75,11 @@ def clustered_wilson_interval(
         from scipy.special import stdtrit
 
         spread = cluster_spread(values, units)
-        variance = n_units / (n_units - 1) * float(spread @ spread) / n_questions**2
+        # One large document beside many small ones is worth two, not the number of them all.
+        worth = max(2.0, effective_clusters(sums_by_unit(np.ones(n_questions), units)))
+        variance = worth / (worth - 1) * float(spread @ spread) / n_questions**2
         z = NormalDist().inv_cdf((1 + confidence) / 2)
-        few = (z / float(stdtrit(n_units - 1, (1 + confidence) / 2))) ** 2
+        few = (z / float(stdtrit(worth - 1, (1 + confidence) / 2))) ** 2
         # Documents that are more alike than chance make it larger than n: that is luck, not information.
         wide = share * (1 - share) / variance if variance else math.inf
         effective = max(1.0, min(wide * few, n_questions))
@@ -83,33 +92,3 @@ def _score_interval(share: float, trials: float, confidence: float) -> Interval:
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
-
-
-def difference_interval(
-    differences: Values,
-    *,
-    clusters: Sequence[str] | None = None,
-    value_range: float = 1.0,
-    confidence: float = CONFIDENCE,
-) -> Interval:
-    """The t-interval of the mean difference with two pseudo-questions, +range and -range; never of zero width.
-
-    Args:
-        differences: (questions,), without NaN; may be empty.
-        clusters: One name a question; the spread is then taken between clusters. Each pseudo-question is its own.
-        value_range: Largest minus smallest possible score.
-        confidence: Of the interval.
-
-    Source: Bonett and Price 2012 for the pseudo-questions; cluster-robust variance with G / (G - 1).
-    """
-    from scipy.special import stdtrit
-
-    units = number_units(clusters, len(differences))
-    n_units = count_units(units) + 2
-    units = np.append(units, (n_units - 2, n_units - 1))
-    padded = np.append(differences, (value_range, -value_range))
-    residuals = cluster_spread(padded, units)
-    variance = n_units / (n_units - 1) * float(residuals @ residuals) / padded.size**2
-    half = float(stdtrit(n_units - 1, (1 + confidence) / 2)) * math.sqrt(variance)
-    centre = float(padded.mean())
-    return Interval(centre - half, centre + half)

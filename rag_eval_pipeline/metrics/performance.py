@@ -51,11 +51,15 @@ class CallUsage(NamedTuple):
         total_tokens: Prompt and completion; None when the server did not say.
         requests: Requests sent, retries included.
         cost_usd: None when no price is known.
+        prompt_tokens: Of the tokens, read by the model.
+        completion_tokens: Of the tokens, written by it.
     """
 
     total_tokens: int | None = None
     requests: int = 1
     cost_usd: float | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ class ApiUsage:
         estimated_cost_usd: Sum of what is known; None when nothing is.
         n_without_tokens: Answers whose tokens are missing from the sum.
         n_without_cost: Answers whose cost is missing from the sum.
+        prompt_tokens: Sum of what was reported; None when nothing was.
+        completion_tokens: The same.
     """
 
     total_tokens: int | None
@@ -75,6 +81,8 @@ class ApiUsage:
     estimated_cost_usd: float | None
     n_without_tokens: int
     n_without_cost: int
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
 
 def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
@@ -103,6 +111,8 @@ def api_usage(calls: Iterable[CallUsage]) -> ApiUsage:
     """Sums of tokens, requests and cost."""
     counted = list(calls)
     tokens = [call.total_tokens for call in counted if call.total_tokens is not None]
+    prompts = [call.prompt_tokens for call in counted if call.prompt_tokens is not None]
+    completions = [call.completion_tokens for call in counted if call.completion_tokens is not None]
     costs = [call.cost_usd for call in counted if call.cost_usd is not None]
     return ApiUsage(
         total_tokens=sum(tokens) if tokens else None,
@@ -110,4 +120,6 @@ def api_usage(calls: Iterable[CallUsage]) -> ApiUsage:
         estimated_cost_usd=math.fsum(costs) if costs else None,
         n_without_tokens=len(counted) - len(tokens),
         n_without_cost=len(counted) - len(costs),
+        prompt_tokens=sum(prompts) if prompts else None,
+        completion_tokens=sum(completions) if completions else None,
     )

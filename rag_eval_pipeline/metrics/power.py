@@ -5,7 +5,7 @@ number of questions alone sets a limit.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 POWER = 0.8
 ALPHA = 0.05
@@ -90,19 +90,34 @@ def needed_questions(effect: float, spread: float, *, alpha: float = ALPHA, powe
     return high
 
 
-def smallest_detectable_drop(n_units: int, *, n_metrics: int, alpha: float, min_effect: float) -> float | None:
-    """The smallest drop, as a share of the range, that can be flagged: as many units as needed fall, and none rises.
+def needed_units(n_metrics: int, *, alpha: float) -> int:
+    """How many units must fall, while none rises, before a drop can be flagged.
 
     k units that all fall have p = 2^-k, and Holm's first step multiplies by the number of metrics: 11 units for 12
-    metrics at alpha 0.02, so 11/n.
+    metrics at alpha 0.02. However far each falls, fewer never do.
+
+    Source: the smallest p of a sign test with k units, Fisher 1935, 21.
+    """
+    return math.ceil(math.log2(n_metrics / (alpha / 2)))
+
+
+def smallest_detectable_drop(sizes: Sequence[int], *, n_metrics: int, alpha: float, min_effect: float) -> float | None:
+    """The smallest drop, as a share of the range, that can be flagged: as many units as needed fall, and none rises.
+
+    Args:
+        sizes: Questions of each unit: 1 each where questions are counted, and the drop is 11/n with 12 metrics; those
+            of documents, which then fall as a whole, the smallest ones first.
+        n_metrics: Tests that are corrected together.
+        alpha: Two-sided.
+        min_effect: Smaller changes are not flagged.
 
     Returns:
         At least `min_effect`; None when even a fall in every unit could not be flagged.
 
-    Source: the smallest p of a sign test with k units, Fisher 1935, 21.
+    Source: Holm 1979 for the smallest p's share of alpha; a sign-flip test of k falls has a p of 2^-k at least.
     """
-    needed = math.ceil(math.log2(n_metrics / (alpha / 2)))
-    return max(needed / n_units, min_effect) if needed <= n_units else None
+    needed = needed_units(n_metrics, alpha=alpha)
+    return max(sum(sorted(sizes)[:needed]) / sum(sizes), min_effect) if needed <= len(sizes) else None
 
 
 def _bisect(is_enough: Callable[[float], bool], low: float, high: float) -> float:

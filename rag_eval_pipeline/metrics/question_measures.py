@@ -21,7 +21,8 @@ class Described(NamedTuple):
 
 def definitions() -> tuple[Described, ...]:
     """The rows, room by room."""
-    return tuple(Described(metric) for metric in (*_spans(), *_answers(), *_claims(), *_contexts()))
+    rooms = (*_spans(), *_answers(), *_abstention(), *_verdicts(), *_claims(), *_contexts())
+    return tuple(Described(metric) for metric in rooms)
 
 
 def _spans() -> list[Metric]:
@@ -29,7 +30,7 @@ def _spans() -> list[Metric]:
     matched = "matched one to one"
     rows = [
         _row("exact_jaccard", f"Mean Jaccard of the gold spans with their citations, {matched}.", mended),
-        _row("tolerance_jaccard", "The same after each end moved towards the gold one within the tolerance.", mended,
+        _row("tolerance_jaccard", "Mean Jaccard, each end moved towards the gold one within the tolerance.", mended,
              aliases=("citation_span_accuracy",)),
         _row("perfect_matches", "Gold spans that are cited exactly.", mended, range=COUNT),
         _row("good_matches", "Gold spans with a tolerance Jaccard of at least 0.8.", mended, range=COUNT),
@@ -49,7 +50,7 @@ def _spans() -> list[Metric]:
         rows += [
             _row(f"{unit}_precision", f"Cited {word} that are gold, among the cited.", source),
             _row(f"{unit}_recall", f"Gold {word} that are cited, among the gold.", source),
-            _row(f"{unit}_f1", f"Harmonic mean of both, which is Dice of the {word}.", source,
+            _row(f"{unit}_f1", f"Harmonic mean of precision and recall of {word}, which is their Dice.", source,
                  aliases=(f"{unit}_dice",)),
             _row(f"{unit}_jaccard", f"Shared {word} among those on either side.", source),
         ]  # fmt: skip
@@ -58,7 +59,7 @@ def _spans() -> list[Metric]:
         ("facts_em", "Every gold span at least half cited, and no citation beside them."),
         ("facts_precision", "Gold spans at least half cited, among these and the citations beside them."),
         ("facts_recall", "Gold spans at least half cited, among the gold spans."),
-        ("facts_f1", "Harmonic mean of both."),
+        ("facts_f1", "Harmonic mean of the facts' precision and recall."),
     ):
         rows.append(_row(name, meaning, hotpot))
     return rows
@@ -83,6 +84,36 @@ def _answers() -> list[Metric]:
         Metric("abstained", "The system declined to answer.", "answers", ("answer",), ("question",), "neither",
                room="answers"),
     ]  # fmt: skip
+
+
+def _abstention() -> list[Metric]:
+    def row(name: str, meaning: str, direction: Direction = "higher") -> Metric:
+        return Metric(
+            f"abstention/{name}", meaning, "SQuAD 2.0, is_impossible", ("answer",), ("question",), direction,
+            room="answers",
+        )  # fmt: skip
+
+    return [
+        row("precision", "Unanswerable questions among the declined."),
+        row("recall", "Declined questions among the unanswerable."),
+        row("f1", "Harmonic mean of precision and recall."),
+        row("over_refusal_rate", "Declined questions among the answerable.", "lower"),
+        row("false_answer_rate", "Answered questions among the unanswerable.", "lower"),
+        row("abstention_rate", "Declined questions among all.", "neither"),
+        row("accuracy", "Questions that were answered or declined as they should be, whether rightly answered or not."),
+    ]
+
+
+def _verdicts() -> list[Metric]:
+    def row(name: str, meaning: str, direction: Direction = "higher") -> Metric:
+        return Metric(name, meaning, "judges.md", JUDGED, ("question",), direction, room="claims")
+
+    return [
+        row("judged_correct", "The judge finds the answer right."),
+        row("judged_correct_upper", "The same, with the answers of which the judge is unsure."),
+        row("judged_refused", "The judge finds that the answer declines.", "neither"),
+        row("judged_unsure", "The judge cannot tell.", "neither"),
+    ]
 
 
 def _claims() -> list[Metric]:
@@ -128,7 +159,7 @@ def _claims() -> list[Metric]:
 _RAGCHECKER: tuple[tuple[str, str, Direction], ...] = (
     ("precision", "Claims of the answer that the gold answer entails.", "higher"),
     ("recall", "Claims of the gold answer that the answer entails.", "higher"),
-    ("f1", "Harmonic mean of both.", "higher"),
+    ("f1", "Harmonic mean of precision and recall.", "higher"),
     ("claim_recall", "Claims of the gold answer that something retrieved entails.", "higher"),
     ("context_precision", "Passages that entail a claim of the gold answer.", "higher"),
     ("context_utilization", "Retrieved claims of the gold answer that the answer makes use of.", "higher"),

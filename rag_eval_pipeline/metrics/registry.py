@@ -55,6 +55,8 @@ class Metric:
         range: Where scores lie.
         aliases: Other names that are understood.
         room: Which part of the results it belongs to.
+        version: Raised whenever equal answers may score otherwise; part of the metrics' fingerprint of an evaluation
+            that takes up this metric. Built-in metrics have one version together.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Metric:
     range: Range = SHARE
     aliases: tuple[str, ...] = ()
     room: str = "retrieval"
+    version: str = "1"
 
 
 class Definition(Protocol):
@@ -85,10 +88,7 @@ def definitions(paths: Iterable[str] = ()) -> tuple[Definition, ...]:
     Raises:
         InputError: `bad_metric` for what cannot be loaded or is none, `duplicate_metric` for a name that is taken.
     """
-    found: list[Definition] = []
-    for room in ROOMS:
-        found += importlib.import_module(room).definitions()
-    found += custom_definitions(paths)
+    found = [*built_in_definitions(), *custom_definitions(paths)]
     taken: set[str] = set()
     for definition in found:
         for name in (definition.metric.name, *definition.metric.aliases):
@@ -98,10 +98,37 @@ def definitions(paths: Iterable[str] = ()) -> tuple[Definition, ...]:
     return tuple(found)
 
 
+def built_in_definitions() -> list[Definition]:
+    """The metrics of this package, room by room."""
+    return [definition for room in ROOMS for definition in importlib.import_module(room).definitions()]
+
+
 def custom_definitions(paths: Iterable[str] = ()) -> list[Definition]:
     """The metrics that are not built in; arguments and errors as in `definitions`."""
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return [custom_definition(point.value) for point in points] + [custom_definition(path) for path in paths]
+
+
+def named_definition(name: str) -> Definition:
+    """The metric that is not built in of an import path, an entry point's name, or its own name.
+
+    Raises:
+        InputError: `unknown_metric`, `bad_metric`.
+    """
+    if ":" in name:
+        return custom_definition(name)
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    for point in points:
+        if point.name == name:
+            return custom_definition(point.value)
+    for point in points:
+        if (found := custom_definition(point.value)).metric.name == name:
+            return found
+    known = ", ".join(point.name for point in points) or "none is installed"
+    raise InputError(
+        "unknown_metric", "metrics", f"an import path such as package.module:NAME, or an entry point of {GROUP}",
+        found=name, hint=f"Entry points: {known}.",
+    )  # fmt: skip
 
 
 def metrics(paths: Iterable[str] = ()) -> tuple[Metric, ...]:
@@ -130,8 +157,9 @@ def custom_definition(path: str) -> Definition:
         raise _bad(path, "an import path such as package.module:NAME", path)
     try:
         definition: Definition = getattr(importlib.import_module(parts[1]), parts[2])
-    except (ImportError, AttributeError) as error:
-        raise _bad(path, "a definition that can be imported", str(error)) from error
+    except Exception as error:  # whatever people's code raises while it is imported
+        found = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise _bad(path, "a definition that can be imported", found) from error
     if not isinstance(getattr(definition, "metric", None), Metric):
         raise _bad(path, "an object whose `metric` is a Metric", type(definition).__name__)
     return definition

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rag_eval_pipeline.metrics.bootstrap import RESAMPLES, SEED, bootstrap_interval, bootstrap_intervals
-from rag_eval_pipeline.metrics.clusters import Values
+from rag_eval_pipeline.metrics.bootstrap import RESAMPLES, SEED, bootstrap_intervals
+from rag_eval_pipeline.metrics.clustered_bootstrap import ClusteredColumn, clustered_intervals
+from rag_eval_pipeline.metrics.clusters import Values, effective_clusters, number_units, sums_by_unit
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, Interval, clustered_wilson_interval, wilson_interval
 
 __all__ = [
@@ -42,6 +43,8 @@ class Summary:
         n_skipped: Questions to which the measure does not apply; they do not lower the coverage.
         coverage: n_scored / (n_scored + n_failed); None when both are 0.
         reason: Why there is no value (`no_judge`, `all_failed`, ...); None when there is one.
+        n_clusters: Documents (or other groups) that the interval counts instead of values; None where nothing is
+            shared, or there is no interval.
     """
 
     value: float | None
@@ -52,6 +55,7 @@ class Summary:
     n_skipped: int
     coverage: float | None
     reason: str | None
+    n_clusters: int | None = None
 
 
 class Scores(NamedTuple):
@@ -63,7 +67,7 @@ class Scores(NamedTuple):
         failed: Further failures that have no place in `values`.
         skipped: Questions left out.
         reason: Why there is no value, for the case that there is none; otherwise `all_failed` or `nothing_to_score`.
-        clusters: A name a value (its document), where questions share one.
+        clusters: A name a value (its document), where questions share one; independent where each has its own.
     """
 
     values: Sequence[float | None]
@@ -105,43 +109,65 @@ def summarise_all(metrics: Mapping[str, Scores], *, seed: int = SEED) -> dict[st
     }
     if not all(np.isfinite(values).all() for values in scored.values()):
         raise ValueError("expected finite scores; a failure is None")
-    independent = [name for name, values in scored.items() if metrics[name].clusters is None and not _is_binary(values)]
-    intervals = bootstrap_intervals([scored[name] for name in independent], seed=seed)
-    method = f"bootstrap percentile, {RESAMPLES} resamples, seed {seed}"
-    found: dict[str, tuple[Interval | None, str]] = {
-        name: (interval, method) for name, interval in zip(independent, intervals, strict=True)
-    }
+    shared = {name: names for name, own in metrics.items() if (names := _shared(own)) is not None}
+    made: dict[str, _Made] = {}
+    graded: list[str] = []
+    for name, values in scored.items():
+        if values.size and _is_binary(values):
+            made[name] = _wilson(values, shared.get(name))
+        elif values.size:
+            graded.append(name)
+    alone, together = [n for n in graded if n not in shared], [n for n in graded if n in shared]
+    intervals = bootstrap_intervals([scored[name] for name in alone], seed=seed)
+    intervals += clustered_intervals([ClusteredColumn(scored[name], shared[name]) for name in together], seed=seed)
+    for name, interval in zip((*alone, *together), intervals, strict=True):
+        made[name] = _bootstrapped(interval, shared.get(name), seed)
     summaries = {}
     for name, own in metrics.items():
         values, n_failed = scored[name], own.failed + len(own.values) - scored[name].size
         if values.size == 0:
             summaries[name] = counted(None, 0, n_failed, own.skipped, reason=own.reason)
-            continue
-        interval, how = found.get(name) or _interval(values, own, seed)
-        summaries[name] = counted(mean(values), values.size, n_failed, own.skipped, interval=interval, method=how)
+        else:
+            summaries[name] = counted(mean(values), values.size, n_failed, own.skipped, **made[name]._asdict())
     return summaries
+
+
+class _Made(NamedTuple):
+    """An interval, how it was made, and of how many clusters."""
+
+    interval: Interval | None
+    method: str
+    n_clusters: int | None
+
+
+def _shared(scores: Scores) -> list[str] | None:
+    """The cluster of each scored value; None where no two values share one, which are as good as independent."""
+    if scores.clusters is None:
+        return None
+    if len(scores.clusters) != len(scores.values):
+        raise ValueError(f"expected a cluster for each of {len(scores.values)} values, found {len(scores.clusters)}")
+    names = [name for name, value in zip(scores.clusters, scores.values, strict=True) if value is not None]
+    return names if len(set(names)) < len(names) else None
 
 
 def _is_binary(values: Values) -> bool:
     return bool(np.isin(values, (0.0, 1.0)).all())
 
 
-def _interval(values: Values, scores: Scores, seed: int) -> tuple[Interval | None, str]:
-    """The interval of a binary or clustered metric, and how it was made."""
-    if scores.clusters is None:
-        return wilson_interval(int(values.sum()), values.size), "wilson"
-    if len(scores.clusters) != len(scores.values):
-        raise ValueError(f"expected a cluster for each of {len(scores.values)} values, found {len(scores.clusters)}")
-    names = [name for name, value in zip(scores.clusters, scores.values, strict=True) if value is not None]
-    n_units = len(set(names))
-    is_shared = n_units < values.size
-    if _is_binary(values):
-        interval, effective = clustered_wilson_interval(values, names)
-        worth = f", {n_units} documents worth {effective:.1f} questions" if is_shared else ""
-        return interval, f"wilson{worth}"
-    over = f" of {n_units} documents" if is_shared else ""
-    method = f"bootstrap percentile, {RESAMPLES} resamples{over}, seed {seed}"
-    return bootstrap_interval(values, seed=seed, clusters=names), method
+def _wilson(values: Values, clusters: Sequence[str] | None) -> _Made:
+    if clusters is None:
+        return _Made(wilson_interval(int(values.sum()), values.size), "wilson", None)
+    interval, effective = clustered_wilson_interval(values, clusters)
+    n_clusters = len(set(clusters))
+    return _Made(interval, f"wilson, {n_clusters} clusters worth {effective:.1f} of {values.size}", n_clusters)
+
+
+def _bootstrapped(interval: Interval | None, clusters: Sequence[str] | None, seed: int) -> _Made:
+    if clusters is None:
+        return _Made(interval, f"bootstrap percentile, {RESAMPLES} resamples, seed {seed}", None)
+    sizes = sums_by_unit(np.ones(len(clusters)), number_units(clusters, len(clusters)))
+    over = f"{sizes.size} clusters worth {effective_clusters(sizes):.1f}"
+    return _Made(interval, f"bootstrap percentile, {RESAMPLES} resamples of {over}, widened, seed {seed}", sizes.size)
 
 
 def proportion(successes: int, trials: int, *, failed: int = 0, skipped: int = 0, reason: str | None = None) -> Summary:
@@ -160,6 +186,7 @@ def counted(
     *,
     interval: Interval | None = None,
     method: str | None = None,
+    n_clusters: int | None = None,
     reason: str | None = None,
 ) -> Summary:
     """A summary whose coverage and reason follow from its counts.
@@ -178,6 +205,7 @@ def counted(
         n_skipped=skipped,
         coverage=scored / (scored + failed) if scored + failed else None,
         reason=None if value is not None else reason or ("all_failed" if failed else "nothing_to_score"),
+        n_clusters=None if interval is None else n_clusters,
     )
 
 

@@ -17,12 +17,21 @@ PLACES = 12  # decimals compared: the last bit of a mean decides nothing
 
 
 class QualityThresholds(Model):
-    """The least, and for hallucination the most, that an answer's scores may be."""
+    """The least, and for hallucination the most, that a figure may be; one that is null is not looked at."""
 
-    span_accuracy: float = pydantic.Field(0.8, ge=0, le=1, description="Least mean tolerance Jaccard.")
-    citation_validity: float = pydantic.Field(0.7, ge=0, le=1, description="Least share of citations that support.")
-    answer_consistency: float = pydantic.Field(0.8, ge=0, le=1, description="Least share of consistent claims.")
-    hallucination_tolerance: float = pydantic.Field(0.1, ge=0, le=1, description="Most unsupported claims, as a share.")
+    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Least mean Jaccard with tolerance.")
+    citation_validity: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Least share of citations that support."
+    )
+    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Least factual consistency.")
+    hallucination_tolerance: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Largest share of claims that no cited text supports."
+    )
+
+
+SPECIFIED = QualityThresholds(
+    span_accuracy=0.8, citation_validity=0.7, answer_consistency=0.8, hallucination_tolerance=0.1
+)
 
 
 class Breach(NamedTuple):
@@ -55,9 +64,9 @@ def breaches(scores: Mapping[str, float], thresholds: QualityThresholds) -> list
     found = []
     for name, (measure, is_most) in MEASURE_OF.items():
         score = scores.get(measure)
-        if score is None:
+        limit: float | None = getattr(thresholds, name)
+        if score is None or limit is None:
             continue
-        limit: float = getattr(thresholds, name)
         short = round((score - limit) if is_most else (limit - score), PLACES)
         if short > 0:
             found.append(Breach(name, measure, score, limit))

@@ -12,6 +12,7 @@ from rag_eval_pipeline.metrics.equivalence import is_inside
 from rag_eval_pipeline.metrics.evidence import RULES, Evidence, Rules
 from rag_eval_pipeline.metrics.flags import Confirmation, confirm, confirm_flags, is_covered, is_flagged
 from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.titles import title_of
 
 __all__ = [
     "Confirmation",
@@ -66,21 +67,22 @@ def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules
         shown = math.floor(1000 * evidence.coverage) / 10  # never rounded up to the limit
         sentence = f"Cannot tell: coverage {shown:.1f} %, {100 * rules.min_coverage:g} % is needed."
         return Verdict("withheld", sentence, None, evidence)
-    if evidence.estimate is None or evidence.confidence_interval is None or evidence.n_units < rules.min_questions:
-        unit = "documents" if evidence.is_clustered else "questions"
-        sentence = f"No verdict: {evidence.n_units} {unit}, {rules.min_questions} are needed; {reach_text(evidence)}."
+    if evidence.estimate is None or evidence.confidence_interval is None or evidence.n_pairs < rules.min_questions:
+        few = f"{evidence.n_pairs} questions, {rules.min_questions} are needed"
+        sentence = f"No verdict: {few}; {reach_text(evidence)}."
         return Verdict("no_verdict", sentence, None, evidence)
     scale = 100 / evidence.value_range
     change = scale * evidence.estimate
     low, high = (scale * limit for limit in evidence.confidence_interval)
-    moved = f"{evidence.metric} {'fell' if change < 0 else 'rose'} {abs(change):.1f} points"
+    moved = f"{title_of(evidence.metric)} {'fell' if change < 0 else 'rose'} {abs(change):.1f} points"
     interval = f"95 % {signed(low)} to {signed(high)}"
     if is_flagged(evidence, rules):
         if confirmation == "not_confirmed":
             sentence = f"Cannot tell: {moved} ({interval}), not confirmed by a rerun."
             return Verdict("inconclusive", sentence, confirmation, evidence)
         kind: VerdictKind = "improved" if (change > 0) == evidence.higher_is_better else "regressed"
-        sure = f"n={evidence.n_pairs}, corrected {p_text(evidence.p_corrected)}"
+        groups = f" in {evidence.n_units} groups by document" if evidence.is_clustered else ""
+        sure = f"n={evidence.n_pairs}{groups}, corrected {p_text(evidence.p_corrected)}"
         sentence = f"{moved} ({interval}), {sure}, {STANDING[confirmation]}."
         return Verdict(kind, sentence, confirmation, evidence)
     margin = 100 * rules.equivalence_margin
@@ -93,9 +95,12 @@ def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules
 def reach_text(evidence: Evidence) -> str:
     """What the set can show at all, as the end of a sentence."""
     change = "drops" if evidence.higher_is_better else "rises"
+    groups = f"{evidence.n_units} groups by document"
     if evidence.smallest_drop is None:
-        return f"this set cannot show {change} of any size"
-    return f"this set can show {change} of {100 * evidence.smallest_drop:.1f} points or more"
+        why = f": {groups}, of which {evidence.needed_units} must change" if evidence.is_clustered else ""
+        return f"this set cannot show {change} of any size{why}"
+    where = f", in {evidence.needed_units} of its {groups}" if evidence.is_clustered else ""
+    return f"this set can show {change} of {100 * evidence.smallest_drop:.1f} points or more{where}"
 
 
 def signed(points: float) -> str:

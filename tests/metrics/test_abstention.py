@@ -2,7 +2,8 @@
 
 import pytest
 
-from rag_eval_pipeline.metrics.abstention import AbstentionCounts, AskedQuestion, count_abstentions
+from rag_eval_pipeline.metrics.abstention import AbstentionCounts, AskedQuestion, abstention_rates, count_abstentions
+from rag_eval_pipeline.metrics.intervals import wilson_interval
 
 
 def test_questions_fall_into_four_quadrants_and_failures_apart():
@@ -84,3 +85,48 @@ def test_a_ratio_of_nothing_has_a_reason_instead_of_a_value(counts, ratio, reaso
 
 def test_answering_every_unanswerable_question_is_a_recall_and_f1_of_zero():
     assert NONE_DECLINED.recall.value == NONE_DECLINED.f1.value == 0.0
+
+
+# 4 unanswerable: 2 declined; 6 answerable: 1 declined, 1 failed.
+ASKED = [
+    AskedQuestion(*flags)
+    for flags in [
+        (True, True), (True, True), (True, False), (True, False),
+        (False, True), (False, False), (False, False), (False, False), (False, False), (False, None),
+    ]
+]  # fmt: skip
+
+
+def test_rates_of_questions_that_stand_alone_are_those_of_the_counts():
+    rates = abstention_rates(ASKED)
+
+    counts = count_abstentions(ASKED)
+    assert rates == {name: getattr(counts, name) for name in rates}
+    assert set(rates) == {
+        "precision", "recall", "f1", "over_refusal_rate", "false_answer_rate", "abstention_rate", "accuracy",
+    }  # fmt: skip
+
+
+def test_f1_has_the_limits_of_the_share_it_grows_with():
+    f1 = count_abstentions(ASKED).f1
+
+    # 2 of the 5 questions that are unanswerable or were declined are both; F1 is 4/7.
+    low, high = wilson_interval(2, 5)
+    assert f1.value == 4 / 7  # 2 x 2/5 / (1 + 2/5)
+    assert f1.confidence_interval == (2 * low / (1 + low), 2 * high / (1 + high))
+
+
+def test_questions_that_share_documents_are_worth_less():
+    shared = abstention_rates(ASKED, ["a", "a", "b", "b", "c", "c", "c", "d", "d", "d"])
+
+    for name, alone in abstention_rates(ASKED).items():
+        rate = shared[name]
+        assert (rate.value, rate.n_scored, rate.n_failed, rate.n_skipped) == (
+            alone.value, alone.n_scored, alone.n_failed, alone.n_skipped,
+        )  # fmt: skip
+        assert rate.confidence_interval[1] - rate.confidence_interval[0] >= (
+            alone.confidence_interval[1] - alone.confidence_interval[0]
+        )
+    # Two documents of two unanswerable questions each, which agree with each other: worth two questions or fewer.
+    assert shared["recall"].n_clusters == 2
+    assert shared["recall"].confidence_interval == shared["false_answer_rate"].confidence_interval

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.formats.citations import find_citations, format_citation, parse_citations, strip_citations
+from rag_eval_pipeline.formats.citations import (
+    CitationSpan,
+    find_citations,
+    format_citation,
+    parse_citations,
+    strip_citations,
+)
 from rag_eval_pipeline.metrics.citations import match_citations
 from rag_eval_pipeline.metrics.span_columns import Citation, Span
 
@@ -25,6 +31,43 @@ def test_several_spans_in_one_bracket_are_read_again(drawn):
     answer = f"It opened in 1887 {format_citation(file_name, page, spans)}."
 
     assert read(answer, {file_name}) == [(file_name, page, start, end) for start, end in spans]
+
+
+# Whatever names and excerpts hold: ends and beginnings of citations, escapes, lines.
+HOSTILE = st.text(st.sampled_from('a:1-2,[]|"\\\\n \n]ü'), max_size=16)
+hostile_name = st.text(st.sampled_from("a:1-2,[]|#. ü"), min_size=1, max_size=16).map(lambda text: f"{text}.pdf")
+FORMS = {
+    "standard": st.tuples(hostile_name, st.integers(1, 9999), st.lists(span, min_size=1, max_size=1), st.none()),
+    "several spans": st.tuples(hostile_name, st.integers(1, 9999), st.lists(span, min_size=2, max_size=4), st.none()),
+    "extended": st.tuples(hostile_name, st.integers(1, 9999), st.lists(span, min_size=1, max_size=3), HOSTILE),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(data=st.data())
+def test_a_citation_is_read_as_it_was_written(form, data):
+    file_name, page, spans, excerpt = data.draw(form)
+    answer = f"It opened in 1887 {format_citation(file_name, page, spans, excerpt=excerpt)}."
+
+    assert parse_citations(answer, {file_name}) == [
+        CitationSpan(file_name=file_name, page_number=page, start_char=start, end_char=end, context_text=excerpt)
+        for start, end in spans
+    ]
+    assert strip_citations(answer, {file_name}) == "It opened in 1887."
+
+
+plain_name = st.text(st.sampled_from("ab:#,-1 ü漢."), min_size=1, max_size=12).map(lambda text: f"{text}.pdf")
+
+
+@given(st.lists(st.tuples(plain_name, st.integers(1, 99), st.lists(span, min_size=1, max_size=2), st.none() | HOSTILE), min_size=1, max_size=4))  # fmt: skip
+def test_cross_references_of_any_form_are_read_as_they_were_written(drawn):
+    answer = " ".join(format_citation(name, page, spans, excerpt=excerpt) for name, page, spans, excerpt in drawn)
+
+    assert parse_citations(answer, {name for name, *_ in drawn}) == [
+        CitationSpan(file_name=name, page_number=page, start_char=start, end_char=end, context_text=excerpt)
+        for name, page, spans, excerpt in drawn
+        for start, end in spans
+    ]
 
 
 PLAIN = st.text(st.sampled_from("ab:#,-1 ü漢."), min_size=1, max_size=12).map(lambda text: f"{text}.pdf")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rag_eval_pipeline.metrics.evidence import ComparedMetric, compare, failure_rate
+from rag_eval_pipeline.metrics.evidence import ComparedMetric, Rules, compare, failure_rate
 from rag_eval_pipeline.metrics.verdicts import is_flagged, verdict
 
 
@@ -92,6 +92,84 @@ def test_questions_of_one_document_count_as_one():
 
     assert (evidence.n_pairs, evidence.n_units) == (2000, 50)
     assert evidence.p_value == pytest.approx(1 / 2, abs=0.015)
+    assert verdict(evidence).kind == "inconclusive"
+
+
+def test_ten_documents_that_fall_as_a_whole_are_flagged_and_nine_are_not():
+    # 8 metrics: 8 x 2^-10 = 0.0078 and 8 x 2^-9 = 0.0156 against 0.01; 100 questions of 20 documents, 5 each.
+    others = [unchanged(f"metric {i}", 100) for i in range(7)]
+    documents = [f"document {i // 5}" for i in range(100)]
+    rules = Rules(permutations="exact")
+
+    ten, nine = (
+        compare([with_drops("EM", 5 * n, 100), *others], seed=20, clusters=documents, rules=rules)["EM"]
+        for n in (10, 9)
+    )
+
+    assert (verdict(ten).kind, verdict(nine).kind) == ("regressed", "inconclusive")
+    assert (ten.smallest_drop, ten.needed_units, ten.n_units) == (0.5, 10, 20)
+
+
+def test_questions_are_counted_for_the_least_number_and_documents_for_evidence():
+    documents = [f"document {i // 10}" for i in range(60)]
+
+    evidence = compare([with_drops("EM", 60, 60)], seed=21, clusters=documents)["EM"]
+
+    # All six documents fell as a whole: p = 2^-6 is above 0.01, and one more would be needed.
+    assert (evidence.n_pairs, evidence.n_units, evidence.needed_units, evidence.smallest_drop) == (60, 6, 7, None)
+    assert verdict(evidence).kind == "inconclusive"
+
+
+def test_few_large_documents_that_did_not_move_are_not_called_equivalent():
+    # 500 questions that agree are within 2 points by themselves; as 20 documents of 25 they may move together.
+    documents = [f"document {i // 25}" for i in range(500)]
+
+    alone, shared = (compare([unchanged("EM")], seed=22, clusters=names)["EM"] for names in (None, documents))
+
+    assert (verdict(alone).kind, verdict(shared).kind) == ("equivalent", "inconclusive")
+
+
+def test_exact_permutations_count_where_they_can_and_say_so():
+    metrics = [with_drops("EM", 11), unchanged("F1")]
+
+    exact = compare(metrics, seed=23, rules=Rules(permutations="exact"))
+    drawn = compare(metrics, seed=23)
+
+    # 11 questions fell, none rose: 2^-11. The other has no difference: all assignments are as extreme.
+    assert (exact["EM"].p_value, exact["EM"].p_corrected, exact["F1"].p_value) == (2**-11, 2**-10, 1.0)
+    assert (exact["EM"].is_exact, drawn["EM"].is_exact) == (True, False)
+    assert drawn["EM"].p_value == pytest.approx(2**-11, rel=1.0)
+
+
+def test_permutations_that_are_too_many_to_count_are_drawn():
+    rng = np.random.default_rng(24)
+    metric = ComparedMetric("F1", rng.random(300), [rng.random(300)])
+
+    exact, drawn = (compare([metric], seed=25, rules=Rules(permutations=how))["F1"] for how in ("exact", "drawn"))
+
+    assert exact == drawn
+    assert not exact.is_exact
+
+
+def test_a_metric_without_pairs_has_no_exact_p_either():
+    nowhere = unchanged("Abstention")._replace(applies=[False] * 500)
+
+    evidence = compare([nowhere, with_drops("EM", 11)], seed=26, rules=Rules(permutations="exact"))
+
+    assert evidence["Abstention"].p_value is None
+    assert evidence["EM"].p_corrected == evidence["EM"].p_value == 2**-11
+
+
+def test_a_baseline_that_slipped_is_no_improvement():
+    """Ratings at the top of their scale: 13 of 50 slipped once in the five runs by a step, and none tonight."""
+    runs = [[1.0] * 50 for _ in range(5)]
+    for question in range(13):
+        runs[question % 5][question] = 0.75
+    evidence = compare([ComparedMetric("Clear", [1.0] * 50, runs)], seed=27)["Clear"]
+
+    # 13 x 0.25 / 5 / 50 = 1.3 points, and 13 signs that agree: the flips alone are sure of it.
+    assert evidence.estimate == pytest.approx(0.013)
+    assert evidence.p_corrected <= 0.01
     assert verdict(evidence).kind == "inconclusive"
 
 

@@ -1,13 +1,11 @@
 """Intervals without random numbers: the published ones, none of zero width, wider where questions share documents."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, difference_interval, wilson_interval
+from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, wilson_interval
 
 NEWCOMBE = {  # Newcombe 1998, Statistics in Medicine 17, table I, method 3
     "81 of 263": (81, 263, 0.2553, 0.3662),
@@ -50,6 +48,16 @@ def test_the_effective_number_of_questions_is_what_the_design_effect_leaves():
     assert effective == pytest.approx(9.0 * (1.959964 / 2.262157) ** 2, abs=1e-4)
 
 
+def test_one_large_document_beside_small_ones_is_worth_two():
+    # Twenty questions of one document, four of their own: 24^2 / (20^2 + 4) is less than two. Half of each is right:
+    # deviations of 0 and four halves, variance 2/1 x 1 / 24^2, 72 questions; by t(1) = 12.706205: 72 x 0.023794.
+    values = np.array([1.0, 0.0] * 12)
+
+    _, effective = clustered_wilson_interval(values, ["long"] * 20 + ["a", "b", "c", "d"])
+
+    assert effective == pytest.approx(72 * (1.959964 / 12.706205) ** 2, abs=1e-4)
+
+
 def test_where_all_questions_agree_the_documents_are_counted():
     interval, effective = clustered_wilson_interval(np.ones(100), [str(i // 10) for i in range(100)])
 
@@ -86,39 +94,3 @@ def test_a_clustered_interval_holds_its_share_and_has_a_width(questions):
     assert 0.0 <= interval.low <= values.mean() <= interval.high <= 1.0
     assert interval.low < interval.high
     assert 1.0 <= effective <= len(questions)
-
-
-def test_the_interval_of_no_change_still_has_a_width():
-    # Eight zeros, +1 and -1: mean 0, variance 2/9, standard error sqrt(2/90); t(9) at 97.5 % is 2.262157.
-    interval = difference_interval(np.zeros(8))
-
-    half = 2.262157 * math.sqrt(2 / 90)
-    assert interval == (pytest.approx(-half, abs=1e-6), pytest.approx(half, abs=1e-6))
-
-
-def test_the_pseudo_questions_are_as_far_apart_as_scores_can_be():
-    narrow, wide = difference_interval(np.zeros(8)), difference_interval(np.zeros(8), value_range=4.0)
-
-    assert wide.high == pytest.approx(4 * narrow.high)
-
-
-def test_the_interval_is_taken_between_clusters():
-    # Clusters sum to 0.4, -0.4, and the pseudo-questions to 1, -1: squares 2.32; G = 4, n = 6; t(3) is 3.182446.
-    interval = difference_interval(np.array([0.2, 0.2, -0.2, -0.2]), clusters=["a", "a", "b", "b"])
-
-    assert interval.high == pytest.approx(3.182446 * math.sqrt(4 / 3 * 2.32 / 36), abs=1e-6)
-
-
-def test_clusters_of_one_question_are_no_clusters():
-    differences = np.random.default_rng(3).normal(0, 0.3, 40)
-
-    assert difference_interval(differences, clusters=[str(i) for i in range(40)]) == pytest.approx(
-        difference_interval(differences)
-    )
-
-
-@given(st.lists(st.floats(-1, 1), max_size=30))
-def test_a_difference_interval_is_symmetric_under_a_change_of_sign(differences):
-    there, back = difference_interval(np.array(differences)), difference_interval(-np.array(differences))
-
-    assert there == (pytest.approx(-back.high, abs=1e-12), pytest.approx(-back.low, abs=1e-12))

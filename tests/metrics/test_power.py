@@ -11,6 +11,7 @@ from scipy.stats import chi2, norm, t, ttest_1samp
 from rag_eval_pipeline.metrics.power import (
     minimum_detectable_effect,
     needed_questions,
+    needed_units,
     paired_power,
     smallest_detectable_drop,
 )
@@ -78,17 +79,26 @@ def test_power_needs_a_spread_and_two_questions(spread, n_questions):
 
 
 DROPS = {
-    #                              units, metrics, smallest drop
-    "22 points of 50":            (50,    12,      11 / 50),
-    "5.5 points of 200":          (200,   12,      11 / 200),
-    "2.2 points of 500":          (500,   12,      11 / 500),
-    "the minimum effect rules":   (2000,  12,      0.01),
-    "one metric needs fewer":     (50,    1,       7 / 50),
-    "more units than there are":  (10,    12,      None),
-    "no units":                   (0,     12,      None),
+    #                                      sizes of units,         metrics, smallest drop
+    "22 points of 50":                    ([1] * 50,               12,      11 / 50),
+    "5.5 points of 200":                  ([1] * 200,              12,      11 / 200),
+    "2.2 points of 500":                  ([1] * 500,              12,      11 / 500),
+    "the minimum effect rules":           ([1] * 2000,             12,      0.01),
+    "one metric needs fewer":             ([1] * 50,               1,       7 / 50),
+    "more units than there are":          ([1] * 10,               12,      None),
+    "no units":                           ([],                     12,      None),
+    "11 documents of 5 out of 100":       ([5] * 100,              12,      55 / 500),
+    "the smallest documents fall first":  ([30, *[2] * 15],        12,      22 / 60),
+    "ten documents, however large":       ([100] * 10,             12,      None),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("units", "metrics", "expected"), DROPS.values(), ids=DROPS)
-def test_the_smallest_drop_that_can_be_flagged(units, metrics, expected):
-    assert smallest_detectable_drop(units, n_metrics=metrics, alpha=0.02, min_effect=0.01) == expected
+@pytest.mark.parametrize(("sizes", "metrics", "expected"), DROPS.values(), ids=DROPS)
+def test_the_smallest_drop_that_can_be_flagged(sizes, metrics, expected):
+    assert smallest_detectable_drop(sizes, n_metrics=metrics, alpha=0.02, min_effect=0.01) == expected
+
+
+# 2^-k <= 0.01 / metrics: 2^-7 = 0.0078, 2^-10 = 0.00098 against 0.00125, 2^-11 = 0.00049 against 0.00083.
+@pytest.mark.parametrize(("metrics", "units"), [(1, 7), (8, 10), (12, 11)])
+def test_how_many_units_must_fall(metrics, units):
+    assert needed_units(metrics, alpha=0.02) == units

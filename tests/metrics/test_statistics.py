@@ -125,7 +125,8 @@ def test_questions_of_one_document_make_the_interval_of_a_share_wider():
 
     summary = summarise(values, clusters=documents)
 
-    assert summary.method == "wilson, 10 documents worth 6.8 questions"
+    assert summary.method == "wilson, 10 clusters worth 6.8 of 100"
+    assert summary.n_clusters == 10
     assert summary.confidence_interval == clustered_wilson_interval(np.array(values), documents)[0]
 
 
@@ -135,10 +136,12 @@ def test_questions_of_one_document_make_a_graded_interval_wider():
 
     alone, shared = summarise(values.tolist()), summarise(values.tolist(), clusters=documents)
 
-    assert shared.method == "bootstrap percentile, 10000 resamples of 20 documents, seed 42"
-    # Ten questions that all say the same are one: the width grows by sqrt(10) = 3.16.
+    assert shared.method == "bootstrap percentile, 10000 resamples of 20 clusters worth 20.0, widened, seed 42"
+    assert (alone.n_clusters, shared.n_clusters) == (None, 20)
+    # Ten questions that all say the same are one: the width grows by sqrt(10) = 3.16, and by 2.093 / 1.960 x sqrt(20 / 19)
+    # = 1.096 because there are twenty of them.
     ratio = np.diff(shared.confidence_interval)[0] / np.diff(alone.confidence_interval)[0]
-    assert ratio == pytest.approx(math.sqrt(10), rel=0.1)
+    assert ratio == pytest.approx(math.sqrt(10) * 1.096, rel=0.1)
 
 
 @pytest.mark.parametrize("values", [[1.0, 0.0, None, 1.0], [0.5, 0.25, None, 1.0]], ids=["binary", "graded"])

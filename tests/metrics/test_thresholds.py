@@ -3,7 +3,7 @@
 import pydantic
 import pytest
 
-from rag_eval_pipeline.metrics.thresholds import Breach, QualityThresholds, breaches, count_breaches
+from rag_eval_pipeline.metrics.thresholds import SPECIFIED, Breach, QualityThresholds, breaches, count_breaches
 
 GOOD = {
     "tolerance_jaccard": 0.8, "citation_correctness": 0.7, "factual_consistency": 0.8,
@@ -24,7 +24,7 @@ CASES = {
 
 @pytest.mark.parametrize(("scores", "expected"), CASES.values(), ids=CASES)
 def test_breaches(scores, expected):
-    assert [breach.threshold for breach in breaches(scores, QualityThresholds())] == expected
+    assert [breach.threshold for breach in breaches(scores, SPECIFIED)] == expected
 
 
 def test_a_breach_says_what_was_found_and_what_was_allowed():
@@ -34,12 +34,18 @@ def test_a_breach_says_what_was_found_and_what_was_allowed():
 
 
 def test_answers_are_counted_by_threshold():
-    assert count_breaches([GOOD, GOOD | {"tolerance_jaccard": 0.0}, {}], QualityThresholds()) == {
+    assert count_breaches([GOOD, GOOD | {"tolerance_jaccard": 0.0}, {}], SPECIFIED) == {
         "span_accuracy": 1,
         "citation_validity": 0,
         "answer_consistency": 0,
         "hallucination_tolerance": 0,
     }
+
+
+def test_a_threshold_that_is_not_set_is_not_looked_at():
+    assert breaches(dict.fromkeys(GOOD, 0.0), QualityThresholds(answer_consistency=0.8)) == [
+        Breach("answer_consistency", "factual_consistency", 0.0, 0.8)
+    ]
 
 
 def test_a_threshold_is_a_share():

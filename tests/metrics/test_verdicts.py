@@ -4,28 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from rag_eval_pipeline.metrics.evidence import Evidence
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.verdicts import verdict
+from tests.verdict_examples import DROP
 
-# The example of the procedure: a drop of 3.1 points on 500 questions.
-DROP = Evidence(
-    metric="EM",
-    higher_is_better=True,
-    value_range=1.0,
-    baseline_mean=0.75,
-    current_mean=0.719,
-    estimate=-0.031,
-    confidence_interval=Interval(-0.046, -0.016),
-    p_value=0.0002,
-    p_corrected=0.002,
-    effect_size=-0.18,
-    n_pairs=500,
-    n_units=500,
-    is_clustered=False,
-    coverage=1.0,
-    smallest_drop=0.022,
-)
 RISE = replace(DROP, estimate=0.031, confidence_interval=Interval(0.016, 0.046))
 SMALL = replace(DROP, estimate=0.001, confidence_interval=Interval(-0.008, 0.011), p_value=0.4, p_corrected=1.0)
 UNCLEAR = replace(DROP, estimate=-0.012, confidence_interval=Interval(-0.034, 0.010), p_value=0.1, p_corrected=0.9)
@@ -83,12 +65,33 @@ SENTENCES = {
         replace(DROP, n_pairs=29, n_units=29, smallest_drop=11 / 29), "pending", "no_verdict",
         "No verdict: 29 questions, 30 are needed; this set can show drops of 37.9 points or more.",
     ),
-    "too few documents": (
-        replace(DROP, n_units=3, is_clustered=True, smallest_drop=None), "pending", "no_verdict",
-        "No verdict: 3 documents, 30 are needed; this set cannot show drops of any size.",
+    "too few documents for any drop, though there are questions enough": (
+        replace(UNCLEAR, n_pairs=40, n_units=9, is_clustered=True, smallest_drop=None, needed_units=10), "pending",
+        "inconclusive",
+        "Cannot tell: −1.2 (95 % −3.4 to +1.0); this set cannot show drops of any size: 9 groups by document, of which "
+        "10 must change.",
+    ),
+    "what a set whose questions share documents can show": (
+        replace(UNCLEAR, n_pairs=40, n_units=20, is_clustered=True, smallest_drop=0.3, needed_units=10), "pending",
+        "inconclusive",
+        "Cannot tell: −1.2 (95 % −3.4 to +1.0); this set can show drops of 30.0 points or more, in 10 of its 20 groups "
+        "by document.",
+    ),
+    "a drop where questions share documents": (
+        replace(DROP, n_units=80, is_clustered=True), "confirmed", "regressed",
+        "EM fell 3.1 points (95 % −4.6 to −1.6), n=500 in 80 groups by document, corrected p=0.002, seen again in a "
+        "rerun.",
+    ),
+    "a metric of the registry by its short name": (
+        replace(DROP, metric="page/ndcg@10"), "confirmed", "regressed",
+        "nDCG@10 by page fell 3.1 points (95 % −4.6 to −1.6), n=500, corrected p=0.002, seen again in a rerun.",
+    ),
+    "a rise that a baseline of bad luck would show as well": (
+        replace(RISE, confidence_interval=Interval(-0.001, 0.063)), "pending", "inconclusive",
+        "Cannot tell: +3.1 (95 % −0.1 to +6.3); this set can show drops of 2.2 points or more.",
     ),
     "coverage is looked at before size": (
-        replace(DROP, n_units=20, coverage=0.5), "pending", "withheld", "Cannot tell: coverage 50.0 %, 98 % is needed.",
+        replace(DROP, n_pairs=20, coverage=0.5), "pending", "withheld", "Cannot tell: coverage 50.0 %, 98 % is needed.",
     ),
 }  # fmt: skip
 
