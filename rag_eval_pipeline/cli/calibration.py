@@ -46,7 +46,7 @@ def calibrate(
     import asyncio
     import hashlib
 
-    from rag_eval_pipeline.evaluation.judging import cases_of
+    from rag_eval_pipeline.evaluation.judging import cases_of, judge_purse
     from rag_eval_pipeline.evaluation.responses_file import iter_responses
     from rag_eval_pipeline.judges.calibration import calibrate as run
     from rag_eval_pipeline.judges.calibration_card import write_trust_card
@@ -60,8 +60,9 @@ def calibrate(
         raise InputError("bad_option", "--labels-by", f"one of {', '.join(_WHOSE)}", found=labels_by)
     given = [read_labels(path) for path in labels]
     answered = _answered(root, name, system or [], evaluation or [], len(labels))
-    first = answered[0][0]
+    first, first_evaluation = answered[0]
     settings = first.settings.judge
+    account = f"calibration_{first_evaluation.record.evaluation_id}"
     occasion = Occasion(
         benchmark=name,
         judge=settings.title,
@@ -87,8 +88,9 @@ def calibrate(
         async with open_judge(settings, root.judge_cache) as judge:
             if judge is None:
                 raise InputError("no_judge", "evaluation settings", "a judge", field="judge.kind", found="none")
-            with progress_bars() as bar:
-                return await run(judge, cases, said, occasion, progress=bar(f"calibrate {settings.title}"))
+            with judge_purse(root, settings, account) as purse, progress_bars() as bar:
+                progress = bar(f"calibrate {settings.title}")
+                return await run(judge, cases, said, occasion, progress=progress, purse=purse)
 
     made = asyncio.run(card())
     path = write_trust_card(made, root.trust_cards if out is None else out)

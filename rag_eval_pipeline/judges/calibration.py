@@ -6,14 +6,13 @@ passes when kappa's lower 95 % limit is 0.60 or more. Until then its scores are 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
 from rag_eval_pipeline.judges.calibration_card import PositionSwap, TrustCard
 from rag_eval_pipeline.judges.calibration_labels import Label, truth_of
 from rag_eval_pipeline.judges.calibration_trust import Findings, Occasion, share_of, task_trust
 from rag_eval_pipeline.judges.calibration_verdicts import case_of
-from rag_eval_pipeline.judges.judgement import Case, Judge, Judgement
+from rag_eval_pipeline.judges.judgement import Case, Directions, Judge, Judgement, JudgeUsage
 
 AT_ONCE = 32  # cases; how many are with the server is the endpoint's own limit
 ANOTHER = 1_000  # number of a judging that no setting of repeats comes to
@@ -38,9 +37,31 @@ class DirectionalJudge(Protocol):
         """Names of those ratings."""
         ...
 
-    async def rating_directions(self, case: Case, name: str) -> tuple[float, ...] | None:
-        """Scores of each direction; None where there are none."""
+    async def rating_directions(self, case: Case, name: str) -> Directions:
+        """Scores of each direction."""
         ...
+
+
+class Purse(Protocol):
+    """What judging may cost: calibrations and evaluations draw on one budget of the day."""
+
+    def refuse_if_reached(self) -> None:
+        """Raises `ServiceError` `budget_spent` when there is nothing left today."""
+        ...
+
+    def book(self, usage: JudgeUsage) -> None:
+        """Books what one answer took."""
+        ...
+
+
+class BottomlessPurse:
+    """Pays for everything and keeps no account."""
+
+    def refuse_if_reached(self) -> None:
+        """Never."""
+
+    def book(self, usage: JudgeUsage) -> None:
+        """Nowhere."""
 
 
 async def calibrate(
@@ -50,6 +71,7 @@ async def calibrate(
     occasion: Occasion,
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    purse: Purse | None = None,
 ) -> TrustCard:
     """How far the judge agrees with the labels.
 
@@ -59,11 +81,16 @@ async def calibrate(
         labels: Those without a case are counted as `no_answer`.
         occasion: What is calibrated.
         progress: Is told how many cases of how many are judged.
+        purse: Is asked before each answer and booked after it; by default there is no limit and no account.
+
+    Raises:
+        ServiceError: `budget_spent`; what was judged is kept in the judge's cache.
     """
+    purse = purse or BottomlessPurse()
     truth = truth_of(labels)
     known = {case.query_id: case for case in cases}
     asked = {item: case_of(item, known[item.query_id]) for item in truth.values if item.query_id in known}
-    first = await _judge_all(asked.values(), judge.judge, progress)
+    first = await _judge_all(asked.values(), judge.judge, progress, purse)
     second = {}
     if occasion.asks_twice and isinstance(judge, RepeatableJudge):
         again = judge
@@ -71,7 +98,7 @@ async def calibrate(
         async def repeat(case: Case) -> Judgement:
             return await again.judge_again(case, ANOTHER)
 
-        second = await _judge_all(asked.values(), repeat, progress)
+        second = await _judge_all(asked.values(), repeat, progress, purse)
     findings = Findings(truth, asked, first, second)
     tasks = list(dict.fromkeys(label.task for label in labels))
     return TrustCard(
@@ -85,16 +112,23 @@ async def calibrate(
         models=tuple(sorted({judgement.model for judgement in first.values() if judgement.model is not None})),
         seed=occasion.seed,
         tasks=tuple(task_trust(task, findings, occasion) for task in tasks),
-        position_swaps=await _swaps(judge, list({item.query_id: known[item.query_id] for item in asked}.values())),
+        position_swaps=await _swaps(judge, list({i.query_id: known[i.query_id] for i in asked}.values()), purse),
     )
 
 
-async def _swaps(judge: Judge, cases: Sequence[Case]) -> tuple[PositionSwap, ...]:
+async def _swaps(judge: Judge, cases: Sequence[Case], purse: Purse) -> tuple[PositionSwap, ...]:
     swaps = []
     for name in judge.compared_ratings if isinstance(judge, DirectionalJudge) else ():
         directional: DirectionalJudge = judge  # type: ignore[assignment]  # what the loop asked
-        scores = await _gathered(partial(directional.rating_directions, name=name), cases)
-        pairs = [score[:2] for score in scores if score is not None and len(score) > 1]
+
+        async def rated(case: Case, name: str = name, directional: DirectionalJudge = directional) -> Directions:
+            purse.refuse_if_reached()
+            directions = await directional.rating_directions(case, name)
+            purse.book(directions.usage)
+            return directions
+
+        found = [directions.scores for directions in await _gathered(rated, cases)]
+        pairs = [scores[:2] for scores in found if scores is not None and len(scores) > 1]
         equal = share_of(sum(first == second for first, second in pairs), len(pairs))
         if equal is not None:
             difference = sum(first - second for first, second in pairs) / len(pairs)
@@ -103,7 +137,10 @@ async def _swaps(judge: Judge, cases: Sequence[Case]) -> tuple[PositionSwap, ...
 
 
 async def _judge_all(
-    cases: Iterable[Case], judge: Callable[[Case], Awaitable[Judgement]], progress: Callable[[int, int], None]
+    cases: Iterable[Case],
+    judge: Callable[[Case], Awaitable[Judgement]],
+    progress: Callable[[int, int], None],
+    purse: Purse,
 ) -> dict[Case, Judgement]:
     """Each case's judgement; a case with several labels is judged once."""
     different = list(dict.fromkeys(cases))
@@ -111,7 +148,9 @@ async def _judge_all(
 
     async def one(case: Case) -> Judgement:
         nonlocal done
+        purse.refuse_if_reached()
         judgement = await judge(case)
+        purse.book(judgement.usage)
         done += 1
         progress(done, len(different))
         return judgement

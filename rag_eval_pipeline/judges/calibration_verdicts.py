@@ -39,8 +39,8 @@ def case_of(item: Item, case: Case) -> Case:
     """What the judge is given for a labelled thing: its answer, or a claim and the text that people looked at."""
     if item.claim is None or item.evidence is None:
         return case
-    cited = CitedText("evidence", item.evidence, len(item.claim), len(item.claim))
-    return Case(case.query_id, case.question, (), False, item.claim, (cited,), (item.evidence,))
+    beside = CitedText("evidence", item.evidence, len(item.claim), len(item.claim))
+    return Case(case.query_id, case.question, (), False, item.claim, (beside,))
 
 
 def judged(item: Item, case: Case, judgement: Judgement) -> Judged:

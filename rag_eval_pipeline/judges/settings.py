@@ -42,6 +42,12 @@ class JudgeSettings(Model):
         chat = getattr(self.settings, "chat", None)
         return self.kind if chat is None else f"{self.kind} {chat.model}"
 
+    @property
+    def calls_per_answer(self) -> int:
+        """Calls to a server that judging an answer takes at least, of what the cache does not have; 0 without one."""
+        calls: int = getattr(self.settings, "calls_per_answer", 0)
+        return calls
+
     @pydantic.field_validator("settings", mode="plain")
     @classmethod
     def _of_the_kind(cls, value: Any, info: pydantic.ValidationInfo) -> Model:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.lexical.judge import LexicalJudge
+from rag_eval_pipeline.judges.openai.prompts import ANY_CLAIM
 from rag_eval_pipeline.judges.openai.ratings import BUILT_IN
 
 _JUDGE = LexicalJudge()
@@ -20,6 +21,8 @@ def lexical_reply(nonce: str, data: Mapping[str, Any]) -> str:
     reply: dict[str, Any] = {"nonce": nonce}
     if data["task"] == "rating":
         return json.dumps({**reply, **_REASON, "rating": max(BUILT_IN[data["protocol"]].scale)})
+    if data["task"] == "entailment":
+        return json.dumps({**reply, "labels": [_label(claim, data) for claim in data["claims"]]})
     if "answer" in data:
         reply["correctness"] = _correctness(data)
     cited = {text["id"]: text["text"] for text in data["cited_texts"]}
@@ -34,10 +37,28 @@ def lexical_reply(nonce: str, data: Mapping[str, Any]) -> str:
         for claim in data["claims"]
     ]
     reply["citations"] = [
-        {"id": check["id"], **_REASON, "verdict": _support(claims[check["claim"]], [cited[check["cited"]]])}
+        {"id": check["id"], **_REASON, "verdict": _best(check["claim"], claims, cited[check["cited"]])}
         for check in data["citation_checks"]
     ]
     return json.dumps(reply)
+
+
+def _label(claim: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    against = claim["against"]
+    if isinstance(against, str):
+        texts, passages = [data[against]], data["passages"]
+    else:
+        texts, passages = [text["text"] for text in data["cited_texts"] if text["id"] in against], []
+    entailing = [passage["id"] for passage in passages if _support(claim["text"], [passage["text"]]) == "supported"]
+    is_entailed = _support(claim["text"], texts) == "supported"
+    return {"id": claim["id"], **_REASON, "entailed": is_entailed, "passages": entailing}
+
+
+def _best(claim: str, claims: Mapping[str, str], text: str) -> str:
+    """The verdict on one cited text; of a citation that stands with any claim, on the claim which it supports best."""
+    asked = list(claims.values()) if claim == ANY_CLAIM else [claims[claim]]
+    found = [_support(one, [text]) for one in asked]
+    return next((value for value in ("supported", "conflicting") if value in found), "not_found")
 
 
 def _correctness(data: Mapping[str, Any]) -> dict[str, str]:

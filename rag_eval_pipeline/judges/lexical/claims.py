@@ -6,11 +6,12 @@ follow it on its line; the claim's words are read without them. Clauses are not 
 their subjects.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.judges.judgement import CitedText
-from rag_eval_pipeline.judges.lexical.normalisation import FILLER, mask_citations, unify
+from rag_eval_pipeline.judges.lexical.normalisation import FILLER, mask_citations, plain, unify
 from rag_eval_pipeline.judges.lexical.refusals import is_refusing
 from rag_eval_pipeline.judges.lexical.sentences import Piece, pieces
 
@@ -20,6 +21,7 @@ _ASSENTS = frozenset(
     yes no yeah nope sure certainly ja nein oui non sí si sim não да нет tak nie evet hayır nee 是 否 はい いいえ 네
     """.split()  # noqa: SIM905  # as lines of words
 )
+_SAID = re.compile(r"[^\W_]")
 _MARKS = " \t\n.,;:!?*_\"'()"
 
 
@@ -38,16 +40,32 @@ def split_claims(answer: str, citations: Sequence[CitedText] = ()) -> list[Answe
     Args:
         answer: As given.
         citations: Whose marks lie in it. A citation stands with the claim that its mark lies in or directly follows,
-            on the same line or a later one; one whose mark is empty or outside the answer stands with none.
+            on the same line or a later one; one without a mark stands with every claim that has no citation of its
+            own; one whose mark lies outside the answer stands with none.
     """
     masked = mask_citations(answer, [(citation.marker_start, citation.marker_end) for citation in citations])
     found = list(pieces(masked))
     standing = _standing(masked, found, citations)
+    beside = [number for number, citation in enumerate(citations) if citation.is_beside]
     return [
-        AnswerClaim(piece.start, piece.end, masked[piece.start : piece.end], tuple(standing[number]))
+        AnswerClaim(piece.start, piece.end, masked[piece.start : piece.end], tuple(standing[number] or beside))
         for number, piece in enumerate(found)
         if _is_claim(piece, masked[piece.start : piece.end])
     ]
+
+
+def gold_claims(gold: str) -> list[str]:
+    """The claims of a gold answer, unified; a name or a number is one, a bare yes or no none.
+
+    Args:
+        gold: As the dataset has it.
+    """
+    text = plain(gold)
+    found = [claim.text for claim in split_claims(text)]
+    if found:
+        return found
+    is_claim = _SAID.search(text) is not None and text.strip(_MARKS).casefold() not in _ASSENTS
+    return [text] if is_claim and not is_refusing(text) else []
 
 
 def _is_claim(piece: Piece, text: str) -> bool:

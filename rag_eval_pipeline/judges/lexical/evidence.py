@@ -10,7 +10,7 @@ from rag_eval_pipeline.judges.lexical.figures import Figures
 from rag_eval_pipeline.judges.lexical.normalisation import mask_citations, unify
 from rag_eval_pipeline.judges.lexical.quantities import quantities
 from rag_eval_pipeline.judges.lexical.sentences import sentence_ends
-from rag_eval_pipeline.judges.lexical.words import Vocabulary, Word, content, tokens
+from rag_eval_pipeline.judges.lexical.words import Vocabulary, Word, content
 
 KEPT_CHARACTERS = 4_000_000  # of texts, at some 20 bytes each when prepared: documents repeat over a run
 _LONGEST_SENTENCE = 60  # words; tables and lists without full stops are cut there, or one window would hold them all
@@ -23,11 +23,11 @@ class Sentence(NamedTuple):
     """What is asked of a single sentence.
 
     Args:
-        negates: It says that something is not so.
+        denied: Stems of what it says is not so; None when it negates nothing.
         poles: Groups of antonyms that it has words of.
     """
 
-    negates: bool
+    denied: frozenset[str] | None
     poles: frozenset[int]
 
 
@@ -60,7 +60,7 @@ class Evidence:
         return not self.sentences
 
     def _add(self, text: str, vocabulary: Vocabulary) -> None:
-        found = [vocabulary.word(token) for token in tokens(text)]
+        found = vocabulary.words(text)
         for start in range(0, len(found), _LONGEST_SENTENCE):
             self._add_sentence(found[start : start + _LONGEST_SENTENCE], text, vocabulary)
 
@@ -75,7 +75,7 @@ class Evidence:
             else:
                 held.append(number)
         poles = frozenset([word.pole for word in words if word.pole])
-        self.sentences.append(Sentence(vocabulary.is_negated(words, text), poles))
+        self.sentences.append(Sentence(vocabulary.denied(words, text), poles))
 
 
 class EvidenceStore:

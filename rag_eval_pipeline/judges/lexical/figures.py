@@ -1,4 +1,7 @@
-"""Whether a number stands in a text, whatever its spelling, its scale and its unit."""
+"""Whether a number stands in a text, whatever its spelling, its scale and its unit.
+
+A unit of measure counts where both sides have one; a number without one may be in any.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -30,6 +33,13 @@ class Figures:
         numbers = [quantity for quantity in found if quantity.date is None and not quantity.is_year]
         self._numbers = sorted(numbers, key=lambda quantity: (abs(quantity.value), quantity.value, quantity.unit))
         self._sizes = [abs(quantity.value) for quantity in self._numbers]
+        self._measured: dict[str, list[tuple[float, bool]]] = {}  # dimension -> size in its own unit, is negative
+        for quantity in numbers:
+            if quantity.measure is not None:
+                size = abs(quantity.value) * quantity.measure.factor
+                self._measured.setdefault(quantity.measure.dimension, []).append((size, quantity.value < 0))
+        for sizes in self._measured.values():
+            sizes.sort()
 
     def match(self, wanted: Quantity, tolerance: float) -> Match:
         """Whether a number stands here: yes; but for its sign; no.
@@ -45,7 +55,7 @@ class Figures:
             return "yes" if is_here else "no"
         size = abs(wanted.value)
         slack = max(wanted.half_step, tolerance * size)
-        found: Match = "no"
+        found = self._by_measure(wanted, slack)
         for factor, units in _scalings(wanted):
             at = size * factor
             reach = slack * factor + _ROUNDING * at
@@ -53,12 +63,31 @@ class Figures:
             while place < len(self._sizes) and self._sizes[place] <= at + reach:
                 given = self._numbers[place]
                 place += 1
+                if None not in (given.measure, wanted.measure):
+                    continue  # compared in one unit already
                 if given.unit in units:
                     if (given.value < 0) == (wanted.value < 0):
                         return "yes"
                     found = "sign"
         if found == "no" and not wanted.unit and self._between(self._years, wanted.value, min(slack, _OWN_ROUNDING)):
             return "yes"
+        return found
+
+    def _by_measure(self, wanted: Quantity, slack: float) -> Match:
+        """Whether a number stands here with a unit of the same dimension, both in one unit."""
+        measure = wanted.measure
+        if measure is None:
+            return "no"
+        sizes = self._measured.get(measure.dimension, [])
+        size, reach = abs(wanted.value) * measure.factor, slack * measure.factor
+        reach += _ROUNDING * size
+        found: Match = "no"
+        for given, is_negative in sizes[bisect_left(sizes, (size - reach, False)) :]:
+            if given > size + reach:
+                break
+            if is_negative == (wanted.value < 0):
+                return "yes"
+            found = "sign"
         return found
 
     def _written_out(self, year: float) -> bool:

@@ -7,21 +7,31 @@ right words, and what it does not find may be true.
 import hashlib
 import json
 import unicodedata
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
-from rag_eval_pipeline.judges.judgement import Case, Claim, Correctness, Judgement, Support
+from rag_eval_pipeline.judges.judgement import (
+    Case,
+    CitationLabels,
+    Claim,
+    Correctness,
+    Judgement,
+    Support,
+    better_support,
+)
 from rag_eval_pipeline.judges.lexical.claims import AnswerClaim, split_claims
 from rag_eval_pipeline.judges.lexical.correctness import judge_correctness
-from rag_eval_pipeline.judges.lexical.evidence import KEPT_CHARACTERS, Evidence, EvidenceStore
+from rag_eval_pipeline.judges.lexical.entailment import Means, chosen_gold, entailment
+from rag_eval_pipeline.judges.lexical.evidence import KEPT_CHARACTERS, EvidenceStore
 from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
 from rag_eval_pipeline.judges.lexical.normalisation import plain
 from rag_eval_pipeline.judges.lexical.refusals import Refusal, find_refusal
 from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
-from rag_eval_pipeline.judges.lexical.support import ClaimWords, read_claim, support
+from rag_eval_pipeline.judges.lexical.support import ClaimWords, read_claim, support, supports
 from rag_eval_pipeline.judges.lexical.words import vocabulary
 
-RULES = "lexical/1"  # raised whenever a rule, a word list or a pattern changes
+RULES = "lexical/2"  # raised whenever a rule, a word list or a pattern changes
 _LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
 
 
@@ -44,6 +54,7 @@ class LexicalJudge:
         decimal_comma = LANGUAGES[settings.language].decimal_comma if comma is None else comma
         self._vocabulary = vocabulary(settings.language, decimal_comma=decimal_comma)
         self._evidence = EvidenceStore(self._vocabulary, characters=kept_characters)
+        self._means = Means(self._vocabulary, settings, self._evidence)
         self._fingerprint = _fingerprint(settings)
 
     @property
@@ -76,7 +87,13 @@ class LexicalJudge:
             correctness=self._correctness(case, bare, refusal),
             claims=tuple(judged),
             citation_support=tuple(by_citation),
+            entailment=entailment(case, bare, [read[claim.text].words for claim in claims], self._means),
         )
+
+    def gold_claims(self, case: Case) -> tuple[str, list[str]] | None:
+        """The gold answer that an answer is compared with, and its claims; None where it has none."""
+        marks = [(citation.marker_start, citation.marker_end) for citation in case.citations]
+        return chosen_gold(case, plain(case.answer, marks), self._means)
 
     def _correctness(self, case: Case, bare: str, refusal: Refusal) -> Correctness | None:
         if case.is_impossible:
@@ -92,27 +109,42 @@ class LexicalJudge:
         )
 
     def _claim(self, claim: AnswerClaim, read: _Read, case: Case, by_citation: list[Support | None]) -> Claim:
-        cited: list[Evidence] = []
+        texts = [case.citations[number].text for number in claim.citations]
         found: dict[str, Support] = {}  # several marks may point at the same text
-        for number in claim.citations:
-            text = case.citations[number].text
+        for number, text in zip(claim.citations, texts, strict=True):
             if text is None:
                 continue
             if text not in found:
-                prepared = self._evidence.prepared([text])
-                cited += prepared
-                found[text] = support(read.words, prepared, self.settings)
-            by_citation[number] = found[text]
+                found[text] = support(read.words, self._evidence.prepared([text]), self.settings)
+            by_citation[number] = better_support(by_citation[number], found[text])
         together = None
         if found:
-            together = next(iter(found.values())) if len(found) == 1 else support(read.words, cited, self.settings)
+            every = self._evidence.prepared(list(found))
+            together = next(iter(found.values())) if len(found) == 1 else support(read.words, every, self.settings)
+        is_marked = not any(case.citations[number].is_beside for number in claim.citations)
         return Claim(
             start=claim.start,
             end=claim.end,
             citations=claim.citations,
             by_citations=together,
             by_contexts=read.by_contexts,
+            labels=self._labels(read.words, texts, found, together) if is_marked else None,
         )
+
+    def _labels(
+        self, words: ClaimWords, texts: Sequence[str | None], found: dict[str, Support], together: Support | None
+    ) -> CitationLabels:
+        alone = [text is not None and found[text].outcome == "supported" for text in texts]
+        holds = together is not None and together.outcome == "supported"
+
+        def without(place: int) -> bool | None:
+            if alone[place] or not holds or len(texts) == 1:
+                return None
+            others = {text: None for other, text in enumerate(texts) if other != place and text is not None}
+            evidence = self._evidence.prepared(list(others))
+            return bool(evidence) and supports(words, evidence, self.settings)
+
+        return CitationLabels(tuple(alone), tuple(without(place) for place in range(len(texts))))
 
 
 def _fingerprint(settings: LexicalSettings) -> str:

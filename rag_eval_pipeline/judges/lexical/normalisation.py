@@ -31,7 +31,7 @@ _STRIPPED = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}++")
 
 # The part of `[file:page:start-end]` after the name; a pattern for the whole would start again at every bracket.
 _PLACES = regex.compile(
-    r':[0-9]++:[0-9]++-[0-9]++(?:,[0-9]++-[0-9]++)*+(?:[ \t]*+\|[ \t]*+excerpt:[ \t]*+"(?:[^"\\]|\\.)*+")?+\]'
+    r':[0-9]++:[0-9]++-[0-9]++(?:,[0-9]++-[0-9]++)*+(?:[ \t]*+\|[ \t]*+excerpt:[ \t]*+"(?:[^"\\]|\\(?s:.))*+")?+\]'
 )
 _NUMBERED = r"[\[［]\^?[0-9]{1,3}(?:[ ]?[,;–-][ ]?[0-9]{1,3}){0,40}[\]］]"
 _FILE = r"\[[^\[\]\n]{0,300}?\.(?:pdf|txt|md|html?|docx?|xlsx?|pptx?|csv|json)(?:#[^\[\]\n]{0,100}|:[0-9:,-]{1,60})?\]"

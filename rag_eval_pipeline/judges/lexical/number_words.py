@@ -4,6 +4,8 @@ Words of the configured language and of English are known; those of the others a
 Italian and a verb in Portuguese.
 """
 
+import re
+from collections.abc import Callable
 from functools import cache
 
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
@@ -107,6 +109,25 @@ def counting_words(language: LanguageCode) -> dict[str, int]:
 def ordinal_words(language: LanguageCode) -> dict[str, int]:
     """Value of each ordinal word."""
     return _ORDINALS.get(language, {}) | _ORDINALS["en"]
+
+
+def in_digits(text: str, language: LanguageCode) -> str:
+    """A text with numbers of two words in digits, `thirty-one` as 31, so that both spellings are one word."""
+    return _two_words(language).sub(_digits(language), text)
+
+
+@cache
+def _two_words(language: LanguageCode) -> re.Pattern[str]:
+    counted = counting_words(language)
+    tens = "|".join(word for word, value in counted.items() if value >= 20 and value % 10 == 0)
+    units = "|".join(word for word, value in counted.items() if 0 < value < 10)
+    return re.compile(rf"\b({tens})[ -]({units})\b", re.IGNORECASE)
+
+
+@cache
+def _digits(language: LanguageCode) -> Callable[[re.Match[str]], str]:
+    counted = counting_words(language)
+    return lambda match: str(counted[match[1].lower()] + counted[match[2].lower()])
 
 
 def scale_words(language: LanguageCode) -> dict[str, float]:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.judges.lexical.dates import Date, find_dates
+from rag_eval_pipeline.judges.lexical.measures import UNITS, Measure, measure_of
 from rag_eval_pipeline.judges.lexical.normalisation import fold, unify
 from rag_eval_pipeline.judges.lexical.number_words import (
     BASIS_POINTS,
@@ -46,6 +47,7 @@ class Quantity(NamedTuple):
         date: When it is one.
         is_weak: A word such as `one` or `first`, which mostly counts nothing.
         text: As written, folded.
+        measure: The unit of measure beside it; None without one, or with one that is not known.
     """
 
     value: float
@@ -55,6 +57,7 @@ class Quantity(NamedTuple):
     date: Date | None
     is_weak: bool
     text: str
+    measure: Measure | None = None
 
 
 def quantities(text: str, language: LanguageCode, *, decimal_comma: bool) -> list[Quantity]:
@@ -119,13 +122,16 @@ def _number(match: re.Match[str], unified: str, language: LanguageCode, decimal_
     # (546) alone is a note or a count; with anything financial beside it, it is a loss.
     if enclosed and (not is_plain or match["currency"] or not digits.isdigit()):
         signed = True
+    # The 5th day and $5 a day are no days.
+    measure = None if unit or match["ordinal"] else measure_of(match["measure"] or "")
     is_year = (
         is_plain and not signed and len(digits) == 4 and digits.isdigit() and int(digits) in _YEARS
-        and not match["ordinal"]
+        and not match["ordinal"] and measure is None
     )  # fmt: skip
     return Quantity(
-        -value if signed else value, unit, half_step, is_year=is_year, date=None, is_weak=False, text=match[0].strip()
-    )
+        -value if signed else value, unit, half_step, is_year, date=None, is_weak=False, text=match[0].strip(),
+        measure=measure,
+    )  # fmt: skip
 
 
 def _scale(match: re.Match[str], unified: str, language: LanguageCode) -> float:
@@ -176,12 +182,16 @@ def _worded(folded: str, language: LanguageCode) -> Iterator[Quantity]:
         value = total + current
         # "Two million" is exact to half a million, "two" and "two hundred and five" to the unit.
         half_step = 0.0 if value < 10 else 0.5 * (step if current == 0 else 1.0)
-        yield Quantity(value, unit, half_step, False, None, text in _WEAK_WORDS, text)
+        is_weak = match["words"].strip() in _WEAK_WORDS
+        yield Quantity(value, unit, half_step, False, None, is_weak, text, measure_of(match["measure"] or ""))
 
 
 def _alternatives(words: Iterable[str]) -> str:
     folded = {fold(unify(word)) for word in words}
     return "|".join(re.escape(word) for word in sorted(folded, key=lambda word: (-len(word), word)))
+
+
+_MEASURES = rf"(?:(?:square |cubic )?(?:{_alternatives(UNITS)})|(?<= )m)(?![\w/])"
 
 
 @cache
@@ -203,10 +213,12 @@ def _pattern(language: LanguageCode, *, decimal_comma: bool) -> re.Pattern[str]:
         rf"(?P<ordinal>(?:st|nd|rd|th)\b)?(?P<close>\))?"
         r"(?:(?P<letter>[kmb])(?!\w)"
         rf"|(?P<sign_scale>{_alternatives(SIGN_SCALES)})(?P<more>(?:[0-9]{{1,12}}[{_MYRIADS}])*)"
-        rf"|[ -]?(?P<scale>(?:{scale})(?: (?:{scale}))?)(?!\w)\.?)?"
+        # 5 mm are millimetres and $5 mm are millions.
+        rf"|[ -]?(?P<scale>(?(currency)|(?!mm(?!\w)))(?:{scale})(?: (?:{scale}))?)(?!\w)\.?)?"
         rf"(?:[ -]?(?:(?P<percent>%|(?:{_alternatives(PERCENT_WORDS)})(?!\w))"
         rf"|(?P<basis>(?:{_alternatives(BASIS_POINTS)})(?!\w))"
-        rf"|(?:(?:de |of )?(?:us |u\.s\. )?(?P<currency_after>[$€£¥₹₩₽₺₪元円원]|(?:{currencies})(?!\w)))))?"
+        rf"|(?:(?:de |of )?(?:us |u\.s\. )?(?P<currency_after>[$€£¥₹₩₽₺₪元円원]|(?:{currencies})(?!\w)))"
+        rf"|(?P<measure>{_MEASURES})))?"
     )
 
 
@@ -218,5 +230,5 @@ def _word_pattern(language: LanguageCode) -> re.Pattern[str]:
         rf"(?<![\w'])(?P<words>(?:(?:{counted})(?!\w)|an?(?=[ -](?:{scale})(?!\w)))(?:(?:[ -]|[ -](?:and|und|et|y"
         rf"|e)[ -])(?:{counted}|{scale})(?!\w)){{0,8}})"
         rf"(?:[ -](?:(?P<percent>{_alternatives(PERCENT_WORDS)})(?!\w)"
-        rf"|(?P<currency>{_alternatives(CURRENCY_WORDS)})(?!\w)))?"
+        rf"|(?P<currency>{_alternatives(CURRENCY_WORDS)})(?!\w)|(?P<measure>{_MEASURES})))?"
     )

@@ -19,7 +19,7 @@ _FINDING = (
 )
 _SOURCE = (
     r"(?:contexts?|documents?|texts?|passages?|evidence|sources?|materials?|excerpts?|snippets?|knowledge base"
-    r"|documentation|search results?|extracts?|paragraphs?|transcripts?)"
+    r"|documentation|search results?|extracts?|paragraphs?|transcripts?|pages?|tables?)"
 )
 # What a system was given only when it says so: "the data does not include 2019" may be a fact of the document.
 _GIVEN = r"(?:provided|given|available|supplied|retrieved|above|cited|referenced|attached|relevant)"
@@ -85,6 +85,10 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
             r"(?:no|insufficient|not enough|too little)|lacks?|fails? to|(?:is|are) (?:silent|insufficient"
             r"|not sufficient|inadequate))\b"
         ),
+        re.compile(
+            rf"\b{_ANY_SOURCE}{_AFTER_SOURCE}(?:\w+ )?(?:says?|states?|gives?|tells?|reveals?|mentions?|contains?"
+            r"|offers?) (?:\w+ )?nothing\b"
+        ),
     ),
     "absent": (
         re.compile(
@@ -92,11 +96,12 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
             r"|included"
             r"|disclosed|described|indicated|discussed|addressed|listed|present|detailed|covered|contained"
             r"|explained|defined"
-            rf"|answered|identified|named) (?:anywhere )?(?:in|by|within|from) (?:\w+ ){{0,4}}?{_ANY_SOURCE}\b"
+            r"|answered|identified|named|recorded|noted|reported|documented|shown) (?:anywhere )?(?:in|by|within|from) "
+            rf"(?:\w+ ){{0,4}}?{_ANY_SOURCE}\b"
         ),
         re.compile(
             r"\b(?:is|are|was|were)(?: not|n't) (?:\w+ )?(?:mentioned|specified|stated|disclosed|provided"
-            r"|indicated)\W*$"
+            r"|indicated|named|recorded|documented|identified|given)\W*$"
         ),
         re.compile(
             r"\bthere(?:'s| is| was| are| were) (?:\w+ )?(?:no|not|insufficient)(?: (?:enough|any|sufficient))? "
@@ -189,8 +194,8 @@ FIRST_PERSON = re.compile(r"\b(?:i|we|my|our)\b")
 # A sentence without any of the first is no hit of a strong family, one without any of the second of no other: most
 # sentences are told apart here.
 STRONG_CUE = re.compile(
-    r"n't|\b(?:not|no|never|cannot|unable|impossible|insufficient|lacks?|fails?|silent|inadequate|outside|beyond"
-    r"|decline|refuse|unaware|unsure|unknown|unanswerable|n ?/ ?a|idk)\b"
+    r"n't|\b(?:not|no|nothing|never|cannot|unable|impossible|insufficient|lacks?|fails?|silent|inadequate|outside"
+    r"|beyond|decline|refuse|unaware|unsure|unknown|unanswerable|n ?/ ?a|idk)\b"
 )
 WEAK_CUE = re.compile(
     r"\b(?:sorry|apolog\w+|unfortunately|regret\w*|ai|artificial|language model|chatbot|llm|my|consult|refer|check"

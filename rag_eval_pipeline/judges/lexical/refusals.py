@@ -66,11 +66,13 @@ def find_refusal(text: str) -> Refusal:
 
 
 def is_refusing(sentence: str) -> bool:
-    """Whether one sentence, unified, is a refusal and so no claim."""
+    """Whether one sentence, unified, is a refusal and so no claim; one that goes on to answer is none."""
     lowered = sentence.lower()
     if STRONG_CUE.search(lowered) is None and not _other_languages(lowered):
         return False
-    return any(unit.is_strong for unit in _units(sentence))
+    units = _units(sentence)
+    first_strong = next((place for place, unit in enumerate(units) if unit.is_strong), None)
+    return first_strong is not None and not _answers(units[first_strong + 1 :])
 
 
 def _units(text: str) -> list[_Unit]:
@@ -104,14 +106,18 @@ def _other_languages(text: str) -> list[re.Pattern[str]]:
     return [pattern for pattern in found if pattern.search(text)]
 
 
+def _answers(units: list[_Unit]) -> bool:
+    """Whether an answer follows a refusal: `but`, and then neither a refusal nor advice where to look."""
+    return any(TURN.search(unit.text) and not unit.families and not GUIDANCE.search(unit.text) for unit in units)
+
+
 def _decide(units: list[_Unit]) -> bool:
     found = {family for unit in units for family in unit.families}
     first_strong = next((place for place, unit in enumerate(units) if unit.is_strong), None)
     if first_strong is None:
         return "apology" in found and "redirect" in found
-    for unit in units[first_strong + 1 :]:
-        if TURN.search(unit.text) and not unit.families and not GUIDANCE.search(unit.text):
-            return False
+    if _answers(units[first_strong + 1 :]):
+        return False
     total = sum(unit.size for unit in units)
     strong = sum(unit.size for unit in units if unit.is_strong) / total
     before = sum(unit.size for unit in units[:first_strong]) / total

@@ -19,6 +19,7 @@ _NEAR = 0.5  # share of a claim's words in its best sentence, from which on the 
 _EVERYWHERE = (
     500  # sentences: a word of more of them tells no two apart, and counts in each; bounds the time of a claim
 )
+_SLACK = 1e-6  # of weights, which are whole: what a product with a threshold may lose
 _NAMED_MISSING = 5  # words in a reason
 _LOOK_BACK = 8  # characters: blanks and marks between a sentence's start and its first word
 _CAPITAL = re.compile(r"(?<!\w)(?=[^\W\d_a-z])[\w'.]{2,}")
@@ -33,7 +34,7 @@ class ClaimWords(NamedTuple):
         total: Their sum.
         quantities: Its numbers, without words such as `one`.
         names: Capitalised words inside it: stem and spelling.
-        negates: It says that something is not so.
+        denied: Stems of what it says is not so; None when it negates nothing.
         poles: Groups of antonyms that it has words of, and its word for each.
     """
 
@@ -41,7 +42,7 @@ class ClaimWords(NamedTuple):
     total: int
     quantities: tuple[Quantity, ...]
     names: tuple[tuple[str, str], ...]
-    negates: bool
+    denied: frozenset[str] | None
     poles: dict[int, str]
 
 
@@ -61,7 +62,7 @@ def read_claim(text: str, vocabulary: Vocabulary) -> ClaimWords:
         vocabulary: How words are compared.
     """
     unified = unify(text)
-    words = [vocabulary.word(token) for token in tokens(unified)]
+    words = vocabulary.words(unified)
     weights = content(words)
     found = quantities(unified, vocabulary.language, decimal_comma=vocabulary.decimal_comma)
     return ClaimWords(
@@ -69,7 +70,7 @@ def read_claim(text: str, vocabulary: Vocabulary) -> ClaimWords:
         total=sum(weights.values()),
         quantities=tuple(quantity for quantity in found if not quantity.is_weak),
         names=tuple(_names(unified, vocabulary)) if vocabulary.traits.names_by_case else (),
-        negates=vocabulary.is_negated(words, unified),
+        denied=vocabulary.denied(words, unified),
         poles={word.pole: word.folded for word in words if word.pole},
     )
 
@@ -98,6 +99,20 @@ def support(claim: ClaimWords, evidence: Sequence[Evidence], settings: LexicalSe
         reason = f"{reason}; missing {', '.join(found.missing[:_NAMED_MISSING])}"
     outcome = "not_found" if not reached else "conflicting" if differing else "supported"
     return Support(outcome, round(score, 6), reason)  # type: ignore[arg-type]  # the three literals, joined
+
+
+def supports(claim: ClaimWords, evidence: Sequence[Evidence], settings: LexicalSettings) -> bool:
+    """Whether `support` would say supported; most texts hold too few of a claim's words, and are not searched."""
+    allowed = claim.total * (1 - settings.support_recall) + _SLACK
+    for stem, weight in claim.weights.items():
+        for text in evidence:
+            if stem in text.places:
+                break
+        else:
+            allowed -= weight
+            if allowed < 0:
+                return False
+    return support(claim, evidence, settings).outcome == "supported"
 
 
 def _search(claim: ClaimWords, evidence: Sequence[Evidence]) -> _Found:
@@ -152,7 +167,7 @@ def _differences(
         if all(stem not in text.all_stems for text in evidence):
             differing.append(f"name {spelling}")
     if found.best >= _NEAR and found.best_sentences:
-        if all(sentence.negates != claim.negates for sentence in found.best_sentences):
+        if all(_negates_otherwise(claim, sentence) for sentence in found.best_sentences):
             differing.append("negation")
         for pole in sorted(claim.poles):
             # With both sides in the claim it says how the two relate, which is not for words to judge.
@@ -161,6 +176,13 @@ def _differences(
             ):
                 differing.append(f"opposite of {claim.poles[pole]}")
     return differing
+
+
+def _negates_otherwise(claim: ClaimWords, sentence: Sentence) -> bool:
+    """Whether one of them negates and the other does not; what a sentence negates must be what the claim speaks of."""
+    if claim.denied is not None:
+        return sentence.denied is None
+    return sentence.denied is not None and not sentence.denied.isdisjoint(claim.weights)
 
 
 def _names(unified: str, vocabulary: Vocabulary) -> list[tuple[str, str]]:

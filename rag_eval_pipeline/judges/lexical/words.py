@@ -3,6 +3,7 @@
 import re
 from functools import cache
 from importlib import import_module
+from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -11,11 +12,12 @@ import regex
 from rag_eval_pipeline.judges.lexical.antonyms import poles
 from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
 from rag_eval_pipeline.judges.lexical.normalisation import fold
-from rag_eval_pipeline.judges.lexical.number_words import counting_words
+from rag_eval_pipeline.judges.lexical.number_words import counting_words, in_digits
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
 from rag_eval_pipeline.judges.lexical.stop_words import STOP_WORDS
 
 _KNOWN_WORDS = 200_000  # kept at once: some 60 MB; the next one starts afresh
+_REACH = 3  # content words after a negation that it turns round; what stands farther off is said of something else
 _LONGEST_STEMMED = 40  # letters; longer ones are no words, and a stemmer's time grows with them
 
 # Both give the same for ASCII text; the first is four times as fast.
@@ -85,7 +87,7 @@ class Vocabulary:
     def words(self, text: str) -> list[Word]:
         """The words of a unified text, in order."""
         known = self._known
-        return [known.get(token) or self.word(token) for token in tokens(text)]
+        return [known.get(token) or self.word(token) for token in tokens(in_digits(text, self.language))]
 
     def word(self, token: str) -> Word:
         """What is known of one token."""
@@ -106,14 +108,23 @@ class Vocabulary:
             stem: str = self._stemmer.stemWord(folded)
         return stem
 
-    def is_negated(self, words: list[Word], text: str) -> bool:
-        """Whether a sentence negates, by its words or, without spaces between words, by parts of its text."""
+    def denied(self, words: list[Word], text: str) -> frozenset[str] | None:
+        """Stems of what a sentence negates: the words next to a negation; None when it negates nothing.
+
+        A part of the text that negates, in scripts without spaces, negates all of it.
+        """
+        found: set[str] = set()
+        negates = False
         for place, word in enumerate(words):
             if word.negates:
-                following = words[place + 1 : place + 2]
-                if not (word.folded == "no" and following and following[0].is_number):  # No. 81 is a number
-                    return True
-        return any(mark in text for mark in self.traits.negating)
+                following = words[place + 1 :]
+                if word.folded == "no" and following and following[0].is_number:  # No. 81 is a number
+                    continue
+                negates = True
+                found.update(_nearest(following) or _nearest(words[:place][::-1]))
+        if any(mark in text for mark in self.traits.negating):
+            return frozenset(word.stem for word in words)
+        return frozenset(found) if negates else None
 
     def _look_up(self, token: str) -> Word:
         if token[0].isdigit():
@@ -159,6 +170,11 @@ def tokens(text: str) -> list[str]:
 def content(words: list[Word]) -> dict[str, int]:
     """Weight of each stem that is no function word, in order; of all when nothing else is left (`The Who`)."""
     return {word.stem: word.weight for word in words if not word.is_stop} or {word.stem: word.weight for word in words}
+
+
+def _nearest(words: list[Word]) -> list[str]:
+    """Stems of the first words that say something."""
+    return [word.stem for word in islice((word for word in words if not word.is_stop and not word.negates), _REACH)]
 
 
 def _folded(words: frozenset[str]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The claims of an answer and the citations that stand with each, as whoever splits answers sees them."""
+"""The claims of an answer and of its gold answer, as whoever splits answers sees them."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -32,5 +32,14 @@ def lexical_claims(case: Case) -> list[CitedClaim]:
     ]
 
 
+class GoldClaims(NamedTuple):
+    """The gold answer that an answer is compared with, and its claims; at least one."""
+
+    text: str
+    claims: Sequence[str]
+
+
 ClaimFinder = Callable[[Case], Sequence[CitedClaim]]
 """Finds the claims of a case's answer, in order; none for a refusal."""
+GoldFinder = Callable[[Case], GoldClaims | None]
+"""Finds the gold answer to compare with among a case's accepted ones; None where none claims anything."""

@@ -6,7 +6,7 @@ import msgspec
 
 from rag_eval_pipeline.judges.openai.settings import OpenAiJudgeSettings
 
-CODE = "openai/1"  # raised whenever the same replies may be read otherwise
+CODE = "openai/2"  # raised whenever the same replies may be read otherwise
 
 
 def openai_fingerprint(settings: OpenAiJudgeSettings, lexical: str) -> str:
@@ -16,11 +16,12 @@ def openai_fingerprint(settings: OpenAiJudgeSettings, lexical: str) -> str:
         settings: Of the judge.
         lexical: Fingerprint of the judge that splits answers into claims and looks over verdicts.
     """
-    from rag_eval_pipeline.judges.openai import prompts, rating_prompts
+    from rag_eval_pipeline.judges.openai import label_prompts, prompts, rating_prompts
 
     wording = [
         prompts.VERSIONS, prompts.SYSTEM, prompts.CORRECTNESS, prompts.SUPPORT, prompts.CORRECTNESS_FORM,
-        prompts.SUPPORT_FORM, prompts.SUPPORT_VALUES, prompts.REPAIR, rating_prompts.SYSTEM, rating_prompts.FORM,
+        prompts.SUPPORT_FORM, prompts.SUPPORT_VALUES, prompts.BESIDE, prompts.REPAIR, rating_prompts.SYSTEM,
+        rating_prompts.FORM, label_prompts.VERSION, label_prompts.TASK, label_prompts.FORM,
     ]  # fmt: skip
     parts = [
         CODE,
@@ -30,6 +31,7 @@ def openai_fingerprint(settings: OpenAiJudgeSettings, lexical: str) -> str:
         [rating.model_dump(mode="json") for rating in settings.ratings],
         settings.evidence_chars,
         settings.claims_per_call,
+        settings.claim_labels,
         settings.repeats,
         settings.fallback_scoring,
         settings.same_model,

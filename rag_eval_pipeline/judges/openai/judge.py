@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,12 +13,14 @@ import regex
 from rag_eval_pipeline.endpoints.chat import Chat
 from rag_eval_pipeline.endpoints.client import Endpoint
 from rag_eval_pipeline.judges.cache import JudgementCache
-from rag_eval_pipeline.judges.judgement import Case, Judge, Judgement
+from rag_eval_pipeline.judges.judgement import Case, Directions, Judge, Judgement
 from rag_eval_pipeline.judges.lexical.judge import LexicalJudge
 from rag_eval_pipeline.judges.openai.asking import UNREADABLE, Account, Asker, JudgeFailed, Question
-from rag_eval_pipeline.judges.openai.claims import CitedClaim, ClaimFinder, lexical_claims
+from rag_eval_pipeline.judges.openai.claims import CitedClaim, ClaimFinder, GoldClaims, GoldFinder, lexical_claims
 from rag_eval_pipeline.judges.openai.fingerprint import openai_fingerprint
 from rag_eval_pipeline.judges.openai.injection import injection_signs
+from rag_eval_pipeline.judges.openai.label_prompts import label_prompt
+from rag_eval_pipeline.judges.openai.labels import Label, read_labels, wanted_labels, with_labels, without_labels
 from rag_eval_pipeline.judges.openai.prompts import judgement_prompt
 from rag_eval_pipeline.judges.openai.rating_prompts import applies, rating_prompts
 from rag_eval_pipeline.judges.openai.ratings import RatingProtocol
@@ -27,6 +29,7 @@ from rag_eval_pipeline.judges.openai.replies import (
     RatingReply,
     Unparsable,
     judgement_schema,
+    labels_schema,
     parse_reply,
     rating_schema,
 )
@@ -50,15 +53,23 @@ class Means(NamedTuple):
     Args:
         find_claims: Splits answers into claims and says which citations stand with each.
         second: A deterministic judge whose verdicts are compared; its fingerprint stands for the claims' rules too.
+        find_gold: Finds the gold answer that labels are about, and its claims.
     """
 
     find_claims: ClaimFinder
     second: Judge
+    find_gold: GoldFinder
 
     @classmethod
     def of(cls, settings: OpenAiJudgeSettings) -> "Means":
         """The lexical judge and its claims."""
-        return cls(lexical_claims, LexicalJudge(settings.lexical))
+        lexical = LexicalJudge(settings.lexical)
+
+        def find_gold(case: Case) -> GoldClaims | None:
+            found = lexical.gold_claims(case)
+            return None if found is None else GoldClaims(*found)
+
+        return cls(lexical_claims, lexical, find_gold)
 
 
 class OpenAiJudge:
@@ -93,6 +104,7 @@ class OpenAiJudge:
             ratings, failed = await self._ratings(case, repeat, account)
             flags = (*judgement.flags, *failed, *await self._second_opinion(case, judgement))
             judgement = msgspec.structs.replace(judgement, ratings=ratings, flags=flags)
+            judgement = await self._labelled(case, judgement, claims, repeat, account)
         flags = (*judgement.flags, *self._suspicions(case), *(["models_mixed"] if account.is_mixed else []))
         return msgspec.structs.replace(
             judgement,
@@ -106,15 +118,15 @@ class OpenAiJudge:
         """Names of the ratings that show two texts in turn."""
         return tuple(rating.name for rating in self._settings.ratings if rating.compares is not None)
 
-    async def rating_directions(self, case: Case, name: str) -> tuple[float, ...] | None:
-        """Scores of a rating's prompts apart; None where the rating does not apply or could not be read."""
+    async def rating_directions(self, case: Case, name: str) -> Directions:
+        """Scores of a rating's prompts apart, and what asking them took."""
         protocol = next(rating for rating in self._settings.ratings if rating.name == name)
-        if not applies(protocol, case):
-            return None
-        try:
-            return await self._rated(protocol, case, 0, Account())
-        except JudgeFailed:
-            return None
+        account = Account()
+        scores = None
+        if applies(protocol, case):
+            with suppress(JudgeFailed):
+                scores = await self._rated(protocol, case, 0, account)
+        return Directions(scores, account.usage(0.0))
 
     async def _judged(self, case: Case, claims: tuple[CitedClaim, ...], repeat: int, account: Account) -> Judgement:
         if not _WORDY.search(case.answer):
@@ -132,6 +144,31 @@ class OpenAiJudge:
             if parts[0].is_refusal:
                 break  # a refusal has no claims
         return assembled(case, parts)
+
+    async def _labelled(
+        self, case: Case, judgement: Judgement, claims: tuple[CitedClaim, ...], repeat: int, account: Account
+    ) -> Judgement:
+        """The judgement with labels where they are asked for; flagged and without any where they cannot be read."""
+        if not self._settings.claim_labels:
+            return without_labels(judgement)
+        gold = self._means.find_gold(case)
+        # A refusal has no claims, however many its text would have.
+        texts = [claim.text for claim in claims[: len(judgement.claims)]]
+        items = wanted_labels(case, judgement, texts, gold)
+        size = self._settings.claims_per_call
+        labels: list[Label] = []
+        try:
+            for start in range(0, len(items), size):
+                asked = label_prompt(
+                    case, None if gold is None else gold.text, items[start : start + size],
+                    evidence_chars=self._settings.evidence_chars, salt=f"{repeat}",
+                )  # fmt: skip
+                question = Question(asked.prompt, labels_schema(), repeat)
+                labels += await self._asker.ask(question, partial(read_labels, asked=asked), account)
+        except JudgeFailed:
+            flags = (*judgement.flags, "labels_failed")
+            return msgspec.structs.replace(without_labels(judgement), flags=flags)
+        return with_labels(case, judgement, labels, gold)
 
     async def _ratings(self, case: Case, repeat: int, account: Account) -> tuple[dict[str, float], list[str]]:
         """Scores by protocol, and a flag for each that could not be read; what does not apply is in neither."""

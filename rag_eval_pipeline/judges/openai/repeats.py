@@ -6,7 +6,15 @@ from typing import TypeVar
 
 import msgspec
 
-from rag_eval_pipeline.judges.judgement import Claim, Correctness, Judgement, JudgeUsage, Support
+from rag_eval_pipeline.judges.judgement import (
+    CitationLabels,
+    Claim,
+    Correctness,
+    Entailment,
+    Judgement,
+    JudgeUsage,
+    Support,
+)
 
 Outcome = TypeVar("Outcome", bound=str)
 
@@ -49,6 +57,7 @@ def majority(repeats: Sequence[Judgement]) -> Judgement:
         flags=flags,
         usage=usage,
         model=model,
+        entailment=_entailment([r.entailment for r in repeats], [r.entailment for r in with_claims] if claims else []),
     )
 
 
@@ -82,4 +91,45 @@ def _claim(given: Sequence[Claim]) -> Claim:
         given[0],
         by_citations=_support([one.by_citations for one in given]),
         by_contexts=_support([one.by_contexts for one in given]),
+        labels=_labels([one.labels for one in given]),
     )
+
+
+def _labels(given: Sequence[CitationLabels | None]) -> CitationLabels | None:
+    known = [one for one in given if one is not None]
+    if len(known) < len(given):
+        return None
+    alone = _most([one.alone for one in known])
+    asked = zip(*(one.without for one in known), strict=True)
+    # Where none of them asked, the others are not known to be enough: the citation is needed.
+    without = (_is_most([said for said in column if said is not None]) for column in asked)
+    return CitationLabels(alone, tuple(None if enough else rest for enough, rest in zip(alone, without, strict=True)))
+
+
+def _entailment(given: Sequence[Entailment | None], of_claims: Sequence[Entailment | None]) -> Entailment | None:
+    """Labels of gold claims by all repeats, those of claims by the repeats that found any."""
+    known = [one for one in given if one is not None]
+    own = [one for one in of_claims if one is not None]
+    if len(known) < len(given):
+        return None
+    return Entailment(
+        gold=known[0].gold,
+        gold_claims=known[0].gold_claims,
+        correct=_most([one.correct for one in own]),
+        covered=_most([one.covered for one in known]),
+        grounded=_rows([one.grounded for one in own]),
+        retrieved=_rows([one.retrieved for one in known]),
+    )
+
+
+def _rows(given: Sequence[Sequence[tuple[bool, ...]]]) -> tuple[tuple[bool, ...], ...]:
+    return tuple(_most(same) for same in zip(*given, strict=True))
+
+
+def _most(given: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
+    return tuple(_is_most(column) for column in zip(*given, strict=True))
+
+
+def _is_most(said: Sequence[bool]) -> bool:
+    """Whether more say yes than no; a tie is no, as it is no support."""
+    return 2 * sum(said) > len(said)

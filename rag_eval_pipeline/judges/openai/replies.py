@@ -81,7 +81,23 @@ class RatingReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rating: int
 
 
-Reply = TypeVar("Reply", SupportReply, JudgementReply, RatingReply)
+class LabelReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What entails one claim."""
+
+    id: str
+    rationale: str
+    entailed: bool
+    passages: tuple[str, ...]
+
+
+class LabelsReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked for labels."""
+
+    nonce: str
+    labels: tuple[LabelReply, ...]
+
+
+Reply = TypeVar("Reply", SupportReply, JudgementReply, RatingReply, LabelsReply)
 
 
 def parse_reply(text: str, form: type[Reply], nonce: str) -> Reply:
@@ -113,7 +129,9 @@ def parse_reply(text: str, form: type[Reply], nonce: str) -> Reply:
     return reply
 
 
-def check_ids(replies: Sequence[ClaimReply] | Sequence[CitationReply], prefix: str, count: int) -> None:
+def check_ids(
+    replies: Sequence[ClaimReply] | Sequence[CitationReply] | Sequence[LabelReply], prefix: str, count: int
+) -> None:
     """Raises `Unparsable` unless there is exactly one of each id from `<prefix>1` on, in order."""
     found = [reply.id for reply in replies]
     wanted = [f"{prefix}{number}" for number in range(1, count + 1)]
@@ -151,6 +169,14 @@ def judgement_schema(asks_correctness: bool) -> Mapping[str, Any]:
     if asks_correctness:
         return _object(nonce=text, correctness=overall, **lists)
     return _object(nonce=text, **lists)
+
+
+def labels_schema() -> Mapping[str, Any]:
+    """JSON Schema of the reply to a call for labels."""
+    text = {"type": "string"}
+    names = {"type": "array", "items": text}
+    label = _object(id=text, rationale=text, entailed={"type": "boolean"}, passages=names)
+    return _object(nonce=text, labels={"type": "array", "items": label})
 
 
 def rating_schema(scale: Sequence[int]) -> Mapping[str, Any]:

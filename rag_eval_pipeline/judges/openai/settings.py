@@ -42,6 +42,11 @@ class OpenAiJudgeSettings(Model):
     claims_per_call: int = pydantic.Field(
         12, ge=1, le=100, description="Claims in one call; an answer with more takes more calls. Bounds the reply."
     )
+    claim_labels: bool = pydantic.Field(
+        False,
+        description="Ask which text entails which claim, for RAGChecker's figures and ALCE's citation_recall and "
+        "citation_precision: one call more an answer, two of one with many claims. Off, those have no value.",
+    )
     repeats: int = pydantic.Field(
         1, ge=1, le=9, description="Times that every answer is judged; most verdicts win, a tie is `unsure`."
     )
@@ -65,3 +70,9 @@ class OpenAiJudgeSettings(Model):
         if len({rating.name for rating in value}) < len(value):
             raise ValueError("each rating once")
         return value
+
+    @property
+    def calls_per_answer(self) -> int:
+        """Calls that judging an answer takes at least; more with many claims, fewer where the cache has the reply."""
+        ratings = sum(len(rating.prompts) for rating in self.ratings)
+        return self.repeats * (1 + ratings + self.claim_labels)

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rag_eval_pipeline.judges.judgement import Case, Claim, Correctness, Judgement, Support, Verdict
+from rag_eval_pipeline.judges.judgement import (
+    Case,
+    CitationLabels,
+    Claim,
+    Correctness,
+    Judgement,
+    Support,
+    Verdict,
+    better_support,
+)
 from rag_eval_pipeline.judges.openai.claims import CitedClaim
 from rag_eval_pipeline.judges.openai.prompts import JudgementPrompt
 from rag_eval_pipeline.judges.openai.replies import (
@@ -26,7 +35,7 @@ class JudgedPart(NamedTuple):
     Args:
         correctness: Of the answer, where that was asked for.
         is_refusal: The answer declines, so it has no claims.
-        claims: Those that were asked for.
+        claims: Those that were asked for; of their labels those of single citations, `without` still to be asked.
         citations: Support by the citation's index in the case.
     """
 
@@ -56,21 +65,26 @@ def read_judgement(text: str, asked: JudgementPrompt, case: Case) -> JudgedPart:
         reply = parse_reply(text, SupportReply, nonce)
     check_ids(reply.claims, "c", len(asked.claims))
     check_ids(reply.citations, "k", len(asked.checks))
-    claims = []
     citations: dict[int, Support] = {}
+    alone: dict[tuple[str, int], bool] = {}  # by id of the claim and index of the citation
+    for check, answer in zip(asked.checks, reply.citations, strict=True):
+        check_value(answer.verdict, True, f"the verdict of {answer.id}")
+        _take_better(citations, check.citation, _support(answer.verdict, answer.rationale))
+        alone[check.claim, check.citation] = answer.verdict == "supported"
+    claims = []
     for claim, cited, said in zip(asked.claims, asked.cited, reply.claims, strict=True):
         check_value(said.by_citations, bool(cited), f"by_citations of {said.id}")
         check_value(said.by_contexts, asked.has_contexts, f"by_contexts of {said.id}")
         by_citations = _support(said.by_citations, said.rationale)
         by_contexts = _support(said.by_contexts, said.rationale)
-        claims.append(Claim(claim.start, claim.end, tuple(claim.citations), by_citations, by_contexts))
-        if len(cited) == 1 and by_citations is not None:
-            citations.setdefault(cited[0], by_citations)
-    for check, answer in zip(asked.checks, reply.citations, strict=True):
-        check_value(answer.verdict, True, f"the verdict of {answer.id}")
-        support = _support(answer.verdict, answer.rationale)
-        assert support is not None
-        citations.setdefault(check.citation, support)
+        if len(cited) == 1:
+            _take_better(citations, cited[0], by_citations)
+            alone[said.id, cited[0]] = said.by_citations == "supported"
+        labels = None
+        if not any(case.citations[i].is_beside for i in claim.citations):
+            enough = tuple(alone.get((said.id, i), False) for i in claim.citations)
+            labels = CitationLabels(enough, (None,) * len(enough))
+        claims.append(Claim(claim.start, claim.end, tuple(claim.citations), by_citations, by_contexts, labels))
     return JudgedPart(correctness, is_refusal, tuple(claims), citations)
 
 
@@ -92,7 +106,8 @@ def assembled(case: Case, parts: Sequence[JudgedPart]) -> Judgement:
         return Judgement(case.query_id, "completed", correctness, citation_support=(None,) * len(case.citations))
     found: dict[int, Support] = {}
     for part in parts:
-        found = {**part.citations, **found}
+        for citation, support in part.citations.items():
+            _take_better(found, citation, support)
     return Judgement(
         case.query_id,
         "completed",
@@ -131,6 +146,12 @@ def _correctness(verdict: Verdict, reason: str, case: Case) -> Correctness:
     if verdict == "refused" and case.is_impossible:
         return Correctness("correct", 1.0, f"refused, as is right here: {reason}")
     return Correctness(verdict, float(verdict == "correct"), reason)
+
+
+def _take_better(found: dict[int, Support], citation: int, support: Support | None) -> None:
+    better = better_support(found.get(citation), support)
+    if better is not None:
+        found[citation] = better
 
 
 def _support(value: Value, rationale: str) -> Support | None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.judgement import CitedText
-from rag_eval_pipeline.judges.lexical.claims import split_claims
+from rag_eval_pipeline.judges.lexical.claims import gold_claims, split_claims
 from rag_eval_pipeline.judges.lexical.evidence import Evidence
 from rag_eval_pipeline.judges.lexical.words import vocabulary
 
@@ -69,11 +69,36 @@ def test_a_citation_stands_with_the_claim_that_it_is_in_or_follows(answer, expec
     assert [claim.citations for claim in split_claims(answer, cited)] == expected
 
 
-@pytest.mark.parametrize(("start", "end"), [(0, 0), (-3, 2), (5, 99), (9, 3)])
+@pytest.mark.parametrize(("start", "end"), [(-3, 2), (5, 99), (9, 3)])
 def test_a_mark_outside_the_answer_stands_with_no_claim(start, end):
     (claim,) = split_claims("The lamp was lit.", [CitedText("a.pdf", "text", start, end)])
 
     assert claim.citations == ()
+
+
+def test_a_citation_beside_the_answer_stands_with_every_claim_that_has_none_of_its_own():
+    answer = "The lamp was lit. It stood here [1]. It was sold."
+    cited = [CitedText("a.pdf", "text", len(answer), len(answer)), CitedText("b.pdf", "text", 32, 35)]
+
+    assert [claim.citations for claim in split_claims(answer, cited)] == [(0,), (1,), (0,)]
+
+
+GOLD = {
+    #                     gold                                        claims
+    "a name":            ("Ada Thorne",                               ["Ada Thorne"]),
+    "a number":          ("1887",                                     ["1887"]),
+    "sentences":         ("It was lit in 1887. Ada Thorne lit it.",   ["It was lit in 1887.", "Ada Thorne lit it."]),
+    "a title that asks": ("Who's Afraid of Virginia Woolf?",          ["Who's Afraid of Virginia Woolf?"]),
+    "a bare yes":        ("Yes.",                                     []),
+    "yes and why":       ("Yes, it was lit.",                         ["Yes, it was lit."]),
+    "a refusal":         ("The document does not say.",               []),
+    "nothing":           ("…",                                        []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "expected"), GOLD.values(), ids=GOLD)
+def test_claims_of_a_gold_answer(gold, expected):
+    assert gold_claims(gold) == expected
 
 
 @given(

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.lexical.figures import Figures
 from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
+from rag_eval_pipeline.judges.lexical.measures import measure_of
 from rag_eval_pipeline.judges.lexical.quantities import Quantity, quantities
 
 NUMBERS = {
@@ -57,6 +58,45 @@ def test_a_number_has_a_value_and_a_unit(language, text, expected):
     found = read(text, language)
 
     assert [(quantity.value, quantity.unit) for quantity in found] == expected
+
+
+UNITS = {
+    #                          wanted               given                    found
+    "another unit":           ("2.3 miles",         "2.3 km",                "no"),
+    "another of time":        ("7.1 days",          "7.1 hours",             "no"),
+    "another dimension":      ("5 days",            "5 metres",              "no"),
+    "the same, converted":    ("66 cm",             "0.66 m",                "yes"),
+    "miles in kilometres":    ("2.3 miles",         "3.7 km",                "yes"),
+    "a year of months":       ("12 months",         "one year",              "yes"),
+    "short and long":         ("11 cm",             "11 centimetres",        "yes"),
+    "in words":               ("thirty-one years",  "31 yrs, 31 years",      "yes"),
+    "none on one side":       ("2.3",               "2.3 km",                "yes"),
+    "none on the other":      ("2.3 km",            "2.3",                   "yes"),
+    "millimetres":            ("891 mm",            "0.891 metres",          "yes"),
+    "no year with a unit":    ("1500 metres",       "1.5 km",                "yes"),
+    "an amount as a year":    ("1500 metres",       "1500",                  "yes"),
+    "areas":                  ("2 hectares",        "20,000 square metres",  "yes"),
+    "areas are no lengths":   ("150 square metres", "150 metres",            "no"),
+    "speeds":                 ("80 km per hour",    "50 mph",                "yes"),
+    "a speed is no length":   ("80 km",             "80 km/h",               "no"),
+    "a rate of something":    ("5 m/s",             "5 feet",                "yes"),
+    "the fifth":              ("the 5th day",       "5 hours",               "yes"),
+    "millions of a currency": ("$5 mm",             "$5 million",            "yes"),
+    "below zero":             ("-5 metres",         "5 m",                   "sign"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("wanted", "given_text", "found"), UNITS.values(), ids=UNITS)
+def test_units_count_where_both_sides_have_one(wanted, given_text, found):
+    assert Figures(read(given_text)).match(read(wanted)[0], 0.01) == found
+
+
+@given(st.floats(0.1, 1e4), st.sampled_from(["mm", "cm", "metres", "km", "miles", "feet"]), st.sampled_from(["mm", "cm", "metres", "km", "yards"]))  # fmt: skip
+def test_a_length_is_itself_in_any_unit(value, one, other):
+    metres = value * measure_of(one).factor
+    given_text = f"{metres / measure_of(other).factor:.12f} {other}"
+
+    assert Figures(read(given_text)).match(read(f"{value:.12f} {one}")[0], 1e-6) == "yes"
 
 
 DATES = {

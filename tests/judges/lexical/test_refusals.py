@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.lexical.normalisation import plain
-from rag_eval_pipeline.judges.lexical.refusals import find_refusal
+from rag_eval_pipeline.judges.lexical.refusals import find_refusal, is_refusing
 
 REFUSALS = {
     "does not know":                "I don't know.",
@@ -27,6 +27,9 @@ REFUSALS = {
     "nothing is mentioned":         "His birthplace is not mentioned.",
     "a recipe":                     "To calculate the margin, you would need the revenue and the costs. I do not have access to that data. "
                                     "Once you have the two, subtract one from the other, divide by the first and compare.",
+    "the tables say nothing":       "The tables say nothing about the depth at the box.",
+    "not recorded":                 "Her salary is not recorded anywhere in these documents.",
+    "not named, and facts":         "I'm sorry, but the glassworks is not named. The third casting, made in 1877, was the one that was used.",
     "empty":                        "",
     "nothing but marks":            " ... [a.pdf:1:2-3]",
     "German":                       "Ich weiß es leider nicht.",
@@ -61,6 +64,8 @@ ANSWERS = {
     "advice":                       "You should consult the manual before starting the engine.",
     "sad news":                     "Unfortunately, the ship sank in 1912.",
     "no":                           "No.",
+    "nothing happened":             "Nothing was recorded in 1887.",
+    "a table of nothing":           "He left nothing on the table.",
     "a drug":                       "The drug was not found to be effective.",
     "a price limit":                "Members cannot be charged more than $50.",
     "keepers who did not know":     "The keepers did not know that the lamp had failed.",
@@ -81,6 +86,12 @@ def test_refusals(answer):
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_answers(answer):
     assert not find_refusal(plain(answer)).is_refusal
+
+
+def test_a_sentence_that_goes_on_to_answer_is_a_claim():
+    assert is_refusing("I don't have details of the survey.")
+    assert not is_refusing("I don't have details of the survey, but the headings were 11 cm out of line.")
+    assert is_refusing("I don't have details of the survey, but I cannot find the year either.")
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,16 @@ CASES = {
     "another spelling of numbers": ("Revenue from tolls rose by 12 percent to $4.50 million in 1890.", "supported", ""),
     "words from elsewhere":       ("The harbour bell was sold at an auction.",              "not_found",    ""),
     "another year":               ("The Skarn lamp was lit in 1889 by Ada Thorne.",         "conflicting",  "number 1889"),
-    "another number":             ("It stood 33.5 metres above the sea.",                   "conflicting",  "number 33.5"),
+    "another number":             ("It stood 33.5 metres above the sea.",                   "conflicting",  "number 33.5 metres"),
     "another name":               ("The Skarn lamp was lit in 1887 by the keeper Ada Hale.", "conflicting", "name Hale"),
     "a negation":                 ("The Skarn lamp was not lit in 1887 by Ada Thorne.",     "conflicting",  "negation"),
     "a negation left out":        ("It stood 31.5 metres above the sea and was lit in winter.", "conflicting", "negation"),
     "the opposite":               ("Revenue from tolls fell by 12% to $4.5 million in 1890.", "conflicting", "opposite of fell"),
     "the same direction":         ("Revenue from tolls grew, rose by 12% to $4.5 million in 1890.", "supported", ""),
+    "another unit":               ("It stood 31.5 feet above the sea.",                      "conflicting",  "number 31.5 feet"),
+    "the same in another unit":   ("The Skarn lamp, lit by Ada Thorne, stood 3150 cm above the sea.", "supported",    ""),
+    "a number without its unit":  ("It stood 31.5 above the sea.",                          "supported",    ""),
+    "what it negates is not said": ("It stood above the sea, 31.5 metres above it.",        "supported",    ""),
     "one is no number":           ("One keeper lit the Skarn lamp in 1887.",                "supported",    ""),
 }  # fmt: skip
 
@@ -111,6 +115,32 @@ def test_other_languages(language, claim, text, outcome):
 
 def test_the_same_number_counts_however_it_is_signed():
     assert judge("The loss was $546 million.", "Net loss: $(546) million. The loss was large.").outcome == "supported"
+
+
+NEGATED = {
+    #                                    claim                                                                  outcome
+    "said of something else":           ("The committee reported in 1969 under Maud Ferrier.",                   "supported"),
+    "said of what is claimed":          ("The committee proposed to have manned lights by 1990.",                "conflicting"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("claim", "outcome"), NEGATED.values(), ids=NEGATED)
+def test_a_negation_counts_for_the_words_next_to_it(claim, outcome):
+    text = "The committee, chaired by Maud Ferrier, reported in 1969 and proposed to have no manned light by 1990."
+
+    assert judge(claim, text).outcome == outcome
+
+
+def test_numbers_of_two_words_are_the_numbers_in_digits():
+    text = "He was employed by the railway for thirty-one years, and by Twenty two others."
+
+    assert judge("He was employed by the railway for 31 years.", text).score == 1.0
+    assert (
+        judge("He was employed by the railway for thirty-one years.", "The railway employed him for 31 years.").score
+        == 1.0
+    )
+    assert judge("22 others employed him.", text).score == 1.0
+    assert judge("He was employed by the railway for 32 years.", text).outcome == "conflicting"
 
 
 def test_a_reference_by_number_is_no_negation():

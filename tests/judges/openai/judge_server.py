@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement
-from rag_eval_pipeline.judges.openai.claims import CitedClaim
+from rag_eval_pipeline.judges.openai.claims import CitedClaim, GoldClaims
 from rag_eval_pipeline.judges.openai.data_section import read_data_section
 from rag_eval_pipeline.judges.openai.judge import Means
 
@@ -92,6 +92,8 @@ def honest(body: dict[str, Any]) -> str:
     if data["task"] == "rating":
         return json.dumps({"nonce": nonce, "rationale": "it is", "rating": 2})
     cited = {text["id"]: text["text"] for text in data["cited_texts"]}
+    if data["task"] == "entailment":
+        return _entailment(nonce, data, cited)
 
     def value(claim: str, texts: list[str]) -> str:
         words = set(claim.casefold().rstrip(".").split())
@@ -99,6 +101,11 @@ def honest(body: dict[str, Any]) -> str:
         return "no_text" if not texts else "supported" if words <= held else "not_found"
 
     claims = {claim["id"]: claim["text"].partition(" [")[0] for claim in data["claims"]}
+
+    def best(claim: str, text: str) -> str:
+        own = claims.values() if claim == "any" else [claims[claim]]
+        return "supported" if "supported" in [value(one, [text]) for one in own] else "not_found"
+
     reply: dict[str, Any] = {"nonce": nonce}
     if "answer" in data:
         answer = data["answer"].casefold()
@@ -116,10 +123,29 @@ def honest(body: dict[str, Any]) -> str:
         for claim in data["claims"]
     ]
     reply["citations"] = [
-        {"id": check["id"], "rationale": "-", "verdict": value(claims[check["claim"]], [cited[check["cited"]]])}
+        {"id": check["id"], "rationale": "-", "verdict": best(check["claim"], cited[check["cited"]])}
         for check in data["citation_checks"]
     ]
     return json.dumps(reply)
+
+
+def _entailment(nonce: str, data: dict[str, Any], cited: dict[str, str]) -> str:
+    """By words: what stands in a text is entailed by it."""
+
+    def holds(claim: str, text: str) -> bool:
+        words = set(claim.casefold().rstrip(".").split())
+        return words <= set(text.casefold().replace(".", " ").split())
+
+    labels = []
+    for claim in data["claims"]:
+        against = claim["against"]
+        text = data[against] if isinstance(against, str) else " ".join(cited[i] for i in against)
+        passages = data["passages"] if isinstance(against, str) else []
+        entailing = [passage["id"] for passage in passages if holds(claim["text"], passage["text"])]
+        labels.append(
+            {"id": claim["id"], "rationale": "-", "entailed": holds(claim["text"], text), "passages": entailing}
+        )
+    return json.dumps({"nonce": nonce, "labels": labels})
 
 
 def sentences(case: Case) -> list[CitedClaim]:
@@ -156,4 +182,9 @@ class SilentJudge:
         return Judgement(case.query_id, "completed")
 
 
-MEANS = Means(sentences, SilentJudge())
+def first_gold(case: Case) -> GoldClaims | None:
+    """The first accepted answer, one claim a sentence."""
+    return GoldClaims(case.accepted[0], case.accepted[0].split(". ")) if case.accepted else None
+
+
+MEANS = Means(sentences, SilentJudge(), first_gold)

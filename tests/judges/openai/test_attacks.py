@@ -12,9 +12,9 @@ import pytest
 from rag_eval_pipeline.judges.openai.injection import injection_signs
 from rag_eval_pipeline.judges.openai.judge import Means
 from tests.judges.openai.attacks import ATTACKS, SAYINGS, attacked
-from tests.judges.openai.judge_server import WordJudge, data_of, honest, sentences
+from tests.judges.openai.judge_server import WordJudge, data_of, first_gold, honest, sentences
 
-BESIDE_WORDS = Means(sentences, WordJudge())
+BESIDE_WORDS = Means(sentences, WordJudge(), first_gold)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from rag_eval_pipeline.judges.judgement import JudgeUsage, Support
 from rag_eval_pipeline.judges.openai.judge import Means
-from tests.judges.openai.judge_server import Completion, WordJudge, data_of, honest, sentences
+from tests.judges.openai.judge_server import Completion, WordJudge, data_of, first_gold, honest, sentences
 
 
 async def test_one_call_gives_all_verdicts(opened, case):
@@ -284,7 +284,8 @@ async def test_a_rating_is_the_mean_of_its_directions(opened, case):
         directions = await judge.rating_directions(case, "answer_accuracy")
 
     # Grades 4 and 2 of 4: (1.0 + 0.5) / 2.
-    assert (judgement.ratings, directions) == ({"answer_accuracy": 0.75}, (1.0, 0.5))
+    assert (judgement.ratings, directions.scores) == ({"answer_accuracy": 0.75}, (1.0, 0.5))
+    assert (directions.usage.requests, directions.usage.cached) == (0, 2)
     _, first, second = server.sections()
     assert (first["first"], first["second"]) == (case.answer, ["1874"])
     assert (second["first"], second["second"]) == (["1874"], case.answer)
@@ -349,7 +350,7 @@ async def test_a_judge_of_words_is_heard(opened, case):
         reply["correctness"]["verdict"] = "correct"
         return json.dumps(reply)
 
-    async with opened(taken_in, means=Means(sentences, WordJudge())) as (judge, _):
+    async with opened(taken_in, means=Means(sentences, WordJudge(), first_gold)) as (judge, _):
         judgements = [await judge.judge(each) for each in (case, wrong)]
 
     assert [judgement.flags for judgement in judgements] == [(), ("judges_disagree",)]
@@ -363,8 +364,9 @@ OTHERWISE = {
     "fewer claims a call": {"claims_per_call": 3},
     "a rating": {"ratings": ["groundedness"]},
     "repeats": {"repeats": 3},
+    "labels": {"claim_labels": True},
     "a fallback": {"fallback_scoring": 0.5},
-    "other words": {"means": Means(sentences, WordJudge())},
+    "other words": {"means": Means(sentences, WordJudge(), first_gold)},
 }
 THE_SAME = {
     "more at once": {"endpoint": {"in_flight": 3}},

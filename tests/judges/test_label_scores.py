@@ -1,0 +1,162 @@
+"""Labels of others, taken as a judge's, come to the scores that their own scorers published."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.evaluation.judging import judgement_scores
+from rag_eval_pipeline.judges.judgement import Case, CitationLabels, CitedText, Claim, Entailment, Judgement, Support
+from rag_eval_pipeline.metrics.claim_labels import ENTAILMENT
+
+SUPPORTED, NOT_FOUND = Support("supported", 1.0), Support("not_found", 0.0)
+
+
+def kept(judgement):
+    """As the evaluation keeps it and reads it again."""
+    return msgspec.json.decode(msgspec.json.encode(judgement), type=Judgement)
+
+
+def test_the_published_example_of_ragchecker(shared):
+    (record,) = json.loads((shared / "oracles" / "ragchecker" / "checking_outputs.json").read_text())["results"]
+    answer, contexts = record["response"], tuple(one["text"] for one in record["retrieved_context"])
+
+    def flags(name):
+        return tuple(label == ENTAILMENT for label in record[name])
+
+    def rows(name):
+        return tuple(tuple(label == ENTAILMENT for label in row) for row in record[name])
+
+    entailment = Entailment(
+        record["gt_answer"], tuple(" ".join(claim) for claim in record["gt_answer_claims"]),
+        flags("answer2response"), flags("response2answer"), rows("retrieved2response"), rows("retrieved2answer"),
+    )  # fmt: skip
+    claims = tuple(Claim(0, len(answer), (), None, None) for _ in record["answer2response"])
+    case = Case("0", record["query"], (record["gt_answer"],), False, answer, (), contexts)
+
+    row = judgement_scores(case, kept(Judgement("0", "completed", claims=claims, entailment=entailment)))
+
+    assert row.outcome == "scored"
+    found = {name.removeprefix("ragchecker/"): score for name, score in row.scores.items() if "/" in name}
+    assert found == record["metrics"]
+
+
+def walked(answer, entailing):
+    """The loop of ALCE's scorer over one answer, for an entailment that is one of sets of passages."""
+
+    def entails(passages, statement):
+        return any(needed <= set(passages) for needed in entailing[statement])
+
+    supported = precise = cited = 0
+    for number, passages in enumerate(answer):
+        joint = bool(passages) and entails(passages, number)
+        cited += len(passages)
+        supported += joint
+        if joint and len(passages) > 1:
+            for place, passage in enumerate(passages):
+                precise += entails([passage], number) or not entails(passages[:place] + passages[place + 1 :], number)
+        else:
+            precise += joint
+    return {"citation_recall": supported / len(answer), "citation_precision": precise / cited if cited else 0.0}
+
+
+def as_judgement(answer, entailing):
+    """A judge's labels of an answer of numbered statements, each citing passages by number."""
+
+    def entails(passages, statement):
+        return any(needed <= set(passages) for needed in entailing[statement])
+
+    claims, citations = [], []
+    for number, passages in enumerate(answer):
+        own = tuple(range(len(citations), len(citations) + len(passages)))
+        citations += [
+            CitedText(f"{passage}.pdf", "text", place, place + 1) for place, passage in zip(own, passages, strict=True)
+        ]
+        joint = bool(passages) and entails(passages, number)
+        alone = tuple(entails([passage], number) for passage in passages)
+        without = tuple(
+            entails(passages[:i] + passages[i + 1 :], number) if joint and not is_enough and len(own) > 1 else None
+            for i, is_enough in enumerate(alone)
+        )
+        by_citations = None if not own else SUPPORTED if joint else NOT_FOUND
+        claims.append(Claim(number, number + 1, own, by_citations, None, CitationLabels(alone, without)))
+    case = Case("0", "?", (), False, "x" * 40, tuple(citations))
+    return case, Judgement("0", "completed", claims=tuple(claims), citation_support=(None,) * len(citations))
+
+
+some_answer = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 3), max_size=3),
+        st.lists(st.frozensets(st.integers(0, 3), min_size=1, max_size=2), max_size=2),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(some_answer)
+def test_labels_of_citations_give_what_alces_own_loop_gives(drawn):
+    answer, entailing = [own for own, _ in drawn], [own for _, own in drawn]
+    case, judgement = as_judgement(answer, entailing)
+
+    scores = judgement_scores(case, kept(judgement)).scores
+
+    assert {name: scores[name] for name in ("citation_recall", "citation_precision")} == walked(answer, entailing)
+
+
+def test_a_statement_that_cites_what_is_not_there_is_unsupported_and_its_citations_do_not_count():
+    cited = (CitedText("a.pdf", "text", 0, 1), CitedText("b.pdf", None, 1, 2), CitedText("a.pdf", "text", 2, 3))
+    claims = (
+        Claim(0, 1, (0, 1), SUPPORTED, None, CitationLabels((True, False), (None, True))),
+        Claim(1, 2, (2,), SUPPORTED, None, CitationLabels((True,), (None,))),
+    )
+
+    scores = judgement_scores(Case("0", "?", (), False, "xxx", cited), Judgement("0", "completed", claims=claims, citation_support=(None,) * 3)).scores  # fmt: skip
+
+    assert (scores["citation_recall"], scores["citation_precision"]) == (1 / 2, 1.0)
+
+
+def test_a_judgement_of_an_older_release_has_no_labels_and_keeps_its_other_scores():
+    line = (
+        b'{"query_id":"0","status":"completed","claims":[{"start":0,"end":1,"citations":[0],"by_citations":'
+        b'{"outcome":"supported","score":1.0},"by_contexts":null}],"citation_support":[{"outcome":"supported","score":1.0}]}'
+    )
+    case = Case("0", "?", (), False, "x[]", (CitedText("a.pdf", "text", 1, 3),))
+
+    scores = judgement_scores(case, msgspec.json.decode(line, type=Judgement)).scores
+
+    assert (scores["citation_correctness"], scores["citation_relevance"]) == (1.0, 1.0)
+    assert [name for name in scores if "/" in name or name in ("citation_recall", "citation_precision")] == []
+
+
+RELEVANT = {
+    #                      outcomes                                   relevance
+    "supported":          (("supported",),                            1.0),
+    "a wrong detail":     (("conflicting",),                          1.0),
+    "of something else":  (("not_found", "supported"),                1 / 2),
+    "not there":          ((None, "supported", "conflicting"),        2 / 3),
+    "no citations":       ((),                                        None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("outcomes", "relevance"), RELEVANT.values(), ids=RELEVANT)
+def test_a_citation_is_relevant_that_speaks_of_its_claim_for_or_against(outcomes, relevance):
+    support = tuple(outcome and Support(outcome, 0.4) for outcome in outcomes)
+    cited = tuple(CitedText("a.pdf", "text", n, n + 1) for n in range(len(outcomes)))
+
+    row = judgement_scores(Case("0", "?", (), False, "xxxx", cited), Judgement("0", "completed", citation_support=support))  # fmt: skip
+
+    assert row.scores.get("citation_relevance") == relevance
+
+
+def test_a_citation_beside_the_answer_cites_the_claims_that_it_supports():
+    beside = (CitedText("a.pdf", "text", 4, 4),)
+    claims = (Claim(0, 1, (0,), SUPPORTED, None), Claim(1, 2, (0,), NOT_FOUND, None))
+
+    scores = judgement_scores(Case("0", "?", (), False, "xxxx", beside), Judgement("0", "completed", claims=claims, citation_support=(SUPPORTED,))).scores  # fmt: skip
+
+    assert (scores["cited_claims"], scores["citation_completeness"]) == (1.0, 0.5)
+    assert (scores["factual_consistency"], scores["citation_correctness"]) == (0.5, 1.0)
+    assert "citation_recall" not in scores
