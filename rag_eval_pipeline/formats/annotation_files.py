@@ -14,7 +14,8 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.annotation_records import AnswerQualityAnnotation, CitationAnnotation, kind_of
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, SchemaVersion, code_of, expectation, place
+from rag_eval_pipeline.formats.forms import Form
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, SchemaVersion, check_version, code_of, expectation, place
 from rag_eval_pipeline.formats.plain_files import read_plain
 from rag_eval_pipeline.formats.values import Name, Text, Texts
 from rag_eval_pipeline.formats.yaml_reader import plain_value
@@ -47,6 +48,9 @@ class AnnotationFile:
     faults: tuple[InputError, ...]
 
 
+ANNOTATIONS = Form("file of annotations")
+
+
 class _Container(pydantic.BaseModel):
     """The fields around the annotations, in whatever state those are."""
 
@@ -58,6 +62,12 @@ class _Container(pydantic.BaseModel):
     text_sha256: Texts | None = None
     extractor: Text | None = None
     annotations: list[Any]
+
+    @pydantic.field_validator("schema_version")
+    @classmethod
+    def _is_read(cls, version: str) -> str:
+        check_version(ANNOTATIONS, version)
+        return version
 
 
 class _Named(NamedTuple):

@@ -1,8 +1,9 @@
-"""Citations: the span model of the specifications and the grammar in which answers carry them.
+r"""Citations: the span model of the specifications and the grammar in which answers carry them.
 
 Standard `[file:page:start-end]`, several spans `[file:page:s1-e1,s2-e2]`, with an excerpt `[file:page:start-end |
 excerpt: "..."]`, and several brackets in a row. Offsets are half-open code points into the document's text (pages
-joined by one form feed).
+joined by one form feed). In an excerpt a backslash stands before `"` and `\`, and `\n` is a line's end; a backslash
+before anything else is one, as in `C:\data`, which writers of answers seldom double. What is written is read again.
 Source: Citation Accuracy Evaluation 2.1, 2.2; Evaluation Data Formats 2.1.
 """
 
@@ -15,11 +16,17 @@ import pydantic
 from rag_eval_pipeline.formats.model import Model
 
 # Anchored from the right: file names made from URLs contain `:`, `#`, `,` and `]` themselves. Names have 255 bytes at
-# most; without a limit, a text of nothing but brackets takes time by the square of its length.
-_CITATION = re.compile(
-    r"\[(?P<file>[^\n]{1,400}?):(?P<page>\d+):(?P<spans>\d+-\d+(?:,\d+-\d+)*)"
-    r'(?:\s*\|\s*excerpt:\s*"(?P<excerpt>(?:[^"\\]|\\.)*)")?\]'
+# most; without a limit, a text of nothing but brackets takes time by the square of its length. Numbers have as many
+# digits as any document may need: Python refuses to read those of thousands.
+_PLACES = (
+    r":(?P<page>\d{1,9}):(?P<spans>\d{1,15}-\d{1,15}(?:,\d{1,15}-\d{1,15})*)"
+    r'(?:\s*\|\s*excerpt:\s*"(?P<excerpt>(?:[^"\\]|\\.)*+)")?\]'
 )
+_LONGEST_NAME = 400
+_CITATION = re.compile(rf"\[(?P<file>[^\n]{{1,{_LONGEST_NAME}}}?){_PLACES}", re.DOTALL)
+_AFTER_NAME = re.compile(_PLACES, re.DOTALL)
+_NAME_END = re.compile(r":\d{1,9}:\d{1,15}-\d")
+_ESCAPED = re.compile(r'\\(["\\n])')
 
 
 class CitationSpan(Model):
@@ -43,9 +50,13 @@ class CitationSpan(Model):
         return self
 
 
-def format_citation(file_name: str, page: int, spans: Sequence[tuple[int, int]]) -> str:
-    """A citation in the standard or the several-spans format."""
-    return f"[{file_name}:{page}:{','.join(f'{start}-{end}' for start, end in spans)}]"
+def format_citation(file_name: str, page: int, spans: Sequence[tuple[int, int]], *, excerpt: str | None = None) -> str:
+    """A citation in the standard or the several-spans format, extended by an excerpt where there is one."""
+    places = ",".join(f"{start}-{end}" for start, end in spans)
+    if excerpt is None:
+        return f"[{file_name}:{page}:{places}]"
+    escaped = excerpt.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'[{file_name}:{page}:{places} | excerpt: "{escaped}"]'
 
 
 class Marker(NamedTuple):
@@ -67,9 +78,16 @@ def find_citations(answer: str, known_files: Collection[str] = ()) -> list[Marke
 
     Args:
         answer: An answer's text.
-        known_files: Names in the corpus; they settle where a file name with `[` inside begins.
+        known_files: Names in the corpus; they settle where a file name with `[` inside begins, and where one that
+            looks like a citation itself ends.
     """
-    return [_marker(match, known_files) for match in _CITATION.finditer(answer)]
+    markers = []
+    match = _CITATION.search(answer)
+    while match is not None:
+        marker = _marker(match, known_files)
+        markers.append(marker)
+        match = _CITATION.search(answer, marker.end)
+    return markers
 
 
 def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[CitationSpan]:
@@ -79,28 +97,45 @@ def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[Cita
 
 def _marker(match: re.Match[str], known_files: Collection[str]) -> Marker:
     begin = _name_start(match["file"], known_files)
-    page = int(match["page"])
-    places = ((int(start), int(end)) for start, end in (span.split("-") for span in match["spans"].split(",")))
+    name, places = match["file"][begin:], match
+    if known_files and name not in known_files:
+        name, places = _longer_name(match, known_files) or (name, match)
+    page = int(places["page"])
+    excerpt = places["excerpt"]
+    if excerpt is not None:
+        excerpt = _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], excerpt)
+    pairs = ((int(start), int(end)) for start, end in (span.split("-") for span in places["spans"].split(",")))
     spans = tuple(
-        CitationSpan(
-            file_name=match["file"][begin:],
-            start_char=start,
-            end_char=end,
-            page_number=page,
-            context_text=match["excerpt"],
-        )
-        for start, end in places
+        CitationSpan(file_name=name, start_char=start, end_char=end, page_number=page, context_text=excerpt)
+        for start, end in pairs
         if end > start and page >= 1
     )
     # A match may begin at an earlier bracket of the line; the citation's own stands before its file name.
-    return Marker(match.start() + begin, match.end(), spans)
+    return Marker(places.start("page") - len(f"[{name}:"), places.end(), spans)
+
+
+def _longer_name(match: re.Match[str], known_files: Collection[str]) -> tuple[str, re.Match[str]] | None:
+    """A known name that goes on behind the first places, such as `a:1:2-3].pdf`, and the places after it."""
+    text, first = match.string, match.start("page") - 1
+    line = text.find("\n", first)
+    stop = min(match.start() + _LONGEST_NAME, len(text) if line < 0 else line)
+    starts = [bracket.end() for bracket in re.compile(r"\[").finditer(text, match.start(), first)]
+    for end in (found.start() for found in _NAME_END.finditer(text, first + 1, stop)):
+        known = next((text[start:end] for start in starts if text[start:end] in known_files), None)
+        places = None if known is None else _AFTER_NAME.match(text, end)
+        if known is not None and places is not None:
+            return known, places
+    return None
 
 
 def strip_citations(answer: str, known_files: Collection[str] = ()) -> str:
     """The answer without its citations, for scorers that compare words; arguments as in `parse_citations`."""
-    # A match may begin at an earlier bracket of the line, `in 1887[3] by Ada [a.pdf:1:0-5]`: that part is text.
-    bare = _CITATION.sub(lambda match: match[0][: _name_start(match["file"], known_files)], answer)
-    return re.sub(r"[ \t]+(?=[.,;:!?]|$)", "", re.sub(r"[ \t]{2,}", " ", bare), flags=re.MULTILINE).strip()
+    bare, position = [], 0
+    for marker in find_citations(answer, known_files):
+        bare.append(answer[position : marker.start])
+        position = marker.end
+    text = re.sub(r"[ \t]{2,}", " ", "".join([*bare, answer[position:]]))
+    return re.sub(r"[ \t]+(?=[.,;:!?]|$)", "", text, flags=re.MULTILINE).strip()
 
 
 def _name_start(matched: str, known_files: Collection[str]) -> int:

@@ -16,6 +16,7 @@ from rag_eval_pipeline.formats.csv_table import read_csv_table
 from rag_eval_pipeline.formats.dataset_csv import DATASET_ID, dataset_csv, dataset_value
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
 from rag_eval_pipeline.formats.findings import Finding, finding, model_findings
+from rag_eval_pipeline.formats.forms import present_json
 from rag_eval_pipeline.formats.json_text import read_json_text
 from rag_eval_pipeline.formats.model_files import JSON, YAML, parse_json, parse_value, read_yaml_value, write_file
 from rag_eval_pipeline.formats.versions import split_version
@@ -55,8 +56,9 @@ def parse_evaluation_dataset(path: Path) -> ReadDataset:
         InputError: The file's fault.
         pydantic.ValidationError: The content's.
     """
+    form = EvaluationDataset.form
     if path.name.endswith(JSON):
-        text = read_json_text(path)
+        text = present_json(form, read_json_text(path), path)
         try:
             return ReadDataset(parse_json(EvaluationDataset, text), ())
         except pydantic.ValidationError as error:
@@ -66,6 +68,7 @@ def parse_evaluation_dataset(path: Path) -> ReadDataset:
         value = json.loads(text)
     elif path.name.endswith(YAML):
         value = read_yaml_value(path)
+        value = form.migrated(value, path) if isinstance(value, dict) else value
     elif path.name.endswith(CSV):
         value = dataset_value(read_csv_table(path), path)
     else:

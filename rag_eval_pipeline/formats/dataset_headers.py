@@ -13,6 +13,7 @@ import msgspec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset_files import FORMS, UNVERSIONED, read_evaluation_dataset, stem
 from rag_eval_pipeline.formats.dataset_names import Claim
+from rag_eval_pipeline.formats.forms import Form, present_json
 from rag_eval_pipeline.formats.json_text import unpacked
 from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.formats.model_files import JSON, YAML, read_yaml_value
@@ -103,17 +104,24 @@ def read_ground_truth_claim(path: Path) -> Claim:
     return Claim(path, fields.dataset_id or named.dataset_id, version)
 
 
-def decoded(path: Path, kind: Any) -> Any:
+def decoded(path: Path, kind: Any, form: Form | None = None) -> Any:
     """The fields of a JSON or YAML file that a msgspec type asks for; others are passed over.
 
+    Args:
+        path: The file.
+        kind: The type.
+        form: What the file's version is one of; a file of an older one is brought forward first.
+
     Raises:
-        InputError: The file's fault, or `bad_format`.
+        InputError: The file's fault, that of its version, or `bad_format`.
     """
     try:
         if path.name.endswith(YAML):
-            return msgspec.convert(read_yaml_value(path), kind)
+            value = read_yaml_value(path)
+            return msgspec.convert(form.migrated(value, path) if form and isinstance(value, dict) else value, kind)
         data = read_bytes(path)
-        return msgspec.json.decode(unpacked(data, path) if path.name.endswith(".gz") else data, type=kind)
+        data = unpacked(data, path) if path.name.endswith(".gz") else data
+        return msgspec.json.decode(present_json(form, data, path) if form else data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         message, _, place = str(error).partition(" - at ")
         raise InputError("bad_format", path, _lower(message), field=place.strip("`") or None) from None

@@ -6,12 +6,13 @@ Source: Evaluation Data Formats 2.1.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.forms import Form
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, JsonObject, JsonValue, Model, SchemaVersion
 from rag_eval_pipeline.formats.versions import SemanticVersion
 
@@ -88,6 +89,8 @@ class DatasetMetadata(pydantic.BaseModel):
 
 class EvaluationDataset(FileModel):
     """An evaluation dataset."""
+
+    form: ClassVar[Form] = Form("evaluation dataset")
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file's form.")
     dataset_id: str = pydantic.Field(min_length=1, description="Unique id of the dataset, without its version.")

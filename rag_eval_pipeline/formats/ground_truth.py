@@ -6,17 +6,18 @@ file's name or the caller says whose they are. `.gt.yaml` and `.gt.json.gz` hold
 """
 
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import pydantic
 
-from rag_eval_pipeline.formats.annotation_files import read_annotation_file
+from rag_eval_pipeline.formats.annotation_files import ANNOTATIONS, read_annotation_file
 from rag_eval_pipeline.formats.annotation_records import (
     AnnotatedCitation,
     Annotation,
     AnswerQualityAnnotation,
     CitationAnnotation,
 )
+from rag_eval_pipeline.formats.forms import Form
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.formats.model_files import write_file
 from rag_eval_pipeline.formats.values import Name, Text, Texts
@@ -26,6 +27,8 @@ __all__ = ["AnnotatedCitation", "AnswerQualityAnnotation", "CitationAnnotation",
 
 class GroundTruth(FileModel):
     """All annotations of a dataset version."""
+
+    form: ClassVar[Form] = ANNOTATIONS
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file's form.")
     dataset_id: Name = pydantic.Field(description="As in the dataset.")

@@ -3,19 +3,20 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.forms import Form, present_json
 from rag_eval_pipeline.storage.atomic import atomic_write
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.0"  # of every form that has had no other
 # Errors of models whose type is the code that people see; all others are `bad_format`.
 # Kinds of findings, and keys, whose value a message does not show: it may be a secret in the wrong place.
 UNQUOTED = frozenset({"missing", "extra_forbidden", "misplaced_secret", "api_key_env", "headers_env"})
-CODES = frozenset({"bad_version", "duplicate_id", "newer_schema", "not_json"})
+CODES = frozenset({"bad_version", "duplicate_id", "newer_schema", "not_json", "old_schema"})
 
 
 class Model(pydantic.BaseModel):
@@ -25,17 +26,29 @@ class Model(pydantic.BaseModel):
 
 
 class FileModel(Model):
-    """A whole file."""
+    """A whole file; `form` names its versions, and the model is of the present one."""
+
+    form: ClassVar[Form] = Form()
+
+    @pydantic.field_validator("schema_version", check_fields=False)
+    @classmethod
+    def _is_present(cls, version: str) -> str:
+        check_version(cls.form, version)
+        if version != cls.form.present:  # readers bring older files forward before a model sees them
+            raise PydanticCustomError("old_schema", "form {present}", {"present": cls.form.present})
+        return version
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The file's content.
+        """The file's content; that of an older form as the present one has it.
 
         Raises:
-            InputError: `missing_file`, or `bad_format` naming the place of the first error and how many there are.
+            InputError: `missing_file`; `newer_schema` or `old_schema`; or `bad_format` naming the place of the first
+                error and how many there are.
         """
+        data = present_json(cls.form, read_bytes(path), path)
         try:
-            return cls.model_validate_json(read_bytes(path))
+            return cls.model_validate_json(data)
         except pydantic.ValidationError as error:
             raise bad_format(path, error) from error
 
@@ -69,23 +82,15 @@ JsonObject = Annotated[dict[str, Any], pydantic.AfterValidator(_plain)]
 """An object whose keys are its writer's, in the writer's order."""
 
 
-def _known_schema(version: str) -> str:
-    parts = version.split(".")
-    if len(parts) != 2 or not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
-        raise PydanticCustomError("bad_version", "a version of the file's form such as 1.0")
-    if [int(part) for part in parts] > [int(part) for part in SCHEMA_VERSION.split(".")]:
-        raise PydanticCustomError(
-            "newer_schema", "{known} or older: a later release wrote this file", {"known": SCHEMA_VERSION}
-        )
-    return version
+def check_version(form: Form, version: str) -> None:
+    """Raises pydantic's error for a version that is not read; older ones have been brought forward before."""
+    if fault := form.fault_of(version):
+        hint = f": {fault.hint[0].lower()}{fault.hint[1:].rstrip('.')}" if fault.hint else ""
+        raise PydanticCustomError(fault.code, "{expected}{hint}", {"expected": fault.expected, "hint": hint})
 
 
-SchemaVersion = Annotated[
-    str,
-    pydantic.AfterValidator(_known_schema),
-    pydantic.Field(json_schema_extra={"pattern": r"^[0-9]{1,4}\.[0-9]{1,4}$"}),
-]
-"""Version of a file's form; a file that a later release wrote is refused."""
+SchemaVersion = Annotated[str, pydantic.Field(json_schema_extra={"pattern": r"^[0-9]{1,4}\.[0-9]{1,4}$"})]
+"""Version of a file's form; which are read, its `Form` says."""
 
 
 def read_bytes(path: Path) -> bytes:

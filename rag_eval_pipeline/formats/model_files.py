@@ -12,8 +12,9 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.compression import pack
+from rag_eval_pipeline.formats.forms import present_json
 from rag_eval_pipeline.formats.json_text import read_json_text
-from rag_eval_pipeline.formats.model import read_bytes
+from rag_eval_pipeline.formats.model import FileModel, read_bytes
 from rag_eval_pipeline.formats.yaml_reader import DATA, Plain, parse_yaml, plain_value
 from rag_eval_pipeline.formats.yaml_writer import yaml_text
 from rag_eval_pipeline.storage.atomic import atomic_write
@@ -25,16 +26,19 @@ Read = TypeVar("Read", bound=pydantic.BaseModel)
 
 
 def parse_file(model: type[Read], path: Path) -> Read:
-    """The model that a JSON or YAML file holds.
+    """The model that a JSON or YAML file holds, of an older form too.
 
     Raises:
-        InputError: The file cannot be read, or is not JSON or YAML.
+        InputError: The file cannot be read, is not JSON or YAML, or is of a form that is not read.
         pydantic.ValidationError: It is something else than the model; every error, for `model_findings`.
     """
+    form = model.form if issubclass(model, FileModel) else None
     if path.name.endswith(JSON):
-        return parse_json(model, read_json_text(path))
+        text = read_json_text(path)
+        return parse_json(model, text if form is None else present_json(form, text, path))
     if path.name.endswith(YAML):
-        return parse_value(model, read_yaml_value(path))
+        value = read_yaml_value(path)
+        return parse_value(model, form.migrated(value, path) if form is not None and isinstance(value, dict) else value)
     raise InputError("unknown_form", path, f"a name ending in {', '.join(JSON + YAML)}")
 
 

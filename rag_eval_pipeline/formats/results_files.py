@@ -12,11 +12,11 @@ import msgspec
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset_headers import decoded
-from rag_eval_pipeline.formats.model_files import JSON, YAML
+from rag_eval_pipeline.formats.file_kinds import AB_TEST, WEEKLY
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.results_versions import RESULTS
 from rag_eval_pipeline.formats.versions import split_version
 
-RESULTS_ENDINGS = tuple(f".results{form}" for form in JSON + YAML)
 Values = dict[str, dict[str, float | None]]
 
 
@@ -95,7 +95,8 @@ def read_results_header(path: Path) -> ResultsHeader:
     Raises:
         InputError: The file's fault, or `bad_format`.
     """
-    header: ResultsHeader = decoded(path, ResultsHeader)
+    form = None if path.name.startswith((WEEKLY, AB_TEST)) else RESULTS  # those have their own, with this header
+    header: ResultsHeader = decoded(path, ResultsHeader, form)
     if header.timestamp.tzinfo is None:
         raise InputError("bad_format", path, "a time with its zone", field="timestamp", found=str(header.timestamp))
     return header

@@ -8,6 +8,7 @@ the form that is newer than this release).
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import msgspec
 import pydantic
 
+from rag_eval_pipeline.formats.benchmark_data import BENCHMARK_DATA
+from rag_eval_pipeline.formats.comparison_files import AbTestResults, Regressions, WeeklyResults
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.results import EvaluationResults
@@ -43,8 +46,12 @@ def train_schema() -> Schema:
 SCHEMAS: dict[str, Callable[[], Schema]] = {
     "evaluation_dataset": lambda: model_schema(EvaluationDataset, "Evaluation Dataset"),
     "evaluation_results": lambda: model_schema(EvaluationResults, "Evaluation Results"),
+    "ab_test_results": lambda: model_schema(AbTestResults, "A/B Test Results"),
     "ground_truth": lambda: model_schema(GroundTruth, "Ground Truth"),
+    "regressions": lambda: model_schema(Regressions, "Regressions"),
     "train": train_schema,
+    "weekly_results": lambda: model_schema(WeeklyResults, "Weekly Results"),
+    **{name: partial(model_schema, model, model.__name__) for name, model in BENCHMARK_DATA.items()},
 }
 """Name -> what makes the schema; other rooms add theirs by handing a larger mapping to `write_schemas`."""
 

@@ -22,11 +22,11 @@ from rag_eval_pipeline.formats.dataset_headers import (
 )
 from rag_eval_pipeline.formats.dataset_names import Claim, files_in, find_file, require_file
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
+from rag_eval_pipeline.formats.file_kinds import RESULTS_ENDINGS
 from rag_eval_pipeline.formats.findings import Finding, listed
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.results_files import (
-    RESULTS_ENDINGS,
     PublishedResults,
     ResultsComparison,
     ResultsFilter,

@@ -5,7 +5,7 @@ nothing is raised for bad content.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,16 +18,25 @@ from rag_eval_pipeline.formats.dataset_checks import check_dataset
 from rag_eval_pipeline.formats.dataset_csv import DATASET_ID
 from rag_eval_pipeline.formats.dataset_files import CSV, dataset_findings, has_key, parse_evaluation_dataset
 from rag_eval_pipeline.formats.dataset_headers import DATASET_ENDINGS, GROUND_TRUTH_ENDINGS
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
 from rag_eval_pipeline.formats.evret import is_evret_csv, parse_evret_csv, parse_evret_json
+from rag_eval_pipeline.formats.file_kinds import KINDS, RESULTS_ENDINGS, FileKind, kind_of_file, version_note
 from rag_eval_pipeline.formats.findings import Finding, errors_in, finding, model_findings
+from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.json_text import read_json_text
 from rag_eval_pipeline.formats.model_files import JSON, parse_file
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.results_files import RESULTS_ENDINGS
 from rag_eval_pipeline.formats.train_checks import check_train_json
 
-KNOWN = "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), or Evret's JSON or CSV"
-BENCHMARK_DATA = (".benchmark.json", "_benchmarks.json")  # both names of Evaluation Data Formats 3.1 and 3.2
+KNOWN = (
+    "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), *.benchmark.json, "
+    "regressions.json, or Evret's JSON or CSV"
+)
+FORMS = (
+    (DATASET_ENDINGS, EvaluationDataset.form),
+    (GROUND_TRUTH_ENDINGS, GroundTruth.form),
+    (RESULTS_ENDINGS, EvaluationResults.form),
+)
 
 
 def validate(path: Path, *, corpus: Path | None = None, strict: bool = False) -> list[str]:
@@ -44,7 +53,9 @@ def validate(path: Path, *, corpus: Path | None = None, strict: bool = False) ->
     return [str(found) for found in errors_in(examine(path, corpus=corpus, strict=strict))]
 
 
-def examine(path: Path, *, corpus: Path | None = None, strict: bool = False) -> list[Finding]:
+def examine(
+    path: Path, *, corpus: Path | None = None, strict: bool = False, kinds: Sequence[FileKind] = ()
+) -> list[Finding]:
     """Everything found in a file of any of the known forms: errors, warnings, and what was not checked.
 
     Args:
@@ -52,16 +63,16 @@ def examine(path: Path, *, corpus: Path | None = None, strict: bool = False) -> 
         corpus: A folder of documents, in which references are looked up; without, a dataset's inline documents, and
             for `train.json` the folder `corpus` beside it.
         strict: Evret's queries may not have both document labels and expected answers.
+        kinds: Of other rooms' files.
 
     Raises:
         InputError: `unknown_form`, for a file that neither name nor content says anything about; `missing_file`.
     """
     name = path.name
-    if name.endswith(BENCHMARK_DATA):
-        hint = "Benchmark data is written for reports and has no schema."
-        raise InputError("unknown_form", path, KNOWN, hint=hint)
     check: Callable[[], list[Finding]]
-    if name == "train.json":
+    if kind := kind_of_file(path, (*KINDS, *kinds)):
+        check = partial(kind.examine, path)
+    elif name == "train.json":
         check = partial(check_train_json, path, corpus=corpus)
     elif name.endswith(DATASET_ENDINGS):
         check = partial(_dataset, path, corpus)
@@ -74,6 +85,18 @@ def examine(path: Path, *, corpus: Path | None = None, strict: bool = False) -> 
     else:
         raise InputError("unknown_form", path, KNOWN)
     return _guarded(check)
+
+
+def version_of(path: Path, kinds: Sequence[FileKind] = ()) -> str | None:
+    """Which version of its form a file is of, for people; None for files that have none: train.json, CSV, Evret's.
+
+    Args:
+        path: A file that `examine` has read.
+        kinds: As for `examine`.
+    """
+    kind = kind_of_file(path, (*KINDS, *kinds))
+    form = kind.form if kind else next((form for endings, form in FORMS if path.name.endswith(endings)), None)
+    return None if form is None or path.name.endswith(CSV) else version_note(path, form)
 
 
 def validate_evaluation_dataset(path: Path, *, corpus: Path | None = None) -> list[str]:

@@ -17,6 +17,8 @@ CASES = {
     "standard":                   ("1887 [a.pdf:5:12-34]",                          [("a.pdf", 5, 12, 34)]),
     "several spans":              ("x [a.pdf:2:1-4,8-9]",                           [("a.pdf", 2, 1, 4), ("a.pdf", 2, 8, 9)]),
     "with an excerpt":            ('x [a.pdf:2:1-4 | excerpt: "he said \\"no\\""]', [("a.pdf", 2, 1, 4)]),
+    "an excerpt with backslashes": ('x [a.pdf:2:1-4 | excerpt: "C:\\\\data\\\\x"]',    [("a.pdf", 2, 1, 4)]),
+    "a page of 5,000 digits":     (f"x [a.pdf:{'9' * 5000}:1-4]",                 []),
     "several in a row":           ("x [a.pdf:1:0-4] [b.pdf:2:5-6]",                 [("a.pdf", 1, 0, 4), ("b.pdf", 2, 5, 6)]),
     "a fragment and a colon":     ("x [Art:1#Sec.pdf:3:5-9]",                       [("Art:1#Sec.pdf", 3, 5, 9)]),
     "a comma and a bracket":      ("x [Foo, (b[1]).pdf:3:5-9]",                     [("Foo, (b[1]).pdf", 3, 5, 9)]),
@@ -80,3 +82,60 @@ def test_a_marker_is_where_its_bracket_is():
 )
 def test_a_text_of_nothing_but_beginnings_holds_no_citation(text):
     assert parse_citations(text) == []
+
+
+EXCERPTS = {
+    #                       as it is                   as it is written
+    "plain":              ("Ada Thorne",              "Ada Thorne"),
+    "quotes":             ('she said "no"',           'she said \\"no\\"'),
+    "a backslash":        ("C:\\data",                 "C:\\\\data"),
+    "a quoted backslash": ('\\"',                      '\\\\\\"'),
+    "a backslash and n":  ("C:\\new",                  "C:\\\\new"),
+    "two lines":          ("Ada\nThorne",             "Ada\\nThorne"),
+    "a bracket":          ("Ada [sic] Thorne",        "Ada [sic] Thorne"),
+    "an end of its own":  ('x"] [b.pdf:1:0-3]',       'x\\"] [b.pdf:1:0-3]'),
+    "nothing":            ("",                        ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("excerpt", "written"), EXCERPTS.values(), ids=EXCERPTS)
+def test_an_excerpt_is_written_on_one_line_and_read_as_it_was(excerpt, written):
+    citation = format_citation("a.pdf", 2, [(1, 4)], excerpt=excerpt)
+
+    assert citation == f'[a.pdf:2:1-4 | excerpt: "{written}"]'
+    (span,) = parse_citations(citation)
+    assert span.context_text == excerpt
+
+
+UNESCAPED = {"a path": (r"C:\data", r"C:\data"), "a formula": (r"\alpha + 1", r"\alpha + 1")}
+
+
+@pytest.mark.parametrize(("written", "excerpt"), UNESCAPED.values(), ids=UNESCAPED)
+def test_a_backslash_that_escapes_nothing_is_a_backslash(written, excerpt):
+    (span,) = parse_citations(f'[a.pdf:2:1-4 | excerpt: "{written}"]')
+
+    assert span.context_text == excerpt
+
+
+def test_a_file_that_looks_like_a_citation_is_known_by_its_name():
+    name = "a:1:2-3].pdf"
+    answer = f"x {format_citation(name, 5, [(0, 4)])} and {format_citation('b.pdf', 1, [(2, 3)])}."
+
+    first, second = find_citations(answer, {name, "b.pdf"})
+
+    assert [(s.file_name, s.page_number) for s in (*first.spans, *second.spans)] == [(name, 5), ("b.pdf", 1)]
+    assert answer[first.start : first.end] == "[a:1:2-3].pdf:5:0-4]"
+    assert strip_citations(answer, {name, "b.pdf"}) == "x and."
+
+
+def test_an_unknown_file_is_not_taken_for_the_beginning_of_a_known_one_s_citation():
+    answer = "[gone.pdf:1:2-3] and [a.pdf:1:0-4]"
+
+    assert [c.file_name for c in parse_citations(answer, {"a.pdf"})] == ["gone.pdf", "a.pdf"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 20_000, "[a:1:2-3]" * 4_000, '[a:1:2-3 | excerpt: "' * 2_000, "[a:1:2-3] " + "[b" * 20_000]
+)
+def test_known_files_cost_no_more_than_the_text_is_long(text):
+    assert {c.file_name for c in parse_citations(text, {"c.pdf"})} <= {"a"}

@@ -194,8 +194,8 @@ def test_the_committed_schemas_are_the_generated_ones(tmp_path):
 def test_other_schemas_are_written_beside(tmp_path):
     paths = write_schemas(tmp_path, SCHEMAS | {"benchmark": lambda: {"title": "Benchmark", "type": "object"}})
 
-    assert [path.name for path in paths][:2] == ["benchmark.schema.json", "evaluation_dataset.schema.json"]
-    assert json.loads(paths[0].read_text()) == {
+    assert [path.name for path in paths][:2] == ["ab_test_results.schema.json", "benchmark.schema.json"]
+    assert json.loads(paths[1].read_text()) == {
         "$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "benchmark.schema.json",
         "title": "Benchmark", "type": "object",
     }  # fmt: skip

@@ -295,8 +295,7 @@ REFUSED = {
     "JSON of another kind": ("data.json", '{"rows": []}'),
     "a JSON array": ("data.json", "[]"),
     "CSV of another kind": ("data.csv", "a,b\n1,2\n"),
-    "benchmark data": ("latency.benchmark.json", "{}"),
-    "benchmark data by its other name": ("latency_benchmarks.json", "{}"),
+    "benchmark data of no known name": ("latency.benchmark.json", "{}"),
     "settings": ("x.config.yaml", "a: 1"),
 }
 
