@@ -6,8 +6,11 @@ scores of the evaluation stand.
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,8 +23,10 @@ from rag_eval_pipeline.evaluation.scores_file import QueryScores
 from rag_eval_pipeline.evaluation.spending import Spending, Spent
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
-from rag_eval_pipeline.judges.judgement import Case, CitedText, Judge, Judgement
+from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judge, Judgement, JudgeUsage
+from rag_eval_pipeline.judges.label_scores import label_scores
 from rag_eval_pipeline.judges.opening import open_judge
+from rag_eval_pipeline.judges.settings import JudgeSettings
 from rag_eval_pipeline.metrics.claims import JudgedCitation, JudgedClaim, claim_scores
 from rag_eval_pipeline.storage.atomic import publishing
 from rag_eval_pipeline.systems.answer import RagAnswer
@@ -30,6 +35,34 @@ from rag_eval_pipeline.workspace import Workspace
 NO_JUDGE = "no_judge"
 CORRECTNESS_MEASURES = ("judged_correct", "judged_correct_upper", "judged_refused", "judged_unsure")
 CASES_AT_ONCE = 256  # in memory; how many are with the judge is its own limit
+
+
+class JudgePurse(NamedTuple):
+    """What judging may cost today, and where it is booked."""
+
+    spending: Spending
+
+    def refuse_if_reached(self) -> None:
+        """Raises `ServiceError` `budget_spent` when there is nothing left today."""
+        self.spending.refuse_if_reached()
+
+    def book(self, usage: JudgeUsage) -> None:
+        """Books what one answer took."""
+        self.spending.add(Spent(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
+
+
+@contextmanager
+def judge_purse(workspace: Workspace, settings: JudgeSettings, account: str) -> Iterator[JudgePurse]:
+    """The purse of a judge, written when the block ends.
+
+    Args:
+        workspace: Where accounts lie.
+        settings: Whose budget it is.
+        account: Whoever spends: an evaluation's id, or a calibration of one; unlike that of any other process.
+    """
+    clock = partial(datetime.now, UTC)
+    with Spending(workspace.spending, f"judge-{settings.kind}", account, settings.budget, clock=clock) as spending:
+        yield JudgePurse(spending)
 
 
 def judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
@@ -94,33 +127,29 @@ async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pai
         if judge is None:
             evaluation.judgements.unlink(missing_ok=True)
             return [QueryScores(query.query_id, "skipped", NO_JUDGE) for query in pair.queries]
-        spending = Spending(
-            workspace.spending, f"judge-{settings.kind}", evaluation.record.evaluation_id, settings.budget,
-            clock=lambda: datetime.now(UTC),
-        )  # fmt: skip
         rows: list[QueryScores] = []
         answers = iter_responses(evaluation.responses)
-        with spending, publishing(evaluation.judgements) as file:
+        account = evaluation.record.evaluation_id
+        with judge_purse(workspace, settings, account) as purse, publishing(evaluation.judgements) as file:
             cases = cases_of(pair, iter_responses(evaluation.responses))
             while batch := list(islice(cases, CASES_AT_ONCE)):
-                for case, judgement in zip(batch, await _judge_batch(judge, batch, spending), strict=True):
+                for case, judgement in zip(batch, await _judge_batch(judge, batch, purse), strict=True):
                     answer = next(answers)
                     if case is None or judgement is None:
                         rows.append(_not_judged(answer))
                         continue
                     file.write(msgspec.json.encode(judgement) + b"\n")
-                    rows.append(_scores(case, judgement))
+                    rows.append(judgement_scores(case, judgement))
         return rows
 
 
-async def _judge_batch(judge: Judge, cases: list[Case | None], spending: Spending) -> list[Judgement | None]:
+async def _judge_batch(judge: Judge, cases: list[Case | None], purse: JudgePurse) -> list[Judgement | None]:
     async def one(case: Case | None) -> Judgement | None:
         if case is None:
             return None
-        spending.refuse_if_reached()
+        purse.refuse_if_reached()
         judgement = await judge.judge(case)
-        usage = judgement.usage
-        spending.add(Spent(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
+        purse.book(judgement.usage)
         return judgement
 
     return list(await asyncio.gather(*(one(case) for case in cases)))
@@ -132,7 +161,8 @@ def _not_judged(answer: RagAnswer) -> QueryScores:
     return QueryScores(answer.query_id, "failed", answer.status)
 
 
-def _scores(case: Case, judgement: Judgement) -> QueryScores:
+def judgement_scores(case: Case, judgement: Judgement) -> QueryScores:
+    """The scores that follow from a judgement; failed, with its code, for one that failed."""
     if judgement.status != "completed":
         return QueryScores(case.query_id, "failed", judgement.error_code)
     scores: dict[str, float] = {}
@@ -144,7 +174,7 @@ def _scores(case: Case, judgement: Judgement) -> QueryScores:
         scores["judged_unsure"] = float(verdict == "unsure")
     claims = [
         JudgedClaim(
-            is_cited=bool(claim.citations),
+            is_cited=_is_cited(case, claim),
             by_citations=None if claim.by_citations is None else claim.by_citations.outcome == "supported",
             by_retrieved=None if claim.by_contexts is None else claim.by_contexts.outcome == "supported",
             length=len(strip_citations(case.answer[claim.start : claim.end])),
@@ -160,4 +190,11 @@ def _scores(case: Case, judgement: Judgement) -> QueryScores:
         for cited, support in zip(case.citations, judgement.citation_support, strict=True)
     ]
     scores |= claim_scores(claims, citations, answer_length=len(case.answer))
+    scores |= label_scores(case, judgement)
     return QueryScores(case.query_id, "scored", None, scores | judgement.ratings)
+
+
+def _is_cited(case: Case, claim: Claim) -> bool:
+    """A mark stands with it, or what is cited beside the text supports it: else one source would cite every claim."""
+    is_supported = claim.by_citations is not None and claim.by_citations.outcome == "supported"
+    return is_supported or any(not case.citations[number].is_beside for number in claim.citations)

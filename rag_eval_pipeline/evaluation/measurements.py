@@ -6,9 +6,11 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from rag_eval_pipeline.endpoints.settings import EndpointSettings
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.judged_results import judge_usage
 from rag_eval_pipeline.evaluation.judging import read_judgements
+from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_stats, resource_usage
@@ -18,7 +20,9 @@ from rag_eval_pipeline.workspace import Workspace
 NO_BASELINE = "no_baseline"
 
 
-def performance(workspace: Workspace, evaluation: Evaluation, answers: Sequence[RagAnswer]) -> form.PerformanceMetrics:
+def performance(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, answers: Sequence[RagAnswer]
+) -> form.PerformanceMetrics:
     """Figures of the evaluation that measured them: reused answers keep the time and the memory they took then."""
     sources = {answer.reused_from for answer in answers}
     source = sources.pop() if len(sources) == 1 else None  # answers of which some were measured now stand for now
@@ -29,7 +33,8 @@ def performance(workspace: Workspace, evaluation: Evaluation, answers: Sequence[
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
     answered = [answer for answer in answers if answer.status == "ok"]
     latency = latency_stats([answer.latency_ms for answer in answered])
-    usage = api_usage(CallUsage(a.usage.total_tokens, a.usage.requests, a.usage.estimated_cost_usd) for a in answers)
+    is_free = pair.system_file.traits.is_free
+    usage = api_usage(_call(answer, is_free=is_free) for answer in answers)
 
     def resource(name: str) -> form.ResourceUsage:
         used = resource_usage(samples.get(name, []))
@@ -41,17 +46,52 @@ def performance(workspace: Workspace, evaluation: Evaluation, answers: Sequence[
             "max": latency.max,
         },
         resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
+        resource_usage_of="evaluation" if _endpoints(pair) else "evaluation_and_system",
         api_usage={
             "total_tokens": usage.total_tokens,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
             "total_requests": usage.total_requests,
             "estimated_cost_usd": usage.estimated_cost_usd,
+            "answers_without_tokens": usage.n_without_tokens,
         },
         judge_usage=judge_usage(read_judgements(evaluation)),
         reused_from=source,
     )  # fmt: skip
 
 
-def metadata(evaluation: Evaluation) -> form.ResultsMetadata:
+def _call(answer: RagAnswer, *, is_free: bool) -> CallUsage:
+    """What an answer took; its tokens are unknown where a paid system was asked and nobody counted any."""
+    usage = answer.usage
+    is_counted = is_free or usage.total_tokens > 0 or usage.requests == 0
+    return CallUsage(
+        total_tokens=usage.total_tokens if is_counted else None,
+        requests=usage.requests,
+        cost_usd=usage.estimated_cost_usd,
+        prompt_tokens=usage.prompt_tokens if is_counted else None,
+        completion_tokens=usage.completion_tokens if is_counted else None,
+    )
+
+
+def _limits(pair: Pair) -> dict[str, float | int]:
+    """How long a question may take and how often it is asked, by the file of the system."""
+    endpoints = _endpoints(pair)
+    if not endpoints:  # a system in this process is asked once; a failure there is a fault, not the weather
+        return {"timeout_seconds": pair.settings.timeout_seconds, "max_retries": 0}
+    asked = endpoints[0]  # a blueprint has another, that takes in documents
+    return {
+        "timeout_seconds": asked.total_seconds,
+        "attempt_timeout_seconds": asked.attempt_seconds,
+        "max_retries": asked.max_retries,
+    }
+
+
+def _endpoints(pair: Pair) -> list[EndpointSettings]:
+    """Servers of the system, the one that is asked first; none for a system that runs in this process."""
+    return [one for _, one in pair.system_file.settings if isinstance(one, EndpointSettings)]
+
+
+def metadata(evaluation: Evaluation, pair: Pair) -> form.ResultsMetadata:
     """Environment, parameters, and what was checked."""
     settings = evaluation.record.settings
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
@@ -62,8 +102,7 @@ def metadata(evaluation: Evaluation) -> form.ResultsMetadata:
             "system_load": f"{load:.2f} a core",
         },
         evaluation_parameters={
-            "timeout_seconds": settings.timeout_seconds,
-            "max_retries": 0,  # the built-in system is asked once; a failure there is a fault, not the weather
+            **_limits(pair),
             "random_seed": settings.random_seed,
             "tolerance_chars": settings.tolerance_chars,
             "min_coverage": settings.min_coverage,

@@ -1,6 +1,6 @@
 """The three calls that make an evaluation: ask, score, publish; each picks up where the files say the pair stands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,8 @@ from rag_eval_pipeline.evaluation.pair import Pair, holding
 from rag_eval_pipeline.evaluation.publishing import publish, results_path
 from rag_eval_pipeline.evaluation.responses_file import iter_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
+from rag_eval_pipeline.evaluation.score_rows import ScoringReport
+from rag_eval_pipeline.evaluation.scoring import SCORERS
 from rag_eval_pipeline.evaluation.taking_over import Which
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
@@ -65,6 +66,7 @@ class Published:
     headline: dict[str, float | None]
     metrics: dict[str, Metric]
     preview: list[dict[str, Any]]
+    faults: list[str] = field(default_factory=list)  # the first of each metric of one's own, in a line
 
 
 def ask_pair(
@@ -104,7 +106,8 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         for query in results.query_results[:PREVIEW_ROWS]
     ]  # fmt: skip
     title = f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals"
-    return Published(results.evaluation_id, title, path, validate(path), figures, _shares(results), preview)
+    faults = [fault.message for fault in results.metric_faults]
+    return Published(results.evaluation_id, title, path, validate(path), figures, _shares(results), preview, faults)
 
 
 def evaluate(

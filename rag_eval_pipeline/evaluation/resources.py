@@ -29,17 +29,22 @@ def sampling() -> Iterator[ResourceSamples]:
     samples = ResourceSamples()
     process = psutil.Process()
     process.cpu_percent()  # the first call sets the mark from which the next one counts
+    known: dict[int, psutil.Process] = {}  # a process counts from the mark that its own object carries
     stop = threading.Event()
 
     def take() -> None:
-        memory = process.memory_info().rss
-        for child in process.children(recursive=True):
+        memory, percent = process.memory_info().rss, process.cpu_percent()
+        children = {child.pid: known.get(child.pid, child) for child in process.children(recursive=True)}
+        for child in children.values():
             try:
                 memory += child.memory_info().rss
+                percent += child.cpu_percent()  # 0 at the first sight of a child
             except psutil.Error:
                 continue  # ended between the listing and the reading
+        known.clear()
+        known.update(children)
         samples.memory_mb.append(memory / 1e6)
-        samples.cpu_percent.append(process.cpu_percent())
+        samples.cpu_percent.append(percent)
 
     def watch() -> None:
         while not stop.wait(INTERVAL_SECONDS):

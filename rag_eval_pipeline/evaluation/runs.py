@@ -8,13 +8,14 @@ import logging
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
-from rag_eval_pipeline.formats.model import FileModel
+from rag_eval_pipeline.formats.forms import Form
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints, Level
 from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace, check_name
@@ -28,6 +29,9 @@ SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_sc
 class EvaluationRecord(FileModel):
     """`evaluation.json`: what is evaluated, with what, and how far it has come."""
 
+    form: ClassVar[Form] = Form("record of an evaluation")
+
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
     evaluation_id: str
     benchmark: str
     system: str

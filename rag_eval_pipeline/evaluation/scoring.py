@@ -4,25 +4,23 @@ A question to which measures do not apply is `skipped`, answered or not: retriev
 question, citations where no gold text was located. Any other question without an answer is `failed` and has no score.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.evaluation.event_evaluations import with_evaluators
 from rag_eval_pipeline.evaluation.judging import judge_answers
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.responses_file import iter_responses
-from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
-from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, write_scores, written_for
+from rag_eval_pipeline.evaluation.runs import Evaluation
+from rag_eval_pipeline.evaluation.score_rows import ScoringReport, publish_rows, score_rows
+from rag_eval_pipeline.evaluation.scores_file import PAGE
+from rag_eval_pipeline.evaluation.span_places import cited_words, places
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.question_scores import answer_scores, citation_scores, context_scores, joint_scores
 from rag_eval_pipeline.metrics.retrieval import reduce_to_documents, score_queries
 from rag_eval_pipeline.metrics.span_columns import Citation, Span
-from rag_eval_pipeline.metrics.span_tokens import Tokens, tokens_of
 from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
-from rag_eval_pipeline.systems.corpus import PageText
 from rag_eval_pipeline.workspace import Workspace
 
 CITATION_MEASURES = (
@@ -42,17 +40,6 @@ _Ranking = tuple[list[str], dict[str, int]]  # documents in rank order, and the 
 NOTHING_ASKED: _Ranking = ([], {})  # a question without relevant pages has no page-level score
 
 
-class _Place(Protocol):
-    """A cited place, whoever names it."""
-
-    @property
-    def file_name(self) -> str: ...  # noqa: D102
-    @property
-    def start_char(self) -> int: ...  # noqa: D102
-    @property
-    def end_char(self) -> int: ...  # noqa: D102
-
-
 class _Rankings(NamedTuple):
     documents: _Ranking
     pages: _Ranking | None
@@ -64,27 +51,10 @@ class _Cited(NamedTuple):
     given: list[Citation]
 
 
-@dataclass(frozen=True, slots=True)
-class ScoringReport:
-    """What one score asset came to."""
-
-    evaluation_id: str
-    rows: tuple[QueryScores, ...]
-
-    def count(self, outcome: str) -> int:
-        """How many questions ended so."""
-        return sum(row.outcome == outcome for row in self.rows)
-
-    def mean(self, measure: str) -> float | None:
-        """Mean of a measure over the questions that have it; None when none has."""
-        values = [row.scores[measure] for row in self.rows if measure in row.scores]
-        return sum(values) / len(values) if values else None
-
-
 def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Document-level measures by their names, page-level ones with the prefix `page/`."""
     files = CorpusFiles.read(pair.paths)
-    measures = evaluation.record.settings.measures
+    settings = evaluation.record.settings
 
     def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
         if query.is_impossible or not query.relevant_documents:
@@ -100,15 +70,16 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
     def scores(given: list[_Rankings]) -> list[dict[str, float]]:
         # All at once: one by one, each question takes twenty times as long.
-        documents = score_queries((one.documents for one in given), measures)
-        pages = score_queries((one.pages or NOTHING_ASKED for one in given), measures)
+        documents = score_queries((one.documents for one in given), settings.measures)
+        pages = score_queries((one.pages or NOTHING_ASKED for one in given), settings.measures)
         return [
             (by_document or {}) | {PAGE + name: value for name, value in (by_page or {}).items()} | one.contexts
             for by_document, by_page, one in zip(documents, pages, given, strict=True)
         ]
 
+    measures = settings.measure_names
     names = [*measures, *(PAGE + name for name in measures), *CONTEXT_MEASURES]
-    return _score(evaluation, pair, "retrieval_scores", names, rankings, skipped, finish=scores)
+    return score_rows(evaluation, pair, "retrieval_scores", names, rankings, skipped, finish=scores)
 
 
 def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
@@ -122,14 +93,13 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         return _without_text(answer)
 
     def cited(query: EvaluationQuery, answer: RagAnswer) -> _Cited:
-        # Pages are left out: document offsets say where a span is, and a page says it again, less exactly.
-        return _Cited(_places(query.citations, files), _places(answer.citations, files))
+        return _Cited(places(query.citations, files), places(answer.citations, files))
 
     def scores(given: list[_Cited]) -> list[dict[str, float]]:
         gold, predicted = [one.gold for one in given], [one.given for one in given]
-        return citation_scores(gold, predicted, tolerance=tolerance, texts=_tokens(files, gold, predicted))
+        return citation_scores(gold, predicted, tolerance=tolerance, texts=cited_words(files, gold, predicted))
 
-    return _score(evaluation, pair, "citation_scores", CITATION_MEASURES, cited, skipped, finish=scores)
+    return score_rows(evaluation, pair, "citation_scores", CITATION_MEASURES, cited, skipped, finish=scores)
 
 
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
@@ -142,11 +112,13 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer, names)
         scores = answer_scores(text, query.accepted_answers, language=language)
         scores |= joint_scores(
-            text, query.accepted_answers, _places(answer.citations, files), _places(query.citations, files)
+            text, query.accepted_answers, places(answer.citations, files), places(query.citations, files)
         )
         return scores | {"abstained": float(answer.abstained)}
 
-    return _score(evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer))
+    return score_rows(
+        evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer)
+    )
 
 
 def score_judged(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> ScoringReport:
@@ -154,7 +126,7 @@ def score_judged(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> Sc
     evaluation.require_answered()
     rows = with_evaluators(workspace, evaluation, pair, judge_answers(workspace, evaluation, pair))
     measures = list(dict.fromkeys(name for row in rows for name in row.scores))
-    return _publish(evaluation, "judge_scores", rows, measures)
+    return publish_rows(evaluation, pair, "judge_scores", rows, measures)
 
 
 Scorer = Callable[[Workspace, Evaluation, Pair], ScoringReport]
@@ -167,59 +139,9 @@ SCORERS: dict[str, Scorer] = {
 }
 
 
-def _score(
-    evaluation: Evaluation,
-    pair: Pair,
-    kind: str,
-    measures: Sequence[str],
-    score: Callable[[EvaluationQuery, RagAnswer], Any],
-    skipped: Callable[[EvaluationQuery, RagAnswer], str | None],
-    *,
-    finish: Callable[[list[Any]], list[dict[str, float]]] = list,
-) -> ScoringReport:
-    """The rows of one score asset, published.
-
-    Args:
-        evaluation: Answered.
-        pair: Whose.
-        kind: One of `SCORE_FILES`.
-        measures: Columns.
-        score: The scores of one answered question, or what `finish` makes them from.
-        skipped: Why the measures do not apply to a question; None where they do.
-        finish: Makes the scores of all questions at once.
-    """
-    evaluation.require_answered()
-    rows: list[QueryScores] = []
-    scored: list[int] = []
-    found: list[Any] = []
-    answers = iter_responses(evaluation.responses)
-    for query, answer in zip(pair.queries, answers, strict=True):
-        if (reason := skipped(query, answer)) is not None:
-            rows.append(QueryScores(query.query_id, "skipped", reason))
-        elif answer.status != "ok":
-            rows.append(QueryScores(query.query_id, "failed", answer.status))
-        else:
-            scored.append(len(rows))
-            found.append(score(query, answer))
-            rows.append(QueryScores(query.query_id, "scored"))
-    for at, scores in zip(scored, finish(found), strict=True):
-        rows[at] = replace(rows[at], scores=scores)
-    return _publish(evaluation, kind, rows, measures)
-
-
 def _without_text(answer: RagAnswer) -> str | None:
     """Why an answer that arrived has no words to score: a recording of retrieval alone."""
     return "no_answer_recorded" if answer.status == "ok" and answer.answer is None else None
-
-
-def _publish(evaluation: Evaluation, kind: str, rows: Sequence[QueryScores], measures: Sequence[str]) -> ScoringReport:
-    evaluation_id = evaluation.record.evaluation_id
-    write_scores(evaluation.scores(kind), rows, measures, evaluation_id=evaluation_id)
-    if evaluation.record.state == "answered" and all(
-        written_for(evaluation.scores(name)) == evaluation_id for name in SCORE_FILES
-    ):
-        evaluation.save(state="scored")
-    return ScoringReport(evaluation_id, tuple(rows))
 
 
 def _documents(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking:
@@ -240,33 +162,14 @@ def _pages(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ra
 def _contexts(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> dict[str, float]:
     """What was retrieved against the gold spans; nothing where the system does not say where its passages stand."""
     found = _ranked(answer)
-    places = [
+    retrieved = [
         Citation(files.canonical(p.document), None, Span(p.start, p.end))
         for p in found
         if p.start is not None and p.end is not None and p.end > p.start
     ]
-    if not found or len(places) < len(found):
+    if not found or len(retrieved) < len(found):
         return {}
-    return context_scores(places, _places(query.citations, files))
-
-
-def _places(citations: Iterable[_Place], files: CorpusFiles) -> list[Citation]:
-    return [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in citations]
-
-
-def _tokens(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dict[str, Tokens]:
-    """Words of the documents that are cited, by file name."""
-    cited = {citation.file_name for side in sides for one in side for citation in one}
-    pages: dict[str, list[PageText]] = {}
-    for page in files.pages():
-        if page.document in cited:
-            pages.setdefault(page.document, []).append(page)
-    return {name: tokens_of(_whole(own)) for name, own in pages.items()}
-
-
-def _whole(pages: Sequence[PageText]) -> str:
-    """A document's text, its pages where their offsets say."""
-    return "\f".join(page.text for page in sorted(pages, key=lambda page: page.start))
+    return context_scores(retrieved, places(query.citations, files))
 
 
 def _page(file_name: str, page: int | None) -> str:

@@ -11,6 +11,7 @@ import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.own_metrics import own_metrics
 from rag_eval_pipeline.formats.evaluations import EvaluationConfig
 from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, place
 from rag_eval_pipeline.judges.settings import JudgeSettings
@@ -18,6 +19,9 @@ from rag_eval_pipeline.metrics.measures import parse_measure
 from rag_eval_pipeline.systems.settings import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
+# Names of measures are looked up when settings are put together. A record of an evaluation is read without: it must
+# stay readable when a metric of one's own is no longer installed.
+TO_BE_USED = "to_be_used"
 METRICS_VERSION = "retrieval/1 spans/2 answers/1"  # raised whenever a score moves; old and new nights are not compared
 
 
@@ -29,8 +33,13 @@ class EvaluationSettings(Model):
             "hit@1", "hit@3", "hit@5", "recall@5", "recall@10", "precision@5", "ndcg@3", "ndcg@5", "ndcg@10", "mrr",
             "map@5",
         ),
-        description="Retrieval measures, such as ndcg@10.",
+        description="Retrieval measures, such as ndcg@10; of one's own by import path, `package.module:FAMILY@10`.",
     )  # fmt: skip
+    own_metrics: tuple[str, ...] = pydantic.Field(
+        (),
+        description="Further metrics of questions, by import path `package.module:METRIC` or by the name of an entry "
+        "point of the group rag_eval_pipeline.metrics.",
+    )
     tolerance_chars: int = pydantic.Field(
         10, ge=0, description="Edges of a citation this near to the gold ones count as equal."
     )
@@ -53,15 +62,22 @@ class EvaluationSettings(Model):
 
     @pydantic.field_validator("measures")
     @classmethod
-    def _known_measures(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _known_measures(cls, value: tuple[str, ...], info: pydantic.ValidationInfo) -> tuple[str, ...]:
         if not value or len(set(value)) < len(value):
             raise ValueError("one or more measures, each once")
-        for name in value:
+        if info.context == TO_BE_USED:
             try:
-                parse_measure(name)
+                names = {parse_measure(name).name for name in value}
             except InputError as error:
                 raise ValueError(error.expected) from error
+            if len(names) < len(value):
+                raise ValueError("one or more measures, each once")
         return value
+
+    @property
+    def measure_names(self) -> tuple[str, ...]:
+        """The measures as scores and results call them."""
+        return tuple(parse_measure(name).name for name in self.measures)
 
 
 def merged_settings(
@@ -76,11 +92,11 @@ def merged_settings(
         of: The pair, for messages.
 
     Raises:
-        InputError: `bad_yaml`, or `bad_setting` naming the first bad one.
+        InputError: `bad_yaml`, `bad_setting` naming the first bad one, or what `own_metrics` raises.
     """
     defaults = read_yaml(workspace.defaults_config) if workspace.defaults_config.exists() else {}
     try:
-        return EvaluationSettings.model_validate({**defaults, **benchmark, **system})
+        settings = EvaluationSettings.model_validate({**defaults, **benchmark, **system}, context=TO_BE_USED)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         raise InputError(
@@ -88,11 +104,17 @@ def merged_settings(
             found=None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"],
             hint=f"Known: {', '.join(EvaluationSettings.model_fields)}.",
         ) from error  # fmt: skip
+    own_metrics(settings.own_metrics)  # one that cannot be had is found before anything is asked
+    return settings
 
 
 def metrics_fingerprint(settings: EvaluationSettings) -> str:
     """Changes when the same answers may be scored otherwise; how they are asked is not part of it."""
     scored: list[Any] = [settings.measures, settings.tolerance_chars, settings.random_seed]
+    own = [parse_measure(name).family.metric for name in settings.measures if ":" in name]
+    own += [definition.metric for definition in own_metrics(settings.own_metrics).values()]
+    if own:
+        scored.append([(row.name, row.version, row.range) for row in own])
     if settings.evaluators is not None:
         scored += [settings.evaluators.evaluators, settings.evaluators.evaluator_configs]
     return f"{METRICS_VERSION} {digest(scored)[:16]}"

@@ -157,6 +157,16 @@ def test_an_estimate_goes_by_what_was_measured_and_spends_nothing(scripted):
     assert asked(scripted) == []
 
 
+def test_an_estimate_says_what_a_judge_is_asked(scripted):
+    assert estimate(scripted, pair_of(scripted), now=NIGHT).judge_requests == 0
+    judge = "{endpoint: {base_url: 'http://127.0.0.1:9/v1'}, chat: {model: m}, repeats: 2, claim_labels: true}"
+    with (scripted.config / "evaluation_defaults.config.yaml").open("a") as file:
+        file.write(f"judge: {{kind: openai, settings: {judge}}}\n")
+
+    # Twice a verdict and labels for each of 16 answers.
+    assert estimate(scripted, pair_of(scripted), now=NIGHT).judge_requests == 2 * 2 * 16
+
+
 def test_an_estimate_knows_what_a_resumed_evaluation_has(scripted):
     write_system(scripted, "budget: {usd: 2.0}\n")
     with pytest.raises(ServiceError):

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 import yaml
 
@@ -16,7 +17,9 @@ from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.scores_file import read_scores
 from rag_eval_pipeline.evaluation.scoring import SCORERS
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.systems.answer import Query, RagAnswer, RetrievedPassage, citations_in, failed_answer
+from rag_eval_pipeline.metrics.claim_labels import RAGCHECKER_MEASURES
+from rag_eval_pipeline.metrics.registry import metrics
+from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, RetrievedPassage, citations_in, failed_answer
 
 RAILWAY = "skarn-railway"
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
@@ -93,6 +96,55 @@ def test_a_citation_of_its_own_text_supports_it_and_one_of_nothing_does_not(work
     assert (quality.factual_consistency.value, quality.factual_consistency.total_claims) == (1.0, 1)
     assert (quality.hallucination_rate.value, quality.hallucination_rate.hallucinated_claims) == (0.5, 1)
     assert quality.hallucination_rate_retrieved.value == 0.5
+
+
+def test_labels_of_the_judge_are_figures_of_the_evaluation(workspace, evaluation, pair):
+    query = with_gold(pair)
+    gold = query.citations[0]
+    mark = f"[{gold.file_name}:{gold.page_number}:{gold.start_char}-{gold.end_char}]"
+    (case,) = [case for case in cases_of(pair, padded(pair, [answer_to(query, f"x {mark}")])) if case is not None]
+    sentence = " ".join(case.citations[0].text.split()).rstrip(".")
+    text = f"{sentence} {mark}. The moon is made of green cheese."
+
+    results = judged(workspace, evaluation, pair, [answer_to(query, text, [sentence, "Cheese is made of milk."])])
+
+    # Two statements, one of them entailed by what it cites; the moon is in nothing that was retrieved.
+    found = {name: metric.value for name, metric in results.judge_metrics.items() if metric.value is not None}
+    assert (found["citation_recall"], found["citation_precision"], found["citation_relevance"]) == (0.5, 1.0, 1.0)
+    assert (found["ragchecker/faithfulness"], found["ragchecker/hallucination"]) == (0.5, 0.5)
+    assert found["ragchecker/claim_recall"] == 1.0
+    assert {name for name in found if "/" in name} <= {f"ragchecker/{name}" for name in RAGCHECKER_MEASURES}
+    scores = next(row for row in results.query_results if row.query_id == query.query_id).individual_metrics
+    assert scores["ragchecker/faithfulness"] == 0.5
+
+
+def test_every_figure_of_labels_is_in_the_registry():
+    known = {row.name for row in metrics()}
+
+    assert {*(f"ragchecker/{name}" for name in RAGCHECKER_MEASURES), "citation_recall", "citation_precision", "citation_relevance"} <= known  # fmt: skip
+
+
+def test_citations_beside_the_text_support_the_claims_of_the_answer(workspace, evaluation, pair):
+    query = with_gold(pair)
+    gold = query.citations[0]
+    beside = Citation(gold.file_name, gold.start_char, gold.end_char, gold.page_number)
+    (case,) = [
+        case
+        for case in cases_of(pair, padded(pair, [msgspec.structs.replace(answer_to(query, "x"), citations=(beside,))]))
+        if case is not None
+    ]
+    sentence = " ".join(case.citations[0].text.split())
+    answer = msgspec.structs.replace(
+        answer_to(query, f"{sentence} The moon is made of green cheese."), citations=(beside,)
+    )
+
+    results = judged(workspace, evaluation, pair, [answer])
+
+    citation = results.citation_metrics
+    assert (citation.citation_completeness.cited_claims, citation.citation_completeness.total_claims) == (1, 2)
+    assert (citation.citation_correctness.correct_citations, citation.citation_correctness.total_citations) == (1, 1)
+    assert results.answer_quality_metrics.factual_consistency.value == 0.5
+    assert results.answer_quality_metrics.hallucination_rate.value == 0.5
 
 
 def test_a_system_that_cites_nothing_has_no_hallucination_rate_against_citations(workspace, evaluation, pair):

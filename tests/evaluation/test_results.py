@@ -1,19 +1,23 @@
 """What a results file makes of scores, on answers written by hand."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.figure_groups import retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.publishing import build_results, retrieval_level
+from rag_eval_pipeline.evaluation.publishing import build_results
 from rag_eval_pipeline.evaluation.responses_file import write_responses
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.scoring import SCORERS
-from rag_eval_pipeline.formats.results import Metric
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.systems.answer import Citation, RagAnswer, RetrievedPassage
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
@@ -134,6 +138,101 @@ def test_a_system_that_names_pages_for_half_of_the_questions_is_looked_at_by_doc
     assert results.retrieval_level == "document"
     assert results.retrieval_metrics["hit@1"].n_scored == 32  # eight of the forty are impossible
 
+
+def test_the_overall_score_spreads_its_weights_over_what_an_answer_has(pair, results_of):
+    one, two = with_spans(pair, 1), with_spans(pair, 2)
+
+    results = results_of([answered(one, citations=[cited(one.citations[0])]), answered(two)])
+
+    overall, coverage = results.citation_metrics.overall_citation_accuracy, results.citation_metrics.overall_coverage
+    rows = {row.query_id: row.individual_metrics for row in results.query_results}
+    values = [rows[query.query_id]["overall_citation_accuracy"] for query in (one, two)]
+    # The second answer cites nothing: no citations to be right, no consistency; 0.30 of spans and 0.15 of hallucination.
+    assert [rows[query.query_id]["overall_coverage"] for query in (one, two)] == pytest.approx([1.0, 0.45])
+    spans, hallucination = rows[two.query_id]["tolerance_jaccard"], rows[two.query_id]["hallucination_vs_citations"]
+    assert values[1] == pytest.approx((0.30 * spans + 0.15 * (1 - hallucination)) / 0.45)
+    assert overall.value == pytest.approx(sum(values) / 2)
+    assert coverage.value == pytest.approx((1.0 + 0.45) / 2)
+    impossible = sum(query.is_impossible for query in pair.queries)
+    assert (overall.n_scored, overall.n_failed, overall.n_skipped) == (2, 38, 0)
+    assert impossible == 8  # they got no answer either: nobody knows what it would have claimed
+
+
+def test_intervals_count_the_documents_that_questions_share(pair, results_of):
+    results = results_of([answered(query) for query in pair.queries])
+
+    clusters = {"/".join(sorted(query.relevant_documents)) for query in pair.queries if not query.is_impossible}
+    f1 = results.answer_quality_metrics.answerable_f1
+    mrr = results.retrieval_metrics["mrr"]
+    assert len(clusters) < 32
+    assert f1.n_clusters == mrr.n_clusters == len(clusters)
+    assert f"{len(clusters)} clusters" in mrr.method
+    assert results.answer_quality_metrics.factual_consistency.n_clusters is None  # "x" cites nothing: nothing to count
+    # A claim each of the answerable questions; the judge sees none in answers to the others.
+    assert results.answer_quality_metrics.hallucination_rate_retrieved.n_clusters == len(clusters)
+
+
+def test_abstention_has_all_of_its_rates_and_failures_apart(pair, results_of):
+    declined = {query.query_id for query in pair.queries if query.is_impossible}
+    impossible = sorted(declined, key=int)
+    answers = [
+        msgspec.structs.replace(answered(query), abstained=query.query_id in declined)
+        for query in pair.queries
+        if query.query_id != impossible[0]
+    ]
+
+    abstention = results_of(answers).answer_quality_metrics.abstention
+
+    assert (abstention.unanswerable_abstained, abstention.unanswerable_failed, abstention.answerable_failed) == (
+        7,
+        1,
+        0,
+    )
+    for rate, value in {
+        "precision": 1.0, "recall": 1.0, "f1": 1.0, "over_refusal_rate": 0.0, "false_answer_rate": 0.0,
+        "abstention_rate": 7 / 39, "accuracy": 1.0,
+    }.items():  # fmt: skip
+        metric = getattr(abstention, rate)
+        assert metric.value == value
+        assert metric.confidence_interval[0] <= value <= metric.confidence_interval[1]
+        assert metric.n_scored + metric.n_failed + metric.n_skipped == 40
+
+
+def test_results_are_read_as_they_were_written(pair, results_of, tmp_path):
+    results = results_of([answered(query) for query in pair.queries])
+    path = tmp_path / "eval_run_20261121_001.results.json"
+
+    results.write(path)
+
+    assert EvaluationResults.read(path) == results
+    assert validate(path) == []
+
+
+def test_a_file_from_before_the_later_figures_has_none_of_them(pair, results_of, tmp_path):
+    path = tmp_path / "eval_run_20261121_001.results.json"
+    results_of([answered(query) for query in pair.queries]).write(path)
+    old = json.loads(path.read_text()) | {"schema_version": "1.0"}
+    for part, names in LATER.items():
+        for name in names:
+            del (old[part] if part else old)[name]
+    for name in ("answerable_failed", "unanswerable_failed", "false_answer_rate", "abstention_rate", "accuracy"):
+        del old["answer_quality_metrics"]["abstention"][name]
+    del old["retrieval_metrics"]["mrr"]["n_clusters"]
+    path.write_text(json.dumps(old))
+
+    results = EvaluationResults.read(path)
+
+    assert results.citation_metrics.overall_citation_accuracy == Metric(value=None, reason="not_measured")
+    assert results.answer_quality_metrics.abstention.accuracy.reason == "not_measured"
+    assert (results.own_metrics, results.metric_faults, results.quality_thresholds) == ({}, (), {})
+    assert results.retrieval_metrics["mrr"].n_clusters is None
+
+
+LATER = {
+    "": ("own_metrics", "metric_faults", "quality_thresholds"),
+    "citation_metrics": ("overall_citation_accuracy", "overall_coverage"),
+    "performance_metrics": ("resource_usage_of",),
+}
 
 BAD_IDS = {
     "the folder above": "..",
