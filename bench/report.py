@@ -10,6 +10,9 @@ parts, each measured in this process:
 - the same, compared: again with these verdicts; no file is written.
 - nothing new: again, and the verdicts are made once more.
 - one night: a further evaluation of every pair, then verdicts and report.
+- pictures: a bundled benchmark, converted and evaluated with the embedded system; the marked pages of each of its
+  questions, drawn into an empty folder and again over pictures that are there, where only the marks are placed; then
+  the whole report with its budget of pictures.
 - table: a run of `--wide` questions in Chromium, opened from its file: milliseconds until the table can be used, for a
   search of each row's texts, a filter and a sort, each until the next picture is drawn.
 
@@ -19,6 +22,8 @@ Nothing here is a limit of a test: machines differ.
 import argparse
 import os
 import resource
+import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -29,8 +34,15 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the writer of made-up nights belongs to the tests
 
+from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.corpus.rendering.executable import find_browser  # noqa: E402
+from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
+from rag_eval_pipeline.evaluation.passes import evaluate  # noqa: E402
 from rag_eval_pipeline.reporting.comparison import write_comparisons  # noqa: E402
+from rag_eval_pipeline.reporting.site.found_places import placed_spans  # noqa: E402
+from rag_eval_pipeline.reporting.site.morning import read_morning  # noqa: E402
+from rag_eval_pipeline.reporting.site.page_pictures import FOLDER, PagePictures  # noqa: E402
+from rag_eval_pipeline.reporting.site.run_sources import DatasetShelf, read_run  # noqa: E402
 from rag_eval_pipeline.reporting.site.writing import write_site  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
 from tests.reporting.site.making_nights import many_nights, publish_night, register  # noqa: E402
@@ -43,9 +55,12 @@ def main() -> None:
     arguments.add_argument("--nights", type=int, default=30)
     arguments.add_argument("--questions", type=int, default=200)
     arguments.add_argument("--wide", type=int, default=10_000, help="0 leaves it out")
+    arguments.add_argument("--pictured", default="skarn-railway", help="a bundled benchmark; empty leaves it out")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-report-") as folder:
         nights(Path(folder) / "nights", given)
+        if given.pictured:
+            pictures(Path(folder) / "pictured", given.pictured)
         if given.wide:
             table(Path(folder) / "wide", given.wide)
 
@@ -84,6 +99,37 @@ def measured(workspace: Workspace, name: str, work: Callable[[], Any]) -> Any:
     said = f", {written} written" if isinstance(written, int) else ""
     print(f"{name:20} {seconds:6.1f} s, {len(files)} files, {size / 1e6:.1f} MB{said}, peak memory {peak:.0f} MB")
     return written
+
+
+def pictures(root: Path, benchmark: str) -> None:
+    shutil.copytree(REPOSITORY / "data" / "sources" / benchmark, root / "data" / "sources" / benchmark)
+    shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
+    workspace = Workspace(root)
+    convert(workspace, benchmark)
+    evaluate(workspace, load_pair(workspace, benchmark, "embedded"))
+    morning = read_morning(workspace)
+    run = read_run(workspace, morning.newest[0], DatasetShelf(morning))
+    queries = run.dataset.queries
+    spans = [placed_spans(run.answers[query_id], queries[query_id]) for query_id in queries]
+    folder = root / "drawn"
+    for name in ("drawn", "drawn again"):
+        drawing = PagePictures(
+            folder, workspace.benchmark(benchmark).corpus, run.dataset.texts, files_max=10**6, bytes_max=10**12
+        )
+        seconds, pages = [], 0
+        for own in spans:
+            began = time.perf_counter()
+            pages += len(drawing.of(own))
+            seconds.append(time.perf_counter() - began)
+        kept = [path.stat().st_size for path in (folder / FOLDER).iterdir()]
+        print(f"{name:20} {sum(seconds):6.1f} s, {len(spans)} questions show {pages} pages, {len(kept)} files")
+        print(
+            f"{'':20} {1000 * sum(seconds) / pages:6.0f} ms a page, {1000 * statistics.median(seconds):.0f} a question"
+        )
+        print(f"{'':20} {sum(kept) / len(kept) / 1e3:6.0f} kB a file, {sum(kept) / 1e6:.2f} MB together")
+    found = write_comparisons(workspace)
+    measured(workspace, "with pictures", lambda: write_site(workspace, found).written)
+    measured(workspace, "the same, pictured", lambda: write_site(workspace, found).written)
 
 
 def table(root: Path, questions: int) -> None:

@@ -20,7 +20,7 @@ from rag_eval_pipeline.metrics.baselines import first_confirmation
 from rag_eval_pipeline.metrics.verdicts import verdict
 from rag_eval_pipeline.reporting.baselines import newest_alike
 from rag_eval_pipeline.reporting.comparison import Comparison, comparison_record
-from rag_eval_pipeline.reporting.looks import look
+from rag_eval_pipeline.reporting.looks import dataset_clusters, look
 from rag_eval_pipeline.reporting.nightbook import calibrated_measures
 from rag_eval_pipeline.reporting.published import published_evaluations
 from rag_eval_pipeline.reporting.scored_runs import run_of_evaluation
@@ -122,14 +122,17 @@ def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: 
     if missing:
         reason = f"no evaluation of {', '.join(missing)}"
         return comparison_record(Comparison("ab_test", benchmark, test.a, test.b, {}, reason))
+    newest = sides[test.b][-1]
     try:
         others = [run_of_evaluation(one) for one in newest_alike(sides[test.a])]
-        run = run_of_evaluation(sides[test.b][-1])
+        run = run_of_evaluation(newest)
+        clusters = dataset_clusters(workspace, newest.record.dataset_id, newest.record.dataset_version, settings)
     except InputError as error:
         return comparison_record(Comparison("ab_test", benchmark, test.a, test.b, {}, str(error)))
-    rules = settings.rules(run.min_coverage)
+    rules = settings.rules(run.min_coverage, permutations="exact")
     judged = calibrated_measures(workspace, benchmark, run.fingerprints.judge)
-    found = look(run, others, key=f"ab_test/{benchmark}/{test.a}/{test.b}", rules=rules, judged=judged)
+    key = f"ab_test/{benchmark}/{test.a}/{test.b}"
+    found = look(run, others, key=key, rules=rules, judged=judged, clusters=clusters)
     deterministic = all(one.is_deterministic for one in (run, *others))
     stands = first_confirmation(len(others), is_deterministic=deterministic)
     verdicts = {name: verdict(one, confirmation=stands, rules=rules) for name, one in found.evidence.items()}

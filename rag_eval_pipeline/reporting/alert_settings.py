@@ -20,6 +20,12 @@ class AlertSettings(Model):
         "secret and stands in no file.",
     )
     run_failures: bool = pydantic.Field(True, description="Runs that failed are told, too.")
+    late_after_hours: float | None = pydantic.Field(
+        30.0,
+        gt=0,
+        description="A pair of the nightly schedule is late when its newest published evaluation is older, which is "
+        "told once; null never tells. A night is a day after the one before, and may take hours.",
+    )
     report_url: str | None = pydantic.Field(
         None, pattern=r"^https?://", description="Where people open the report; stands in every message."
     )

@@ -47,7 +47,9 @@ def slack_message(alert: "Alert", texts: Mapping[str, str], settings: AlertSetti
 
 def _lines(alert: "Alert", texts: Mapping[str, str], settings: AlertSettings) -> Iterator[str]:
     yield _one_line(alert.subject)
-    yield f"Night of {alert.night:%Y-%m-%d %H:%M} UTC" + (f", {alert.evaluation_id}" if alert.evaluation_id else "")
+    if not alert.late:
+        yield f"Night of {alert.night:%Y-%m-%d %H:%M} UTC" + (f", {alert.evaluation_id}" if alert.evaluation_id else "")
+    yield from (one.sentence for one in alert.late)
     if alert.error is not None:
         yield ""
         yield _one_line(alert.error)

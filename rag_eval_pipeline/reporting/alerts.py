@@ -1,4 +1,4 @@
-"""What people are told, each thing once: confirmed changes on the night they are news, and runs that failed.
+"""What people are told, each thing once: confirmed changes on the night they are news, failed runs, late nights.
 
 An alert is a file, `data/reports/alerts/<id>.alert.json`, and the same as a mail beside it; that it is there is what
 keeps it from being told twice. A webhook that could not be reached is tried again by the next aggregation.
@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
+from rag_eval_pipeline.formats.forms import Form, Value
+from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion
 from rag_eval_pipeline.reporting.alert_settings import AlertSettings, read_alert_settings
 from rag_eval_pipeline.reporting.alert_texts import mail_of, slack_message
 from rag_eval_pipeline.reporting.looks import Moved
@@ -25,7 +26,8 @@ from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 
 SUFFIX = ".alert.json"
-Kind = Literal["regressed", "improved", "run_failed"]
+Kind = Literal["regressed", "improved", "run_failed", "late"]
+LATE = "late_"  # how the ids of alerts of late nights begin
 
 
 class AlertedMetric(Model):
@@ -37,10 +39,36 @@ class AlertedMetric(Model):
     questions: tuple[Moved, ...] = pydantic.Field((), description="Those that moved most.")
 
 
+class LatePair(Model):
+    """A pair of which nothing has been published for too long."""
+
+    benchmark: str = pydantic.Field(description="Of the pair.")
+    system: str = pydantic.Field(description="Of the pair.")
+    since: pydantic.AwareDatetime = pydantic.Field(description="Its newest publication, or its conversion.")
+    evaluation_id: str | None = pydantic.Field(None, description="The newest; absent where there is none.")
+
+    @property
+    def sentence(self) -> str:
+        """A line for people."""
+        if self.evaluation_id is None:
+            return f"{self.system} on {self.benchmark}: never, and converted {self.since:%Y-%m-%d %H:%M} UTC"
+        return f"{self.system} on {self.benchmark}: not since {self.since:%Y-%m-%d %H:%M} UTC, {self.evaluation_id}"
+
+
+def _with_late_pairs(value: Value) -> Value:
+    """1.0 -> 1.1: alerts of late nights came; an older alert is none."""
+    return {**value, "late": []}
+
+
+ALERT = Form("alert", ("1.0", "1.1"), {"1.0": _with_late_pairs})
+
+
 class Alert(FileModel):
     """One message."""
 
-    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
+    form: ClassVar[Form] = ALERT
+
+    schema_version: SchemaVersion = pydantic.Field(ALERT.present, description="Of this file's form.")
     alert_id: str = pydantic.Field(description="Equal for what is told once.")
     kind: Kind = pydantic.Field(description="The worst that it tells.")
     subject: str = pydantic.Field(description="One line.")
@@ -52,6 +80,7 @@ class Alert(FileModel):
     rerun: str | None = pydantic.Field(None, description="In which it was seen again.")
     changes: tuple[AlertedMetric, ...] = pydantic.Field((), description="A change a metric.")
     error: str | None = pydantic.Field(None, description="Of a run that failed.")
+    late: tuple[LatePair, ...] = pydantic.Field((), description="Pairs that are late.")
     delivered_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When the webhook took it.")
 
 
@@ -88,7 +117,7 @@ def tell_changes(workspace: Workspace, nights: Iterable[Nights], *, now: datetim
         for night in pair.nights
         if night.evaluation_id == evaluation_id
     ]
-    return _tell(workspace, found, now)
+    return tell(workspace, found, now)
 
 
 def tell_run_failure(
@@ -115,7 +144,7 @@ def tell_run_failure(
         created_at=now,
         error=line,
     )
-    return _tell(workspace, [alert], now)
+    return tell(workspace, [alert], now)
 
 
 def read_alerts(workspace: Workspace) -> list[Alert]:
@@ -128,7 +157,23 @@ def read_alerts(workspace: Workspace) -> list[Alert]:
     return sorted(alerts, key=lambda alert: (alert.night, alert.alert_id))
 
 
-def _tell(workspace: Workspace, alerts: Sequence[Alert], now: datetime) -> Told:
+def read_late_alerts(workspace: Workspace) -> list[Alert]:
+    """Those of late nights, by their ids.
+
+    Raises:
+        InputError: One cannot be read.
+    """
+    return [Alert.read(path) for path in sorted(alerts_folder(workspace).glob(f"{LATE}*{SUFFIX}"))]
+
+
+def tell(workspace: Workspace, alerts: Sequence[Alert], now: datetime) -> Told:
+    """Writes alerts that are not there yet, and sends what has not been sent.
+
+    Args:
+        workspace: Where.
+        alerts: Each with the id by which it is told once.
+        now: Aware.
+    """
     folder = alerts_folder(workspace)
     settings = read_alert_settings(workspace)
     with locked(folder / ".lock", holder="alerts", exclusive=True):

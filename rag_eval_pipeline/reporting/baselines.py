@@ -7,13 +7,15 @@ another one, whatever becomes of the system: one that followed a regression woul
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.formats.model import FileModel
+from rag_eval_pipeline.formats.forms import Form
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.metrics.baselines import BASELINE_RUNS, flip_share
 from rag_eval_pipeline.reporting.looks import SHARED_PRINTS
 from rag_eval_pipeline.reporting.published import published_evaluations
@@ -28,6 +30,9 @@ FLIPS_OF = "exact_match"  # binary, and the answer's own: a rank may differ with
 class Baseline(FileModel):
     """The evaluations that a pair is compared with."""
 
+    form: ClassVar[Form] = Form("baseline")
+
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
     evaluations: tuple[str, ...] = pydantic.Field(
         min_length=1, description="Evaluation ids: five, or one of a deterministic system."
     )

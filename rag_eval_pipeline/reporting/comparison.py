@@ -5,8 +5,8 @@ every other. While no baseline is pinned, a night is compared with those before 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from rag_eval_pipeline.metrics.verdicts import verdict
 from rag_eval_pipeline.reporting.baselines import Baseline, earlier_runs, pin_first_nights, read_baseline
 from rag_eval_pipeline.reporting.comparison_rows import Comparison, comparison_cells, comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
-from rag_eval_pipeline.reporting.looks import look
+from rag_eval_pipeline.reporting.looks import dataset_clusters, look
 from rag_eval_pipeline.reporting.nightbook import calibrated_measures, nights_of, write_nights, yardstick_of
 from rag_eval_pipeline.reporting.nights import Night, Nights, new_night
 from rag_eval_pipeline.reporting.published import all_published
@@ -100,8 +100,9 @@ def read_comparisons(workspace: Workspace) -> Comparisons:
         _guarded("baseline", one, "baseline", partial(_against_baseline, workspace, one, published, settings, nights))
         for one in headers
     ]
+    clusters = cache(partial(dataset_clusters, workspace, settings=settings))  # read once for all systems
     rows += [
-        _guarded("systems", new, old.system, partial(_between, workspace, old, new, settings))
+        _guarded("systems", new, old.system, partial(_between, workspace, old, new, settings, clusters))
         for old, new in combinations(headers, 2)
         if old.benchmark == new.benchmark
     ]
@@ -133,6 +134,7 @@ def compare_runs(
     new: str,
     settings: VerdictSettings = VerdictSettings(),  # noqa: B008  # frozen
     judged: frozenset[str] = frozenset(),
+    clusters: Mapping[str, str] | None = None,
 ) -> Comparison:
     """The same of runs that are read already.
 
@@ -144,10 +146,11 @@ def compare_runs(
         new: Name of the evaluation's side.
         settings: The numbers of the procedure.
         judged: Measures of the judge that take part.
+        clusters: Question -> its document, where documents are tested.
     """
-    rules = settings.rules(tonight.min_coverage)
+    rules = settings.rules(tonight.min_coverage, permutations="exact")
     key = f"{kind}/{tonight.benchmark}/{old}/{new}"
-    found = look(tonight, others, key=key, rules=rules, judged=judged)
+    found = look(tonight, others, key=key, rules=rules, judged=judged, clusters=clusters)
     # Nothing moves when a deterministic system is asked again: a rerun would confirm every change.
     is_deterministic = all(run.is_deterministic for run in (tonight, *others))
     confirmation: Confirmation = "not_needed" if is_deterministic else "pending"
@@ -198,7 +201,10 @@ def _provisional(workspace: Workspace, evaluations: Sequence[Evaluation], settin
     if not earlier:
         return Comparison("baseline", newest.record.benchmark, "baseline", newest.record.system, {}, "no_baseline")
     yardstick = yardstick_of(workspace, newest, earlier, settings)
-    return _comparison(newest.record, new_night((), run_of_evaluation(newest), yardstick), None)
+    run = run_of_evaluation(newest)
+    # Nothing of these nights is kept, so that also what was not flagged shows its questions.
+    moved = {name: questions for name, questions in yardstick.look(run).moved.items() if questions}
+    return replace(_comparison(newest.record, new_night((), run, yardstick), None), moved=moved)
 
 
 def _comparison(of: Any, night: Night, note: str | None) -> Comparison:
@@ -216,7 +222,23 @@ def _comparison(of: Any, night: Night, note: str | None) -> Comparison:
     )
 
 
-def _between(workspace: Workspace, old: ResultsHeader, new: ResultsHeader, settings: VerdictSettings) -> Comparison:
-    first, second = (run_of_evaluation(load_evaluation(workspace, one.evaluation_id)) for one in (old, new))
-    judged = calibrated_measures(workspace, new.benchmark, new.fingerprints.get("judge"))
-    return compare_runs("systems", second, [first], old=old.system, new=new.system, settings=settings, judged=judged)
+def _between(
+    workspace: Workspace,
+    old: ResultsHeader,
+    new: ResultsHeader,
+    settings: VerdictSettings,
+    clusters: Callable[[str, str], Mapping[str, str] | None],
+) -> Comparison:
+    evaluations = [load_evaluation(workspace, one.evaluation_id) for one in (old, new)]
+    first, second = (run_of_evaluation(one) for one in evaluations)
+    record = evaluations[1].record
+    return compare_runs(
+        "systems",
+        second,
+        [first],
+        old=old.system,
+        new=new.system,
+        settings=settings,
+        judged=calibrated_measures(workspace, new.benchmark, new.fingerprints.get("judge")),
+        clusters=clusters(record.dataset_id, record.dataset_version),
+    )

@@ -81,6 +81,10 @@ def _verdict_record(found: Verdict, moved: Sequence[Moved]) -> dict[str, Any]:
         "p_corrected": evidence.p_corrected,
         "n": evidence.n_pairs,
         "coverage": evidence.coverage,
+        "n_units": evidence.n_units,
+        "is_clustered": evidence.is_clustered,
         "smallest_drop": evidence.smallest_drop,
+        "needed_units": evidence.needed_units,
+        "is_exact": evidence.is_exact,
         "questions": [one.model_dump() for one in moved],
     }

@@ -13,7 +13,7 @@ FIGURES = ("hit@1", "ndcg@10", "exact_match", "f1")
 
 
 def history_rows(
-    workspace: Workspace, benchmark: str | None = None, system: str | None = None
+    workspace: Workspace, benchmark: str | None = None, system: str | None = None, *, anew: bool = False
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row an evaluation, oldest first within each pair, and a line for each file that is damaged.
 
@@ -21,8 +21,9 @@ def history_rows(
         workspace: Where.
         benchmark: Only this one.
         system: Only this one.
+        anew: Read every results file again.
     """
-    history = read_history(workspace)
+    history = read_history(workspace, anew=anew)
     damaged = list(history.damaged)
     rows = []
     for pair in sorted(history.by_pair):

@@ -4,6 +4,7 @@
 are removed; what they are made from is the results file, which is sealed at the same time (`seals`).
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
-from rag_eval_pipeline.reporting.history import read_history
-from rag_eval_pipeline.reporting.seals import history_folder, is_sealed, seal
+from rag_eval_pipeline.reporting.history_index import HistoryIndex
+from rag_eval_pipeline.reporting.seals import history_folder, seal
 from rag_eval_pipeline.storage.atomic import publishing
 from rag_eval_pipeline.workspace import Workspace
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import duckdb
 
 TABLES = {"results": "figures", "questions": "questions"}  # name in a query -> folder
+# A twentieth of a year of 30 pairs, in a second: every file is read again within the month.
+VERIFIED_BYTES = 250_000_000
 FIGURES = (
     ("evaluation_id", "VARCHAR"), ("timestamp", "TIMESTAMPTZ"), ("benchmark", "VARCHAR"), ("system", "VARCHAR"),
     ("metric", "VARCHAR"), ("value", "DOUBLE"), ("low", "DOUBLE"), ("high", "DOUBLE"), ("n_scored", "BIGINT"),
@@ -33,26 +36,40 @@ COLUMNS = {"figures": FIGURES, "questions": QUESTIONS}
 
 
 def update_history(workspace: Workspace) -> list[str]:
-    """Writes the tables of every results file that has none, and seals it.
+    """Writes the tables of every results file that has none, and seals it; reads a part of the others again.
 
     Returns:
         A line for each file that cannot be read; it costs no other.
     """
     faults = []
-    for headers in read_history(workspace).by_pair.values():
-        for header in headers:
-            path = results_path(workspace, header.evaluation_id)
-            try:
-                if is_sealed(workspace, path):
-                    continue
-                results = EvaluationResults.read(path)
-            except InputError as error:
-                faults.append(str(error))
-                continue
-            _write(workspace, "figures", results.evaluation_id, list(_figures(results)))
-            _write(workspace, "questions", results.evaluation_id, list(_scores(results)))
-            seal(workspace, path)
+    history_folder(workspace).mkdir(parents=True, exist_ok=True)  # from now on what was read is kept
+    benchmarks, systems = set(workspace.benchmarks()), set(workspace.systems())
+    with HistoryIndex.opened(workspace) as index:
+        index.verify(VERIFIED_BYTES)
+        faults += index.damaged()
+        tables = [_names(workspace, folder) for folder in TABLES.values()]
+        wanted = [
+            row.evaluation_id
+            for row in index.rows()
+            if row.benchmark in benchmarks and row.system in systems and row.fault is None
+            if not (row.is_sealed and all(f"{row.evaluation_id}.parquet" in names for names in tables))
+        ]
+    for name in wanted:
+        path = results_path(workspace, name)
+        try:
+            results = EvaluationResults.read(path)
+        except InputError as error:
+            faults.append(str(error))
+            continue
+        _write(workspace, "figures", results.evaluation_id, list(_figures(results)))
+        _write(workspace, "questions", results.evaluation_id, list(_scores(results)))
+        seal(workspace, path)
     return faults
+
+
+def _names(workspace: Workspace, table: str) -> set[str]:
+    folder = history_folder(workspace) / table
+    return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
 def query_history(workspace: Workspace, sql: str) -> list[dict[str, Any]]:
@@ -111,7 +128,11 @@ def _metrics(results: EvaluationResults) -> Iterator[tuple[str, Metric]]:
     yield from ((name, metric) for name, metric in results.answer_quality_metrics if isinstance(metric, Metric))
     yield from ((f"abstention/{n}", m) for n, m in results.answer_quality_metrics.abstention if isinstance(m, Metric))
     yield from results.judge_metrics.items()
-    spans = results.citation_metrics.span_accuracy
+    yield from results.further_metrics.items()
+    citations = results.citation_metrics
+    yield "overall_citation_accuracy", citations.overall_citation_accuracy
+    yield "overall_coverage", citations.overall_coverage
+    spans = citations.span_accuracy
     yield "citation_jaccard", Metric(value=spans.mean_tolerance_jaccard, n_scored=spans.true_spans, reason=spans.reason)
     for name, value in results.performance_metrics.latency_stats.items():
         yield f"latency_{name}_ms", Metric(value=value, n_scored=results.summary.successful_queries)

@@ -39,7 +39,7 @@ def write_markdown(path: Path, row: Comparison) -> None:
     head = [
         f"### {_cell(row.benchmark)}: {_cell(row.new)} against {_cell(row.old)}",
         "",
-        f"Of {SINGLE_RUNS}.",
+        f"Of {SINGLE_RUNS}.{f' {_cell(row.note)}' if row.note else ''}",
         "",
         "| metric | before | after | verdict | |",
         "|---|---:|---:|---|---|",

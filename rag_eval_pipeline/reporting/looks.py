@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pydantic
 
+from rag_eval_pipeline.evaluation.question_documents import question_clusters
 from rag_eval_pipeline.evaluation.scores_file import PAGE
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import Model
@@ -13,6 +14,7 @@ from rag_eval_pipeline.metrics.evidence import FAILURE_RATE, ComparedMetric, Evi
 from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
 from rag_eval_pipeline.reporting.scored_runs import COMPARED, Column, ScoredRun
 from rag_eval_pipeline.reporting.trust import TASKS
+from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
 from rag_eval_pipeline.workspace import Workspace
 
 SHARED_PRINTS = ("dataset", "corpus", "metrics", "judge")  # the system and its server are what is compared
@@ -83,15 +85,17 @@ def difference_of(tonight: ScoredRun, others: Sequence[ScoredRun]) -> str | None
     return "different_questions" if any(run.query_ids != tonight.query_ids for run in others) else None
 
 
-def question_clusters(workspace: Workspace, dataset_id: str, version: str) -> dict[str, str]:
-    """Question -> the documents that it is about, as one name; questions without documents stand for themselves.
+def dataset_clusters(
+    workspace: Workspace, dataset_id: str, version: str, settings: VerdictSettings
+) -> dict[str, str] | None:
+    """Question -> the documents that it is about, as one name; None where the settings count questions.
 
     Raises:
         InputError: The dataset cannot be read.
     """
-    dataset = EvaluationDataset.read(workspace.eval_json(dataset_id, version))
-    named = {query.query_id: "/".join(sorted(query.relevant_documents)) for query in dataset.queries}
-    return {query_id: name or f"question {query_id}" for query_id, name in named.items()}
+    if settings.units == "questions":
+        return None
+    return question_clusters(EvaluationDataset.read(workspace.eval_json(dataset_id, version)).queries)
 
 
 def _names(run: ScoredRun, judged: Collection[str]) -> list[str]:

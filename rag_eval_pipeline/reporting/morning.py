@@ -8,10 +8,11 @@ import msgspec
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.conversion.step_checks import CheckFact
 from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
+from rag_eval_pipeline.metrics.thresholds import QualityThresholds
 from rag_eval_pipeline.reporting.comparison import read_comparisons
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.trust import Trust
-from rag_eval_pipeline.reporting.verdict_settings import QualityThresholds, read_verdict_settings
+from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
 CHECKS = {

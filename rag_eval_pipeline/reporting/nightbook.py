@@ -12,7 +12,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.judges.calibration_card import is_calibrated, read_trust_cards
 from rag_eval_pipeline.reporting.baselines import Baseline, flip_share_of
-from rag_eval_pipeline.reporting.looks import question_clusters
+from rag_eval_pipeline.reporting.looks import dataset_clusters
 from rag_eval_pipeline.reporting.nights import Night, Nights, Yardstick, with_run
 from rag_eval_pipeline.reporting.scored_runs import run_of_evaluation
 from rag_eval_pipeline.reporting.trust import TASKS
@@ -90,9 +90,7 @@ def yardstick_of(
         baseline=[run_of_evaluation(load_evaluation(workspace, name)) for name in baseline],
         settings=settings,
         judged=calibrated_measures(workspace, record.benchmark, record.fingerprints.judge),
-        clusters=question_clusters(workspace, record.dataset_id, record.dataset_version)
-        if settings.units == "documents"
-        else None,
+        clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version, settings),
     )
 
 

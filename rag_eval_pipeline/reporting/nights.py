@@ -7,10 +7,11 @@ asked for it; any other is a night of its own. Nothing is kept but what the eval
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Self
+from typing import ClassVar, Self
 
 import pydantic
 
+from rag_eval_pipeline.formats.forms import Form
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.alert_states import State, alerts, night_state
@@ -43,6 +44,8 @@ class MetricNight(Model):
     n_pairs: int = pydantic.Field(description="Questions scored tonight and in every pinned run.")
     n_units: int = pydantic.Field(description="Independent units among them.")
     is_clustered: bool = pydantic.Field(False, description="The units are documents.")
+    needed_units: int = pydantic.Field(0, description="How many units must change one way to be flagged; 0: unknown.")
+    is_exact: bool = pydantic.Field(False, description="All sign assignments were counted.")
     coverage: float | None = pydantic.Field(None, description="Share of the questions asked that are pairs.")
     smallest_drop: float | None = pydantic.Field(None, description="The smallest change this set can show, as a share.")
     moved: tuple[Moved, ...] = pydantic.Field((), description="Questions that moved most; only of flagged changes.")
@@ -94,6 +97,8 @@ class Night(Model):
 
 class Nights(FileModel):
     """The nights of one pair since its baseline was pinned, oldest first."""
+
+    form: ClassVar[Form] = Form("file of nights")
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
     benchmark: str = pydantic.Field(description="Of the pair.")

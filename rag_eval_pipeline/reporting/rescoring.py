@@ -2,7 +2,8 @@
 
 A new measure or judge makes old evaluations incomparable with new ones (`different_metrics`, `different_judge`). Their
 answers are copied into evaluations of their own, dated as they were, and scored as answers are scored today; five of
-them make a new baseline. The pair's newest evaluation stays the newest.
+them make a new baseline. The pair's newest evaluation stays the newest. Results that were damaged come back the same
+way, from the answers, under an id of their own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,12 +69,19 @@ def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationRes
         score_pair(workspace, pair, kind)
     with holding(workspace, pair):
         evaluation = load_evaluation(workspace, evaluation.record.evaluation_id)
-        published_at = read_results_header(results_path(workspace, old.record.evaluation_id)).timestamp
-        results = publish(workspace, evaluation, pair, now=published_at)
+        results = publish(workspace, evaluation, pair, now=_published_at(workspace, old))
         if newest is not None and newest.record.opened_at > old.record.opened_at:
             pointer = pair_pointer(workspace, pair.paths.name, pair.system)
             atomic_write_json(pointer, {"evaluation_id": newest.record.evaluation_id})
     return results
+
+
+def _published_at(workspace: Workspace, old: Evaluation) -> datetime:
+    """When the old results were published; of results that are damaged or lost, when the last answer arrived."""
+    try:
+        return read_results_header(results_path(workspace, old.record.evaluation_id)).timestamp
+    except InputError:
+        return old.record.answered_at or old.record.opened_at
 
 
 def _copy(workspace: Workspace, pair: Pair, old: Evaluation) -> Evaluation:

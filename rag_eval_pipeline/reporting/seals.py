@@ -8,11 +8,13 @@ import hashlib
 import json
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import FileModel, Model, read_bytes
+from rag_eval_pipeline.formats.forms import Form
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion, read_bytes
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -26,6 +28,9 @@ class Sealed(Model):
 class Seal(FileModel):
     """`history/seals/<evaluation_id>.json`."""
 
+    form: ClassVar[Form] = Form("seal")
+
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
     states: tuple[Sealed, ...] = pydantic.Field(min_length=1, description="The last is the one that holds.")
 
 
@@ -48,6 +53,36 @@ def seal(workspace: Workspace, path: Path) -> None:
         return
     state = Sealed(sha256=hashlib.sha256(data).hexdigest(), timestamp=_timestamp(data))
     Seal(states=(*(known.states if known else ()), state)).write(_file(workspace, path))
+
+
+class SealLook(NamedTuple):
+    """What a results file's seal says of it.
+
+    Args:
+        is_sealed: The file is as it was sealed.
+        fault: A line when it is not, and was not published again; None when all is well, or nothing is sealed.
+    """
+
+    is_sealed: bool
+    fault: str | None
+
+
+def look_at_seal(workspace: Workspace, path: Path, data: bytes, digest: str) -> SealLook:
+    """A results file against its seal.
+
+    Args:
+        workspace: Where.
+        path: Of the file.
+        data: Its bytes.
+        digest: Their sha256.
+    """
+    try:
+        known = _read(workspace, path)
+    except InputError as error:
+        return SealLook(False, str(error))
+    if known is None or known.states[-1].sha256 != digest:
+        return SealLook(False, fault_of(workspace, path, data))
+    return SealLook(True, None)
 
 
 def fault_of(workspace: Workspace, path: Path, data: bytes) -> str | None:

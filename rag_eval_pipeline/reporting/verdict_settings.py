@@ -9,26 +9,11 @@ import pydantic
 
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.metrics.evidence import RULES, Rules
+from rag_eval_pipeline.metrics.thresholds import QualityThresholds
 from rag_eval_pipeline.systems.settings import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "verdicts.config.yaml"
-
-
-class QualityThresholds(Model):
-    """Absolute limits on the newest evaluation of every pair; one that is null is not looked at.
-
-    Source: Citation Accuracy Evaluation 6.1, `quality_thresholds`.
-    """
-
-    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Least mean Jaccard with tolerance.")
-    citation_validity: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Least share of citations that support."
-    )
-    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Least factual consistency.")
-    hallucination_tolerance: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Largest share of claims that no cited text supports."
-    )
 
 
 class VerdictSettings(Model):
@@ -41,11 +26,13 @@ class VerdictSettings(Model):
     equivalence_margin: float = pydantic.Field(
         RULES.equivalence_margin, gt=0, le=1, description="A change is small when its whole interval is inside this."
     )
-    min_questions: int = pydantic.Field(RULES.min_questions, ge=2, description="Fewer get no verdict.")
-    units: Literal["questions", "documents"] = pydantic.Field(
-        "questions",
-        description="What is tested: questions, or the documents that they share; a corpus of few documents then gets "
-        "no verdict.",
+    min_questions: int = pydantic.Field(
+        RULES.min_questions, ge=2, description="Fewer questions get no verdict, however many documents they share."
+    )
+    units: Literal["documents", "questions"] = pydantic.Field(
+        "documents",
+        description="What is tested: whole documents where questions share one, or each question as if it shared none. "
+        "Counted singly, changes of whole documents by chance pass the test up to eight times as often as they should.",
     )
     rerun_after_hours: float = pydantic.Field(
         2.0, ge=0, description="A bad hour of a server must not be confirmed by a rerun within it."
@@ -53,11 +40,12 @@ class VerdictSettings(Model):
     blocking: bool = pydantic.Field(False, description="A confirmed regression fails the run; otherwise it warns.")
     quality_thresholds: QualityThresholds = pydantic.Field(QualityThresholds(), description="Limits on the figures.")
 
-    def rules(self, min_coverage: float) -> Rules:
+    def rules(self, min_coverage: float, *, permutations: Literal["drawn", "exact"] = "drawn") -> Rules:
         """The numbers as comparisons take them.
 
         Args:
             min_coverage: Of the evaluation's own settings.
+            permutations: `exact` where people compare two sides; nights are tested as the procedure was simulated.
         """
         return Rules(
             alpha=self.alpha,
@@ -65,6 +53,7 @@ class VerdictSettings(Model):
             equivalence_margin=self.equivalence_margin,
             min_coverage=min_coverage,
             min_questions=self.min_questions,
+            permutations=permutations,
         )
 
 

@@ -1,5 +1,6 @@
-"""A machine of its own whose clock is set by hand, with two systems in this process and one benchmark."""
+"""A machine of its own whose clock is set by hand, with two systems in this process and one small benchmark."""
 
+import csv
 import json
 import shutil
 import textwrap
@@ -8,15 +9,37 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import aggregation, automation
 from rag_eval_pipeline.defs.partitions import benchmarks, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.evaluation import asking, passes
+from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import REPOSITORY
 
-RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+LEDGER = "station-ledger"
+STATIONS = (
+    "Askholm", "Brenna", "Corsund", "Dalby", "Eidet", "Fosslia", "Grimstad", "Hovden", "Isfoss", "Jarle", "Kvernes",
+    "Lomma", "Mosvik", "Nesbyen",
+)  # fmt: skip
+THINGS = ("wagons", "lamps", "porters")
+# Fourteen one-page documents and three questions about each: large enough for a verdict, and quick to print.
+BENCHMARK = """
+name: station-ledger
+title: Station ledger
+version: 1.0.0
+license: CC0-1.0
+source: {path: ledger.csv}
+tables: {stations: {path: stations.csv}}
+questions: |
+  SELECT question, answer, [{'document': station}] AS contexts FROM source
+documents: |
+  SELECT name, text FROM stations
+expect: {questions: 42}
+"""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-# Answers with the gold answer, but for a question in thirty a night, and from the planted night on for those planted.
+# Answers with the gold answer, but for a question in forty a night, and from the planted night on for those planted.
 CODE = """
 import json, random
 from pathlib import Path
@@ -28,10 +51,8 @@ GOLD = json.loads((HERE / "gold.json").read_text())
 def ask(query, name):
     now = json.loads((HERE / "now.json").read_text())
     gold = GOLD[query.query_id]
-    if gold["answer"] is None:
-        return {"answer": "", "abstained": True, "contexts": []}
     planted = query.query_id in now["planted"].get(name, [])
-    unlucky = random.Random(f"{now['asked']} {name} {query.query_id}").random() < 1 / 30
+    unlucky = random.Random(f"{now['asked']} {name} {query.query_id}").random() < 1 / 40
     answer = "entirely different words" if planted or unlucky else gold["answer"]
     return {"answer": answer, "contexts": [{"document": gold["document"], "text": "", "page": 1}]}
 """
@@ -40,9 +61,10 @@ def ask(query, name):
 class World:
     """What a person at this machine would do and see, at the times they would."""
 
-    def __init__(self, workspace, instance, monkeypatch, folder):
+    def __init__(self, workspace, instance, stored, monkeypatch, folder):
         self.workspace = workspace
         self.instance = instance
+        self.stored = stored
         self.folder = folder
         self.planted = {}
         self.cursor = None
@@ -86,8 +108,7 @@ class World:
     def night(self):
         """The schedule's tick, what it asks for, the aggregation; and the same for reruns, hours later."""
         started = self.now
-        context = dg.build_schedule_context(scheduled_execution_time=self.now, resources=self.resources)
-        for request in automation.nightly(context):
+        for request in automation.nightly(self.tick()):
             assert self.run("evaluate", request).success
         self.aggregate()
         assert self.reruns() == []  # too early
@@ -98,6 +119,11 @@ class World:
         self.aggregate()
         self.now = started + timedelta(days=1)
         return [request.tags["confirms"] for request in reruns]
+
+    def tick(self):
+        return dg.build_schedule_context(
+            instance=self.stored, scheduled_execution_time=self.now, resources=self.resources
+        )
 
     def reruns(self):
         return automation.confirmation_sensor(dg.build_sensor_context(instance=self.instance, resources=self.resources))
@@ -112,30 +138,51 @@ class World:
             assert self.run("aggregate", request).success
 
     def week(self):
-        context = dg.build_schedule_context(scheduled_execution_time=self.now, resources=self.resources)
-        assert self.run("week", automation.weekly(context)).success
+        assert self.run("week", automation.weekly(self.tick())).success
+
+
+def write_benchmark(folder):
+    """A ledger of what stood at each station, as a page a station and questions about it."""
+    folder.mkdir(parents=True)
+    (folder / "benchmark.yaml").write_text(BENCHMARK)
+    with (folder / "stations.csv").open("w") as stations, (folder / "ledger.csv").open("w") as ledger:
+        pages, questions = csv.writer(stations), csv.writer(ledger)
+        pages.writerow(["name", "text"])
+        questions.writerow(["question", "answer", "station"])
+        for number, station in enumerate(STATIONS):
+            counts = {thing: 11 + 3 * number + place for place, thing in enumerate(THINGS)}
+            said = (f"In 1907 the station of {station} had {count} {thing}." for thing, count in counts.items())
+            pages.writerow([station, " ".join(said)])
+            for thing, count in counts.items():
+                question = f"How many {thing} had the station of {station} in 1907?"
+                questions.writerow([question, f"{count} {thing}", station])
 
 
 @pytest.fixture
-def world(workspace, tmp_path, monkeypatch):
-    """A workspace with one benchmark and no system."""
-    shutil.rmtree(workspace.benchmark(OBSERVATORY).source)
+def world(tmp_path, monkeypatch):
+    """A workspace with one benchmark, converted, and no system."""
+    workspace = Workspace(tmp_path / "workspace")
+    shutil.copytree(REPOSITORY / "data" / "config", workspace.config)
     for name in workspace.systems():
         workspace.system_file(name).unlink()
+    (workspace.config / "evaluation_defaults.config.yaml").write_text("measures: [hit@1, hit@5, ndcg@10, mrr]\n")
+    write_benchmark(workspace.benchmark(LEDGER).source)
+    convert(workspace, LEDGER)
     folder = tmp_path / "night_code"
     folder.mkdir()
     (folder / "night_system.py").write_text(textwrap.dedent(CODE))
-    [dataset] = (path for path in workspace.evaluation_datasets.iterdir() if path.name.startswith(RAILWAY))
+    [dataset] = workspace.evaluation_datasets.iterdir()
     gold = {
-        query["query_id"]: {
-            "answer": None if query["metadata"]["is_impossible"] else query["ground_truth_answer"],
-            "document": next(iter(query["relevant_documents"]), None),
-        }
+        query["query_id"]: {"answer": query["ground_truth_answer"], "document": next(iter(query["relevant_documents"]))}
         for query in json.loads(dataset.read_text())["queries"]
     }
     (folder / "gold.json").write_text(json.dumps(gold))
-    with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions(benchmarks.name, [RAILWAY])
-        world = World(workspace, instance, monkeypatch, folder)
+    # Runs are recorded in memory, which is faster; a schedule's tick needs an instance on the disk.
+    home = tmp_path / "instance"
+    home.mkdir()
+    stored = dg.DagsterInstance.local_temp(str(home))
+    with dg.DagsterInstance.ephemeral() as instance, stored:
+        instance.add_dynamic_partitions(benchmarks.name, [LEDGER])
+        world = World(workspace, instance, stored, monkeypatch, folder)
         world.gold = gold
         yield world

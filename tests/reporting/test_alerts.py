@@ -13,7 +13,15 @@ import yaml
 
 from rag_eval_pipeline.reporting.alert_settings import AlertSettings
 from rag_eval_pipeline.reporting.alert_texts import SECTION_LIMIT, slack_message
-from rag_eval_pipeline.reporting.alerts import alerts_folder, read_alerts, tell_changes, tell_run_failure
+from rag_eval_pipeline.reporting.alerts import (
+    Alert,
+    LatePair,
+    alerts_folder,
+    read_alerts,
+    tell,
+    tell_changes,
+    tell_run_failure,
+)
 from rag_eval_pipeline.reporting.nights import Nights, Yardstick, with_run
 from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
 from rag_eval_pipeline.workspace import Workspace
@@ -99,7 +107,7 @@ def test_the_mail_can_be_read_by_any_mail_program(workspace):
     assert (mail["From"], mail["To"]) == ("a@example.com", "b@example.com")
     lines = mail.get_content().splitlines()
     assert lines[1] == "Night of 2026-09-07 02:00 UTC, eval_1"
-    assert lines[3].startswith("exact_match regressed: exact_match fell 10.0 points (95 % −")
+    assert lines[3].startswith("exact_match regressed: EM fell 10.0 points (95 % −")
     assert lines[4:9] == [f"  question {q}: 1.00 -> 0.00" for q in range(5)]
     assert lines[-1] == "Report: https://reports.example/"
 
@@ -182,3 +190,18 @@ def test_foreign_text_rings_nobodys_bell(workspace):
     assert "<!channel>" not in json.dumps(message)
     assert "question 0: 1.00 -&gt; 0.00  &lt;!channel&gt; &amp; *bold* in two lines\n" in message["text"]
     assert all(len(block["text"]["text"]) <= SECTION_LIMIT + 2 for block in message["blocks"])
+
+
+def test_a_late_night_goes_the_same_ways(webhook, workspace):
+    late = (LatePair(benchmark="b", system="s", since=NOW, evaluation_id="eval_run_20261101_001"),)
+    alert = Alert(
+        alert_id="late_1", kind="late", subject="A night is late: nothing was published of s on b", night=NOW,
+        created_at=NOW, late=late,
+    )  # fmt: skip
+
+    first, again = (tell(workspace, [alert], NOW) for _ in range(2))
+
+    assert (len(first.new), len(again.new)) == (1, 0)
+    [(_, message)] = webhook.received
+    assert message["text"].splitlines()[:2] == [alert.subject, late[0].sentence]
+    assert (alerts_folder(workspace) / "late_1.eml").exists()

@@ -40,7 +40,8 @@ def rag_eval(workspace):
 
 @pytest.fixture
 def ids(workspace):
-    """The good system's evaluation and the weak one's."""
+    """The good system's evaluation and the weak one's, told apart by 40 questions that are about 12 documents."""
+    (workspace.config / "verdicts.config.yaml").write_text("units: questions\n")
     return [
         evaluate(workspace, load_pair(workspace, RAILWAY, system))[1].evaluation_id
         for system in ("embedded", "embedded-weak")
@@ -54,7 +55,28 @@ def test_compare_prints_a_table_and_says_single_runs(rag_eval, ids):
     assert lines[1].startswith("Of single runs: ")
     [exact] = [line for line in lines if line.startswith("exact_match ")]
     assert exact.split()[1:4] == ["0.275", "->", "0.000"]
-    assert "regressed: exact_match fell 27.5 points" in exact
+    assert "regressed: EM fell 27.5 points" in exact
+
+
+def test_compare_counts_documents_where_questions_share_them(rag_eval, ids, workspace, tmp_path):
+    (workspace.config / "verdicts.config.yaml").unlink()
+
+    found = json.loads(rag_eval("compare", *ids, "--json"))["verdicts"]["exact_match"]
+
+    # 11 answers of 40 became wrong, those of 7 documents: 8 metrics x 2^-7 is far above 0.01, and 10 are needed.
+    assert (found["kind"], found["n"], found["estimate"]) == ("inconclusive", 40, -0.275)
+    assert found["p_corrected"] == 7 * 2**-7
+    assert found["sentence"].endswith("points or more, in 10 of its 20 groups by document.")
+
+
+def test_files_without_their_dataset_are_compared_by_question_and_say_so(rag_eval, ids, workspace, tmp_path):
+    (workspace.config / "verdicts.config.yaml").unlink()
+    files = [shutil.copy(results_path(workspace, name), tmp_path) for name in ids]
+    shutil.rmtree(workspace.evaluation_datasets)
+
+    lines = rag_eval("compare", *files, code=3).splitlines()
+
+    assert lines[2] == "The dataset is not here: each question counts by itself, also where questions share a document."
 
 
 def test_an_improvement_and_the_same_answers_exit_0(rag_eval, ids):

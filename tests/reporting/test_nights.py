@@ -33,7 +33,7 @@ def test_a_flagged_night_waits_for_its_rerun_and_tells_nobody():
     [night] = nights(made_run("n1", FELL))
 
     assert (exact(night).kind, exact(night).state, night.awaits_rerun) == ("regressed", "unconfirmed", True)
-    assert exact(night).sentence.startswith("exact_match fell 10.0 points")
+    assert exact(night).sentence.startswith("EM fell 10.0 points")
     assert exact(night).sentence.endswith("not yet seen again in a rerun.")
     assert told([night]) == {}
 

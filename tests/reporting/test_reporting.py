@@ -5,6 +5,7 @@ import shutil
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
@@ -61,13 +62,17 @@ def test_a_damaged_results_file_is_named_and_the_others_are_shown(evaluated):
     assert str(path) in render_report(evaluated)
 
 
-def test_forty_questions_get_a_verdict_and_sixteen_do_not(evaluated):
-    rows = [row for row in write_comparisons(evaluated).rows if row.kind == "systems"]
+# 11 answers of 40 became wrong, those of 7 documents: enough for 40 questions, too few for 20 groups by document.
+@pytest.mark.parametrize(("units", "worse"), [("questions", {"exact_match"}), ("documents", set())])
+def test_forty_questions_get_a_verdict_and_sixteen_do_not(units, worse, evaluated):
+    (evaluated.config / "verdicts.config.yaml").write_text(f"units: {units}\n")
 
-    kinds = {row.benchmark: {found.kind for found in row.verdicts.values()} for row in rows}
-    assert kinds[OBSERVATORY] == {"no_verdict"}
-    assert "regressed" in kinds[RAILWAY]
-    assert "no_verdict" not in kinds[RAILWAY]
+    rows = {row.benchmark: row for row in write_comparisons(evaluated).rows if row.kind == "systems"}
+
+    assert {found.kind for found in rows[OBSERVATORY].verdicts.values()} == {"no_verdict"}
+    assert set(rows[RAILWAY].regressed) == worse
+    assert "no_verdict" not in {found.kind for found in rows[RAILWAY].verdicts.values()}
+    assert {found.evidence.is_exact for found in rows[RAILWAY].verdicts.values()} == {True}
 
 
 def test_a_deterministic_systems_first_night_is_its_baseline_and_the_next_is_compared(evaluated):
@@ -88,6 +93,21 @@ def test_reading_comparisons_pins_nothing(evaluated):
 
     assert {row.reason for row in rows} == {"no_baseline"}
     assert not evaluated.baselines.exists()
+
+
+def test_a_provisional_comparison_shows_the_questions_that_moved_most(workspace):
+    for system in ("embedded", "embedded-weak"):
+        settings = yaml.safe_load(workspace.system_file(system).read_text()) | {"deterministic": False}
+        workspace.system_file("embedded").write_text(yaml.safe_dump(settings))
+        evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
+
+    [row] = [row for row in read_comparisons(workspace).rows if row.kind == "baseline"]
+
+    # Nothing is sure enough for a flag, and still the page has its questions: 11 answers that are wrong now.
+    assert {found.confirmation for found in row.verdicts.values()} == {None}
+    assert len(row.moved["exact_match"]) == 10
+    assert {(one.before, one.after) for one in row.moved["exact_match"]} == {(1.0, 0.0)}
+    assert "page/hit@1" not in row.moved  # nothing moved
 
 
 def test_evaluations_of_different_datasets_are_not_compared(evaluated):

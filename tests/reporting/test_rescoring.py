@@ -11,7 +11,9 @@ from rag_eval_pipeline.evaluation.runs import load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.history_lines import history_rows
 from rag_eval_pipeline.reporting.rescoring import rescore
+from rag_eval_pipeline.reporting.single_runs import compare_named
 
 OBSERVATORY = "cairnmoor-observatory"
 
@@ -82,3 +84,61 @@ def test_answers_of_another_version_of_the_system_are_refused(workspace):
         rescore(workspace, pair(workspace), [name])
 
     assert caught.value.code == "other_dataset"
+
+
+CODE = """
+import pathlib
+
+LOG = pathlib.Path(__file__).parent / "opened.txt"
+LOG.open("a").write("opened\\n")
+
+def answer(query):
+    LOG.open("a").write(query.query_id + "\\n")
+    return "It is 4."
+"""
+
+
+def test_the_system_is_not_even_opened(workspace):
+    folder = workspace.config / "systems"
+    (folder / "watched_system.py").write_text(CODE)
+    workspace.system_file("watched").write_text(
+        "kind: python\nsettings:\n  callable: watched_system:answer\n  path: [.]\nevaluation: {concurrency: 1}\n"
+    )
+    evaluate(workspace, load_pair(workspace, OBSERVATORY, "watched"))
+    asked = (folder / "opened.txt").read_text().split()
+    assert "opened" in asked
+    assert len(asked) >= 17  # 16 questions
+    set_measures(workspace, "hit@1")
+
+    [new] = rescore(workspace, load_pair(workspace, OBSERVATORY, "watched"))
+
+    assert (folder / "opened.txt").read_text().split() == asked
+    assert new.summary.successful_queries == 16
+
+
+def test_the_history_shows_both_and_no_comparison_mixes_them(workspace):
+    old = evaluate(workspace, pair(workspace))[1].evaluation_id
+    set_measures(workspace, "hit@1")
+    [new] = rescore(workspace, pair(workspace))
+
+    rows, damaged = history_rows(workspace)
+    assert ([row["evaluation_id"] for row in rows], damaged) == ([old, new.evaluation_id], [])
+    with pytest.raises(InputError) as caught:
+        compare_named(workspace, old, new.evaluation_id)
+    assert (caught.value.code, "different_metrics" in str(caught.value)) == ("not_comparable", True)
+
+
+def test_results_that_were_damaged_come_back_from_the_answers(workspace):
+    name = evaluate(workspace, pair(workspace))[1].evaluation_id
+    path = results_path(workspace, name)
+    whole = EvaluationResults.read(path)
+    path.write_bytes(path.read_bytes()[:1000])
+
+    [again] = rescore(workspace, pair(workspace), [name])
+
+    assert again.answer_quality_metrics == whole.answer_quality_metrics
+    assert [row.individual_metrics for row in again.query_results] == [
+        row.individual_metrics for row in whole.query_results
+    ]
+    [damaged] = read_history(workspace).damaged  # it is named until somebody removes it
+    assert name in damaged

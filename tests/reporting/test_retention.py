@@ -1,19 +1,29 @@
 """What is old goes, what anything refers to stays, and a removal that was killed is finished by the next."""
 
+import itertools
 import json
+import multiprocessing
 import os
+import signal
+import tempfile
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.reporting.baselines import pin
 from rag_eval_pipeline.reporting.nightbook import nights_folder
 from rag_eval_pipeline.reporting.nights import Nights, Yardstick, with_run
 from rag_eval_pipeline.reporting.retention import prune
+from rag_eval_pipeline.reporting.seals import history_folder
 from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
 from rag_eval_pipeline.workspace import Workspace
+from tests.formats.result_values import results_value
 from tests.reporting.made_runs import PRINTS, START, five_runs, made_evaluation, made_run
 
 LATER = START + timedelta(days=100)
@@ -185,3 +195,137 @@ def _record(url, sha):
         "sha256": sha, "final_url": url, "size": 1, "etag": None, "last_modified": None, "content_type": None,
         "first_bytes": "",
     }  # fmt: skip
+
+
+def test_the_newest_results_of_a_pair_stay_even_when_nothing_else_is_left(workspace):
+    settings(workspace, results_days=30)
+    for name in ("eval_run_20260101_001", "eval_run_20260102_001"):
+        path = workspace.results / f"{name}.results.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            json.dumps(results_value(name, timestamp=f"{name[9:13]}-{name[13:15]}-{name[15:17]}T02:00:00Z"))
+        )
+        os.utime(path, (0, 0))
+
+    prune(workspace, now=LATER)
+
+    assert [path.name for path in workspace.results.iterdir()] == ["eval_run_20260102_001.results.json"]
+
+
+# A removal that is killed.
+
+
+def four_old_ones(root):
+    """Four old evaluations of one pair, the second of them pinned, and one that is the newest."""
+    workspace = Workspace(root)
+    settings(workspace, results_days=60)
+    ids = [made_evaluation(workspace, day) for day in range(5)]
+    for name in ids:
+        (workspace.runs / name / "answer_scores.parquet").write_bytes(b"x" * 10)
+    gone = workspace.results / "eval_run_20260101_001.results.json"  # its evaluation is gone, its tables are there
+    history = history_folder(workspace)
+    for path in (
+        gone,
+        history / "figures" / "eval_run_20260101_001.parquet",
+        history / "seals" / "eval_run_20260101_001.json",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"{}")
+        os.utime(path, (0, 0))
+    pin(workspace, "b", "s", [ids[1]], now=LATER)
+    return workspace, ids
+
+
+def killed_at(step, workspace):
+    """Prunes in a process that is killed by the kernel before its n-th change of the disk; whether it was."""
+
+    def dying():
+        done = 0
+        change = {name: getattr(os, name) for name in ("rename", "unlink", "rmdir", "mkdir")}
+
+        def counting(name):
+            def changing(*arguments, **options):
+                nonlocal done
+                done += 1
+                if done == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return change[name](*arguments, **options)
+
+            return changing
+
+        for name in change:
+            setattr(os, name, counting(name))
+        prune(workspace, now=LATER)
+
+    process = multiprocessing.get_context("fork").Process(target=dying)
+    process.start()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
+def files_of(workspace, name):
+    return sorted(path.name for path in (workspace.runs / name).glob("*"))
+
+
+def test_a_removal_killed_at_any_step_leaves_whole_folders_and_is_finished_by_the_next(tmp_path):
+    whole, ids = four_old_ones(tmp_path / "whole")
+    complete = files_of(whole, ids[0])
+    said = prune(whole, now=LATER, dry_run=True)
+    prune(whole, now=LATER)
+    assert len(said.paths) == 6  # three evaluations; results, a table and a seal
+
+    for step in itertools.count(1):
+        workspace, ids = four_old_ones(tmp_path / str(step))
+        was_killed = killed_at(step, workspace)
+
+        for name in ids:
+            assert files_of(workspace, name) in ([], complete), f"a part of {name} after step {step}"
+        assert {ids[1], ids[4]} <= set(left(workspace))
+        prune(workspace, now=LATER)
+        assert left(workspace) == left(whole) == [ids[1], ids[4]]
+        assert not (workspace.runs.parent / ".trash").exists()
+        assert [path.name for path in workspace.results.iterdir()] == [path.name for path in whole.results.iterdir()]
+        if not was_killed:
+            break
+    assert step > 15  # 6 renames and what lies in the folders: the removal was cut everywhere
+
+
+# What must hold whatever there is.
+
+DAYS = st.integers(0, 99)
+EVALUATIONS = st.lists(st.tuples(DAYS, st.sampled_from("st"), st.sampled_from(["published", "scored"])), max_size=8)
+
+
+@given(EVALUATIONS, st.data())
+@hypothesis_settings(max_examples=25, deadline=None)
+def test_whatever_there_is_pinned_newest_young_and_unfinished_ones_stay_and_all_others_go(evaluations, data):
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Workspace(Path(folder))
+        made = {
+            made_evaluation(workspace, day, system=system, state=state): (day, system, state)
+            for day, system, state in evaluations
+        }
+        published = {name: (day, system) for name, (day, system, state) in made.items() if state == "published"}
+        pinned = set()
+        for one in ("s", "t"):
+            own = [name for name, (_, system) in published.items() if system == one]
+            if own and data.draw(st.booleans()):
+                chosen = data.draw(st.sets(st.sampled_from(own), min_size=1))
+                pin(workspace, "b", one, sorted(chosen), now=LATER)
+                pinned |= chosen
+        opened_last = {system: name for name, (_, system, _) in made.items()}  # what the files by pair name
+        last = {}
+        for name, (_, system) in sorted(published.items(), key=lambda item: (item[1][0], item[0])):
+            last[system] = name
+        young = {name for name, (day, _) in published.items() if day > 70}  # less than 30 days before `LATER`
+        unfinished = made.keys() - published.keys()
+
+        said = prune(workspace, now=LATER, dry_run=True)
+        assert set(left(workspace)) == made.keys()
+        done = prune(workspace, now=LATER)
+
+        stays = pinned | set(opened_last.values()) | set(last.values()) | young | unfinished
+        assert set(left(workspace)) == stays
+        assert (said.paths, said.size_bytes, said.kept) == (done.paths, done.size_bytes, done.kept)
+        assert {path.name for path in done.paths} == made.keys() - stays
+        assert prune(workspace, now=LATER).paths == []

@@ -5,9 +5,11 @@ from typing import Any
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS
 from rag_eval_pipeline.reporting.site.comparison_pages import by_weight, comparison_name, strongest
 from rag_eval_pipeline.reporting.site.drawing import SERIES
-from rag_eval_pipeline.reporting.site.figures import Figure, figure_of, shown
+from rag_eval_pipeline.reporting.site.figures import shown
 from rag_eval_pipeline.reporting.site.folder import SiteFolder
 from rag_eval_pipeline.reporting.site.interval_charts import Dot, values_chart
+from rag_eval_pipeline.reporting.site.known_figures import Figure
+from rag_eval_pipeline.reporting.site.meanings import figure_of
 from rag_eval_pipeline.reporting.site.morning import Morning
 from rag_eval_pipeline.reporting.site.night_charts import Line, Point, trend
 from rag_eval_pipeline.reporting.site.rendering import render
@@ -30,9 +32,10 @@ def write_benchmark(site: SiteFolder, morning: Morning, benchmark: str) -> None:
         shown={(row.system, figure.name): shown(row, figure.name, morning.trust) for row in rows for figure in figures},
         side_by_side=[(figure, _dots(morning, rows, figure)) for figure in figures if figure.is_share],
         trends=[(figure, _trend(morning, benchmark, figure)) for figure in figures],
-        n_nights=max(len(morning.by_pair[pair]) for pair in pairs),
+        n_nights=len({header.timestamp.date() for pair in pairs for header in morning.by_pair[pair]}),
+        n_runs=max(len(morning.by_pair[pair]) for pair in pairs),
         comparisons=[
-            (row, comparison_name(row), strongest(row), by_weight(row.verdicts))
+            (row, comparison_name(row), strongest(row), by_weight(row.verdicts), morning.provisional(row))
             for row in morning.comparisons
             if row.benchmark == benchmark
         ],
@@ -77,6 +80,5 @@ def _trend(morning: Morning, benchmark: str, figure: Figure) -> Any:
     lines = [
         Line(system, [placed.get(system, {}).get(label, Point(None)) for label in labels]) for system in morning.systems
     ]
-    return trend(
-        lines, [day[5:] for day, _ in labels], f"{figure.label} over {len(labels)} nights", is_share=figure.is_share
-    )
+    title = f"{figure.label} over {len({day for day, _ in labels})} nights"
+    return trend(lines, [day[5:] for day, _ in labels], title, is_share=figure.is_share)

@@ -8,10 +8,10 @@ from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.reporting.baselines import read_baseline
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
-from rag_eval_pipeline.reporting.site.figures import metric_label
 from rag_eval_pipeline.reporting.site.folder import SiteFolder
 from rag_eval_pipeline.reporting.site.inert import data_script, inert, shortened
 from rag_eval_pipeline.reporting.site.interval_charts import Dot, changes_chart
+from rag_eval_pipeline.reporting.site.meanings import figure_of
 from rag_eval_pipeline.reporting.site.morning import Morning
 from rag_eval_pipeline.reporting.site.question_nights import QuestionNight, Scores
 from rag_eval_pipeline.reporting.site.questions import QuestionRow
@@ -54,8 +54,11 @@ def write_comparison(
         nights: Scores by evaluation.
         questions: Texts by evaluation, of those that have pages of their own.
     """
-    new = morning.by_pair[row.benchmark, row.new][-1]
-    old_ids = _old_ids(morning, row)
+    nights_of_new = morning.by_pair[row.benchmark, row.new]
+    # The newest is the rerun where there was one; the verdicts are of the night, and the questions shall be too.
+    new = next((one for one in nights_of_new[::-1] if one.evaluation_id == row.evaluation_id), nights_of_new[-1])
+    provisional = morning.provisional(row)
+    old_ids = list(provisional.earlier) if provisional else _old_ids(morning, row)
     name = comparison_name(row)
     table = _table(new, old_ids, nights, questions)
     if table is not None:
@@ -63,7 +66,7 @@ def write_comparison(
     ordered = by_weight(row.verdicts)
     dots = [
         Dot(
-            metric_label(metric.removeprefix("page/")),
+            figure_of(metric).label,
             found.evidence.estimate / found.evidence.value_range,
             _scaled(found),
             _DOTS.get(found.kind, "quietly"),
@@ -82,6 +85,8 @@ def write_comparison(
         new_run=new.evaluation_id,
         old_runs=[one for one in old_ids if one in questions],
         n_old=len(old_ids),
+        provisional=provisional,
+        rerun_page=f"runs/{row.rerun}/index.html" if row.rerun in nights else None,
         has_table=table is not None,
         texts={one.query_id: shortened(one.query_text, 160) for one in questions.get(new.evaluation_id, ())},
     )
@@ -117,7 +122,8 @@ def _table(
         return None
     now = nights[new.evaluation_id].scores
     shared = [row for row in rows if all(_same(now.get(row.query_id), one.scores.get(row.query_id)) for one in olds)]
-    answers = {one.query_id: one.generated_answer for one in questions.get(old_ids[0], ())}
+    told = next((one for one in reversed(old_ids) if one in questions), None)
+    answers = {one.query_id: one.generated_answer for one in questions[told]} if told else {}
 
     def before(row: QuestionRow, name: str) -> float | None:
         values = [getattr(one.scores[row.query_id], name) for one in olds]
@@ -137,11 +143,11 @@ def _table(
         ("f1_before", "F1 before", "number", old_f1),
         ("f1", "F1 now", "number", new_f1),
         ("change", "Δ F1", "points", changes),
-        ("rank", "nDCG now", "number", [after(row, "rank") for row in shared]),
+        ("rank", "nDCG", "number", [after(row, "rank") for row in shared]),
     ]
     links = [{"column": "question", "href": f"../runs/{new.evaluation_id}/question.html#"}]
-    if old_ids[0] in questions:
-        links.append({"column": "old", "href": f"../runs/{old_ids[0]}/question.html#"})
+    if told:
+        links.append({"column": "old", "href": f"../runs/{told}/question.html#"})
     else:
         columns = [column for column in columns if column[0] != "old"]
     place = next(n for n, column in enumerate(columns) if column[0] == "change")

@@ -11,8 +11,10 @@ from rag_eval_pipeline.reporting.comparison import comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS
 from rag_eval_pipeline.reporting.site.comparison_pages import comparison_name
-from rag_eval_pipeline.reporting.site.figures import milliseconds, number, points
+from rag_eval_pipeline.reporting.site.meanings import metric_label
 from rag_eval_pipeline.reporting.site.morning import Morning
+from rag_eval_pipeline.reporting.site.numbers import milliseconds, number, points
+from rag_eval_pipeline.reporting.site.told_alerts import told_alerts
 from rag_eval_pipeline.reporting.trust import TASKS
 
 MIN_COVERAGE = 0.98  # below it a verdict is withheld
@@ -59,6 +61,7 @@ def data_part(morning: Morning) -> dict[str, Any]:
             "comparisons": [comparison_record(row) for row in morning.comparisons],
             "trends": [_trend(morning, row) for row in morning.newest],
             "issues": [issue._asdict() for issue in issues],
+            "alerts": [one.alert.model_dump(mode="json") for one in told_alerts(morning).shown],
             "unreadable": list(morning.damaged),
         },
         "recommendations": [*_recommendations(morning), *(_advice(issue) for issue in issues)],
@@ -169,7 +172,9 @@ def _recommendations(morning: Morning) -> Iterator[dict[str, str]]:
         regressed = [name for name, found in row.verdicts.items() if found.kind == "regressed"]
         if row.kind != "baseline" or not regressed:
             continue
-        changes = ", ".join(f"{name} {points(row.verdicts[name].evidence.estimate)}" for name in regressed)
+        changes = ", ".join(
+            f"{metric_label(name)} {points(row.verdicts[name].evidence.estimate)}" for name in regressed
+        )
         yield {
             "text": f"{changes} points against the baseline. Look at the questions that changed most.",
             "where": f"{row.benchmark} × {row.new}",

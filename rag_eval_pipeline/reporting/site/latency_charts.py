@@ -41,7 +41,7 @@ def latency_histogram(values: Sequence[float], marks: Sequence[tuple[str, float]
     counts = [0] * _BINS
     for value in logs:
         counts[min(_BINS - 1, int((value - low) / (high - low) * _BINS))] += 1
-    inside, top, floor, tallest = WIDTH - LEFT - RIGHT, TOP + 20, HEIGHT - BOTTOM, max(counts)
+    inside, top, floor, tallest = WIDTH - LEFT - RIGHT, TOP + 30, HEIGHT - BOTTOM, max(counts)
     parts = []
     for tick in sorted({0, math.ceil(tallest / 2), tallest}):
         y = floor - (floor - top) * tick / tallest
@@ -55,7 +55,7 @@ def latency_histogram(values: Sequence[float], marks: Sequence[tuple[str, float]
     for place, (name, value) in enumerate(marks):
         share = (math.log10(max(value, _SHORTEST_MS)) - low) / (high - low)
         x = LEFT + inside * min(max(share, 0.0), 1.0)
-        y = TOP + 9 * (place % 3)  # three names at three heights: they are often close to each other
+        y = TOP + 12 * (place % 3)  # three names at three heights: they are often close to each other
         is_right = share > 0.8
         parts.append(path("limit", f"M{x:.1f} {y - 6}V{floor}"))
         parts.append(text(x - 3 if is_right else x + 3, y, name, anchor="end" if is_right else "start"))

@@ -6,9 +6,14 @@ from functools import cached_property
 
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.runs import Evaluation
+from rag_eval_pipeline.reporting.baselines import read_baseline
 from rag_eval_pipeline.reporting.comparison import Comparison, Comparisons, read_comparisons
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.leaderboard import COLUMNS
+from rag_eval_pipeline.reporting.published import all_published
 from rag_eval_pipeline.reporting.site.night_charts import Point
+from rag_eval_pipeline.reporting.site.provisional import Provisional, provisional_of
 from rag_eval_pipeline.reporting.trust import Trust
 from rag_eval_pipeline.workspace import Workspace
 
@@ -46,6 +51,27 @@ class Morning:
         return [self.by_pair[pair][-1] for pair in sorted(self.by_pair)]
 
     @cached_property
+    def n_days(self) -> int:
+        """Days on which anything was evaluated: a rerun belongs to its night."""
+        return len({header.timestamp.date() for nights in self.by_pair.values() for header in nights})
+
+    @cached_property
+    def published(self) -> Mapping[Pair, Sequence[Evaluation]]:
+        """Evaluations whose scores are still there, by pair; read when first asked for."""
+        return all_published(self.workspace)
+
+    def provisional(self, row: Comparison) -> Provisional | None:
+        """How far the pair of a comparison is on the way to its baseline; None for one that has its baseline."""
+        if row.kind != "baseline" or not row.verdicts:
+            return None
+        try:
+            if read_baseline(self.workspace, row.benchmark, row.new) is not None:
+                return None
+        except InputError:
+            return None
+        return provisional_of(self.published.get((row.benchmark, row.new), ()))
+
+    @cached_property
     def benchmarks(self) -> Sequence[str]:
         """Benchmarks with results, sorted."""
         return sorted({benchmark for benchmark, _ in self.by_pair})
@@ -55,15 +81,22 @@ class Morning:
         """Systems with results, sorted; the place is a system's colour on every page."""
         return sorted({system for _, system in self.by_pair})
 
+    @cached_property
+    def _series(self) -> Mapping[Pair, Mapping[str, list[Point]]]:
+        """Every figure's nights: headers are unpacked when they are looked at, so each is looked at once."""
+        found: dict[Pair, dict[str, list[Point]]] = {}
+        for pair, nights in self.by_pair.items():
+            series = found[pair] = {name: [] for name in COLUMNS}
+            for header in nights:
+                marks = self.marks.get(header.evaluation_id, {})
+                for name, points in series.items():
+                    metric = header.metric(name)
+                    points.append(Point(metric.value, metric.confidence_interval, marks.get(name)))
+        return found
+
     def points(self, pair: Pair, figure: str) -> list[Point]:
-        """A figure's nights, with what regressed or improved marked."""
-        points = []
-        for header in self.by_pair[pair]:
-            metric = header.metric(figure)
-            points.append(
-                Point(metric.value, metric.confidence_interval, self.marks.get(header.evaluation_id, {}).get(figure))
-            )
-        return points
+        """The nights of a figure of the leaderboard, with what regressed or improved marked."""
+        return self._series[pair][figure]
 
 
 def read_morning(workspace: Workspace, comparisons: Comparisons | None = None) -> Morning:
@@ -79,10 +112,14 @@ def read_morning(workspace: Workspace, comparisons: Comparisons | None = None) -
     marks: dict[str, dict[str, str]] = {}
     for nights in comparisons.nights:
         for night in nights.nights:
-            _mark(marks, night.evaluation_id, {name: found.kind for name, found in night.metrics.items()})
+            kinds = {name: found.kind for name, found in night.metrics.items()}
+            _mark(marks, night.evaluation_id, kinds)
+            _mark(marks, night.rerun, kinds)
     for row in comparisons.rows:
-        if row.kind == "baseline" and row.evaluation_id:
-            _mark(marks, row.evaluation_id, {name: found.kind for name, found in row.verdicts.items()})
+        if row.kind == "baseline":
+            kinds = {name: found.kind for name, found in row.verdicts.items()}
+            _mark(marks, row.evaluation_id, kinds)
+            _mark(marks, row.rerun, kinds)
     stamps = {}
     for name in {benchmark for benchmark, _ in history.by_pair}:
         try:
@@ -97,7 +134,10 @@ def figure_name(metric: str) -> str:
     return _FIGURES.get(metric.removeprefix("page/"), metric.removeprefix("page/"))
 
 
-def _mark(marks: dict[str, dict[str, str]], evaluation_id: str, kinds: Mapping[str, str]) -> None:
+def _mark(marks: dict[str, dict[str, str]], evaluation_id: str | None, kinds: Mapping[str, str]) -> None:
+    """Keeps what changed of an evaluation; of a night and of the rerun that looked at it again alike."""
+    if evaluation_id is None:
+        return
     found = {figure_name(name): kind for name, kind in kinds.items() if kind in ("regressed", "improved")}
     if found:
         marks.setdefault(evaluation_id, {}).update(found)

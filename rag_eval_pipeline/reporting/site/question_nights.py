@@ -8,6 +8,7 @@ import msgspec
 
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.reporting.history import ResultsHeader
+from rag_eval_pipeline.reporting.site.inert import inert
 from rag_eval_pipeline.reporting.site.questions import NightRow, read_night
 from rag_eval_pipeline.workspace import Workspace
 
@@ -49,7 +50,7 @@ def nights_value(nights: Sequence[QuestionNight]) -> dict[str, Any]:
     return {
         "nights": [[n.header.evaluation_id, f"{n.header.timestamp:%Y-%m-%d}"] for n in nights],
         "measures": MEASURES,
-        "ids": list(newest),
+        "ids": [inert(query_id) for query_id in newest],
         "values": [
             [[_value(night, query_id, scores.text, name) for night in nights] for query_id, scores in newest.items()]
             for name, _ in MEASURES

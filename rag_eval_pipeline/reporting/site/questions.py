@@ -92,22 +92,36 @@ class NightRow(msgspec.Struct, frozen=True):
     individual_metrics: _NightScores
 
 
-class _Rows(msgspec.Struct, frozen=True):
-    query_results: list[QuestionRow]
+class OwnMetric(msgspec.Struct, frozen=True):
+    """What a metric that is not built in says of itself, as the results keep it."""
+
+    meaning: str = ""
+    source: str = ""
+    direction: Literal["higher", "lower", "neither"] | None = None
+    low: float | None = None
+    high: float | None = None
+    room: str = "other"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The questions of a results file, and the metrics of one's own that scored them."""
+
+    query_results: list[QuestionRow] = []
+    own_metrics: dict[str, OwnMetric] = {}
 
 
 class _NightRows(msgspec.Struct, frozen=True):
     query_results: list[NightRow]
 
 
-def read_questions(path: Path) -> list[QuestionRow]:
+def read_questions(path: Path) -> Asked:
     """The questions of a results file.
 
     Raises:
         msgspec.MsgspecError: They are not as the format has them.
         OSError: There is no such file.
     """
-    return msgspec.json.decode(path.read_bytes(), type=_Rows).query_results
+    return msgspec.json.decode(path.read_bytes(), type=Asked)
 
 
 def read_night(data: bytes) -> list[NightRow]:

@@ -5,9 +5,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from rag_eval_pipeline.reporting.site import figures
+from rag_eval_pipeline.reporting.site import numbers
 from rag_eval_pipeline.reporting.site.drawing import legend_mark
 from rag_eval_pipeline.reporting.site.inert import inert
+from rag_eval_pipeline.reporting.site.meanings import metric_label
 
 # `self` is the folder's files where the browser gives a file an origin, `file:` where it does not. Nothing else loads:
 # no inline script or style, no frame, no form, no address on a network.
@@ -42,15 +43,17 @@ def _environment() -> Any:
     )
     environment.globals.update(policy=POLICY, legend_mark=legend_mark)
     environment.filters.update(
-        number=figures.number,
-        ms=figures.milliseconds,
-        dollars=figures.dollars,
-        count=figures.count,
-        points=figures.points,
-        p_value=figures.p_value,
+        number=numbers.number,
+        ms=numbers.milliseconds,
+        dollars=numbers.dollars,
+        count=numbers.count,
+        points=numbers.points,
+        percent=numbers.percent,
+        p_value=numbers.p_value,
         day=lambda moment: f"{moment:%Y-%m-%d}",
         minute=lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
-        metric=figures.metric_label,
+        metric=metric_label,
+        inert=inert,
         words=lambda text: str(text).replace("_", " "),
     )
     return environment

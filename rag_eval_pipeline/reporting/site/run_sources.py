@@ -17,13 +17,32 @@ from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.judges.judgement import Judgement
-from rag_eval_pipeline.reporting.history import ResultsHeader
+from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.reporting.site.morning import Morning
-from rag_eval_pipeline.reporting.site.questions import QuestionRow
+from rag_eval_pipeline.reporting.site.questions import OwnMetric, QuestionRow
 from rag_eval_pipeline.reporting.site.texts import DocumentTexts
 from rag_eval_pipeline.systems.answer import Citation, RagAnswer, RetrievedPassage
 from rag_eval_pipeline.systems.answer import Status as AnswerStatus
 from rag_eval_pipeline.workspace import Workspace
+
+
+class MetricFault(msgspec.Struct, frozen=True):
+    """A score that a metric of one's own could not give."""
+
+    metric: str
+    query_id: str
+    message: str
+
+
+class HeldThreshold(msgspec.Struct, frozen=True):
+    """A quality threshold that people have set, and what was found of it."""
+
+    limit: float
+    bound: str
+    value: float | None = None
+    is_broken: bool | None = None
+    answers_scored: int = 0
+    answers_broken: int = 0
 
 
 class RunFile(msgspec.Struct, frozen=True):
@@ -33,6 +52,10 @@ class RunFile(msgspec.Struct, frozen=True):
     configuration: dict[str, Any] = {}
     judge: dict[str, Any] | None = None
     metadata: dict[str, Any] = {}
+    further_metrics: dict[str, MetricHeader] = {}
+    own_metrics: dict[str, OwnMetric] = {}
+    metric_faults: list[MetricFault] = []
+    quality_thresholds: dict[str, HeldThreshold] = {}
     query_results: list[QuestionRow] = []
 
 

@@ -1,7 +1,6 @@
 """The whole site: every page of a report, in the order in which one reads them; what did not change is left alone."""
 
 import hashlib
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,12 +12,14 @@ from rag_eval_pipeline.reporting.site.benchmark_pages import write_benchmark
 from rag_eval_pipeline.reporting.site.comparison_pages import write_comparison
 from rag_eval_pipeline.reporting.site.data_part import data_part
 from rag_eval_pipeline.reporting.site.folder import SiteFolder, code_digest
+from rag_eval_pipeline.reporting.site.glossary import glossary_page, meanings_value, met_figures
 from rag_eval_pipeline.reporting.site.inert import data_script
+from rag_eval_pipeline.reporting.site.meanings import registry_digest
 from rag_eval_pipeline.reporting.site.morning import Morning, Pair, read_morning
 from rag_eval_pipeline.reporting.site.overview import leaderboard_sheet, overview_page
 from rag_eval_pipeline.reporting.site.page_pictures import PagePictures
 from rag_eval_pipeline.reporting.site.question_nights import QuestionNight, nights_value, read_question_night
-from rag_eval_pipeline.reporting.site.questions import QuestionRow, read_questions
+from rag_eval_pipeline.reporting.site.questions import Asked, read_questions
 from rag_eval_pipeline.reporting.site.run_pages import write_run, write_run_page
 from rag_eval_pipeline.reporting.site.run_sources import DatasetShelf, read_run
 from rag_eval_pipeline.reporting.trust import TASKS
@@ -28,7 +29,7 @@ NIGHTS_WITH_QUESTIONS = 3  # a pair; of older runs the report keeps the figures,
 PICTURES_A_BENCHMARK = 60
 PICTURE_BYTES_A_BENCHMARK = 4_000_000
 
-_ASSETS = ("style.css", "page.js", "table.js", "question.js")
+_ASSETS = ("style.css", "colours.js", "page.js", "table.js", "question.js")
 
 
 def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> SiteFolder:
@@ -52,10 +53,14 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
             if pair[0] == benchmark:
                 nights |= _write_pair(site, morning, pair, shelf, pictures)
         write_benchmark(site, morning, benchmark)
-    newest = {one: _questions(workspace, one) for one in _with_questions(morning)}
+    asked = {one: _asked(workspace, one) for one in _with_questions(morning)}
+    questions = {one: found.query_results for one, found in asked.items() if found.query_results}
     for row in morning.comparisons:
         if row.verdicts:
-            write_comparison(site, morning, row, nights, {one: rows for one, rows in newest.items() if rows})
+            write_comparison(site, morning, row, nights, questions)
+    figures = met_figures(morning, asked.values())
+    site.write("meanings.js", data_script("meanings", meanings_value(figures)))
+    site.write("glossary.html", glossary_page(figures))
     data = data_part(morning)
     site.write("report.json", msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
     site.write("leaderboard.sheet.csv", leaderboard_sheet(morning))
@@ -107,13 +112,13 @@ def _with_questions(morning: Morning) -> list[str]:
     return [h.evaluation_id for own in morning.by_pair.values() for h in own[-NIGHTS_WITH_QUESTIONS:]]
 
 
-def _questions(workspace: Workspace, evaluation_id: str) -> Sequence[QuestionRow]:
+def _asked(workspace: Workspace, evaluation_id: str) -> Asked:
     from rag_eval_pipeline.evaluation.publishing import results_path
 
     try:
         return read_questions(results_path(workspace, evaluation_id))
     except (msgspec.MsgspecError, OSError):
-        return ()
+        return Asked()
 
 
 def _key(
@@ -128,7 +133,7 @@ def _key(
     """What a run's pages are made from; equal keys stand for equal pages."""
     stamp = morning.stamps.get(header.benchmark)
     parts = [
-        code_digest(), night.digest, before.digest if before else "", is_full, is_newest,
+        code_digest(), registry_digest(), night.digest, before.digest if before else "", is_full, is_newest,
         [morning.trust.doubt(header, name) for name in TASKS], morning.systems.index(header.system),
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip

@@ -9,6 +9,7 @@ from rag_eval_pipeline.evaluation.runs import Evaluation, EvaluationRecord
 from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.formats import results as form
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.metrics.statistics import summarise
 from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage, Usage
 from rag_eval_pipeline.workspace import Workspace
@@ -112,11 +113,23 @@ def publish_night(
                 error="no answer within 30 s" if failed else None,
             )
         )  # fmt: skip
+    _write_dataset(workspace, benchmark, rows)
     results = _results(evaluation_id, date, benchmark, system, rows)
     results.write(workspace.results / f"{evaluation_id}.results.json")
     if with_responses:
         _write_folder(workspace, results, answers, rows)
     return evaluation_id
+
+
+def _write_dataset(workspace: Workspace, benchmark: str, rows: list[form.QueryResult]) -> None:
+    """The questions, once; no two share a document, so verdicts count questions."""
+    path = workspace.eval_json(benchmark, "1.0.0")
+    if path.exists():
+        return
+    queries = tuple(
+        EvaluationQuery(query_id=row.query_id, query_text=row.query_text, relevant_documents=()) for row in rows
+    )
+    EvaluationDataset(dataset_id=benchmark, name=benchmark, version="1.0.0", queries=queries).write(path)
 
 
 def _metric(rows: list[form.QueryResult], name: str) -> form.Metric:

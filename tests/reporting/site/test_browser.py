@@ -1,4 +1,4 @@
-"""The site in a real browser, opened from files: it works, it is quick to use, and what data says does nothing."""
+"""The site in a real browser, opened from files: it works, and ten thousand questions are a table like any other."""
 
 import re
 
@@ -14,21 +14,6 @@ pytestmark = pytest.mark.browser
 RAILWAY = "skarn-railway"
 MANY = 10_000
 
-HOSTILE = {
-    0: "<script>alert(1)</script>",
-    1: "</script><script>alert(2)</script>",
-    2: "<img src=x onerror=alert(3)>",
-    3: "[click](javascript:alert(4)) javascript:alert(4)",
-    4: "<svg onload=alert(5)><a xlink:href='javascript:alert(6)'><text>x</text></a></svg>",
-    5: "abc\u202egnp.exe",
-    6: "\x1b[31mred\x1b[0m",
-    7: "{{ 7 * 7 }} {% raw %} ${7*7} ]]> --> <!-- &lt; &amp;",
-    8: "<iframe src='https://example.org'></iframe><link rel=stylesheet href=https://example.org/x.css>",
-    9: "\u2028\u2029'\"`\\",
-    10: "<base href='https://example.org/'><meta http-equiv=refresh content='0;url=https://example.org'>",
-    11: "=1+1",
-}
-
 
 @pytest.fixture(scope="session")
 def many(tmp_path_factory):
@@ -41,17 +26,6 @@ def many(tmp_path_factory):
         )  # fmt: skip
     write_site(workspace)
     return workspace.reports / "runs/eval_run_20261002_001/index.html"
-
-
-@pytest.fixture(scope="session")
-def hostile(tmp_path_factory):
-    """A run whose questions, answers and passages are attacks."""
-    workspace = Workspace(tmp_path_factory.mktemp("hostile"))
-    register(workspace, ["attacked"], ["asked"])
-    for night in range(2):
-        publish_night(workspace, "attacked", "asked", night, questions=40, skill=0.5, number=1, texts=HOSTILE)
-    write_site(workspace)
-    return workspace.reports
 
 
 def newest(workspace, system="embedded"):
@@ -135,7 +109,7 @@ def test_the_page_of_a_question_shows_what_there_is(evaluated, open_page):
         "Over nights",
         "Scores",
     ):
-        expect(page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+        expect(page.get_by_role("heading", name=heading, exact=True, level=2)).to_be_visible()
     assert page.locator(".chip.doubted").count() > 0  # nobody has calibrated the judge
     assert page.locator(".chip.supported").count() == 0
 
@@ -153,24 +127,6 @@ def test_a_page_of_the_corpus_is_drawn_with_gold_and_cited_text_marked(evaluated
     image.scroll_into_view_if_needed()
     page.wait_for_function("document.querySelector('.sheet img').naturalWidth > 0")
     assert "gold text filled" in image.get_attribute("alt")
-
-
-@pytest.mark.parametrize("place", HOSTILE, ids=str)
-def test_hostile_text_is_text(place, hostile, open_page):
-    page = open_page(hostile / "runs/eval_run_20261002_001/question.html", fragment=str(place))
-
-    shown = HOSTILE[place].replace("\u202e", "␦").replace("\x1b", "␛")
-    expect(page.get_by_role("heading", level=1)).to_have_text(shown, use_inner_text=True)
-    assert page.locator("#question script, #question iframe, #question a[href^=javascript], main base").count() == 0
-    assert page.locator("#question img").count() == 0
-
-
-@pytest.mark.parametrize("name", ["index.html", "benchmarks/attacked.html", "runs/eval_run_20261002_001/index.html"])
-def test_pages_with_hostile_text_do_nothing(name, hostile, open_page):
-    page = open_page(hostile / name)
-
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
-    assert page.locator("main iframe, main base, main a[href^=javascript]").count() == 0
 
 
 def test_everything_is_reached_by_keyboard(many, open_page):
@@ -214,69 +170,18 @@ def test_a_row_with_the_focus_stays_when_it_is_scrolled_out_of_sight(many, open_
     assert abs(height - MANY * 42) < 42  # the row that stays is no row more
 
 
-def contrast(page, foreground, background):
-    """Contrast of two custom properties of the style sheet by WCAG 2."""
-    return page.evaluate(
-        """([front, back]) => {
-            const light = (name) => {
-                const probe = document.createElement("span");
-                probe.style.color = `var(${name})`;
-                document.body.append(probe);
-                const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
-                probe.remove();
-                const [r, g, b] = parts.map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-                return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-            };
-            const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
-            return (a + 0.05) / (b + 0.05);
-        }""",
-        [foreground, background],
-    )
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_the_contrast_of_wcag_aa(scheme, evaluated, open_page):
-    page = open_page(evaluated.reports / "index.html", scheme=scheme)
-
-    pairs = [
-        (ink, ground)
-        for ink in ("--ink", "--muted", "--accent", "--bad", "--good")
-        for ground in ("--surface", "--ground")
-    ]
-    pairs += [("--good", "--good-soft"), ("--bad", "--bad-soft"), ("--warn", "--warn-soft"), ("--muted", "--raised")]
-    low = {pair: found for pair in pairs if (found := contrast(page, *pair)) < 4.5}
-    assert low == {}
-    marks = {f"--s{n}": found for n in range(6) if (found := contrast(page, f"--s{n}", "--surface")) < 3}
-    assert marks == {}
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_scrolls_sideways(width, scheme, evaluated, open_page):
     run = newest(evaluated).relative_to(evaluated.reports)
     names = ["index.html", f"benchmarks/{RAILWAY}.html", f"{run}/index.html", f"{run}/question.html"]
-    names.append(f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html")
+    names += [f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html", "glossary.html"]
     for name in names:
         page = open_page(evaluated.reports / name, width=width, scheme=scheme)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
-
-
-def test_every_page_has_landmarks_a_title_and_captions(evaluated, open_page):
-    for path in sorted(evaluated.reports.rglob("*.html"))[:12]:
-        page = open_page(path)
-        expect(page.get_by_role("heading", level=1)).to_have_count(1)
-        assert page.title()
-        for role in ("banner", "main", "navigation", "contentinfo"):
-            assert page.get_by_role(role).count() >= 1, (path, role)
-        unnamed = page.evaluate(
-            "[...document.querySelectorAll('table')].filter((t) => !t.caption).length"
-            " + [...document.querySelectorAll('svg[role=img]')].filter((s) => !s.getAttribute('aria-label')).length"
-            " + [...document.querySelectorAll('input, select')].filter((i) => !i.labels.length).length"
-        )
-        assert unnamed == 0, path
 
 
 def test_a_figure_of_the_matrix_is_chosen(evaluated, open_page):

@@ -48,7 +48,7 @@ const ragEval = {
   },
 
   number(value, digits = 3) {
-    return value === null || value === undefined ? "–" : value.toFixed(digits);
+    return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
   },
 
   milliseconds(value) {

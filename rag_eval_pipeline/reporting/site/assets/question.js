@@ -2,6 +2,7 @@
 "use strict";
 
 const { element, drawing, chip } = ragEval;
+const HEADING_LENGTH = 300; // code points; a longer question stands below its beginning
 const WORDS = { supported: "supported", not_found: "not found there", conflicting: "in conflict" };
 
 class QuestionPage {
@@ -17,28 +18,32 @@ class QuestionPage {
   }
 
   async show() {
-    const id = decodeURIComponent(location.hash.slice(1)) || this.ids[0];
+    const id = named(location.hash) || this.ids[0];
     const index = this.at.get(id);
     if (index === undefined) {
-      this.place.replaceChildren(element("h1", {}, "No such question"), element("p", {}, "This run has no question ", element("code", {}, id), "."));
+      this.place.replaceChildren(element("h1", {}, "No such question"), element("p", {}, "This run has no question ", element("code", {}, id), ". ", element("a", { href: "index.html" }, "All questions of this run")));
       return;
     }
     const name = `details-${String(Math.floor(index / this.chunk)).padStart(3, "0")}`;
     try {
-      const [details, history] = await Promise.all([
+      const [details, history, meanings] = await Promise.all([
         ragEval.load(name, `data/${name}.js`),
         ragEval.load("history", this.place.dataset.history).catch(() => null),
+        ragEval.load("meanings", this.place.dataset.meanings).catch(() => ({})),
       ]);
+      this.meanings = meanings;
       this.draw(details[index % this.chunk], index, history);
     } catch (error) {
-      this.place.replaceChildren(element("h1", {}, `Question ${id}`), element("p", {}, `Its details cannot be shown: ${error.message}.`));
+      this.place.replaceChildren(element("h1", {}, `Question ${id}`), element("p", {}, `Its details cannot be shown: ${error.message}. Write the report again: rag-eval report.`));
     }
   }
 
   draw(question, index, history) {
     const isRefresh = this.place.childElementCount > 0;
     document.title = `Question ${question.id} · ${this.place.dataset.title}`;
-    const heading = element("h1", { tabindex: "-1" }, element("bdi", {}, question.question));
+    const letters = Array.from(question.question);
+    const isLong = letters.length > HEADING_LENGTH;
+    const heading = element("h1", { tabindex: "-1" }, element("bdi", {}, isLong ? `${letters.slice(0, HEADING_LENGTH - 1).join("")}…` : question.question));
     this.place.replaceChildren(
       element("div", { class: "question-head" }, heading, this.paging(index)),
       element(
@@ -46,6 +51,7 @@ class QuestionPage {
         ` Question ${question.id}`, ...(question.facts ?? []).map(([label, value]) => ` · ${label}: ${value}`),
       ),
       ...[
+        isLong ? section("The whole question", element("p", { class: "text" }, question.question)) : null,
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
         this.answers(question), this.claims(question), this.citations(question), this.pictures(question),
         this.passages(question), this.history(question, history), this.scores(question),
@@ -136,6 +142,7 @@ class QuestionPage {
     return section(
       "Citations",
       rows.length ? grid(["#", "Document", "Page", "Span", "Gold", "Claim supported", "Cited text"], rows, "Citations of the answer") : element("p", { class: "nothing" }, "The answer cites nothing."),
+      question.n_citations > rows.length ? element("p", { class: "quiet" }, `The first ${rows.length} of ${question.n_citations}.`) : null,
       gold.length ? element("details", {}, element("summary", {}, `Expected citations (${gold.length})`), grid(["Document", "Page", "Span", "Gold text"], gold, "Expected citations")) : null,
     );
   }
@@ -155,8 +162,9 @@ class QuestionPage {
 
   passages(question) {
     const passages = question.passages ?? [];
+    const unnamed = question.n_missed - (question.missed?.length ?? 0);
     const missed = question.missed?.length
-      ? element("p", {}, element("strong", {}, "Relevant, but not retrieved: "), ...question.missed.flatMap((name, index) => [index ? ", " : "", element("span", { class: "code" }, name)]))
+      ? element("p", {}, element("strong", {}, "Relevant, but not retrieved: "), ...question.missed.flatMap((name, index) => [index ? ", " : "", element("span", { class: "code" }, name)]), unnamed > 0 ? ` and ${unnamed} more` : "")
       : null;
     if (!passages.length) return section("Retrieved", element("p", { class: "nothing" }, "Nothing was retrieved."), missed);
     const items = passages.map((one) => element(
@@ -186,32 +194,46 @@ class QuestionPage {
     )).reverse();
     return section(
       "Over nights", element("div", { class: "grid" }, ...charts.filter(Boolean)),
-      element("details", {}, element("summary", {}, "As a table"), grid(["Night", "Run", ...history.measures.map(([, label]) => label)], rows, "Scores of this question over nights", 2)),
+      element("details", {}, element("summary", {}, "As a table"), grid(["Night", "Run", ...history.measures.map(([, label]) => label)], rows, "Scores of this question over nights")),
     );
   }
 
   scores(question) {
     const judges = new Set(JSON.parse(this.place.dataset.judged));
     const doubted = this.place.dataset.doubt;
-    const rows = question.scores.map(([name, value]) => {
+    const rooms = new Map();
+    for (const [name, value] of question.scores) {
+      const [label, meaning, room] = Object.hasOwn(this.meanings, name) ? this.meanings[name] : [name.replaceAll("_", " "), "", "Further measures"];
       const isDoubted = doubted && judges.has(name) && value !== null;
-      return element("div", {}, element("dt", {}, name.replaceAll("_", " ")), element("dd", { class: isDoubted ? "doubted" : null, title: isDoubted ? doubted : null }, ragEval.number(value, 3)));
-    });
+      const row = element("div", { title: meaning || null }, element("dt", {}, label), element("dd", { class: isDoubted ? "doubted" : null, title: isDoubted ? doubted : null }, ragEval.number(value, 3)));
+      rooms.set(room, [...(rooms.get(room) ?? []), row]);
+    }
     const costs = (question.costs ?? []).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", {}, value)));
+    const lists = [...rooms].flatMap(([room, rows]) => [element("h3", {}, room), element("dl", { class: "scores" }, ...rows)]);
     return element(
       "div", {},
       section("Time and cost", element("dl", { class: "scores" }, ...costs)),
-      section("Scores", element("dl", { class: "scores" }, ...rows)),
+      lists.length ? section("Scores", ...lists) : null,
     );
   }
 }
 
-function section(title, ...children) {
-  return element("section", { class: "card" }, element("h3", {}, title), ...children);
+// The question that an address names; one whose escapes are broken names itself.
+function named(hash) {
+  try {
+    return decodeURIComponent(hash.slice(1));
+  } catch {
+    return hash.slice(1);
+  }
 }
 
-function grid(headings, rows, caption, numbersFrom = 99) {
-  const head = headings.map((text, place) => element("th", { scope: "col", class: place >= numbersFrom ? "number" : null }, text));
+function section(title, ...children) {
+  return element("section", { class: "card" }, element("h2", {}, title), ...children);
+}
+
+// A heading stands as its column does: cells of the first row say which columns are numbers.
+function grid(headings, rows, caption) {
+  const head = headings.map((text, place) => element("th", { scope: "col", class: rows[0]?.cells[place]?.classList.contains("number") ? "number" : null }, text));
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 
@@ -240,6 +262,6 @@ document.addEventListener("DOMContentLoaded", () => {
   const place = document.getElementById("question");
   ragEval.load("questions", place.dataset.src).then(
     (data) => new QuestionPage(place, data),
-    (error) => { place.textContent = `The question cannot be shown: ${error.message}.`; },
+    (error) => place.replaceChildren(element("h1", {}, "Question"), element("p", {}, `It cannot be shown: ${error.message}. Write the report again: rag-eval report.`)),
   );
 });

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.judgement import Claim
-from rag_eval_pipeline.reporting.site.details import answer_stretches
+from rag_eval_pipeline.reporting.site.answer_stretches import answer_stretches
 from rag_eval_pipeline.systems.answer import Citation
 
 PLACES = st.tuples(st.integers(-2, 30), st.integers(-2, 30))
