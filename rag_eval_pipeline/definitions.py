@@ -3,10 +3,11 @@
 import dagster as dg
 
 from rag_eval_pipeline.defs import aggregation, automation, conversion, evaluation
+from rag_eval_pipeline.defs.owners import owned
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 
 defs = dg.Definitions(
-    assets=[*conversion.ASSETS, *evaluation.ASSETS, *aggregation.ASSETS],
+    assets=owned([*conversion.ASSETS, *evaluation.ASSETS, *aggregation.ASSETS]),
     jobs=automation.JOBS,
     sensors=automation.SENSORS,
     schedules=automation.SCHEDULES,

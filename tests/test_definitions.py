@@ -20,7 +20,7 @@ evaluation:
   judge_scores(benchmark x system) <- responses checks answers_were_judged
   evaluation_results(benchmark x system) <- answer_scores, citation_scores, judge_scores, retrieval_scores checks results_validate!
 aggregation:
-  leaderboard <- evaluation_results
+  leaderboard <- evaluation_results checks no_night_is_late, nothing_is_left_out
   regressions <- leaderboard
   report <- leaderboard, regressions checks every_pair_is_evaluated, no_result_is_damaged, nothing_has_regressed!, quality_thresholds_are_met
   weekly_results <- regressions
@@ -35,6 +35,7 @@ job evaluate: answer_scores, citation_scores, evaluation_results, judge_scores, 
 job week: benchmark_files, weekly_results
 sensor aggregation_sensor -> aggregate (RUNNING)
 sensor confirmation_sensor -> evaluate (RUNNING)
+sensor late_night_alerts -> no run (RUNNING)
 sensor run_failure_alerts -> any run (RUNNING)
 sensor workspace_sensor -> convert, evaluate (RUNNING)
 schedule recheck: 0 1 * * * UTC -> convert (RUNNING)
@@ -86,7 +87,8 @@ def test_jobs_sensors_and_schedules_are_those_that_stand_here():
         lines.append(f"job {name}: {', '.join(sorted(key.to_user_string() for key in keys))}")
     for sensor in sorted(defs.sensors or [], key=lambda sensor: sensor.name):
         is_of_any_run = isinstance(sensor, dg.RunStatusSensorDefinition)
-        targets = "any run" if is_of_any_run else ", ".join(sorted(job.name for job in sensor.jobs))
+        jobs = sorted(target.job_name for target in sensor.targets)
+        targets = "any run" if is_of_any_run else ", ".join(jobs) or "no run"
         lines.append(f"sensor {sensor.name} -> {targets} ({sensor.default_status.value})")
     for schedule in defs.schedules or []:
         when = f"{schedule.cron_schedule} {schedule.execution_timezone}"

@@ -67,7 +67,13 @@ def _result(report: StepReport) -> dg.MaterializeResult:
     check_specs=check_specs("questions", CHECKS["questions"], benchmarks),
 )  # fmt: skip
 def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """Rows of the benchmark's source as questions; bad rows in quarantine, none lost."""
+    """Rows of the benchmark's source as questions; bad rows in quarantine, none lost.
+
+    `questions.parquet`, and `quarantine.jsonl` with file, row, field and cause of each row that was not taken.
+
+    Source: NVIDIA RAG Blueprint, "Dataset layout, train.json, and conversion":
+    Bringing external data into this layout.
+    """
     return _run(context, workspace)
 
 
@@ -78,7 +84,13 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
 def corpus(
     context: dg.AssetExecutionContext, config: CorpusConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult:
-    """The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest."""
+    """The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest.
+
+    `corpus/<benchmark>/*.pdf`: web pages printed, a publisher's PDF byte for byte; nothing else lies in the folder.
+
+    Source: NVIDIA RAG Blueprint, "Dataset layout, train.json, and conversion":
+    Deriving corpus filenames from URLs.
+    """
     return _run(context, workspace, "accept" if config.accept else "look" if config.recheck else "no")
 
 
@@ -87,7 +99,12 @@ def corpus(
     check_specs=check_specs("corpus_text", CHECKS["corpus_text"], benchmarks),
 )  # fmt: skip
 def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """The text of each page, with its place in the document."""
+    """The text of each page, with its place in the document.
+
+    Offsets of gold texts and of citations count the code points of this text.
+
+    Source: Citation Accuracy Evaluation 2.2, the offsets of a citation.
+    """
     return _run(context, workspace)
 
 
@@ -96,7 +113,13 @@ def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     check_specs=check_specs("train_json", CHECKS["train_json"], benchmarks),
 )  # fmt: skip
 def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """`train.json`: each accepted question with its answer and its documents' file names."""
+    """`train.json`: each accepted question with its answer and its documents' file names.
+
+    With `corpus` beside it, the folder is an evaluation root as `evaluate_rag.py` takes it.
+
+    Source: NVIDIA RAG Blueprint, "Dataset layout, train.json, and conversion":
+    `train.json` schema.
+    """
     return _run(context, workspace)
 
 
@@ -105,7 +128,10 @@ def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) 
     check_specs=check_specs("evaluation_dataset", CHECKS["evaluation_dataset"], benchmarks),
 )  # fmt: skip
 def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """`.eval.json`: the questions with accepted answers and the places of their gold texts."""
+    """`.eval.json`: the questions with accepted answers and the places of their gold texts.
+
+    Source: Evaluation Data Formats 2.1, Evaluation Dataset Format; read by Evret, too.
+    """
     return _run(context, workspace)
 
 
@@ -114,7 +140,12 @@ def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     check_specs=check_specs("ground_truth", CHECKS["ground_truth"], benchmarks),
 )  # fmt: skip
 def ground_truth(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """`.gt.json` where gold texts were located, and the stamp that lets the benchmark be evaluated."""
+    """`.gt.json` where gold texts were located, and the stamp that lets the benchmark be evaluated.
+
+    People's annotations are imported here, and how far they agree is measured.
+
+    Source: Evaluation Data Formats 2.2, Ground Truth Annotations Format.
+    """
     return _run(context, workspace)
 
 

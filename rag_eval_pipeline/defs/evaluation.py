@@ -7,6 +7,7 @@ import dagster as dg
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.conversion.step_checks import CheckFact
 from rag_eval_pipeline.defs.conversion import evaluation_dataset, ground_truth
+from rag_eval_pipeline.defs.links import report_link, run_page
 from rag_eval_pipeline.defs.partitions import pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.defs.shell import (
@@ -21,7 +22,7 @@ from rag_eval_pipeline.defs.shell import (
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.pair import Pair
-    from rag_eval_pipeline.evaluation.scoring import ScoringReport
+    from rag_eval_pipeline.evaluation.score_rows import ScoringReport
 
 GROUP = "evaluation"
 RESPONSES_CHECKS = {
@@ -44,7 +45,13 @@ def _pair(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> "Pa
     check_specs=check_specs("responses", RESPONSES_CHECKS, pairs),
 )  # fmt: skip
 def responses(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """The system's answer to each question, asked once, with its contexts and citations."""
+    """The system's answer to each question, asked once, with its contexts and citations.
+
+    A run that was ended asks only what is missing when it is started again; an unchanged deterministic system is not
+    asked again at all.
+
+    Source: Evaluation Data Formats 2.3, Evaluation Results Format: `query_results`.
+    """
     import rag_eval_pipeline.evaluation.passes as passes
 
     with one_line_errors():
@@ -81,19 +88,28 @@ def _scored(report: "ScoringReport", measures: list[str], checks: list[dg.AssetC
 
 @dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
 def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """hit, recall, precision, nDCG, MRR and MAP of each question, by document and by page."""
+    """hit, recall, precision, nDCG, MRR and MAP of each question, by document and by page.
+
+    Source: Evaluation Data Formats 2.3, `retrieval_metrics`; computed as trec_eval does.
+    """
     return _scores(context, workspace, ["hit@1", "hit@5", "recall@10", "ndcg@10", "mrr", "page/ndcg@10"])
 
 
 @dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
 def citation_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """Overlap of each answer's citations with the located gold texts."""
+    """Overlap of each answer's citations with the located gold texts.
+
+    Source: Citation Accuracy Evaluation 3.1, Span-Level Accuracy Metrics, and 4.2, Span Matching Algorithm.
+    """
     return _scores(context, workspace, ["exact_jaccard", "tolerance_jaccard", "span_f1", "char_f1"])
 
 
 @dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
 def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """Exact match and F1 of each answer, and whether the system abstained."""
+    """Exact match and F1 of each answer, and whether the system abstained.
+
+    Source: the official SQuAD 2.0 scorer; Evaluation Data Formats 2.3, `answer_quality_metrics`.
+    """
     return _scores(context, workspace, ["exact_match", "f1", "abstained"])
 
 
@@ -102,7 +118,12 @@ def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
     check_specs=check_specs("judge_scores", JUDGE_CHECKS, pairs),
 )  # fmt: skip
 def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """What the judge says of each answer: correctness, support of its claims and citations, ratings."""
+    """What the judge says of each answer: correctness, support of its claims and citations, ratings.
+
+    These figures decide nothing until the judge was calibrated against people's labels.
+
+    Source: Citation Accuracy Evaluation 3.2 and 3.3, and 4.3, LLM-Based Evaluation.
+    """
     import rag_eval_pipeline.evaluation.passes as passes
 
     with one_line_errors():
@@ -123,7 +144,10 @@ def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource
     check_specs=check_specs("evaluation_results", RESULTS_CHECKS, pairs),
 )  # fmt: skip
 def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """`.results.json` of the evaluation: every figure with its interval, or null with a reason."""
+    """`.results.json` of the evaluation: every figure with its interval, or null with a reason.
+
+    Source: Evaluation Data Formats 2.3, Comprehensive Evaluation Results.
+    """
     import rag_eval_pipeline.evaluation.passes as passes
     from rag_eval_pipeline.reporting.charts import metric_bars
 
@@ -133,6 +157,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     return dg.MaterializeResult(
         metadata={
             "evaluation_id": published.evaluation_id,
+            "report": report_link(workspace.workspace, run_page(published.evaluation_id)),
             "path": dg.MetadataValue.path(published.path),
             **numbers(published.headline),
             "chart": picture(metric_bars(published.metrics, published.title), "scores"),

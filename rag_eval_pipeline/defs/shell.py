@@ -15,6 +15,9 @@ from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
 
 DIGITS = 6
 LOG_SECONDS = 5.0  # between two lines of progress
+TABLE_ROWS = 200  # the UI draws all rows at once; more of them are read in the report
+ENTRY_CHARS = 2000
+SENTENCE_CHARS = 300
 
 
 @contextmanager
@@ -58,10 +61,13 @@ def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | dg.TextMetadataValue:
-    """Rows as a table; cells of untrusted text stay text."""
+    """The first `TABLE_ROWS` rows as a table, and in the last one how many are left out; untrusted text stays text."""
     if not rows:
         return dg.MetadataValue.text("none")
-    return dg.MetadataValue.table([dg.TableRecord({k: _cell(v) for k, v in row.items()}) for row in rows])
+    records = [dg.TableRecord({k: _cell(v) for k, v in row.items()}) for row in rows[:TABLE_ROWS]]
+    if left := len(rows) - len(records):
+        records.append(dg.TableRecord({k: f"and {left} more" if place == 0 else "" for place, k in enumerate(rows[0])}))
+    return dg.MetadataValue.table(records)
 
 
 def _cell(value: object) -> int | float | bool | str:
@@ -92,20 +98,65 @@ def check_result(check: Check) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         check_name=check.name,
         passed=check.passed,
-        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
-        metadata={name: _entry(value) for name, value in check.numbers.items()},
+        severity=_severity(check),
+        description=sentence(check),
+        metadata=_entries(check),
     )
 
 
-def _entry(value: object) -> dg.FloatMetadataValue | dg.TextMetadataValue:
-    """A number of a check as one that Dagster plots, anything else as text."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return dg.MetadataValue.float(float(value))
-    return dg.MetadataValue.text("none" if value == [] else str(value)[:2000])
+def check_evaluation(asset: str, check: Check) -> dg.AssetCheckEvaluation:
+    """The same outside of a run: a sensor reports it."""
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(asset),
+        check_name=check.name,
+        passed=check.passed,
+        severity=_severity(check),
+        description=sentence(check),
+        metadata=_entries(check),
+    )
+
+
+def sentence(check: Check) -> str:
+    """What came of a check, for people, such as "Does not hold: expected 8, present 7, which: frames x mine".
+
+    The numbers that it was decided on stand in it whether it passed or not.
+    """
+    parts = [_part(name.replace("_", " "), value) for name, value in check.numbers.items()]
+    return f"{'Holds' if check.passed else 'Does not hold'}{': ' if parts else ''}{', '.join(parts)}".rstrip(".") + "."
+
+
+def _part(name: str, value: object) -> str:
+    number = _number(value)
+    return f"{name}: {_listed(value)[:SENTENCE_CHARS]}" if number is None else f"{name} {number:g}"
+
+
+def _severity(check: Check) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN
+
+
+def _entries(check: Check) -> dict[str, dg.FloatMetadataValue | dg.TextMetadataValue]:
+    """Numbers of a check as ones that Dagster plots, anything else as text."""
+    return {
+        name: dg.MetadataValue.text(_listed(value)[:ENTRY_CHARS])
+        if (number := _number(value)) is None
+        else dg.MetadataValue.float(number)
+        for name, value in check.numbers.items()
+    }
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _listed(value: object) -> str:
+    """A list as people write one."""
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return "; ".join(str(one) for one in value) or "none"
 
 
 def check_specs(
-    asset: str, checks: Mapping[str, CheckFact], partitions: dg.PartitionsDefinition[str]
+    asset: str, checks: Mapping[str, CheckFact], partitions: dg.PartitionsDefinition[str] | None = None
 ) -> list[dg.AssetCheckSpec]:
     """Specs of an asset's checks."""
     return [

@@ -1,7 +1,8 @@
 """What runs by itself: each new or edited thing once, nothing that the files already show, one aggregation afterwards."""
 
 import json
-from datetime import UTC, datetime
+import shutil
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.definitions import defs
+from rag_eval_pipeline.defs import automation
 from rag_eval_pipeline.defs.automation import (
     REQUESTS_PER_TICK,
     aggregation_sensor,
@@ -21,6 +23,15 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """An instance on the disk, as a schedule's tick needs one."""
+    folder = tmp_path / "instance"
+    folder.mkdir()
+    with dg.DagsterInstance.local_temp(str(folder)) as instance:
+        yield instance
 
 
 @pytest.fixture
@@ -39,7 +50,7 @@ def tick(workspace, instance):
         context = dg.build_sensor_context(
             instance=instance, cursor=cursor, resources={"workspace": WorkspaceResource(root=str(workspace.root))}
         )
-        result = workspace_sensor(context)
+        run.result = result = workspace_sensor(context)
         cursor = result.cursor
         for request in result.dynamic_partitions_requests:
             if isinstance(request, dg.AddDynamicPartitionsRequest):
@@ -47,7 +58,7 @@ def tick(workspace, instance):
             else:
                 for key in request.partition_keys:
                     instance.delete_dynamic_partition(request.partitions_def_name, key)
-        return sorted(f"{request.job_name} {request.partition_key}" for request in result.run_requests)
+        return sorted(f"{request.job_name} {request.partition_key}" for request in result.run_requests or ())
 
     return run
 
@@ -91,7 +102,7 @@ def test_a_dataset_that_was_lost_is_made_again_under_another_run_key(workspace, 
         for _ in range(2):  # asked for, then waited for
             result = workspace_sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources))
             cursor = result.cursor
-            keys += [request.run_key for request in result.run_requests if request.job_name == "convert"]
+            keys += [request.run_key for request in result.run_requests or () if request.job_name == "convert"]
         stamp.write_bytes(content)
         result = workspace_sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources))
         cursor = result.cursor
@@ -157,6 +168,104 @@ def test_a_broken_system_file_holds_up_nobody(workspace, tick):
     assert tick() == PAIRS
 
 
+def test_what_is_left_out_is_named_by_the_tick_and_by_the_leaderboards_check(workspace, tick, instance):
+    tick()
+    workspace.system_file("broken").write_text("kind: [")
+    (workspace.config / "systems" / "mine.yaml").write_text("kind: embedded\n")
+    (workspace.sources / "My Bench").mkdir()
+    (workspace.sources / "My Bench" / "benchmark.yaml").write_text("name: mine\n")
+
+    assert tick() == []
+    first = tick.result
+    assert tick() == []
+    again = tick.result
+
+    [check] = first.asset_events
+    assert (str(check.asset_key.to_user_string()), check.check_name) == ("leaderboard", "nothing_is_left_out")
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert check.metadata["left_out"].value == 3
+    assert check.description.startswith(
+        "Does not hold: left out 3, which: data/config/systems/broken.config.yaml, line 2"
+    )
+    for told in (check.metadata["which"].value, first.skip_reason.skip_message):
+        for part in ("broken.config.yaml", "[bad_yaml]", "mine.yaml", "data/sources/My Bench", "[bad_name]"):
+            assert part in told
+    assert not again.asset_events  # news once; the tick goes on saying so
+    assert again.skip_reason == first.skip_reason
+
+
+def test_a_mended_file_turns_the_check_again(workspace, tick):
+    path = workspace.system_file("broken")
+    path.write_text("kind: [")
+    tick()
+    path.unlink()
+
+    tick()
+
+    [check] = tick.result.asset_events
+    assert check.passed
+
+
+def test_while_a_leaderboard_is_on_its_way_its_check_is_left_to_it(workspace, tick, instance):
+    workspace.system_file("broken").write_text("kind: [")
+    run = instance.create_run_for_job(_job("aggregate"), status=dg.DagsterRunStatus.STARTED)
+
+    tick()
+    assert not tick.result.asset_events
+    instance.delete_run(run.run_id)
+    tick()
+    assert len(tick.result.asset_events) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["name: [", "title: no name\n", "", "\x00"], ids=["torn", "incomplete", "empty", "binary"]
+)
+def test_a_broken_benchmark_is_asked_for_once_so_that_its_run_says_what_is_wrong(text, workspace, tick):
+    tick()
+    folder = workspace.sources / "broken"
+    folder.mkdir()
+    (folder / "benchmark.yaml").write_text(text)
+
+    assert [tick(), tick()] == [["convert broken"], []]
+
+
+def test_a_run_that_was_cancelled_is_not_started_again_until_its_folder_changes(workspace, tick, instance):
+    tick()
+    instance.create_run_for_job(
+        _job("evaluate"), status=dg.DagsterRunStatus.CANCELED, tags={"dagster/partition": f"{RAILWAY}|embedded"}
+    )
+
+    assert tick() == []
+    with workspace.system_file("embedded").open("a") as file:
+        file.write("# edited\n")
+    assert tick() == [f"evaluate {OBSERVATORY}|embedded", f"evaluate {RAILWAY}|embedded"]
+
+
+def test_a_benchmark_that_is_removed_and_put_back_is_asked_for_again(workspace, tick):
+    tick()
+    away = workspace.root / "away"
+    shutil.move(workspace.benchmark(RAILWAY).source, away)
+    assert tick() == []
+
+    shutil.move(away, workspace.benchmark(RAILWAY).source)
+
+    assert tick() == [pair for pair in PAIRS if RAILWAY in pair]
+
+
+def test_two_hundred_folders_at_once_come_in_ticks_of_fifty_and_none_twice(workspace, tick, instance):
+    tick()
+    for number in range(200):
+        folder = workspace.sources / f"b{number:03d}"
+        folder.mkdir()
+        (folder / "benchmark.yaml").write_text("name: x\n")
+
+    asked = [tick() for _ in range(5)]
+
+    assert [len(one) for one in asked] == [REQUESTS_PER_TICK] * 4 + [0]
+    assert len(set(sum(asked, []))) == 200
+    assert len(instance.get_dynamic_partitions("benchmarks")) == 202
+
+
 def test_a_tick_asks_for_a_limited_number_of_runs(workspace, tick):
     for number in range(REQUESTS_PER_TICK):
         workspace.system_file(f"s{number:02d}").write_text("kind: embedded\n")
@@ -175,14 +284,9 @@ def test_run_keys_are_the_same_for_the_same_content(workspace, instance):
     }
 
 
-def test_every_night_asks_for_each_converted_pair(workspace):
+def test_every_night_asks_for_each_converted_pair(workspace, stored):
     workspace.benchmark(OBSERVATORY).stamp.unlink()
-    context = dg.build_schedule_context(
-        scheduled_execution_time=datetime(2026, 11, 21, 2, tzinfo=UTC),
-        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
-    )
-
-    requests = nightly(context)
+    requests = nightly(schedule_context(workspace, stored))
 
     assert [(r.run_key, str(r.partition_key), r.tags["night"]) for r in requests] == [
         (f"2026-11-21:{RAILWAY}|{system}", f"{RAILWAY}|{system}", "2026-11-21")
@@ -190,36 +294,65 @@ def test_every_night_asks_for_each_converted_pair(workspace):
     ]
 
 
-def test_pages_are_looked_at_again_each_night_where_a_benchmark_asks_for_it(workspace):
+def schedule_context(workspace, stored):
+    return dg.build_schedule_context(
+        instance=stored,
+        scheduled_execution_time=datetime(2026, 11, 21, 2, tzinfo=UTC),
+        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+    )
+
+
+def test_a_night_without_anything_to_evaluate_says_so(workspace, stored):
+    for name in (RAILWAY, OBSERVATORY):
+        workspace.benchmark(name).stamp.unlink()
+
+    assert nightly(schedule_context(workspace, stored)).skip_message == "no converted benchmark has a nightly system"
+    assert recheck(schedule_context(workspace, stored)).skip_message == "no converted benchmark says recheck: nightly"
+
+
+def test_a_broken_system_file_keeps_no_other_from_the_night(workspace, stored):
+    workspace.system_file("broken").write_text("kind: [")
+
+    assert len(nightly(schedule_context(workspace, stored))) == len(PAIRS)
+
+
+def test_what_came_while_no_sensor_looked_is_a_partition_before_it_is_asked_for(workspace, stored):
+    """A request for a partition that Dagster does not know fails the night's tick, and with it every pair's night."""
+    context = schedule_context(workspace, stored)
+
+    requests = nightly(context)
+
+    assert sorted(context.instance.get_dynamic_partitions("systems")) == ["embedded", "embedded-weak"]
+    assert set(context.instance.get_dynamic_partitions("benchmarks")) == {RAILWAY, OBSERVATORY}
+    assert len(requests) == len(PAIRS)
+
+
+def test_pages_are_looked_at_again_each_night_where_a_benchmark_asks_for_it(workspace, stored):
     paths = workspace.benchmark(RAILWAY)
     with paths.spec.open("a") as spec:
         spec.write("recheck: nightly\n")
     stamp = Stamp.read(paths.stamp)
     stamp.model_copy(update={"source_digest": source_digest(paths)}).write(paths.stamp)
-    context = dg.build_schedule_context(
-        scheduled_execution_time=datetime(2026, 11, 21, 1, tzinfo=UTC),
-        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
-    )
-
-    [request] = recheck(context)
+    [request] = recheck(schedule_context(workspace, stored))
 
     assert (request.run_key, request.partition_key) == (f"2026-11-21:recheck:{RAILWAY}", RAILWAY)
     assert request.run_config == {"ops": {"corpus": {"config": {"recheck": True}}}}
     assert dg.validate_run_config(defs.resolve_job_def("convert"), request.run_config)
 
 
+def aggregation_tick(instance, cursor=None):
+    return aggregation_sensor(dg.build_sensor_context(instance=instance, cursor=cursor))
+
+
 def test_one_aggregation_when_results_are_new_and_nothing_runs(instance):
-    def evaluate_tick(cursor=None):
-        return aggregation_sensor(dg.build_sensor_context(instance=instance, cursor=cursor))
-
-    nothing = evaluate_tick()
+    nothing = aggregation_tick(instance)
     report_results(instance)
-    first = evaluate_tick()
-    second = evaluate_tick(first.cursor)
+    first = aggregation_tick(instance, nothing.cursor)
+    second = aggregation_tick(instance, first.cursor)
     report_results(instance)
-    third = evaluate_tick(first.cursor)
+    third = aggregation_tick(instance, second.cursor)
 
-    assert [result.skip_message for result in (nothing, second)] == ["no new results"] * 2
+    assert [result.skip_reason.skip_message for result in (nothing, second)] == ["no new results"] * 2
     assert len(first.run_requests) == len(third.run_requests) == 1
     assert first.run_requests[0].run_key != third.run_requests[0].run_key
 
@@ -228,16 +361,59 @@ def test_no_aggregation_while_a_run_is_not_finished(instance):
     report_results(instance)
     instance.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED)
 
-    assert aggregation_sensor(dg.build_sensor_context(instance=instance)).skip_message == "1 runs are not finished"
+    result = aggregation_tick(instance)
+
+    assert result.skip_reason.skip_message == "new results wait: 1 run is not finished"
+    assert not result.run_requests
+
+
+WAITS = {
+    #                                   job that runs  minutes  aggregated
+    "a run that goes on for long":      ("evaluate",   61,      True),
+    "a run that began not long ago":    ("evaluate",   59,      False),
+    "an aggregation never runs twice":  ("aggregate",  600,     False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "minutes", "aggregated"), WAITS.values(), ids=WAITS)
+def test_results_wait_an_hour_at_most_for_runs_that_go_on(job, minutes, aggregated, instance, monkeypatch):
+    report_results(instance)
+    instance.create_run_for_job(_job(job), status=dg.DagsterRunStatus.STARTED)
+    began = datetime(2026, 11, 21, 2, tzinfo=UTC)
+    cursor = None
+    for now in (began, began + timedelta(minutes=minutes)):
+        monkeypatch.setattr(automation, "datetime", clock(now))
+        result = aggregation_tick(instance, cursor)
+        cursor = result.cursor
+
+    assert bool(result.run_requests) is aggregated
+
+
+def test_a_cursor_of_an_earlier_version_is_understood(instance):
+    report_results(instance)
+    [record] = instance.fetch_materializations(dg.AssetKey("evaluation_results"), limit=1).records
+
+    assert aggregation_tick(instance, str(record.storage_id)).skip_reason.skip_message == "no new results"
+
+
+def clock(now):
+    """A class that stands for `datetime` and says what time it is."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return now.astimezone(tz)
+
+    return Clock
 
 
 def report_results(instance):
     instance.report_runless_asset_event(dg.AssetMaterialization("evaluation_results"))
 
 
-def _job():
-    @dg.job
-    def anything():
+def _job(name="anything"):
+    @dg.job(name=name)
+    def job():
         pass
 
-    return anything
+    return job

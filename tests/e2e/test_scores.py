@@ -70,8 +70,9 @@ def test_every_mean_says_what_became_of_every_question(name, system, results):
     found = results[name, system]
     means = dict(metrics_in(found))
 
-    # 11 measures of documents and of pages each, 3 of spans, 5 of answers, 4 of abstention; and what only some have.
-    assert len(means) == 34 + len(found.judge_metrics) + len(found.further_metrics)
+    # 11 measures of documents and of pages each, 3 of spans, 5 of answers, 7 of abstention, 2 overall; and what only
+    # some have.
+    assert len(means) == 39 + len(found.judge_metrics) + len(found.further_metrics)
     assert {"judged_correct", "faithfulness"} <= found.judge_metrics.keys()
     assert {"hotpot_f1", "rouge_l"} <= found.further_metrics.keys()
     assert {place: mean.n_scored + mean.n_failed + mean.n_skipped for place, mean in means.items()} == dict.fromkeys(

@@ -70,8 +70,8 @@ class Server:
             self.drop(source)
         (folder / "home").mkdir()
         shutil.copy(REPOSITORY / "dagster.yaml", folder / "home")
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.port, self.report_port = free_port(), free_port()
+        self.url, self.report_url = (f"http://127.0.0.1:{port}" for port in (self.port, self.report_port))
         command = [
             sys.executable,
             "-m",
@@ -80,6 +80,8 @@ class Server:
             "127.0.0.1",
             "--port",
             str(self.port),
+            "--report-port",
+            str(self.report_port),
         ]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(

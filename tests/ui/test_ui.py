@@ -4,6 +4,7 @@ Clicks go through the browser; what they led to is asked by GraphQL, because wor
 before anything has happened.
 """
 
+import re
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -27,6 +28,18 @@ GROUPS = {
     "aggregation": ["leaderboard", "regressions", "report"],
 }
 SYSTEMS = ["embedded", "embedded-weak"]
+AUTOMATIONS = [
+    "aggregation_sensor",
+    "confirmation_sensor",
+    "late_night_alerts",
+    "nightly",
+    "recheck",
+    "run_failure_alerts",
+    "weekly",
+    "workspace_sensor",
+]
+SCHEDULE = """query ($selector: ScheduleSelector!) { scheduleOrError(scheduleSelector: $selector) {
+    ... on Schedule { name partitionSet { name } } } }"""
 UNFINISHED = {"QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING"}
 
 Screenshot = Callable[[str], None]
@@ -164,7 +177,84 @@ def test_a_check_that_holds_is_listed_as_passed(server: Server, page: Page, scre
 
     expect(page.get_by_text("results_validate", exact=True).first).to_be_visible()
     expect(page.get_by_text("Succeeded", exact=True)).to_be_visible()
+    expect(page.get_by_text("Holds: findings: none.")).to_be_visible()
     screenshot("checks")
+
+
+def test_a_system_whose_file_is_torn_is_named_by_the_leaderboards_check(
+    server: Server, page: Page, screenshot: Screenshot
+):
+    server.wait("a leaderboard", lambda: server.materialization("leaderboard"))
+
+    page.goto("/assets/leaderboard?view=checks&checkDetail=nothing_is_left_out", wait_until="domcontentloaded")
+
+    expect(
+        page.get_by_text("Does not hold: left out 1, which: data/config/systems/torn.config.yaml").first
+    ).to_be_visible()
+    expect(page.get_by_text("[bad_yaml]").first).to_be_visible()
+    screenshot("left_out")
+
+
+def test_an_assets_page_says_whose_it_is_what_it_follows_and_when_it_is_late(
+    server: Server, page: Page, screenshot: Screenshot
+):
+    server.wait("a leaderboard", lambda: server.materialization("leaderboard"))
+
+    page.goto("/assets/leaderboard?view=overview", wait_until="domcontentloaded")
+
+    for text in (
+        "rag-evaluation",
+        "Source: Evaluation Data Formats 4.2, Results Storage.",
+        "Deadline: At 06:00 AM UTC",
+    ):
+        expect(page.get_by_text(text).first).to_be_visible()
+    page.get_by_text("Plots", exact=True).click()
+    expect(page.get_by_text("f1/gannet-sound/embedded", exact=True)).to_be_visible()
+    expect(page.locator("canvas").first).to_be_visible()
+    screenshot("plots")
+
+
+def test_the_results_of_a_pair_link_to_their_page_of_the_report(server: Server, page: Page, screenshot: Screenshot):
+    pair = "gannet-sound|embedded"
+    made = server.wait("the pair's results", lambda: server.materialization("evaluation_results", pair))
+    run = made.metadata["evaluation_id"]
+    server.wait("the report's page", lambda: (server.workspace.reports / "runs" / run / "index.html").exists())
+
+    page.goto(partition_page("evaluation_results", pair), wait_until="domcontentloaded")
+    link = page.get_by_role("link", name=f"{server.report_url}/runs/{run}/index.html")
+    with page.expect_popup() as opened:
+        link.click()
+
+    expect(opened.value.get_by_text(run).first).to_be_visible()
+    expect(opened.value.get_by_role("link", name="gannet-sound").first).to_be_visible()
+
+
+def test_every_automation_runs_and_says_what_it_does(server: Server, page: Page, screenshot: Screenshot):
+    page.goto("/automation", wait_until="domcontentloaded")
+
+    for name in AUTOMATIONS:
+        expect(page.get_by_role("link", name=re.compile(rf"\b{name}\b"))).to_be_visible()
+    expect(page.get_by_role("checkbox", checked=True)).to_have_count(len(AUTOMATIONS))
+    screenshot("automation")
+    page.get_by_role("link", name="workspace_sensor").click()
+    expect(page.get_by_text("Makes the partitions equal to data/sources and data/config/systems.")).to_be_visible()
+
+
+def test_of_the_nights_that_were_missed_one_is_made_up_for(server: Server):
+    # Dagster catches up on several ticks only where a schedule has a partition set.
+    for name in ("nightly", "recheck", "weekly"):
+        selector = {
+            "repositoryName": "__repository__",
+            "repositoryLocationName": "rag_eval_pipeline",
+            "scheduleName": name,
+        }
+        assert server.ask(SCHEDULE, selector=selector) == {"name": name, "partitionSet": None}
+
+
+def test_the_log_of_the_server_warns_of_nothing_that_people_could_not_change(server: Server):
+    assert (
+        re.findall(r"\w*(?:Beta|Preview|Deprecation|Supersession|Experimental)Warning.*", server.log.read_text()) == []
+    )
 
 
 def test_a_broken_folder_fails_alone_and_its_run_says_what_to_mend(server: Server, page: Page, screenshot: Screenshot):
