@@ -176,34 +176,37 @@ def validate(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="train.json, *.eval.*, *.gt.* and *.results.* as JSON, YAML, CSV or gzip; Evret's JSON and CSV."
+            help="train.json, *.eval.*, *.gt.* and *.results.* as JSON, YAML, CSV or gzip; Evret's JSON and CSV; "
+            "*.benchmark.json, regressions.json, *.alert.json, evaluation.json, baselines and nights."
         ),
     ],
     corpus: Annotated[Path | None, typer.Option(help="Folder that named documents have to be in.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when there are warnings.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check files against their specification; exits 2 when something is wrong.
+    """Check files against their specification and say their version; exits 2 when something is wrong.
 
     Example: rag-eval validate data/datasets/tarrow-lights/train.json
     """
     from dataclasses import asdict
 
     from rag_eval_pipeline.formats.findings import Finding
-    from rag_eval_pipeline.formats.validation import examine
+    from rag_eval_pipeline.formats.validation import examine, version_of
+    from rag_eval_pipeline.reporting.file_kinds import KINDS
 
     findings: dict[str, list[Finding]] = {}
     faults = []
     for path in paths:
         try:
-            findings[str(path)] = examine(path, corpus=corpus)
+            findings[str(path)] = examine(path, corpus=corpus, kinds=KINDS)
         except InputError as error:  # the other files are looked at all the same
             faults.append(error)
     lines = []
     for name, found in findings.items():
         lines += [f"{finding.severity}: {finding}" for finding in found if finding.severity != "info"]
         if not any(finding.severity == "error" for finding in found):
-            lines.append(f"{name}: valid")
+            version = version_of(Path(name), KINDS)
+            lines.append(f"{name}: valid" + (f" ({version})" if version else ""))
     emit({name: [asdict(finding) for finding in found] for name, found in findings.items()}, as_json, lines)
     for fault in faults:
         say(fault)

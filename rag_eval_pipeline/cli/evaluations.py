@@ -51,7 +51,9 @@ def evaluate(
         nonlocal failed
         with progress_bars() as bar:
             answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"), which=which)
-        failed += answered.report.failed
+        failed += answered.report.failed + len(published.faults)
+        for fault in published.faults:
+            print(f"rag-eval: {fault}", file=sys.stderr)
         return {
             "benchmark": name,
             "system": system,
@@ -83,6 +85,7 @@ def _estimate(root: Workspace, name: str, system: str, which: Literal["missing",
         "requests": found.requests,
         "tokens": found.tokens,
         "usd": found.usd,
+        "judge_requests": found.judge_requests,
         "basis": found.basis,
         "spent_today": {"requests": found.spent.requests, "tokens": found.spent.tokens, "usd": found.spent.usd},
         "budget": found.budget.model_dump(),
@@ -95,11 +98,12 @@ def _estimate_line(found: dict[str, Any]) -> str:
         return f"{unit} unknown" if value is None else f"about {value:,.4g} {unit}"
 
     basis = f"as measured in {found['basis']}" if found["basis"] else "nothing was measured yet"
+    judge = f", and about {found['judge_requests']} requests of the judge" if found["judge_requests"] else ""
     over = f"; more than today's budget of {', '.join(found['exceeds'])}" if found["exceeds"] else ""
     return (
         f"{found['benchmark']} x {found['system']}: {found['to_ask']} of {found['questions']} questions to ask, "
         f"{shown(found['requests'], 'requests')}, {shown(found['tokens'], 'tokens')}, "
-        f"{shown(found['usd'], 'US dollars')} ({basis}){over}"
+        f"{shown(found['usd'], 'US dollars')} ({basis}){judge}{over}"
     )
 
 

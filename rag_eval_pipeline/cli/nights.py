@@ -20,6 +20,10 @@ def history(
         str | None,
         typer.Option(help="A DuckDB query over the tables `results` (a row a figure) and `questions` (a row a score)."),
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Read every results file again, whatever its date says."),
+    ] = False,
 ) -> None:
     """Print the published evaluations, oldest first, with the verdict of each night; names files that were damaged.
 
@@ -31,7 +35,7 @@ def history(
     if sql is not None:
         _query(root, sql, as_json)
         return
-    rows, damaged = history_rows(root, benchmark, system)
+    rows, damaged = history_rows(root, benchmark, system, anew=verify)
     emit(rows, as_json, (_history_line(row) for row in rows))
     for line in damaged:
         typer.echo(f"rag-eval: {line}", err=True)

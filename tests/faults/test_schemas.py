@@ -1,6 +1,6 @@
-"""Row 40: a stored file of an older form is read as it lies, one of a newer form is refused with what to do, neither is changed.
+"""Row 40: a stored file of an older form is read as it lies, one of a newer form is refused with what to do.
 
-Each format's own faults: tests/formats. The older form of a dataset, which is filled in and said so:
+Neither is changed. How an older form becomes a present one: tests/formats/test_forms.py. Each format's own faults: tests/formats. The older form of a dataset, which is filled in and said so:
 tests/formats/test_dataset_files.py. Manifests that are damaged: tests/corpus/test_manifest.py. A stamp by other code:
 tests/conversion/test_stamp.py.
 """
@@ -50,13 +50,14 @@ def test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie(nam
 
         read = model.read(path)
 
-        assert read.schema_version == "1.0"
+        assert read.schema_version == model.form.present
         assert validate(path) == []
         assert (path.read_bytes(), path.stat().st_mtime_ns) == before
 
 
 CHANGES = {
-    "the next form": ({"schema_version": "1.1"}, "newer_schema", "schema_version"),
+    "the next form": ({"schema_version": "1.2"}, "newer_schema", "schema_version"),
+    "a form before the first": ({"schema_version": "0.9"}, "old_schema", "schema_version"),
     "a form whose number sorts before ours as a text": ({"schema_version": "10.0"}, "newer_schema", "schema_version"),
     "no form": ({"schema_version": "latest"}, "bad_version", "schema_version"),
     "a form as a number": ({"schema_version": 1.0}, "bad_format", "schema_version"),
