@@ -33,9 +33,9 @@ class VerdictRecord(Model):
         description="The word."
     )
     sentence: str = pydantic.Field(description="What a reader is told.")
-    confirmation: Literal["pending", "confirmed", "not_confirmed", "not_needed", "provisional", "weekly"] | None = (
-        pydantic.Field(description="Of a flagged change: what stands behind it.")
-    )
+    confirmation: (
+        Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"] | None
+    ) = pydantic.Field(description="Of a flagged change: what stands behind it.")
     baseline_mean: float | None = pydantic.Field(description="Over the pinned runs and the pairs.")
     current_mean: float | None = pydantic.Field(description="Over the pairs.")
     estimate: float | None = pydantic.Field(description="Current minus baseline.")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from rag_eval_pipeline.metrics.evidence import RULES, Evidence, Rules
 
-Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "provisional", "weekly"]
+Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"]
 
 ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
 

@@ -31,6 +31,7 @@ STANDING: dict[Confirmation, str] = {
     "pending": "not yet seen again in a rerun",
     "confirmed": "seen again in a rerun",
     "not_needed": "from a deterministic system",
+    "no_rerun": "without a rerun",
     "provisional": "provisional until the baseline has its runs",
     "weekly": "mean of seven nights",
 }

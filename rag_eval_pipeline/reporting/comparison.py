@@ -153,7 +153,7 @@ def compare_runs(
     found = look(tonight, others, key=key, rules=rules, judged=judged, clusters=clusters)
     # Nothing moves when a deterministic system is asked again: a rerun would confirm every change.
     is_deterministic = all(run.is_deterministic for run in (tonight, *others))
-    confirmation: Confirmation = "not_needed" if is_deterministic else "pending"
+    confirmation: Confirmation = "not_needed" if is_deterministic else "no_rerun"
     verdicts = {name: verdict(one, confirmation=confirmation, rules=rules) for name, one in found.evidence.items()}
     moved = {name: found.moved[name] for name, one in verdicts.items() if one.confirmation is not None}
     return Comparison(kind, tonight.benchmark, old, new, verdicts, found.reason, moved, tonight.evaluation_id)

@@ -17,7 +17,11 @@ SENTENCES = {
         DROP, "confirmed", "regressed",
         "EM fell 3.1 points (95 % −4.6 to −1.6), n=500, corrected p=0.002, seen again in a rerun.",
     ),
-    "a drop not yet run again": (
+    "a drop between two given sides": (
+        DROP, "no_rerun", "regressed",
+        "EM fell 3.1 points (95 % −4.6 to −1.6), n=500, corrected p=0.002, without a rerun.",
+    ),
+    "a drop that waits for its rerun": (
         DROP, "pending", "regressed",
         "EM fell 3.1 points (95 % −4.6 to −1.6), n=500, corrected p=0.002, not yet seen again in a rerun.",
     ),
