@@ -24,8 +24,9 @@ demo-http: $(VENV)/.browser  ## the same against servers on this machine that sp
 up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 127.0.0.1:3000; Ctrl-C stops everything
 	@$(BIN)/python -m rag_eval_pipeline.defs.serve --host 127.0.0.1 --port 3000
 
+# Three processes on two processors: there is always one that waits for a server or a browser.
 test: $(VENV)/.browser  ## the whole test suite
-	$(BIN)/python -m pytest -q -n 2 --dist loadscope
+	$(BIN)/python -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder
 
 check: $(VENV)/.installed  ## lint, types, definitions
 	$(BIN)/ruff check .

@@ -15,6 +15,13 @@ SHARED = REPOSITORY.parent / "shared"
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 CONVERTED = ("skarn-railway", "cairnmoor-observatory")
+# These wait for servers, daemons and browsers more than they compute: they begin first, and the others fill their time.
+WAITING = ("ui", "deployment", "e2e", "nights", "hostile")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests that wait before the others; else their order stays."""
+    items.sort(key=lambda item: not set(WAITING) & set(item.path.relative_to(REPOSITORY).parts))
 
 
 @pytest.fixture(scope="session")
