@@ -3,6 +3,9 @@
 import asyncio
 import contextlib
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -24,6 +27,7 @@ from rag_eval_pipeline.corpus.rendering.pages import render, renderer_fingerprin
 from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool
 from rag_eval_pipeline.corpus.rendering.proof import prove_closed
 from rag_eval_pipeline.errors import ServiceError
+from tests.conftest import REPOSITORY
 
 
 def status(process: psutil.Process) -> dict[str, list[str]]:
@@ -199,3 +203,25 @@ async def test_what_a_killed_run_left_behind_is_removed_after_a_day(own_temp):
 
     assert os.listdir(own_temp) == [fresh.name]
     fresh.rmdir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root has capabilities to lose")
+def test_root_without_its_capabilities_is_told_what_to_do(tmp_path):
+    code = (
+        "import pathlib, sys\n"
+        "from rag_eval_pipeline.corpus.rendering.executable import write_launcher\n"
+        "from rag_eval_pipeline.errors import ServiceError\n"
+        "try:\n"
+        "    write_launcher(pathlib.Path(sys.argv[1]), ['echo'])\n"
+        "except ServiceError as error:\n"
+        "    print(error)\n"
+    )
+
+    done = subprocess.run(
+        ["setpriv", "--bounding-set=-chown", "--inh-caps=-chown", sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True, text=True, check=True, cwd=REPOSITORY,
+    )  # fmt: skip
+
+    assert "root without its capabilities" in done.stdout
+    assert "[browser_failed]" in done.stdout
+    assert "Run as a user who is not root" in done.stdout
