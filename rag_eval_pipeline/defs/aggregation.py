@@ -88,11 +88,13 @@ def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> d
     analysis, recommendations.
     """
     import rag_eval_pipeline.reporting.report as reporting
+    from rag_eval_pipeline.reporting.comparison import read_comparisons
     from rag_eval_pipeline.reporting.morning import morning_checks
 
     with one_line_errors():
-        path = reporting.write_report(workspace.workspace)
-        checks = morning_checks(workspace.workspace)
+        found = read_comparisons(workspace.workspace)
+        path = reporting.write_report(workspace.workspace, found)
+        checks = morning_checks(workspace.workspace, found)
     return dg.MaterializeResult(
         metadata={"report": report_link(workspace.workspace), "path": dg.MetadataValue.path(path)},
         check_results=[check_result(check) for check in checks],

@@ -9,7 +9,7 @@ from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.conversion.step_checks import CheckFact
 from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
 from rag_eval_pipeline.metrics.thresholds import QualityThresholds
-from rag_eval_pipeline.reporting.comparison import read_comparisons
+from rag_eval_pipeline.reporting.comparison import Comparisons
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.trust import Trust
 from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
@@ -26,15 +26,14 @@ CHECKS = {
 }
 
 
-def morning_checks(workspace: Workspace) -> list[Check]:
+def morning_checks(workspace: Workspace, comparisons: Comparisons) -> list[Check]:
     """The checks of `CHECKS`, in that order; one that does not block is a warning."""
     settings = read_verdict_settings(workspace)
     history = read_history(workspace)
     missing, expected = _missing_pairs(workspace)
-    nights = read_comparisons(workspace).nights
     regressed = [
         f"{pair.benchmark} x {pair.system}: {name}"
-        for pair in nights
+        for pair in comparisons.nights
         for night in pair.nights[-1:]
         for name, metric in night.metrics.items()
         if metric.state == "regressed"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rag_eval_pipeline.metrics.titles import title_of
 from rag_eval_pipeline.reporting.comparison import read_comparisons
 from rag_eval_pipeline.reporting.leaderboard import Leaderboard
 from rag_eval_pipeline.workspace import Workspace
@@ -40,7 +41,7 @@ def leaderboard_table(board: Leaderboard) -> "Table":
 
 
 def verdict_lines(workspace: Workspace) -> Iterator[str]:
-    """One line a comparison of two systems: its strongest words, or why there is none."""
+    """One line a comparison of two systems: its strongest words, else on what moved most, or why there is none."""
     for row in read_comparisons(workspace).rows:
         if row.kind != "systems":
             continue
@@ -51,4 +52,5 @@ def verdict_lines(workspace: Workspace) -> Iterator[str]:
         elif moved:
             yield head + " ".join(found.sentence for found in moved)
         else:
-            yield head + next(iter(row.verdicts.values())).sentence
+            name, found = max(row.verdicts.items(), key=lambda item: abs(item[1].evidence.estimate or 0.0))
+            yield f"{head}{title_of(name)}: {found.sentence}"

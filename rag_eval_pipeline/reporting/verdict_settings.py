@@ -7,13 +7,12 @@ from typing import Literal
 
 import pydantic
 
+from rag_eval_pipeline.evaluation.quality_limits import FILE
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.metrics.evidence import RULES, Rules
 from rag_eval_pipeline.metrics.thresholds import QualityThresholds
 from rag_eval_pipeline.systems.settings import read_yaml
 from rag_eval_pipeline.workspace import Workspace
-
-FILE = "verdicts.config.yaml"
 
 
 class VerdictSettings(Model):

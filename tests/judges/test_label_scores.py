@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.evaluation.judging import judgement_scores
 from rag_eval_pipeline.judges.judgement import Case, CitationLabels, CitedText, Claim, Entailment, Judgement, Support
 from rag_eval_pipeline.metrics.claim_labels import ENTAILMENT
+from tests.alce_loop import walked
 
 SUPPORTED, NOT_FOUND = Support("supported", 1.0), Support("not_found", 0.0)
 
@@ -41,25 +42,6 @@ def test_the_published_example_of_ragchecker(shared):
     assert row.outcome == "scored"
     found = {name.removeprefix("ragchecker/"): score for name, score in row.scores.items() if "/" in name}
     assert found == record["metrics"]
-
-
-def walked(answer, entailing):
-    """The loop of ALCE's scorer over one answer, for an entailment that is one of sets of passages."""
-
-    def entails(passages, statement):
-        return any(needed <= set(passages) for needed in entailing[statement])
-
-    supported = precise = cited = 0
-    for number, passages in enumerate(answer):
-        joint = bool(passages) and entails(passages, number)
-        cited += len(passages)
-        supported += joint
-        if joint and len(passages) > 1:
-            for place, passage in enumerate(passages):
-                precise += entails([passage], number) or not entails(passages[:place] + passages[place + 1 :], number)
-        else:
-            precise += joint
-    return {"citation_recall": supported / len(answer), "citation_precision": precise / cited if cited else 0.0}
 
 
 def as_judgement(answer, entailing):
@@ -103,7 +85,7 @@ def test_labels_of_citations_give_what_alces_own_loop_gives(drawn):
 
     scores = judgement_scores(case, kept(judgement)).scores
 
-    assert {name: scores[name] for name in ("citation_recall", "citation_precision")} == walked(answer, entailing)
+    assert (scores["citation_recall"], scores["citation_precision"]) == walked(answer, entailing)
 
 
 def test_a_statement_that_cites_what_is_not_there_is_unsupported_and_its_citations_do_not_count():

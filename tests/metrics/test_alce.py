@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.metrics.alce import AlceScores, CitedStatement, alce_scores
+from tests.alce_loop import walked
 
 UNCITED = CitedStatement(False)
 SUPPORTED = CitedStatement(True, (True,))
@@ -52,30 +53,6 @@ MISSING = {
 def test_a_label_that_is_needed_must_be_there(statement):
     with pytest.raises(ValueError, match="statement 0"):
         alce_scores([statement])
-
-
-def walked(answer, entailing):
-    """ALCE's loop over one answer, for an entailment that is one of sets of passages."""
-
-    def entails(passages, statement):
-        return any(needed <= set(passages) for needed in entailing[statement])
-
-    supported = precise = cited = 0
-    for number, passages in enumerate(answer):
-        joint = bool(passages) and entails(passages, number)
-        cited += len(passages)
-        supported += joint
-        if joint and len(passages) > 1:
-            for passage in passages:
-                if entails([passage], number):
-                    precise += 1
-                else:
-                    others = list(passages)
-                    others.remove(passage)
-                    precise += not entails(others, number)
-        else:
-            precise += joint
-    return supported / len(answer), precise / cited if cited else 0
 
 
 some_answer = st.lists(

@@ -1,0 +1,18 @@
+"""What a terminal shows of comparisons between systems."""
+
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.reporting.comparison import read_comparisons
+from rag_eval_pipeline.reporting.terminal import verdict_lines
+
+
+def test_where_nobody_can_tell_the_line_is_about_what_moved_most(workspace):
+    for system in ("embedded", "embedded-weak"):
+        evaluate(workspace, load_pair(workspace, "skarn-railway", system))
+    [row] = [one for one in read_comparisons(workspace).rows if one.kind == "systems"]
+    moves = {name: abs(found.evidence.estimate) for name, found in row.verdicts.items()}
+
+    [line] = verdict_lines(workspace)
+
+    assert max(moves.values()) == moves["exact_match"] > 0.25  # 11 questions of 40
+    assert line.startswith("skarn-railway: embedded-weak against embedded: EM: Cannot tell: −27.5 (95 % ")
