@@ -13,7 +13,7 @@ from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation
 from rag_eval_pipeline.formats import results as form
-from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_stats, resource_usage
+from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
 from rag_eval_pipeline.systems.answer import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
@@ -32,7 +32,8 @@ def performance(
         measured = evaluation  # that run was removed: its latencies stand with the answers, its samples are gone
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
     answered = [answer for answer in answers if answer.status == "ok"]
-    latency = latency_stats([answer.latency_ms for answer in answered])
+    latencies = [answer.latency_ms for answer in answered]
+    latency = latency_stats(latencies)
     is_free = pair.system_file.traits.is_free
     usage = api_usage(_call(answer, is_free=is_free) for answer in answers)
 
@@ -45,6 +46,7 @@ def performance(
             "mean": latency.mean, "p50": latency.p50, "p95": latency.p95, "p99": latency.p99, "min": latency.min,
             "max": latency.max,
         },
+        latency_intervals=latency_intervals(latencies, seed=evaluation.record.settings.random_seed),
         resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
         resource_usage_of="evaluation" if _endpoints(pair) else "evaluation_and_system",
         api_usage={

@@ -150,6 +150,10 @@ class PerformanceMetrics(Model):
     latency_stats: dict[Literal["mean", "p50", "p95", "p99", "min", "max"], float | None] = pydantic.Field(
         description="Milliseconds a question."
     )
+    latency_intervals: dict[Literal["mean", "p50", "p95", "p99"], tuple[float, float] | None] = pydantic.Field(
+        default_factory=dict,
+        description="95 % limits in milliseconds; null where the measurements are too few.",
+    )
     resource_usage: dict[Literal["memory_mb", "cpu_percent"], ResourceUsage]
     resource_usage_of: Literal["evaluation", "evaluation_and_system"] | None = pydantic.Field(
         None, description="Whose memory and processor time: with the system's where it runs in the same processes."

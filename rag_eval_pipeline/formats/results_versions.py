@@ -1,7 +1,8 @@
 """The versions of results files, and what makes one of an older version a present one.
 
-1.0: the first. 1.1: overall scores of citations, rates of abstention, tokens by kind, groups of questions, metrics of
-one's own. What an older file could not measure is null with the reason `not_measured`, never a number.
+1.0: the first. 1.1: overall scores of citations, rates of abstention, tokens by kind, groups of questions, intervals of
+latencies, metrics of one's own. What an older file could not measure is null with the reason `not_measured`, never a
+number.
 """
 
 from collections.abc import Mapping

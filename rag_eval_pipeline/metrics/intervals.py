@@ -87,6 +87,33 @@ def clustered_wilson_interval(
     return Interval(0.0 if share == 0 else interval.low, 1.0 if share == 1 else interval.high), effective
 
 
+def quantile_interval(values: Values, quantile: float, confidence: float = CONFIDENCE) -> Interval | None:
+    """An interval of a quantile between two of the values themselves, whatever their distribution.
+
+    It holds the quantile at least as often as `confidence` says, because ranks are whole numbers: how many of n values
+    lie below it is binomial.
+
+    Args:
+        values: One or more, finite.
+        quantile: Such as 0.95.
+        confidence: Of the interval.
+
+    Returns:
+        None where there are too few values for a limit on both sides: below 6 for the median, 72 for 0.95, 368 for
+        0.99, at 95 % confidence.
+
+    Source: David and Nagaraja 2003, Order Statistics, 7.1; Hahn and Meeker 1991, 5.2.
+    """
+    from scipy.special import bdtr
+
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    below = bdtr(np.arange(ordered.size), ordered.size, quantile)  # so many values or fewer are less than the quantile
+    tail = (1 - confidence) / 2
+    low = int(np.searchsorted(below, tail, side="right")) - 1
+    high = int(np.searchsorted(below, 1 - tail, side="left"))
+    return Interval(float(ordered[low]), float(ordered[high])) if low >= 0 and high < ordered.size else None
+
+
 def _score_interval(share: float, trials: float, confidence: float) -> Interval:
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)

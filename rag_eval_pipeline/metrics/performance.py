@@ -11,6 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rag_eval_pipeline.metrics.bootstrap import SEED, bootstrap_interval
+from rag_eval_pipeline.metrics.intervals import Interval, quantile_interval
+
+PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
+
 
 @dataclass(frozen=True, slots=True)
 class LatencyStats:
@@ -93,9 +98,28 @@ def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
     """
     if len(latencies_ms) == 0:
         return LatencyStats(None, None, None, None, None, None, 0, "no_latencies")
-    p50, p95, p99 = np.percentile(latencies_ms, (50, 95, 99), method="linear").tolist()
+    p50, p95, p99 = np.percentile(latencies_ms, tuple(PERCENTILES.values()), method="linear").tolist()
     mean = math.fsum(latencies_ms) / len(latencies_ms)
     return LatencyStats(mean, p50, p95, p99, min(latencies_ms), max(latencies_ms), len(latencies_ms), None)
+
+
+def latency_intervals(latencies_ms: Sequence[float], *, seed: int = SEED) -> dict[str, Interval | None]:
+    """95 % intervals of the mean (bootstrap) and the percentiles (order statistics), in milliseconds.
+
+    They are of questions like these asked at a time like this: a server that is busier tomorrow is not in them.
+
+    Args:
+        latencies_ms: Of answered questions only.
+        seed: Of the resampling.
+
+    Returns:
+        `mean`, `p50`, `p95`, `p99`; None where there are too few measurements.
+    """
+    values = np.asarray(latencies_ms, dtype=np.float64)
+    if values.size == 0:
+        return dict.fromkeys(("mean", *PERCENTILES))
+    quantiles = {name: quantile_interval(values, percent / 100) for name, percent in PERCENTILES.items()}
+    return {"mean": bootstrap_interval(values, seed=seed), **quantiles}
 
 
 def resource_usage(samples: Sequence[float]) -> ResourceUsage:

@@ -134,8 +134,10 @@ def _metrics(results: EvaluationResults) -> Iterator[tuple[str, Metric]]:
     yield "overall_coverage", citations.overall_coverage
     spans = citations.span_accuracy
     yield "citation_jaccard", Metric(value=spans.mean_tolerance_jaccard, n_scored=spans.true_spans, reason=spans.reason)
-    for name, value in results.performance_metrics.latency_stats.items():
-        yield f"latency_{name}_ms", Metric(value=value, n_scored=results.summary.successful_queries)
+    performance, answered = results.performance_metrics, results.summary.successful_queries
+    limits = {str(name): interval for name, interval in performance.latency_intervals.items()}
+    for name, value in performance.latency_stats.items():
+        yield f"latency_{name}_ms", Metric(value=value, confidence_interval=limits.get(name), n_scored=answered)
 
 
 def _scores(results: EvaluationResults) -> Iterator[dict[str, Any]]:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
-from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, wilson_interval
+from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, quantile_interval, wilson_interval
 
 NEWCOMBE = {  # Newcombe 1998, Statistics in Medicine 17, table I, method 3
     "81 of 263": (81, 263, 0.2553, 0.3662),
@@ -94,3 +95,28 @@ def test_a_clustered_interval_holds_its_share_and_has_a_width(questions):
     assert 0.0 <= interval.low <= values.mean() <= interval.high <= 1.0
     assert interval.low < interval.high
     assert 1.0 <= effective <= len(questions)
+
+
+def test_a_medians_limits_are_the_tabulated_order_statistics():
+    # Conover 1999, table A3 (and Hahn and Meeker 1991, table A.15): 95 % of 100 are the 40th and the 61st, of 20 the
+    # 6th and the 15th.
+    assert quantile_interval(np.arange(100, 0, -1.0), 0.5) == (40, 61)
+    assert quantile_interval(np.arange(1, 21.0), 0.5) == (6, 15)
+
+
+@pytest.mark.parametrize(("quantile", "least"), [(0.5, 6), (0.95, 72), (0.99, 368)])
+def test_too_few_values_have_no_limits_of_a_quantile(quantile, least):
+    assert quantile_interval(np.arange(1.0, least), quantile) is None
+    assert quantile_interval(np.arange(1.0, least + 1), quantile) is not None
+
+
+@given(st.integers(6, 600), st.sampled_from([0.1, 0.5, 0.9, 0.95]))
+def test_the_limits_of_a_quantile_hold_it_as_often_as_they_say_and_are_the_nearest_that_do(n, quantile):
+    interval = quantile_interval(np.arange(1.0, n + 1), quantile)
+    if interval is None:
+        return
+    low, high = (int(limit) for limit in interval)
+    below = binom(n, quantile).cdf
+
+    assert below(low - 1) <= 0.025 < below(low)
+    assert below(high - 2) < 0.975 <= below(high - 1)

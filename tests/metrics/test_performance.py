@@ -10,6 +10,7 @@ from rag_eval_pipeline.metrics.performance import (
     LatencyStats,
     ResourceUsage,
     api_usage,
+    latency_intervals,
     latency_stats,
     resource_usage,
 )
@@ -38,6 +39,25 @@ def test_one_measurement_is_every_statistic():
 def test_no_measurement_is_no_zero():
     assert latency_stats([]) == LatencyStats(None, None, None, None, None, None, 0, "no_latencies")
     assert resource_usage([]) == ResourceUsage(None, None, None, 0, "no_samples")
+
+
+def test_latencies_have_limits_where_there_are_enough_of_them():
+    latencies = [float(ms) for ms in range(1, 101)]
+
+    limits = latency_intervals(latencies)
+
+    assert limits["p50"] == (40, 61)
+    assert limits["p95"] == (90, 100)  # Binomial(100, 0.95): at most 89 in 0.0115, 90 in 0.028; at most 98 in 0.963
+    assert limits["p99"] is None  # 368 are needed
+    assert limits["mean"][0] < 50.5 < limits["mean"][1]
+    assert limits == latency_intervals(latencies)
+
+
+def test_no_latency_and_one_have_no_limits():
+    nothing = dict.fromkeys(("mean", "p50", "p95", "p99"))
+
+    assert latency_intervals([]) == nothing
+    assert latency_intervals([7.0]) == nothing
 
 
 def test_a_published_run_has_the_published_latencies(oracles):

@@ -104,6 +104,7 @@ def write_run_page(
         "groups": figure_groups(header, run.file if run else RunFile(), morning.trust),
         "abstention": header.answer_quality_metrics.get("abstention", {}),
         "stats": stats,
+        "latency_limits": header.performance_metrics.get("latency_intervals", {}),
         "usage": header.performance_metrics.get("api_usage", {}),
         "judge_usage": header.performance_metrics.get("judge_usage", {}),
         "reused_from": header.performance_metrics.get("reused_from"),

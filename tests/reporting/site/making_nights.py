@@ -10,6 +10,7 @@ from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.metrics.performance import latency_intervals
 from rag_eval_pipeline.metrics.statistics import summarise
 from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage, Usage
 from rag_eval_pipeline.workspace import Workspace
@@ -183,6 +184,7 @@ def _results(
         ),
         performance_metrics=form.PerformanceMetrics(
             latency_stats={"mean": sum(latencies) / len(latencies), **at, "min": latencies[0], "max": latencies[-1]},
+            latency_intervals=latency_intervals(latencies),
             resource_usage={"memory_mb": usage, "cpu_percent": usage},
             api_usage={
                 "total_tokens": 900.0 * len(rows), "total_requests": float(len(rows)),

@@ -15,6 +15,7 @@ from rag_eval_pipeline.reporting.comparison import write_comparisons
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.report import render_report, write_report
 from rag_eval_pipeline.reporting.site.folder import STATE
+from rag_eval_pipeline.reporting.site.numbers import milliseconds
 from rag_eval_pipeline.reporting.site.writing import write_site
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
@@ -96,6 +97,20 @@ def test_a_question_has_its_answer_claims_citations_passages_pictures_and_cost(e
     for x, y, w, h in [*gold, *cited]:
         assert 0 <= x < x + w <= width
         assert 0 <= y < y + h <= height
+
+
+def test_a_run_shows_its_latencies_with_their_limits(evaluated):
+    write_site(evaluated)
+    name = newest(evaluated)
+
+    limits = json.loads(results_path(evaluated, name).read_text())["performance_metrics"]["latency_intervals"]
+    low, high = limits["p50"]
+    assert limits["p99"] is None  # of 40 questions
+    assert (
+        f"({milliseconds(low)} to {milliseconds(high)})" in (evaluated.reports / f"runs/{name}/index.html").read_text()
+    )
+    header = next(h for h in read_history(evaluated).by_pair[RAILWAY, "embedded"] if h.evaluation_id == name)
+    assert header.metric("latency_p50_ms").confidence_interval == (low, high)
 
 
 def test_the_nights_of_a_question_stand_in_the_order_of_time(evaluated):
