@@ -1,20 +1,26 @@
-"""What every room's tests share: where other people's benchmarks lie, when they are there."""
+"""What every room's tests share: other people's benchmarks, where they are there, and what is made once for all."""
 
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
-# A busy machine is no fault of what is tested.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no fault of what is tested. The suite tries the same examples each time; new ones are looked for by
+# `pytest -m hypothesis --hypothesis-profile explore`.
+settings.register_profile("explore", deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("suite", settings.get_profile("explore"), max_examples=100, derandomize=True)
 settings.load_profile("suite")
 CONVERTED = ("skarn-railway", "cairnmoor-observatory")
+MadeOnce = Callable[[str, Callable[[Path], None]], Path]
 # These wait for servers, daemons and browsers more than they compute: they begin first, and the others fill their time.
 WAITING = ("ui", "deployment", "e2e", "nights", "hostile")
 
@@ -33,15 +39,37 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def _converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """`made_once(name, make)` is a folder that one of the processes makes by `make(folder)`, and that all only read."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # the processes have a folder each in that of the session
+
+    def folder(name: str, make: Callable[[Path], None]) -> Path:
+        root, made = base / name, base / f"{name}.made"
+        with locked(base / f"{name}.lock", holder=f"process {os.getpid()}", exclusive=True):
+            if not made.exists():
+                shutil.rmtree(root, ignore_errors=True)  # of a process that failed
+                root.mkdir()
+                make(root)
+                made.touch()
+        return root
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def _converted(made_once: MadeOnce) -> Path:
     """Two bundled benchmarks, converted once by the real converter with the real browser."""
-    root = tmp_path_factory.mktemp("converted")
-    for name in CONVERTED:
-        shutil.copytree(REPOSITORY / "data" / "sources" / name, root / "data" / "sources" / name)
-    shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
-    for name in CONVERTED:
-        convert(Workspace(root), name)
-    return root
+
+    def make(root: Path) -> None:
+        for name in CONVERTED:
+            shutil.copytree(REPOSITORY / "data" / "sources" / name, root / "data" / "sources" / name)
+        shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
+        for name in CONVERTED:
+            convert(Workspace(root), name)
+
+    return made_once("converted", make)
 
 
 @pytest.fixture

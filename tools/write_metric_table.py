@@ -16,8 +16,8 @@ text and fail together, so they are counted by their documents: `n_clusters` say
 no two questions share any. A question about two documents belongs with those about the same two; one without documents
 stands for itself. Few documents make a wide interval, however many questions they have.
 
-Latencies have limits, too: the mean by bootstrap, p50, p95 and p99 by two of the measurements themselves, whatever their
-distribution. That needs 6, 72 and 368 measurements; with fewer the limits are null.
+Latencies have limits, too: the mean by bootstrap, p50, p95 and p99 by two of the measurements themselves, whatever
+their distribution. That needs 6, 72 and 368 measurements; with fewer the limits are null.
 
 ## A metric of your own
 A row and a function of one answered question:

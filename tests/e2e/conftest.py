@@ -1,5 +1,6 @@
 """Real benchmarks, converted and evaluated once a session: real files, real browser, nothing replaced."""
 
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.formats import EvaluationResults
 from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import MadeOnce
 from tests.e2e.reading import NAMES, SYSTEMS
 from tests.real_benchmarks import build
 
+RECORDS, RESULTS = "records.pickle", "results.pickle"
 CONFIG = Path(__file__).resolve().parents[2] / "data" / "config"
 
 
@@ -32,27 +35,33 @@ class House:
 
 
 @pytest.fixture(scope="session")
-def house(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    root = tmp_path_factory.mktemp("house")
-    shutil.copytree(CONFIG, root / "data" / "config")
-    workspace = Workspace(root)
-    records = {}
-    for name in NAMES:
-        build(root, name)
-        records[name] = {report.record.step: report.record for report in convert(workspace, name)}
-    yield House(workspace, records)
-    shutil.rmtree(root)
+def house(shared: Path, made_once: MadeOnce) -> House:
+    def make(root: Path) -> None:
+        shutil.copytree(CONFIG, root / "data" / "config")
+        records = {}
+        for name in NAMES:
+            build(root, name)
+            records[name] = {report.record.step: report.record for report in convert(Workspace(root), name)}
+        (root / RECORDS).write_bytes(pickle.dumps(records))
+
+    root = made_once("house", make)
+    return House(Workspace(root), pickle.loads((root / RECORDS).read_bytes()))
 
 
 @pytest.fixture(scope="session")
-def results(house: House) -> dict[tuple[str, str], EvaluationResults]:
+def results(house: House, made_once: MadeOnce) -> dict[tuple[str, str], EvaluationResults]:
     """What both systems did on the four benchmarks, read back from the published files."""
-    published = {}
-    for name in NAMES:
-        for system in SYSTEMS:
-            _, found = evaluate(house.workspace, load_pair(house.workspace, name, system))
-            published[name, system] = EvaluationResults.read(found.path)
-    return published
+
+    def make(folder: Path) -> None:
+        published = {}
+        for name in NAMES:
+            for system in SYSTEMS:
+                _, found = evaluate(house.workspace, load_pair(house.workspace, name, system))
+                published[name, system] = found.path
+        (folder / RESULTS).write_bytes(pickle.dumps(published))
+
+    paths = pickle.loads((made_once("house-results", make) / RESULTS).read_bytes())
+    return {pair: EvaluationResults.read(path) for pair, path in paths.items()}
 
 
 @pytest.fixture

@@ -105,14 +105,18 @@ def test_claims_of_a_gold_answer(gold, expected):
     answer=st.text(st.sampled_from('ab A. !?\n[1]【】|#*"“”。\x1a-:5é')) | st.text(),
     marks=st.lists(st.tuples(st.integers(-1, 30), st.integers(-1, 30)), max_size=4),
 )
-def test_claims_lie_in_the_answer_in_order_and_each_citation_stands_once(answer, marks):
+def test_claims_lie_in_the_answer_in_order_and_each_mark_stands_once(answer, marks):
     claims = split_claims(answer, [CitedText("a.pdf", "text", start, end) for start, end in marks])
 
     ends = [0, *(claim.end for claim in claims)]
     assert all(ends[n] <= claim.start < claim.end <= len(answer) for n, claim in enumerate(claims))
     assert all(len(claim.text) == claim.end - claim.start and claim.text.strip() == claim.text for claim in claims)
-    standing = [number for claim in claims for number in claim.citations]
+    beside = {number for number, (start, end) in enumerate(marks) if start == end}
+    standing = [number for claim in claims for number in claim.citations if number not in beside]
     assert len(standing) == len(set(standing))
+    # Citations without a mark stand all together with every claim that has none of its own.
+    assert all(beside in (set(claim.citations), set()) or not beside & set(claim.citations) for claim in claims)
+    assert all(claim.citations for claim in claims) or not beside
 
 
 @given(

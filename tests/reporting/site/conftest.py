@@ -13,6 +13,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.reporting.site.writing import write_site
 from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import MadeOnce
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 WAIT_MS = 60_000.0  # for a page on a busy machine
@@ -21,17 +22,19 @@ Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
-def _evaluated(_converted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _evaluated(_converted: Path, made_once: MadeOnce) -> Path:
     """A benchmark of 40 questions evaluated with two systems, one of them twice; another with one; and the site."""
-    root = tmp_path_factory.mktemp("evaluated") / "workspace"
-    shutil.copytree(_converted, root, symlinks=True)
-    workspace = Workspace(root)
-    for benchmark, system in (
-        (RAILWAY, "embedded"), (RAILWAY, "embedded"), (RAILWAY, "embedded-weak"), (OBSERVATORY, "embedded"),
-    ):  # fmt: skip
-        evaluate(workspace, load_pair(workspace, benchmark, system))
-    write_site(workspace)
-    return root
+
+    def make(root: Path) -> None:
+        shutil.copytree(_converted, root, symlinks=True, dirs_exist_ok=True)
+        workspace = Workspace(root)
+        for benchmark, system in (
+            (RAILWAY, "embedded"), (RAILWAY, "embedded"), (RAILWAY, "embedded-weak"), (OBSERVATORY, "embedded"),
+        ):  # fmt: skip
+            evaluate(workspace, load_pair(workspace, benchmark, system))
+        write_site(workspace)
+
+    return made_once("evaluated", make)
 
 
 @pytest.fixture
