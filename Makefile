@@ -54,6 +54,7 @@ $(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@echo "Installing the pinned packages into $(VENV) ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q rag_eval_pipeline
 	@touch $@
 
 $(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed

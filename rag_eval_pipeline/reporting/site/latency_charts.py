@@ -18,6 +18,7 @@ from rag_eval_pipeline.reporting.site.drawing import (
     svg,
     text,
 )
+from rag_eval_pipeline.reporting.site.numbers import milliseconds
 
 _BINS = 28
 _SHORTEST_MS = 1e-3  # what is measured as nothing has a place on a logarithmic axis too
@@ -60,6 +61,6 @@ def latency_histogram(values: Sequence[float], marks: Sequence[tuple[str, float]
         parts.append(path("limit", f"M{x:.1f} {y - 6}V{floor}"))
         parts.append(text(x - 3 if is_right else x + 3, y, name, anchor="end" if is_right else "start"))
     for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
-        label = f"{math.pow(10, low + share * (high - low)):.3g} ms"
+        label = milliseconds(math.pow(10, low + share * (high - low)))
         parts.append(text(LEFT + inside * share, HEIGHT - 8, label, anchor=anchor))
     return svg(parts, WIDTH, HEIGHT, title)

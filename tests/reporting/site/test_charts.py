@@ -85,3 +85,9 @@ def test_a_histogram_counts_every_question():
     assert len(bars) == 3
     assert "p50" in list(read(chart).itertext())
     assert "nothing to draw" in latency_histogram([], [], "Latency")
+
+
+def test_the_latencies_of_a_slow_system_are_in_seconds():
+    texts = list(read(latency_histogram([50.0, 1360.0, 33_000.0], [], "Latency")).itertext())
+
+    assert texts[-3:] == ["50 ms", "1.28 s", "33.00 s"]
