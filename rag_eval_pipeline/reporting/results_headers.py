@@ -68,7 +68,8 @@ class ResultsHeader(msgspec.Struct, frozen=True):
             return MetricHeader(spans["mean_tolerance_jaccard"], interval, reason=spans.get("reason"))
         if name == "latency_p50_ms":
             limits = self.performance_metrics.get("latency_intervals", {}).get("p50")
-            return MetricHeader(self.performance_metrics["latency_stats"]["p50"], limits and tuple(limits))
+            value = self.performance_metrics["latency_stats"]["p50"]
+            return msgspec.convert({"value": value, "confidence_interval": limits}, MetricHeader)
         if name in self.answer_quality_metrics:
             return msgspec.convert(self.answer_quality_metrics[name], MetricHeader)
         if name in self.judge_metrics:

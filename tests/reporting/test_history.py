@@ -9,6 +9,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.reporting.history import read_header, read_history
+from rag_eval_pipeline.reporting.results_headers import HeaderFault
 
 OBSERVATORY = "cairnmoor-observatory"  # 16 questions
 
@@ -67,3 +68,16 @@ def test_a_figure_of_retrieval_is_of_the_level_to_look_at_first(level, workspace
 
     assert read_header(path).metric("hit@1").value == {"page": 0.75, "document": 0.25}[level]
     assert read_header(path).metric("hit@7").reason == "not_measured"
+
+
+@pytest.mark.parametrize("limits", ["soon", [1.0], {"low": 1.0, "high": 2.0}], ids=str)
+def test_limits_that_are_no_two_numbers_are_damage(limits, workspace):
+    path = results_path(workspace, evaluated(workspace))
+
+    def change(results):
+        results["performance_metrics"]["latency_intervals"]["p50"] = limits
+
+    edit(path, change)
+
+    with pytest.raises(HeaderFault, match=rf"{path.name}: expected a results file, found: .*\[corrupt_result\]"):
+        read_header(path)
