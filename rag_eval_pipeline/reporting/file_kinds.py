@@ -10,6 +10,7 @@ from pathlib import Path
 from rag_eval_pipeline.evaluation.runs import EvaluationRecord
 from rag_eval_pipeline.formats.file_kinds import FileKind
 from rag_eval_pipeline.formats.findings import Finding, finding
+from rag_eval_pipeline.formats.schemas import model_schema
 from rag_eval_pipeline.metrics.baselines import BASELINE_RUNS
 from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert
 from rag_eval_pipeline.reporting.baselines import Baseline
@@ -92,9 +93,19 @@ def _ends(ending: str, path: Path) -> bool:
 
 
 KINDS: tuple[FileKind, ...] = (
-    FileKind("runs/<evaluation_id>/evaluation.json", _is_record, EvaluationRecord, check_record),
-    FileKind("baselines/<benchmark>/<system>.json", _in("baselines", 2), Baseline, check_baseline),
-    FileKind("nights/<benchmark>/<system>/*.json", _in("nights", 3), Nights, check_nights),
-    FileKind("alerts/*.alert.json", partial(_ends, SUFFIX), Alert, check_alert),
-    FileKind("history/seals/*.json", _in("seals", 1), Seal, check_seal),
+    FileKind("runs/<evaluation_id>/evaluation.json", _is_record, EvaluationRecord, check_record, "evaluation_record"),
+    FileKind("baselines/<benchmark>/<system>.json", _in("baselines", 2), Baseline, check_baseline, "baseline"),
+    FileKind("nights/<benchmark>/<system>/*.json", _in("nights", 3), Nights, check_nights, "nights"),
+    FileKind("alerts/*.alert.json", partial(_ends, SUFFIX), Alert, check_alert, "alert"),
+    FileKind("history/seals/*.json", _in("seals", 1), Seal, check_seal, "seal"),
 )
+
+_TITLES = {
+    "alert": "Alert",
+    "baseline": "Baseline",
+    "evaluation_record": "Record of an Evaluation",
+    "nights": "Nights of a Pair",
+    "seal": "Seal of a Results File",
+}
+SCHEMAS = {kind.schema: partial(model_schema, kind.model, _TITLES[kind.schema]) for kind in KINDS if kind.schema}
+"""Name -> what makes the schema; `write_schemas(schema_folder(), SCHEMAS)` writes those that are committed."""

@@ -2,16 +2,19 @@
 
 import json
 
+import jsonschema
 import pytest
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.formats.file_kinds import kind_of_file
+from rag_eval_pipeline.formats.schemas import json_schema, schema_folder, write_schemas
 from rag_eval_pipeline.formats.validation import examine
 from rag_eval_pipeline.reporting.alerts import alerts_folder, read_alerts, tell_run_failure
 from rag_eval_pipeline.reporting.baselines import pin
 from rag_eval_pipeline.reporting.benchmark_files import write_benchmark_files
 from rag_eval_pipeline.reporting.comparison import write_comparisons
-from rag_eval_pipeline.reporting.file_kinds import KINDS
+from rag_eval_pipeline.reporting.file_kinds import KINDS, SCHEMAS
 from rag_eval_pipeline.reporting.history_table import update_history
 from rag_eval_pipeline.reporting.nightbook import nights_folder
 from rag_eval_pipeline.reporting.seals import history_folder
@@ -57,6 +60,43 @@ def test_everything_that_is_written_about_nights_is_valid(nights):
     assert {path.name: [str(one) for one in lines] for path, lines in found.items() if lines} == {}
     folders = {path.relative_to(nights.root).parts[1:3] for path in found}
     assert len(folders) == 9  # results, runs, baselines, nights, history; alerts, regressions; performance, quality
+
+
+def test_the_committed_schemas_of_nights_are_the_generated_ones(tmp_path):
+    written = {path.name: path.read_text() for path in write_schemas(tmp_path, SCHEMAS)}
+
+    assert sorted(written) == [
+        f"{name}.schema.json" for name in ("alert", "baseline", "evaluation_record", "nights", "seal")
+    ]
+    committed = {name: (schema_folder() / name).read_text() for name in written}
+    assert committed == written, "write_schemas(schema_folder(), SCHEMAS) writes them"
+
+
+def test_files_of_nights_are_what_their_schemas_say(nights):
+    checked = set()
+    for path in files(nights):
+        kind = kind_of_file(path, KINDS)
+        if kind is None:
+            continue
+        schema = json_schema(kind.schema)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        value = json.loads(path.read_text())
+        jsonschema.validate(value, schema, jsonschema.Draft202012Validator)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(value | {"unheard_of": 1}, schema, jsonschema.Draft202012Validator)
+        checked.add(kind.schema)
+    assert checked == set(SCHEMAS)
+
+
+def test_a_finding_says_where_the_schema_speaks_of_it(nights, tmp_path):
+    source = next(path for path in files(nights) if "baselines" in path.parts)
+    path = tmp_path / source.relative_to(nights.root)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(json.loads(source.read_text()) | {"evaluations": []}))
+
+    [found] = examine(path, kinds=KINDS)
+
+    assert found.schema == "baseline.schema.json#/properties/evaluations"
 
 
 def test_the_command_names_each_version(nights):
