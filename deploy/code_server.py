@@ -6,16 +6,20 @@ is interrupted too, writes down that it was, and is tried again at the next star
 Browsers and readers are left to their runs: a run whose browser ends first takes that for a failed step, which is not
 tried again.
 
-Where there was no time for that (power, memory), Dagster would take its runs for running until `max_runtime_seconds`,
-six hours in which their systems are asked nothing and no report is made. They are told to have failed when the server
-starts, and tried again in the same way.
+What does not end in time is killed here: the engine would kill the server too, before it has said anything.
+
+Where there was no time to write anything down (power, memory, a run that hung), Dagster would take its runs for running
+until `max_runtime_seconds`, six hours in which their systems are asked nothing and no report is made. They are told to
+have failed when the server starts, and tried again in the same way.
 """
 
 import argparse
 import contextlib
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -27,6 +31,8 @@ MODULE = "rag_eval_pipeline.definitions"
 # An interrupt is an exception, raised wherever the run is just then; in a callback of the browser's driver it is
 # logged and lost. Long enough for a run to end its browser; several times in the grace that compose.yaml gives.
 AGAIN_SECONDS = 8.0
+GRACE_SECONDS = 45.0  # of the 60 that compose.yaml gives
+CALLS_SECONDS = 20  # for calls that the server still answers; Dagster waits 60 by default
 
 
 def main() -> int:
@@ -40,21 +46,30 @@ def main() -> int:
         "--host", default="127.0.0.1", help="gRPC has no login: only services of this deployment may reach it."
     )
     arguments.add_argument("--port", type=int, default=4000)
+    arguments.add_argument(
+        "--grace", type=float, default=GRACE_SECONDS, help="Seconds in which runs can end; then they are killed."
+    )
     options = arguments.parse_args()
     fail_lost_runs("The code server that this run was a part of has ended.")
     dagster = Path(sys.executable).with_name("dagster")
     address = ["--host", options.host, "--port", str(options.port)]
     # A session of its own: Ctrl-C in a terminal goes to every process of a group, browsers included.
-    server = subprocess.Popen([dagster, "api", "grpc", "--module-name", MODULE, *address], start_new_session=True)
-    told: list[int] = []
+    command = [dagster, "api", "grpc", "--module-name", MODULE, *address]
+    environment = {"DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD": str(CALLS_SECONDS), **os.environ}
+    server = subprocess.Popen(command, env=environment, start_new_session=True)
+    told: list[float] = []  # when
 
     def stop(number: int, frame: FrameType | None) -> None:
-        told.append(number)  # before anything else: the next signal may come in the middle of this one
-        is_first = len(told) == 1
-        _interrupt_runs(server.pid)
+        told.append(time.monotonic())  # before anything else: the next signal may come in the middle of this one
+        is_first, is_late = len(told) == 1, told[-1] - told[0] >= options.grace
+        if is_late and not _kill_runs(server.pid):
+            server.kill()  # it has no run any more, and does not end either
+        elif not is_late:
+            _interrupt_runs(server.pid)
         if is_first:
             server.terminate()  # it takes no further runs, and waits for these
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS, AGAIN_SECONDS)
+            again = min(AGAIN_SECONDS, options.grace)
+            signal.setitimer(signal.ITIMER_REAL, again, again)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         signal.signal(number, stop)
@@ -69,6 +84,22 @@ def _interrupt_runs(server: int) -> None:
         for run in psutil.Process(server).children():
             with contextlib.suppress(psutil.NoSuchProcess):
                 run.terminate()
+
+
+def _kill_runs(server: int) -> bool:
+    """SIGKILL to the runs and all that they have started; whether there was one."""
+    below: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        below = psutil.Process(server).children(recursive=True)
+    killed = 0
+    for process in below:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                process.kill()
+                killed += 1
+    if killed:
+        print(f"Killed, because they did not end: {killed} processes of runs.", file=sys.stderr, flush=True)
+    return killed > 0
 
 
 if __name__ == "__main__":

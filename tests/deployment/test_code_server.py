@@ -32,11 +32,26 @@ signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"server: told\\n"))
 subprocess.run([sys.executable, "-c", {RUN!r}])
 os.write(1, " ".join(["server: ended", *sys.argv[1:3], "\\n"]).encode())
 """
+DEAF_RUN = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"run: interrupted\\n"))
+below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+os.write(1, f"run: begun {below.pid}\\n".encode())
+while True:
+    signal.pause()
+"""
+DEAF_SERVER = f"""#!{sys.executable}
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"server: told\\n"))
+os.write(1, b"server: begun\\n")
+while True:
+    signal.pause()
+"""
 BROKEN = """#!/bin/sh
 exit 3
 """
 
-Start = Callable[[str], "subprocess.Popen[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
@@ -44,7 +59,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts the code server with a stand-in for the `dagster` beside its interpreter."""
     started = []
 
-    def begin(dagster: str) -> "subprocess.Popen[str]":
+    def begin(dagster: str, *options: str) -> "subprocess.Popen[str]":
         python = tmp_path / "bin" / "python"
         python.parent.mkdir()
         python.symlink_to(sys.executable)
@@ -57,7 +72,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         # A link to the interpreter does not know the environment that it is part of.
         paths = os.pathsep.join([str(REPOSITORY), *site.getsitepackages()])
         process = subprocess.Popen(
-            [python, REPOSITORY / "deploy" / "code_server.py"],
+            [python, REPOSITORY / "deploy" / "code_server.py", *options],
             env={**os.environ, "PYTHONPATH": paths, "DAGSTER_HOME": str(home)}, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)
@@ -102,6 +117,32 @@ def test_a_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(star
 
     assert first == {"run: interrupted\n", "server: told\n"}
     assert rest == ["run: interrupted", "run: ended", "server: ended api grpc"]
+    assert process.returncode == 0
+
+
+def test_a_run_that_does_not_end_is_killed_with_all_that_it_has_started(start: Start):
+    process = start(SERVER.replace(repr(RUN), repr(DEAF_RUN)), "--grace", "1")
+    assert process.stdout is not None
+    begun, _, below = process.stdout.readline().rpartition(" ")
+    assert begun == "run: begun"
+
+    process.send_signal(signal.SIGTERM)
+    said = said_by(process)
+
+    assert said[-1] == "server: ended api grpc"
+    assert set(said[:-1]) == {"run: interrupted", "server: told"}
+    assert process.returncode == 0
+    assert not psutil.pid_exists(int(below)) or psutil.Process(int(below)).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_server_that_does_not_end_without_a_run_is_killed_too(start: Start):
+    process = start(DEAF_SERVER, "--grace", "1")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "server: begun\n"
+
+    process.send_signal(signal.SIGTERM)
+
+    assert said_by(process) == ["server: told"]
     assert process.returncode == 0
 
 
