@@ -62,8 +62,9 @@ def main() -> int:
     def stop(number: int, frame: FrameType | None) -> None:
         told.append(time.monotonic())  # before anything else: the next signal may come in the middle of this one
         is_first, is_late = len(told) == 1, told[-1] - told[0] >= options.grace
-        if is_late and not _kill_runs(server.pid):
-            server.kill()  # it has no run any more, and does not end either
+        if is_late and not _kill_runs(server.pid):  # it has no run any more, and does not end either
+            print("Dagster's code server did not end and was killed.", file=sys.stderr, flush=True)
+            server.kill()
         elif not is_late:
             _interrupt_runs(server.pid)
         if is_first:
@@ -98,7 +99,9 @@ def _kill_runs(server: int) -> bool:
                 process.kill()
                 killed += 1
     if killed:
-        print(f"Killed, because they did not end: {killed} processes of runs.", file=sys.stderr, flush=True)
+        print(
+            f"Runs did not end and were killed with all they had started: {killed} in all.", file=sys.stderr, flush=True
+        )
     return killed > 0
 
 

@@ -41,14 +41,14 @@ class FileKind:
         takes: Whether a file is one, by its path.
         model: What reads it.
         check: What it breaks of the rules that a model of one field cannot know.
-        schema: Name of its JSON Schema; None where findings have no place in one.
+        schema: Name of its JSON Schema.
     """
 
     name: str
     takes: Callable[[Path], bool]
     model: type[pydantic.BaseModel]
     check: Callable[[Any, Path], Iterable[Finding]]
-    schema: str | None = None
+    schema: str
 
     @property
     def form(self) -> Form | None:

@@ -62,6 +62,9 @@ def json_schema(name: str) -> Schema:
 
     Args:
         name: Such as `evaluation_dataset`.
+
+    Raises:
+        FileNotFoundError: There is none of this name.
     """
     schema: Schema = json.loads((schema_folder() / f"{name}{SUFFIX}").read_bytes())
     return schema

@@ -100,12 +100,5 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("history/seals/*.json", _in("seals", 1), Seal, check_seal, "seal"),
 )
 
-_TITLES = {
-    "alert": "Alert",
-    "baseline": "Baseline",
-    "evaluation_record": "Record of an Evaluation",
-    "nights": "Nights of a Pair",
-    "seal": "Seal of a Results File",
-}
-SCHEMAS = {kind.schema: partial(model_schema, kind.model, _TITLES[kind.schema]) for kind in KINDS if kind.schema}
+SCHEMAS = {kind.schema: partial(model_schema, kind.model, kind.name) for kind in KINDS}
 """Name -> what makes the schema; `write_schemas(schema_folder(), SCHEMAS)` writes those that are committed."""

@@ -97,9 +97,9 @@ def test_a_clustered_interval_holds_its_share_and_has_a_width(questions):
     assert 1.0 <= effective <= len(questions)
 
 
-def test_a_medians_limits_are_the_tabulated_order_statistics():
-    # Conover 1999, table A3 (and Hahn and Meeker 1991, table A.15): 95 % of 100 are the 40th and the 61st, of 20 the
-    # 6th and the 15th.
+def test_a_medians_limits_are_the_order_statistics_that_counting_gives():
+    # Of 20 coins at most 5 show heads in 21,700 of 2**20 cases (0.0207), at most 6 in 60,460 (0.058): the 6th and,
+    # from the other end, the 15th. Of 100 at most 39 in 0.0176, at most 40 in 0.028: the 40th and the 61st.
     assert quantile_interval(np.arange(100, 0, -1.0), 0.5) == (40, 61)
     assert quantile_interval(np.arange(1, 21.0), 0.5) == (6, 15)
 
