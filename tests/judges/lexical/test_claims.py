@@ -1,7 +1,7 @@
 """A claim's offsets give its text back, and its citations are those that stand with it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.judgement import CitedText
@@ -105,6 +105,8 @@ def test_claims_of_a_gold_answer(gold, expected):
     answer=st.text(st.sampled_from('ab A. !?\n[1]【】|#*"“”。\x1a-:5é')) | st.text(),
     marks=st.lists(st.tuples(st.integers(-1, 30), st.integers(-1, 30)), max_size=4),
 )
+@example(answer="1\n1", marks=[(0, 0)])
+@example(answer="The lamp was lit [1].\nIt was high.", marks=[(17, 20), (0, 0)])
 def test_claims_lie_in_the_answer_in_order_and_each_mark_stands_once(answer, marks):
     claims = split_claims(answer, [CitedText("a.pdf", "text", start, end) for start, end in marks])
 
