@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-http up test check format bench clean
+.PHONY: help demo demo-http up test check format bench golden clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -41,6 +41,9 @@ format: $(VENV)/.installed  ## put the code into the one form
 
 bench: $(VENV)/.installed  ## measurements; ratios, never asserted
 	for script in bench/*.py; do $(BIN)/python $$script; done
+
+golden: $(VENV)/.browser  ## compare all products with those of another commit: make golden BASE=main
+	$(BIN)/python tools/golden.py $(or $(BASE),HEAD)
 
 clean:  ## remove what the pipeline generated, and Dagster's history; sources and settings stay
 	rm -rf data/datasets data/evaluation data/reports data/benchmarks .dagster .demo-http
