@@ -16,7 +16,7 @@ from functools import cache
 import regex
 
 from rag_eval_pipeline.metrics.answers import AnswerScore, score_answer, token_f1
-from rag_eval_pipeline.metrics.words import UNSPACED, words_of
+from rag_eval_pipeline.text.tokens import CHARACTER, tokenize
 
 # MLQA's, by ISO 639-1; its Arabic pattern is its own, slip included.
 ARTICLES = {
@@ -26,7 +26,7 @@ ARTICLES = {
     "de": r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
     "ar": r"\sال^|ال",
 }
-_UNSPACED = regex.compile(rf"([{UNSPACED}]\p{{M}}*)")
+_CHARACTER = regex.compile(f"({CHARACTER})")
 
 
 def normalise_answer_in(text: str, language: str | None) -> str:
@@ -40,7 +40,7 @@ def normalise_answer_in(text: str, language: str | None) -> str:
     articles = ARTICLES.get((language or "").lower().split("-")[0])
     if articles is not None:
         bare = re.sub(articles, " ", bare)
-    return " ".join(_UNSPACED.sub(r" \1 ", bare).split())
+    return " ".join(_CHARACTER.sub(r" \1 ", bare).split())
 
 
 def score_answer_in(answer: str, accepted: Sequence[str], language: str | None) -> AnswerScore:
@@ -89,7 +89,7 @@ def rouge_l(answer: str, accepted: Sequence[str]) -> float | None:
 
 
 def _rouge_words(text: str) -> list[str]:
-    return words_of(text.lower().replace("_", " "))  # to rouge-score an underscore separates words
+    return tokenize(text.lower().replace("_", " "))  # to rouge-score an underscore separates words
 
 
 @cache

@@ -14,7 +14,7 @@ import numpy as np
 from rag_eval_pipeline.metrics.span_columns import LIMIT, SpanColumns, Whole
 from rag_eval_pipeline.metrics.span_coverage import coverage
 from rag_eval_pipeline.metrics.span_matching import SpanScores
-from rag_eval_pipeline.metrics.words import iterate_words
+from rag_eval_pipeline.text.tokens import iterate_tokens
 
 
 class Tokens(NamedTuple):
@@ -33,7 +33,7 @@ class Tokens(NamedTuple):
 
 def tokens_of(text: str) -> Tokens:
     """The words of a text, of any script."""
-    places = np.array([word.span() for word in iterate_words(text)], dtype=np.int64).reshape(-1, 2)
+    places = np.array([word.span() for word in iterate_tokens(text)], dtype=np.int64).reshape(-1, 2)
     return Tokens(np.ascontiguousarray(places[:, 0]), np.ascontiguousarray(places[:, 1]), len(text))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.metrics.span_columns import Span, check
-from rag_eval_pipeline.metrics.words import iterate_words
+from rag_eval_pipeline.text.tokens import iterate_tokens
 
 __all__ = [
     "Overlap",
@@ -105,7 +105,7 @@ def overlap(gold: Iterable[Span], predicted: Iterable[Span]) -> Overlap:
 def token_overlap(gold: Iterable[Span], predicted: Iterable[Span], text: str) -> Overlap:
     """How many tokens of a text are in the gold spans, in the predicted ones, and in both.
 
-    A token is a word of `words` and belongs to a span that holds any of its characters.
+    A token is a word of `text.tokens` and belongs to a span that holds any of its characters.
 
     Args:
         gold: Spans of one document.
@@ -115,7 +115,7 @@ def token_overlap(gold: Iterable[Span], predicted: Iterable[Span], text: str) ->
     Raises:
         ValueError: A span with `end <= start`, or a negative start.
     """
-    tokens = [Span(*word.span()) for word in iterate_words(text)]
+    tokens = [Span(*word.span()) for word in iterate_tokens(text)]
     return overlap(tokens_in(merge(gold), tokens), tokens_in(merge(predicted), tokens))
 
 

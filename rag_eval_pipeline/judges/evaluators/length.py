@@ -75,7 +75,7 @@ def _evaluate(event: Event, options: LengthOptions) -> Fields:
 LENGTH = Evaluator(
     name="length",
     evaluate=_evaluate,
-    version="1.0.0",
+    version="1.1.0",
     scale=SHARE,
     options=LengthOptions,
     in_thread=False,

@@ -15,8 +15,9 @@ from rag_eval_pipeline.judges.lexical.refusals import find_refusal
 from rag_eval_pipeline.judges.lexical.sentences import pieces
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
 from rag_eval_pipeline.judges.lexical.words import Vocabulary, content, vocabulary
+from rag_eval_pipeline.text.tokens import CHARACTER, RUN
 
-_WORD = regex.compile(r"\p{Han}|\p{Hiragana}|\p{Katakana}|[\p{L}\p{M}\p{N}]+(?:['’.,-][\p{L}\p{M}\p{N}]+)*", regex.V1)
+_WORD = regex.compile(rf"{CHARACTER}|{RUN}(?:['’.,-]{RUN})*+")  # 1,000 and well-known count once
 _GAP = regex.compile(rf"[ \t]*{FILLER}+")
 
 Weights = Mapping[str, int]
@@ -71,7 +72,7 @@ def vocabulary_of(language: LanguageCode) -> Vocabulary:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text for counting: runs of letters and digits; characters where words have no spaces."""
+    """The words of a text for counting: `1,000`, `well-known` and `don't` are one each."""
     found: list[Any] = _WORD.findall(text)
     return found
 

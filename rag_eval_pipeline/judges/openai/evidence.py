@@ -10,14 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import regex
-
 from rag_eval_pipeline.judges.lexical.sentences import sentence_ends
+from rag_eval_pipeline.text.tokens import tokenize
 
 GAP = " […] "
 PIECE_CHARS = 600  # tables and lists have no sentences; longer stretches are taken apart at white space
-# One word a character in scripts that put no space between words.
-_WORD = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|[\p{L}\p{M}\p{N}]+")
 
 
 class _Piece(NamedTuple):
@@ -73,7 +70,7 @@ def _stretches(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text)]
+    return [word.casefold() for word in tokenize(text)]
 
 
 def _weights(words: Sequence[set[str]]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import msgspec
 
 from rag_eval_pipeline.judges.openai.settings import OpenAiJudgeSettings
 
-CODE = "openai/2"  # raised whenever the same replies may be read otherwise
+CODE = "openai/3"  # raised whenever the same replies may be read otherwise
 
 
 def openai_fingerprint(settings: OpenAiJudgeSettings, lexical: str) -> str:

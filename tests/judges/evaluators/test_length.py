@@ -45,6 +45,7 @@ COUNTED = {
     #                                       text                                              characters words sentences
     "citations count for nothing":         ("It opened in 1887 [a b.pdf:1:0-9]. It is long.", 30,        7,    2),
     "a number and a compound are words":   ("3.5 m of well-known e-mail",                     26,        5,    1),
+    "Thai characters carry their marks":   ("ที่นี่",                                          6,         2,    1),
     "words without spaces are characters": ("東京です。",                                       5,         4,    1),
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rag_eval_pipeline.metrics.words import words_of
+from rag_eval_pipeline.text.tokens import has_unspaced, tokenize
 
 CASES = {
     "punctuation separates":            ("U.S. dollars, 1,000", ["U", "S", "dollars", "1", "000"]),
@@ -20,5 +20,15 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES)
-def test_words(text, expected):
-    assert words_of(text) == expected
+def test_tokenize(text, expected):
+    assert tokenize(text) == expected
+
+
+def test_tokenize_keeps_apostrophes_inside_words():
+    found = tokenize("The ship’s bell didn't ring; 'twas 東京's.", keep_apostrophes=True)
+    assert found == ["The", "ship’s", "bell", "didn't", "ring", "twas", "東", "京", "s"]
+
+
+def test_unspaced_scripts_are_recognised_inside_other_text():
+    assert has_unspaced("Tokyo (東京)")
+    assert not has_unspaced("서울 Москва naïve")

@@ -1,0 +1,1 @@
+"""Text in any script: the word tokenizer that metrics, judges and systems share."""
