@@ -20,11 +20,11 @@ sys.path.insert(0, str(REPOSITORY))
 from rag_eval_pipeline.judges.judgement import Case, CitedText  # noqa: E402
 from rag_eval_pipeline.judges.lexical.evidence import Evidence  # noqa: E402
 from rag_eval_pipeline.judges.lexical.judge import LexicalJudge  # noqa: E402
-from rag_eval_pipeline.judges.lexical.normalisation import mask_citations, plain  # noqa: E402
-from rag_eval_pipeline.judges.lexical.refusals import find_refusal  # noqa: E402
-from rag_eval_pipeline.judges.lexical.sentences import pieces  # noqa: E402
 from rag_eval_pipeline.judges.lexical.support import read_claim, support  # noqa: E402
 from rag_eval_pipeline.judges.lexical.words import vocabulary  # noqa: E402
+from rag_eval_pipeline.text.normalise import mask_citations, plain  # noqa: E402
+from rag_eval_pipeline.text.refusals import find_refusal  # noqa: E402
+from rag_eval_pipeline.text.sentences import pieces  # noqa: E402
 
 DOCUMENTS = 60
 SENTENCES = 30  # of a document

@@ -56,9 +56,9 @@ KINDS: dict[str, Kind] = {
     "embedded": Kind(
         "embedded", "EmbeddedSettings", "open_embedded", "embedded/1", is_free=True, is_deterministic=True, in_flight=8
     ),
-    "nvidia": Kind("nvidia", "NvidiaSettings", "open_nvidia", "nvidia/1", has_own_limits=True),
-    "openai": Kind("openai", "OpenAiSettings", "open_openai", "openai/1", has_own_limits=True),
-    "http": Kind("http", "HttpSettings", "open_http", "http/1", has_own_limits=True),
-    "python": Kind("python", "PythonSettings", "open_python", "python/1", in_flight=8),
-    "replay": Kind("replay", "ReplaySettings", "open_replay", "replay/1", is_free=True, is_deterministic=True),
+    "nvidia": Kind("nvidia", "NvidiaSettings", "open_nvidia", "nvidia/2", has_own_limits=True),
+    "openai": Kind("openai", "OpenAiSettings", "open_openai", "openai/2", has_own_limits=True),
+    "http": Kind("http", "HttpSettings", "open_http", "http/2", has_own_limits=True),
+    "python": Kind("python", "PythonSettings", "open_python", "python/2", in_flight=8),
+    "replay": Kind("replay", "ReplaySettings", "open_replay", "replay/2", is_free=True, is_deterministic=True),
 }

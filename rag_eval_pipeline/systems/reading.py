@@ -15,26 +15,17 @@ import pydantic
 from rag_eval_pipeline.formats.citations import find_citations
 from rag_eval_pipeline.systems.answer import Citation
 from rag_eval_pipeline.systems.corpus import SystemCorpus
+from rag_eval_pipeline.text.normalise import plain
+from rag_eval_pipeline.text.refusals import find_refusal
 
 ABSTENTION = "The documents do not answer this question."
-
-# At the start of an answer only: later, the same words qualify an answer that was given.
-_START = r"\A\W*(?:(?:i['’]?m |i am )?(?:sorry|apologi[sz]e)\W+(?:but )?)?"
-ABSTENTION_PATTERNS = (
-    _START + r"(?:(?:the|these|your) )?(?:(?:provided|given|available|retrieved) )?"
-    r"(?:documents?|contexts?|passages?|sources?|text|information)(?: (?:provided|given|available|retrieved))? "
-    r"(?:do|does|did)(?: not|n['’]t) (?:answer|contain|provide|mention|include|specify|state)",
-    _START + r"i (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t) (?:know|find|answer)",
-    _START + r"(?:there is )?(?:no answer|no information|not enough information|insufficient information|unanswerable)"
-    r"\b",
-)
 
 # `page:spans]` or `page:spans |` of the citation grammar: where a page number stands in an answer.
 _CITED_PAGE = re.compile(r":(\d{1,9})(?=:\d+-\d+(?:,\d+-\d+)*\s*[|\]])")
 
 
-def _regular_expressions(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    for pattern in patterns:
+def _regular_expressions(patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    for pattern in patterns or ():
         try:
             re.compile(pattern)
         except re.error as error:
@@ -48,18 +39,18 @@ OffsetBase = Annotated[
     pydantic.Field(description="What the system counts characters from: the start of the document, or of the page."),
 ]
 AbstentionPatterns = Annotated[
-    tuple[str, ...],
+    tuple[str, ...] | None,
     pydantic.AfterValidator(_regular_expressions),
     pydantic.Field(
         description="Regular expressions; an answer in which one is found, in any case, says that the documents do not "
-        "answer the question."
+        "answer the question. By default the refusals that the lexical judge knows."
     ),
 ]
 
 
-def compile_patterns(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """Patterns of abstention, ready to search with; case does not matter."""
-    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+def compile_patterns(patterns: Sequence[str] | None) -> tuple[re.Pattern[str], ...] | None:
+    """Compile patterns of abstention, in which case does not matter; None stays None."""
+    return None if patterns is None else tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
 
 
 class ReadingSettings(Protocol):
@@ -80,7 +71,7 @@ class AnswerReader:
         corpus: The names of its documents and, for page-relative offsets, its pages.
         page_base: The system's number of a first page, 0 or 1.
         offset_base: What its offsets are counted from.
-        abstention: Patterns of the answers that say that there is none.
+        abstention: Patterns of the answers that say that there is none; None for the pipeline's own refusal detector.
     """
 
     def __init__(
@@ -89,12 +80,12 @@ class AnswerReader:
         *,
         page_base: Literal[0, 1] = 1,
         offset_base: Literal["document", "page"] = "document",
-        abstention: Sequence[re.Pattern[str]] = (),
+        abstention: Sequence[re.Pattern[str]] | None = None,
     ) -> None:
         self._corpus = corpus
         self._page_base = page_base
         self._offset_base = offset_base
-        self._abstention = tuple(abstention)
+        self._abstention = abstention
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
 
     @classmethod
@@ -167,6 +158,8 @@ class AnswerReader:
 
     def abstained(self, text: str) -> bool:
         """The answer says that the documents do not answer the question, or says nothing at all."""
+        if self._abstention is None:
+            return find_refusal(plain(text)).is_refusal
         return not text.strip() or any(pattern.search(text) for pattern in self._abstention)
 
     def _page_start(self, document: str, page: int | None) -> int:

@@ -1,1 +1,1 @@
-"""Text in any script: the word tokenizer that metrics, judges and systems share."""
+"""Text in any script, for metrics, judges and systems: one spelling, tokens, sentences, numbers, refusals."""

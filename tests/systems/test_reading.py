@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.answer import Citation
-from rag_eval_pipeline.systems.reading import ABSTENTION, ABSTENTION_PATTERNS, AnswerReader, compile_patterns
+from rag_eval_pipeline.systems.reading import ABSTENTION, AnswerReader
 from tests.systems.corpus_of_three import HARBOUR, corpus_in
 
 
 def reader(tmp_path, **settings):
-    return AnswerReader(corpus_in(tmp_path), abstention=compile_patterns(ABSTENTION_PATTERNS), **settings)
+    return AnswerReader(corpus_in(tmp_path), **settings)
 
 
 NAMES = {

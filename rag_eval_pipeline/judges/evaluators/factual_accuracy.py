@@ -14,8 +14,8 @@ from rag_eval_pipeline.judges.evaluators.event import Event
 from rag_eval_pipeline.judges.evaluators.shared_judge import SharedJudge, is_verified
 from rag_eval_pipeline.judges.evaluators.wording import wording
 from rag_eval_pipeline.judges.judgement import Claim, Judgement, Support
-from rag_eval_pipeline.judges.lexical.normalisation import plain
 from rag_eval_pipeline.metrics.evaluation_scores import SHARE
+from rag_eval_pipeline.text.normalise import plain
 
 CONTEXTS = "retrieved contexts"  # as a claim's source: passages are handed to judges without their documents
 

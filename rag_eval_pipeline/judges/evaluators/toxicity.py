@@ -22,8 +22,8 @@ from rag_eval_pipeline.judges.evaluators.evaluator import Evaluator, Fields
 from rag_eval_pipeline.judges.evaluators.event import Event
 from rag_eval_pipeline.judges.evaluators.toxic_phrases import CATEGORIES, PHRASES
 from rag_eval_pipeline.judges.evaluators.wording import wording
-from rag_eval_pipeline.judges.lexical.normalisation import unify
 from rag_eval_pipeline.metrics.evaluation_scores import SCALES
+from rag_eval_pipeline.text.normalise import unify
 
 DENIED = 0.2  # of its severity is left to a phrase that the sentence denies
 REPORTED = 0.3  # to one that is quoted or attributed

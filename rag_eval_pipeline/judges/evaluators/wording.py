@@ -10,11 +10,11 @@ import regex
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.evaluators.event import Event
 from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
-from rag_eval_pipeline.judges.lexical.normalisation import FILLER, mask_citations, plain, unify
-from rag_eval_pipeline.judges.lexical.refusals import find_refusal
-from rag_eval_pipeline.judges.lexical.sentences import pieces
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
 from rag_eval_pipeline.judges.lexical.words import Vocabulary, content, vocabulary
+from rag_eval_pipeline.text.normalise import FILLER, mask_citations, plain, unify
+from rag_eval_pipeline.text.refusals import find_refusal
+from rag_eval_pipeline.text.sentences import pieces
 from rag_eval_pipeline.text.tokens import CHARACTER, RUN
 
 _WORD = regex.compile(rf"{CHARACTER}|{RUN}(?:['’.,-]{RUN})*+")  # 1,000 and well-known count once

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.judges.judgement import CitedText
-from rag_eval_pipeline.judges.lexical.normalisation import FILLER, mask_citations, plain, unify
-from rag_eval_pipeline.judges.lexical.refusals import is_refusing
-from rag_eval_pipeline.judges.lexical.sentences import Piece, pieces
+from rag_eval_pipeline.text.normalise import FILLER, mask_citations, plain, unify
+from rag_eval_pipeline.text.refusals import is_refusing
+from rag_eval_pipeline.text.sentences import Piece, pieces
 
 # "Yes." alone says nothing that a text could hold.
 _ASSENTS = frozenset(

@@ -12,11 +12,11 @@ from rapidfuzz.fuzz import partial_ratio
 
 from rag_eval_pipeline.judges.judgement import Correctness, Verdict
 from rag_eval_pipeline.judges.lexical.figures import Figures
-from rag_eval_pipeline.judges.lexical.normalisation import fold, plain
 from rag_eval_pipeline.judges.lexical.quantities import Quantity, quantities
-from rag_eval_pipeline.judges.lexical.refusals import Refusal
 from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
 from rag_eval_pipeline.judges.lexical.words import Vocabulary, Word, content
+from rag_eval_pipeline.text.normalise import fold, plain
+from rag_eval_pipeline.text.refusals import Refusal
 
 _BRIEF = 3  # tokens of a gold that is nothing but its number
 _SHORT = 4  # tokens of a gold that is a name

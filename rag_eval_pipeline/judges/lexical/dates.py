@@ -6,8 +6,8 @@ from functools import cache
 from typing import NamedTuple
 
 from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
-from rag_eval_pipeline.judges.lexical.normalisation import fold
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
+from rag_eval_pipeline.text.normalise import fold
 
 _DAY = r"(?P<day>[0-3]?[0-9])"
 _YEAR = r"(?P<year>[12][0-9]{3})(?!\w)"

@@ -7,10 +7,10 @@ from threading import Lock
 from typing import NamedTuple
 
 from rag_eval_pipeline.judges.lexical.figures import Figures
-from rag_eval_pipeline.judges.lexical.normalisation import mask_citations, unify
 from rag_eval_pipeline.judges.lexical.quantities import quantities
-from rag_eval_pipeline.judges.lexical.sentences import sentence_ends
 from rag_eval_pipeline.judges.lexical.words import Vocabulary, Word, content
+from rag_eval_pipeline.text.normalise import mask_citations, unify
+from rag_eval_pipeline.text.sentences import sentence_ends
 
 KEPT_CHARACTERS = 4_000_000  # of texts, at some 20 bytes each when prepared: documents repeat over a run
 _LONGEST_SENTENCE = 60  # words; tables and lists without full stops are cut there, or one window would hold them all

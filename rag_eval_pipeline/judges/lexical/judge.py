@@ -25,13 +25,13 @@ from rag_eval_pipeline.judges.lexical.correctness import judge_correctness
 from rag_eval_pipeline.judges.lexical.entailment import Means, chosen_gold, entailment
 from rag_eval_pipeline.judges.lexical.evidence import KEPT_CHARACTERS, EvidenceStore
 from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
-from rag_eval_pipeline.judges.lexical.normalisation import plain
-from rag_eval_pipeline.judges.lexical.refusals import Refusal, find_refusal
 from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
 from rag_eval_pipeline.judges.lexical.support import ClaimWords, read_claim, support, supports
 from rag_eval_pipeline.judges.lexical.words import vocabulary
+from rag_eval_pipeline.text.normalise import plain
+from rag_eval_pipeline.text.refusals import Refusal, find_refusal
 
-RULES = "lexical/2"  # raised whenever a rule, a word list or a pattern changes
+RULES = "lexical/3"  # raised whenever a rule, a word list or a pattern changes
 _LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
 
 

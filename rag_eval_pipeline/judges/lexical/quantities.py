@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.judges.lexical.dates import Date, find_dates
 from rag_eval_pipeline.judges.lexical.measures import UNITS, Measure, measure_of
-from rag_eval_pipeline.judges.lexical.normalisation import fold, unify
 from rag_eval_pipeline.judges.lexical.number_words import (
     BASIS_POINTS,
     CURRENCY_WORDS,
@@ -21,6 +20,7 @@ from rag_eval_pipeline.judges.lexical.number_words import (
     scale_words,
 )
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
+from rag_eval_pipeline.text.normalise import fold, unify
 
 Unit = Literal["", "%", "currency"]
 _YEARS = range(1000, 2101)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.judges.judgement import Support
 from rag_eval_pipeline.judges.lexical.evidence import Evidence, Sentence
-from rag_eval_pipeline.judges.lexical.normalisation import unify
 from rag_eval_pipeline.judges.lexical.quantities import Quantity, quantities
 from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
 from rag_eval_pipeline.judges.lexical.words import Vocabulary, content, tokens
+from rag_eval_pipeline.text.normalise import unify
 
 _NEAR = 0.5  # share of a claim's words in its best sentence, from which on the two can be said to differ in a detail
 _EVERYWHERE = (

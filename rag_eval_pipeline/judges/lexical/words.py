@@ -11,10 +11,10 @@ import regex
 
 from rag_eval_pipeline.judges.lexical.antonyms import poles
 from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
-from rag_eval_pipeline.judges.lexical.normalisation import fold
 from rag_eval_pipeline.judges.lexical.number_words import counting_words, in_digits
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
 from rag_eval_pipeline.judges.lexical.stop_words import STOP_WORDS
+from rag_eval_pipeline.text.normalise import fold
 
 _KNOWN_WORDS = 200_000  # kept at once: some 60 MB; the next one starts afresh
 _REACH = 3  # content words after a negation that it turns round; what stands farther off is said of something else

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.lexical.claims import split_claims
-from rag_eval_pipeline.judges.lexical.normalisation import FILLER
+from rag_eval_pipeline.text.normalise import FILLER
 
 
 class CitedClaim(NamedTuple):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rag_eval_pipeline.judges.lexical.sentences import sentence_ends
+from rag_eval_pipeline.text.sentences import sentence_ends
 from rag_eval_pipeline.text.tokens import tokenize
 
 GAP = " […] "

@@ -11,7 +11,7 @@ from rag_eval_pipeline.endpoints.prices import Prices
 from rag_eval_pipeline.endpoints.settings import EndpointSettings
 from rag_eval_pipeline.formats.model import JsonValue, Model
 from rag_eval_pipeline.systems.json_paths import JsonPath
-from rag_eval_pipeline.systems.reading import ABSTENTION_PATTERNS, AbstentionPatterns, OffsetBase, PageBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase, PageBase
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api-?key", re.IGNORECASE)
@@ -73,7 +73,7 @@ class HttpSettings(Model):
     model: JsonPath | None = pydantic.Field(None, description="JMESPath of the model's name.")
     page_base: PageBase = 1
     offset_base: OffsetBase = "document"
-    abstention: AbstentionPatterns = ABSTENTION_PATTERNS
+    abstention: AbstentionPatterns = None
     prices: Prices = pydantic.Field(Prices(), description="For estimated costs, where the server tells none.")
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
         default_factory=dict, description="What is published of it, such as model, embedding_model and retrieval_k."

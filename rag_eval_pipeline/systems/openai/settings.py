@@ -8,7 +8,7 @@ from rag_eval_pipeline.endpoints.chat_settings import ChatSettings
 from rag_eval_pipeline.endpoints.settings import EndpointSettings
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.systems.json_paths import JsonPath
-from rag_eval_pipeline.systems.reading import ABSTENTION_PATTERNS, AbstentionPatterns, OffsetBase, PageBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase, PageBase
 
 
 class Retrieval(Model):
@@ -45,7 +45,7 @@ class OpenAiSettings(Model):
     )
     page_base: PageBase = 1
     offset_base: OffsetBase = "document"
-    abstention: AbstentionPatterns = ABSTENTION_PATTERNS
+    abstention: AbstentionPatterns = None
 
     @pydantic.model_validator(mode="after")
     def _one_retrieval(self) -> Self:

@@ -6,7 +6,7 @@ from typing import Self
 import pydantic
 
 from rag_eval_pipeline.formats.model import JsonObject, Model
-from rag_eval_pipeline.systems.reading import ABSTENTION_PATTERNS, AbstentionPatterns, OffsetBase, PageBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase, PageBase
 
 # A module and an attribute path, such as `my_rag.chains:engine.query`.
 _CALLABLE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$"
@@ -47,7 +47,7 @@ class PythonSettings(Model):
         None, description="Number of a document's first page; by default 0 in LangChain's documents, else 1."
     )
     offset_base: OffsetBase = "document"
-    abstention: AbstentionPatterns = ABSTENTION_PATTERNS
+    abstention: AbstentionPatterns = None
     version_of: tuple[str, ...] = pydantic.Field(
         (), description="Installed packages whose versions are published and tell one state of the system from another."
     )

@@ -3,7 +3,7 @@
 import pydantic
 
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.systems.reading import ABSTENTION_PATTERNS, AbstentionPatterns, OffsetBase, PageBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase, PageBase
 
 BENCHMARK = "{benchmark}"
 
@@ -23,5 +23,5 @@ class ReplaySettings(Model):
         None, description="Number of a document's first page; by default 0 in LangChain's documents, else 1."
     )
     offset_base: OffsetBase = "document"
-    abstention: AbstentionPatterns = ABSTENTION_PATTERNS
+    abstention: AbstentionPatterns = None
     in_flight: int = pydantic.Field(64, ge=1, le=1000, description="Questions looked up at once.")

@@ -15,7 +15,7 @@ from rag_eval_pipeline.systems.corpus import SystemCorpus
 from rag_eval_pipeline.systems.python.adapters import NoAnswer, said
 from rag_eval_pipeline.systems.python.passages import BadPassage
 from rag_eval_pipeline.systems.python.reading import answer_of
-from rag_eval_pipeline.systems.reading import ABSTENTION_PATTERNS, AnswerReader, compile_patterns
+from rag_eval_pipeline.systems.reading import AnswerReader
 
 QUERY = Query("1", "?")
 
@@ -116,7 +116,7 @@ class Own:
 
 
 def read(value, corpus, **options):
-    reader = AnswerReader(corpus, abstention=compile_patterns(ABSTENTION_PATTERNS), **options)
+    reader = AnswerReader(corpus, **options)
     return answer_of(QUERY, said(value), reader, latency_ms=1.0)
 
 

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
-from rag_eval_pipeline.judges.lexical.normalisation import FILLER, fold
+from rag_eval_pipeline.text.normalise import FILLER, fold
 
 Kind = Literal["sentence", "question", "heading", "row"]
 _LEAD_IN_WORDS = 10  # a line of so few words that ends in a colon announces what follows
@@ -58,7 +57,13 @@ _BEFORE_NUMBER = frozenset(
     tab abb cap ed est kap núm n п
     """.split()  # noqa: SIM905  # as above
 )
-_MONTHS = frozenset(fold(name) for traits in LANGUAGES.values() for names in traits.months for name in names)
+# Months after a day's number, folded: `am 3. Oktober`.
+_MONTHS = frozenset(
+    """
+    januar jan februar feb marz mar april apr mai may juni june jun juli july jul august aug september sept sep oktober
+    october okt oct november nov dezember december dez dec
+    """.split()  # noqa: SIM905  # as above
+)
 
 
 class Piece(NamedTuple):

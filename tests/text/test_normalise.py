@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.lexical import words as words_module
-from rag_eval_pipeline.judges.lexical.normalisation import FILLER, fold, mask_citations, plain, unify
 from rag_eval_pipeline.judges.lexical.words import content, tokens, vocabulary
+from rag_eval_pipeline.text.normalise import FILLER, fold, mask_citations, plain, unify
 
 MARKS = {
     "standard":                 "[a.pdf:5:12-30]",

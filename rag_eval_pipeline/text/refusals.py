@@ -1,0 +1,510 @@
+"""Whether an answer says that it does not know: families of phrases, and where in the answer they occur.
+
+A disclaimer before an answer is not a refusal; a refusal before advice on where to look is one. Patterns are for
+lower-case text with single spaces. Gaps are bounded numbers of words, so that they run in linear time.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+from rag_eval_pipeline.text.sentences import pieces
+
+Family = Literal["no_know", "cannot", "context", "absent", "policy", "apology", "ai", "redirect", "other_language"]
+
+STRONG: frozenset[Family] = frozenset({"no_know", "cannot", "context", "absent", "policy", "other_language"})
+_PERSONAL: frozenset[Family] = frozenset({"cannot", "no_know", "ai", "policy"})
+
+_HALF = 0.5  # share of an answer in strong sentences that makes it a refusal, wherever they are
+_OPENING = 0.12  # strong share that suffices after an opening that refuses
+_EARLY = 0.40  # share of the answer before which a refusal counts as early
+_EARLY_STRONG = 0.35  # strong share that suffices when the refusal is early
+_RECIPE_STRONG = 0.25  # strong share that suffices after an opening that lists what would be needed
+
+# Vocabulary of the patterns.
+_ADVERB = (
+    r"(?:(?:really|simply|just|currently|honestly|also|still|personally|unfortunately|actually|directly|definitively"
+    r"|explicitly|specifically|clearly|therefore|confidently|reliably|accurately|entirely|fully|exactly|seem to"
+    r"|appear to|unable|am|be) ){0,3}"
+)
+_FINDING = (
+    r"(?:answer|determine|find|provide|calculate|confirm|verify|tell|say|give|locate|identify|compute|access|assist"
+    r"|specify|ascertain|conclude|infer|derive|respond|comment|estimate|offer|retrieve|generate|see any)"
+)
+_DECIDING = (
+    r"(?:answer|determine|say|tell|know|calculate|compute|infer|ascertain|conclude|derive|verify|confirm|estimate"
+    r"|identify|specify|provide|give|establish|deduce|pinpoint|state|respond)"
+)
+_KNOWLEDGE = r"(?:information|data|details?|knowledge|access|records?|context|evidence|answer|idea|clue)"
+_GIVEN = r"(?:provided|given|available|supplied|retrieved|above|cited|referenced|attached|relevant|uploaded|shared)"
+_SOURCE = (
+    r"(?:contexts?|documents?|texts?|passages?|evidence|sources?|materials?|excerpts?|snippets?|knowledge base"
+    r"|documentation|search results?|extracts?|paragraphs?|transcripts?|pages?|tables?)"
+)
+_WORK = (
+    r"(?:articles?|reports?|handbooks?|manuals?|papers?|filings?|stud(?:y|ies)|guides?|guidelines?|books?|chapters?"
+    r"|sections?|stor(?:y|ies)|records?|files?|datasets?|notes|summar(?:y|ies)|information|data|content|details|faq"
+    r"|results?|statements?)"
+)
+# "The text of the treaty" and "the documents of the council" are things in the world, unless they were handed over.
+_WORLDLY = rf"(?! of (?!(?:the |these |those )?(?:{_GIVEN} |{_SOURCE}|{_WORK})))"
+_AFTER = (
+    rf"(?:,? (?:that (?:is|was|are|were|have been) )?(?:{_GIVEN}|here|in question|at hand|you(?:'ve| have)? \w+"
+    r"|(?:that )?(?:i|we) (?:have|was|were|found)(?: access to| given| been given)?|(?:in|from|of) (?:\w+ ){0,3}?"
+    rf"{_SOURCE}|of (?:\w+ ){{0,2}}?{_WORK}))?,?"
+)
+# What the system was given: by its name, or another kind of text when it is said to have been handed over.
+_GIVEN_TEXT = rf"(?:{_SOURCE}{_WORLDLY}|{_GIVEN} (?:\w+ )?{_WORK}|{_WORK} (?:that (?:is|was) )?(?:{_GIVEN}|i have))"
+_DOES_NOT = r"(?:does not|doesn't|do not|don't|did not|didn't|cannot|can't|never)"
+_SAYING = (
+    r"(?:mention|specify|state|say|address|discuss|indicate|disclose|explain|describe|reveal|detail|refer|identify"
+    r"|name|tell|elaborate|clarify|define|talk|speak|touch|go into|answer|comment)"
+)
+_STATING = (
+    rf"(?:{_SAYING}|contain|provide|include|give|cover|list|offer|have|report|present|show|allow|make|support|help)"
+)
+_STATED = (
+    r"(?:mentioned|provided|specified|stated|available|given|found|included|disclosed|described|indicated|discussed"
+    r"|addressed|listed|present|detailed|covered|contained|explained|defined|answered|identified|named|recorded|noted"
+    r"|reported|documented|shown)"
+)
+_IN_GIVEN = rf"(?:in|by|within|from|across|based on) (?:\w+ ){{0,4}}?{_GIVEN_TEXT}"
+_ABOUT = r"(?:about|on|of|for|regarding|concerning|relating to|related to|pertaining to|as to)"
+_TOLD = r"(?:information|mention|details?|data|answers?|reference|context|results?|documents?|passages?|sources?)"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(text) for text in texts)
+
+
+FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
+    "no_know": _patterns(
+        rf"\b(?:i|we) {_ADVERB}(?:do not|don't|did not|didn't|cannot|can't) {_ADVERB}"
+        rf"(?:know\b|have (?:\w+ ){{0,4}}?{_KNOWLEDGE}\b)",
+        r"\b(?:i|we)(?:'m| am|'re| are) (?:\w+ )?(?:not (?:\w+ )?(?:sure|aware|certain|familiar)|unaware|unsure)\b",
+        rf"\b(?:i|we) (?:have no|lack|(?:don't|do not) have any) (?:\w+ ){{0,3}}?{_KNOWLEDGE}\b",
+        r"\b(?:i|we)(?:'d| would)? need (?:more|additional|further) (?:\w+ )?(?:information|context|details|data)\b",
+    ),
+    "cannot": _patterns(
+        rf"\b(?:i|we) {_ADVERB}(?:cannot|can not|can't|could not|couldn't|(?:was|were)(?: not|n't) able to) "
+        rf"{_ADVERB}(?:\w+ ){{0,3}}?{_FINDING}\b",
+        rf"\bit (?:cannot|can not|can't) (?:\w+ ){{0,3}}?{_FINDING}\b",
+        rf"(?:\b(?:i|we)(?:'m| am|'re| are| was| were|) (?:\w+ )?|^)(?:unable|not able) to"
+        rf" (?:\w+ ){{0,3}}?{_FINDING}\b",
+        r"\b(?:i|we) (?:did not|didn't|do not|don't|have not|haven't) (?:\w+ )?(?:find|found|see|locate|come across)\b",
+        rf"\bit(?: is| would be| seems|'s) (?:\w+ )?(?:impossible|not possible|not feasible) to (?:\w+ ){{0,3}}?"
+        rf"{_DECIDING}\b",
+        r"\b(?:cannot|can not|can't|could not|couldn't) be (?:\w+ )?(?:determined|answered|calculated|inferred"
+        r"|ascertained|derived|computed|concluded|deduced)"
+        r"(?:\W*$| (?:\w+ ){0,2}?(?:from|based|using|with|given|without|in the)\b)",
+        r"\b(?:cannot|can not|can't|could not|couldn't) be (?:\w+ )?(?:found|located|identified|confirmed|verified"
+        rf"|established) (?:{_IN_GIVEN}|with(?:out)? (?:\w+ )?(?:information|context))\b",
+        rf"^(?:cannot|can't|could not|couldn't) {_ADVERB}{_FINDING}\b",
+        rf"\b(?:i|we)(?:'ve)? (?:[\w']+,? ){{1,12}}?(?:and|but) {_ADVERB}(?:cannot|can't|could not|couldn't) {_ADVERB}"
+        rf"{_FINDING}\b",
+        r"\bwithout (?:more|additional|further|access to)\b.{1,60}?\b(?:difficult|hard|impossible|not possible)\b",
+        r"(?<!no )\b(?:more|additional|further) (?:information|context|details|data) (?:is|are|would be) (?:needed"
+        r"|required"
+        r"|necessary)(?: to (?:answer|determine|say|tell)\b|\W*$)",
+        r"\bquestion is (?:\w+ )?(?:unclear|ambiguous|vague|incomplete)\b",
+    ),
+    "context": _patterns(
+        rf"\b{_GIVEN_TEXT}{_AFTER} (?:\w+ )?{_DOES_NOT} {_ADVERB}(?:\w+ ){{0,2}}?{_STATING}s?\b",
+        rf"\b{_WORK}{_WORLDLY} (?:\w+ )?(?:does not|doesn't|do not|don't) {_ADVERB}{_SAYING}\b",
+        rf"\b{_WORK}{_WORLDLY} (?:\w+ )?(?:does not|doesn't|do not|don't) {_ADVERB}"
+        rf"(?:contain|provide|include|give|offer|have) (?:any|enough|sufficient|specific|information|details|data"
+        rf"|an answer)"
+        rf"\b",
+        # "The passage only discusses the dam and does not mention its cost."
+        rf"^(?:\W*\w+ ){{0,6}}?{_GIVEN_TEXT}{_AFTER} (?:[\w']+,? ){{1,16}}?(?:and|but)(?: it| they)? {_DOES_NOT} "
+        rf"{_ADVERB}{_STATING}\b",
+        rf"\b{_GIVEN_TEXT}{_AFTER} (?:\w+ )?(?:(?:contains?|provides?|gives?|offers?|includes?|makes?) "
+        rf"(?:no|insufficient|not enough|too little|nothing)|(?:has|have) (?:no|insufficient|not enough|nothing)"
+        rf" (?:\w+ ){{0,2}}?(?:{_TOLD}|{_KNOWLEDGE}"
+        rf"|entry|entries|{_ABOUT})|lacks?|(?:says?|states?|tells?|reveals?|mentions?)"
+        rf" (?:\w+ )?nothing|fails? to)\b",
+        rf"\b{_WORK}{_WORLDLY}{_AFTER} (?:(?:has|contains?|provides?|gives?|offers?|makes?) (?:no|insufficient"
+        rf"|not enough)|lacks?) (?:\w+ )?(?:information|details?|mention|data|answer|specifics)\b",
+        rf"\b{_GIVEN_TEXT}{_AFTER} (?:is|are|was|were|seems?|appears?)(?: to be)? (?:\w+ )?(?:silent|insufficient"
+        r"|not (?:\w+ )?(?:sufficient|relevant|related|enough|clear)|irrelevant|unrelated|inadequate|unclear|vague"
+        r"|ambiguous|missing)\b",
+        rf"\b{_GIVEN_TEXT}{_AFTER} (?:[\w']+,? ){{0,14}}?nothing (?:\w+ )?{_ABOUT}\b",
+        rf"^but (?:\w+ )?nothing {_ABOUT}\b",
+        rf"\b{_GIVEN_TEXT}{_AFTER} leaves? (?:\w+ ){{1,8}}?(?:unspecified|unclear|open|unanswered)\b",
+        rf"\b(?:none|neither|nothing|no (?:\w+ )?{_SOURCE})(?: of| in| within| from| among)? (?:\w+ ){{0,4}}?"
+        rf"(?:{_GIVEN_TEXT}{_AFTER} )?(?:\w+ )?(?:{_STATING}(?:s|es)?|specifies|addresses|relates? to|deals? with)\b"
+        rf"(?<!have)(?<!show)(?<!make)(?<!report)",
+    ),
+    "absent": _patterns(
+        # Not what is said of a part only: "services that are not listed in the plan document are not covered".
+        rf"(?<!that are )(?<!that is )(?<!which are )(?<!who are )(?:\bnot|n't|\bnever)"
+        rf" (?:\w+ ){{0,2}}?{_STATED}(?:,? (?:or|nor|and) \w+)?(?: anywhere)? {_IN_GIVEN}\b",
+        rf"\b(?:is|are|'s|was|were)(?: not|n't) (?:\w+ )?(?:in|within|part of) (?:\w+ ){{0,3}}?{_GIVEN} (?:\w+ )?"
+        rf"(?:{_SOURCE}|{_WORK})\b",
+        rf"(?:\b(?:information|answer|that|this|it|which|detail) (?:is|are)|'s)(?: not|n't) (?:\w+ )?in"
+        rf" (?:\w+ ){{0,3}}?"
+        rf"{_GIVEN_TEXT}",
+        rf"(?:\b(?:is|are)|'s)(?: not|n't) {_ADVERB}{_STATED}(?: anywhere)? (?:in|by) (?:the|this|these|your|any)"
+        rf" (?:\w+ )?{_WORK}\b{_WORLDLY}",
+        rf"\b(?:missing|absent|omitted|unspecified|unstated|unclear|undisclosed|unknown) {_IN_GIVEN}\b",
+        r"\b(?:is|are|was) (?:not answerable|unanswerable)\b|\bquestion (?:does not|doesn't) have an answer\b",
+        r"(?<!who )(?<!which )(?<!that )\b(?:is|are|was|were)(?: not|n't) (?:\w+ )?(?:mentioned|specified|stated"
+        r"|disclosed|provided|indicated|named"
+        r"|recorded|documented|identified|given)(?: anywhere| here| at all)?\W*$",
+        r"\bit(?: is|'s)(?: not (?:\w+ )?(?:mentioned|specified|stated|indicated|disclosed|given)| unclear| not clear"
+        r"| unknown| not known) (?:\w+ )?(?:who|whom|whose|what|when|where|why|how|which|whether|if|that)\b",
+        rf"\bit(?: is|'s| remains) (?:not (?:\w+ )?clear|unclear|uncertain|not known|unknown) {_IN_GIVEN}\b",
+        rf"\b(?:information|details?|answers?)\b(?: (?!that |which )\w+){{0,8}}? (?:(?:is|are|was|were|could"
+        rf"|can)(?: not|n't)|cannot|not)"
+        rf"(?: be)? (?:\w+ )?(?:available|found|provided|given|present|included|mentioned|contained|in (?:\w+ ){{0,3}}?"
+        rf"{_GIVEN_TEXT})\b",
+        rf"^(?:\w+ ){{0,2}}?(?:information|details?|answers?) not (?:\w+ )?{_STATED}\b",
+        r"\bthere(?:'s| is| was| are| were) (?:\w+ )?(?:no|not|insufficient)(?: (?:enough|any|sufficient))? "
+        rf"(?:\w+ ){{0,3}}?(?:mention|details?|reference|answer(?= to| in| found| available| provided|\W*$)"
+        rf"|information(?= {_ABOUT}| in| within| from| to| that"
+        r"| which| available| provided| given| here|\W*$))\b",
+        r"\bthere (?:isn't|aren't|wasn't) (?:enough|any|sufficient) (?:\w+ ){0,2}?(?:information|mention|data"
+        r"|details?)\b",
+        rf"\bthere(?:'s| is| was| are| were|) (?:no|not any|insufficient|nothing)(?: \w+){{0,9}}? {_IN_GIVEN}\b",
+        rf"^\W*(?:based on|according to|from|in|given) (?:\w+ ){{0,4}}?{_GIVEN_TEXT}[^,]{{0,40}}, there(?:'s| is"
+        rf"| are) no "
+        r"(?:\w+ ){0,2}?(?:indication|evidence|data|records?|statement|discussion)\b",
+        rf"^(?:\W*(?:based on|according to|from|in|given) [^,]{{1,60}}, )?(?:no|not enough|insufficient)"
+        rf"(?: \w+){{1,9}}? {_IN_GIVEN}\b",
+        r"(?:^|\b(?:is|are|was|were|due to|gives?|provides?|with|has|have|contains?) )(?:not enough|insufficient) "
+        r"(?:\w+ )?(?:information|context|details)(?: to| for| in| about| on| provided| available| given|\W*$)",
+        rf"\bnothing (?:is|was) (?:said|mentioned|stated|written|given) {_ABOUT}\b",
+        r"\b(?:we|readers?) (?:is|are)(?: not|n't) (?:told|informed)\b",
+        r"\b(?:information|data|details?|answer|figures?|numbers?|dates?|amounts?|names?) (?:is|are)"
+        r" (?:\w+ )?(?:missing"
+        r"|unavailable|absent|lacking|not (?:\w+ )?available)\W*$",
+        rf"(?<!if )(?<!when )\bno (?:\w+ ){{0,2}}?{_TOLD}(?: \w+){{0,8}}? (?:is|are|has been|have been|can be"
+        rf"|could be) (?:\w+ )?"
+        rf"{_STATED}\b",
+        rf"\bno (?:\w+ ){{0,2}}?{_TOLD}(?: (?:was|were))? (?:provided|available|found|given|retrieved)"
+        r"(?: for (?:this|the|your) \w+)?\W*$",
+        rf"\bno (?:\w+ ){{1,3}}(?:is|are) (?:\w+ )?(?:named|mentioned|specified|stated|given|identified|indicated)"
+        rf"(?:\W*$| {_IN_GIVEN})",
+        rf"^\W*no (?:\w+ ){{0,2}}?(?:information|mention|details?|data)(?: {_ABOUT}\b|\W*$)",
+        r"^\W*(?:(?:it|that|this) )?(?:does not|doesn't) (?:say|specify|mention|state)(?: (?:that|this|it|so))?\W*$",
+        r"^\W*(?:(?:the |final )?answer(?: is|:)? )?(?:n ?/ ?a|not applicable|unanswerable|unknown|unclear"
+        r"|undetermined|idk"
+        r"|not available|not answerable|none (?:found|available)|no answer(?: found| available)?"
+        r"|no (?:relevant )?(?:information|results?|documents?)(?: found| available)?|no idea|not sure"
+        r"|insufficient (?:information|context|data)|not (?:mentioned|provided|specified|stated|found|given|disclosed"
+        r"|known|clear|enough (?:information|context|data)))(?: (?:in|from|by) (?:\w+ ){0,5}\w+)?\W*$",
+    ),
+    "policy": _patterns(
+        r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not) (?:\w+ ){0,2}?(?:help|assist)(?: you)?"
+        r"(?: with| in)?\b",
+        r"\b(?:outside|beyond) (?:of )?what (?:i|we) (?:can|am|are)\b",
+        r"\b(?:outside|beyond)(?: of)? (?:my|our) (?:\w+ ){0,2}?(?:scope|knowledge|expertise|capabilit\w+|abilit\w+"
+        r"|remit)\b",
+        rf"\b(?:outside|beyond)(?: of)? the scope of (?:the|this|these) (?:\w+ )?(?:{_SOURCE}|assistant)\b",
+        r"\bi (?:must|have to) (?:\w+ )?(?:decline|refuse)\b|\bi(?:'m| am) not (?:allowed|permitted"
+        r"|authori[sz]ed) to\b",
+        r"\bi (?:can|am able to) only (?:answer|help|assist|respond)\b",
+    ),
+    "apology": _patterns(
+        r"^\W*(?:(?:i am|i'm|we are|we're) (?:\w+ )?sorry|sorry(?=,| but| about| i | we |\W*$)|(?:my )?apologies"
+        r"|i (?:do )?apologi[sz]e|unfortunately|regrettably|i regret|we regret)\b",
+    ),
+    "ai": _patterns(
+        r"\b(?:as|i'm|i am) (?:just |only )?an? (?:\w+ )?(?:ai|artificial intelligence|language model|chatbot|llm)\b",
+        r"\bmy (?:last|latest|knowledge|training) (?:\w+ )?(?:update|cutoff|cut off|data)\b",
+    ),
+    "redirect": _patterns(
+        r"\b(?:you|one)(?:'d| would| will| may| might| can| could| should)?(?: (?:also|need|want|wish|have|like|please"
+        r"|to|first)){0,4} (?:consult|refer|check|contact|review|look|visit|reach out|seek)\b",
+        r"\b(?:i|we)(?:'d| would)? (?:recommend|suggest|advise)(?: that)?(?: you)? (?:\w+ ){0,2}?"
+        r"(?:check|consult|contact|refer|review|look|visit|reach|search|seek)\w*",
+        r"\bif you (?:can|could|have|provide|share|give|would like)\b",
+        r"\b(?:please|kindly) (?:\w+ )?(?:provide|consult|check|refer|contact|share|clarify|see|visit|rephrase|specify"
+        r"|ask|try)\b",
+        r"\b(?:can|could|would) you (?:please )?(?:provide|clarify|share|specify|rephrase)\b|\bfeel free to\b",
+        r"\bit (?:is|would be) (?:best|advisable|recommended|better) to (?:consult|check|contact|refer|ask|visit"
+        r"|seek)\b",
+    ),
+}
+
+# One list for each other language, smoke-tested and not calibrated. Words may come between the parts, as word order
+# varies.
+_BETWEEN = r"(?: \S+){0,4}? "
+OTHER_LANGUAGES: dict[str, re.Pattern[str]] = {
+    "de": re.compile(
+        rf"\b(?:wei(?:ß|ss)(?:{_BETWEEN}| )nicht|(?:kann|können"
+        rf"|konnte){_BETWEEN}?nicht (?:\S+ ){{0,3}}?(?:beantwort\w+|finden|gefunden|sagen|bestimm\w+"
+        rf"|ermittel\w+|angeben|beurteilen)|(?:enthält|enthalten|liefert|gibt)(?:{_BETWEEN}| )?(?:keine"
+        rf"|nicht genügend)|keine(?:{_BETWEEN}| )(?:angaben|informationen?|hinweise?)"
+        r"|keine angaben|leider|tut mir(?: \w+)? leid|nicht (?:\S+ )?(?:erwähnt|angegeben|genannt|enthalten)"
+        r"|nicht beantwort\w+)\b"
+    ),
+    "fr": re.compile(
+        r"\b(?:(?:je )?ne (?:sais|peux|peut) (?:\S+ )?pas|ne (?:mentionn\w+|contien\w+|précis\w+|fourni\w+"
+        r"|donn\w+|permet\w*) (?:\S+ )?(?:pas|aucune?)"
+        r"|aucune information|aucune mention|désolée?|malheureusement|n'est pas (?:\S+ )?(?:mentionnée?|précisée?"
+        r"|indiquée?))\b"
+    ),
+    "es": re.compile(
+        r"\b(?:no lo sé|no sé|no puedo|no se puede (?:\S+ )?(?:determinar|responder)|no (?:se )?(?:menciona\w*"
+        r"|proporciona[n]?\b|especifica\w*|contiene\w*|indica[n]?\b)"
+        r"|no hay (?:suficiente )?información|no tengo (?:\S+ )?información|lo siento|lamentablemente)\b"
+    ),
+    "it": re.compile(
+        r"\b(?:non lo so|non so|non posso|non (?:è|viene) (?:menzionat\w|specificat\w|indicat\w)"
+        r"|non (?:menzion\w+|contien\w+|fornisc\w+|specifica(?:no)?\b)"
+        r"|nessuna informazione|non ci sono informazioni|mi dispiace|purtroppo)\b"
+    ),
+    "pt": re.compile(
+        r"\b(?:não sei|não posso|não (?:é|foi) (?:mencionad\w|especificad\w|informad\w)|não (?:mencion\w+"
+        r"|cont(?:é|ê)m|fornec\w+|especific\w+)"
+        r"|não há informaç(?:ões|ão)|não tenho informaç(?:ões|ão)|desculpe|infelizmente|lamento)\b"
+    ),
+    "nl": re.compile(
+        r"\b(?:weet(?: \S+){0,3}? niet|geen (?:\S+ )?informatie|niet (?:\S+ )?(?:vermeld|genoemd|gegeven)"
+        r"|kan(?: \S+){0,5}? niet (?:\S+ ){0,2}?"
+        r"(?:beantwoorden|vinden|bepalen)|helaas|het spijt me|sorry)\b"
+    ),
+    "ru": re.compile(
+        r"(?:не знаю|нет информации|не указан\w*|не упомина\w*|не содержит\w*|не могу|к сожалению"
+        r"|невозможно (?:\S+ )?(?:определить|ответить)"
+        r"|недостаточно информации|извините)"
+    ),
+    "pl": re.compile(
+        r"\b(?:nie wiem|nie mogę|brak (?:\S+ )?informacji|nie ma informacji|nie zawiera\w*|nie wspomin\w*"
+        r"|nie (?:jest|zostało|podano)(?: \w+)? ?(?:podan\w*|wspomnian\w*|określon\w*)?"
+        r"|nie podano|niestety|przykro mi|przepraszam)\b"
+    ),
+    "tr": re.compile(
+        r"(?:bilmiyorum|bilgi (?:yok|bulunm\w+|içermi\w+)|belirtilmem\w+|bahsedilm[ie]\w+|cevaplayam\w+"
+        r"|yanıtlayam\w+|maalesef|üzgünüm|ne yazık ki)"
+    ),
+    "zh": re.compile(
+        r"无法(?:回答|确定|得知|提供|找到)|無法(?:回答|確定|得知|提供)|不知道|未(?:明确)?提[及到]"
+        r"|没有(?:明确)?(?:提供|提到|提及|说明)|沒有(?:提供|提到|提及)|信息不足|抱歉|对不起|不清楚"
+    ),
+    "ja": re.compile(
+        r"わかりません|分かりません|記載(?:が|は)(?:ありません|ない)|できません|言及されていません|情報(?:が"
+        r"|は)(?:ありません|不足|ない)|申し訳|不明です"
+    ),
+    "ko": re.compile(
+        r"모르겠|알 수 없|정보가? (?:없|부족)|언급되(?:지 않|어 있지 않)|명시되(?:지 않|어 있지 않)|나와 있지 않"
+        r"|답변(?:할|드릴) 수 없|죄송"
+    ),
+    "ar": re.compile(
+        r"لا أعرف|لا اعرف|لا أعلم|لا توجد معلومات|لا تتوفر معلومات|لم (?:يذكر|يرد|تذكر)|لا (?:يذكر|يحتوي|يتضمن"
+        r"|يمكنني)|للأسف|عذرا"
+    ),
+    "hi": re.compile(
+        r"जानकारी (?:\S+ )?नहीं|उल्लेख (?:\S+ )?नहीं|पता नहीं|नहीं (?:बता|कह) सकत|क्षमा करें|माफ़ करें|मुझे खेद"
+    ),
+}  # fmt: skip
+
+# A Latin-script answer without any of its words holds no pattern of that language.
+OTHER_CUES: dict[str, frozenset[str]] = {
+    "de": _words("weiß weiss kann können konnte enthält enthalten liefert gibt keine leider leid nicht"),
+    "fr": _words("ne aucune désolé désolée malheureusement n"),
+    "es": _words("no siento lamentablemente"),
+    "it": _words("non nessuna dispiace purtroppo"),
+    "pt": _words("não desculpe infelizmente lamento"),
+    "nl": _words("weet geen niet kan helaas spijt"),
+    "tr": _words(
+        "bilmiyorum bilgi belirtilmemiş bahsedilmemiş cevaplayamam cevaplayamıyorum yanıtlayamam maalesef üzgünüm yazık"
+    ),
+    "pl": _words("nie brak niestety przykro przepraszam"),
+}
+
+# A sentence without any of the first is no hit of a strong family, one without any of the second of no other. Most
+# sentences are decided here, which is what makes long answers cheap.
+_STRONG_CUE = re.compile(
+    r"n't|\b(?:not|no|nothing|never|none|neither|cannot|unable|impossible|insufficient|lacks?|fails?|silent|inadequate"
+    r"|irrelevant|unrelated|outside|beyond|decline|refuse|unaware|unsure|unknown|unclear|uncertain|undetermined"
+    r"|unspecified|unstated"
+    r"|undisclosed|unavailable|lacking|without|missing|absent|omitted|vague|ambiguous"
+    r"|unanswerable|need|needed|required|necessary|only|n ?/ ?a|idk)\b"
+)
+_WEAK_CUE = re.compile(
+    r"\b(?:sorry|apolog\w+|unfortunately|regret\w*|ai|artificial|language model|chatbot|llm|my|consult|refer|check"
+    r"|contact|review|look|visit|reach|search|seek|recommend|suggest|advise|if you|please|kindly|you|feel free"
+    r"|it is|it would)\b"
+)
+_FIRST_PERSON = re.compile(r"\b(?:i|we|my|our)\b")
+_RECIPE = re.compile(
+    r"^(?:to (?:calculate|determine|find|compute|answer|get|provide|work out|derive|estimate|know)\b.{0,160}?"
+    r"\b(?:we|you|i|one)(?:'d| would| will)? (?:need|require|have to|must|should)\b"
+    r"|(?:you|we|one)(?:'d| would| will)? need (?:the following|to (?:know|have)|more|additional|further)\b)"
+)
+_TURN = re.compile(r"^\W*(?:but|however|based on|although|though|nevertheless|nonetheless|that said|yet)\b")
+_GUIDANCE = re.compile(
+    r"\b(?:i|we) (?:can|could|may be able to)\b|\b(?:typically|generally|usually|in general|worth noting"
+    r"|important to note|note that|you (?:can|could|may|might|would|should)|if you"
+    r"|it is (?:important|worth|possible|likely|recommended)|here(?:'s| is| are) (?:how|some))\b"
+)
+# What a text is about answers nothing; what it says may.
+_TOPIC = re.compile(
+    rf"^\W*(?:but|however|although|though|nevertheless|nonetheless|that said|yet)?\W*(?:(?:the|these|this|some) )?"
+    rf"(?:\w+ ){{0,2}}?(?:it|they|{_SOURCE}|{_WORK}){_AFTER} (?:(?:do|does|only|also|primarily|mainly|instead|just"
+    rf"|briefly|generally) ){{0,3}}(?:(?:is|are) about|mentions?|discuss(?:es)?|describes?|covers?|focus(?:es)?"
+    rf"|refers?|talks?|lists?"
+    rf"|(?:contains?|provides?|includes?|offers?|gives?) (?:\w+ ){{0,3}}?(?:information|details|context|data))\b"
+    rf"(?!.*\b(?:suggest|impl|indicat|mean|so )\w*)"
+)
+_QUOTED = re.compile(r'"[^"\n]{1,300}"')
+_CLAUSE = re.compile(r", (?=(?:but|however|although|though)\b)|; ")
+_CONCESSION = re.compile(
+    r"^\W*(?:although|though|even though|while|whilst|whereas) [^,]+(?:, [^,]+)*?, (?=(?:it|they|there|the|this|these"
+    r"|those|its|we|i|one|no|none|nothing|neither|you|he|she|based|that)\b)"
+)
+_SUBJECT = re.compile(
+    rf"^\W*(?:(?:while|although|though|however),? )?(?:(?:the|this|these|both|each"
+    rf"|your) )?(?:\w+ ){{0,2}}?{_GIVEN_TEXT}"
+)
+_PRONOUN = re.compile(
+    r"^(\W*(?:(?:however|but|and|although|though)\W+)?)(?:it|they)(?= (?:\w+ )?(?:do|does|don't|doesn't|only)\b)"
+)
+# An opening so short is the answer itself: "In 1901. The documents do not mention the month."
+_TERSE = re.compile(r"^\W*(?:yes\b.*|(?:[\w'%$€£.,]+ ){0,3}[\w'%$€£.,]+)$")
+_LEAD_IN = re.compile(
+    r"^\W*(?:no|based on|according|from|final|answer|response|note|hi|hello|hmm|sure|okay|ok|well|thanks?|thank|good"
+    r"|great"
+    r"|dear|apologies|sorry)\b|[:?]\W*$"
+)
+_RESERVATION = re.compile(r"^(?:although|though)\b")
+_UNTIL = re.compile(r"\buntil\b")
+_INFO = re.compile(r"\binfo\b")
+_BLANKS = re.compile(r"[ \t]{2,}")
+_HYPHEN = re.compile(r"(?<=\w)-(?=\w)")  # gaps are counted in words
+_SAID = re.compile(r"[^\W_]")
+
+
+class Refusal(NamedTuple):
+    """What was found of refusing.
+
+    Args:
+        is_refusal: Whether the answer as a whole refuses.
+        families: Those that were hit, in the order of the answer; `empty` for an answer without a letter or digit.
+    """
+
+    is_refusal: bool
+    families: tuple[str, ...]
+
+
+class _Unit(NamedTuple):
+    text: str
+    size: int
+    families: tuple[Family, ...]
+    is_strong: bool
+    is_personal: bool
+    is_turn: bool
+
+
+def find_refusal(text: str) -> Refusal:
+    """Decide whether an answer refuses.
+
+    Args:
+        text: The answer as `normalise.plain` gives it, without citations and Markdown.
+    """
+    if not _SAID.search(text):
+        return Refusal(True, ("empty",))
+    units = _units(text)
+    families = tuple(dict.fromkeys(family for unit in units for family in unit.families))
+    return Refusal(_decide(units), families)
+
+
+def is_refusing(sentence: str) -> bool:
+    """Decide whether one unified sentence refuses and so claims nothing; one that goes on to answer does not."""
+    lowered = sentence.lower()
+    if _STRONG_CUE.search(lowered) is None and not _other_languages(lowered):
+        return False
+    units = _units(sentence)
+    first_strong = next((place for place, unit in enumerate(units) if unit.is_strong), None)
+    return first_strong is not None and not _answers(units[first_strong + 1 :])
+
+
+def _units(text: str) -> list[_Unit]:
+    """Sentences, cut where a clause turns against the one before it."""
+    bare = _BLANKS.sub(" ", _QUOTED.sub('"x"', text))
+    others = _other_languages(bare.lower())
+    units: list[_Unit] = []
+    is_about_sources = False
+    for piece in pieces(bare):
+        sentence = _INFO.sub("information", _HYPHEN.sub(" ", bare[piece.start : piece.end].lower()))
+        for place, clause in enumerate(_CLAUSE.split(sentence)):
+            conceded = _CONCESSION.match(clause)
+            parts = (clause,) if conceded is None else (conceded[0], clause[conceded.end() :])
+            for number, part in enumerate(parts):
+                # "The passage is about the siege. It does not say how it ended."
+                meant = _PRONOUN.sub(r"\1the context", part) if is_about_sources else part
+                unit = _unit(meant, others, is_turn=number > 0)
+                # "It was lit in 1887, though I don't know by whom."
+                if place > 0 and not units[-1].families and _RESERVATION.search(part):
+                    unit = unit._replace(families=(), is_strong=False, is_personal=False)
+                units.append(unit)
+                is_about_sources = _SUBJECT.match(meant) is not None
+    return units
+
+
+def _unit(clause: str, others: list[re.Pattern[str]], *, is_turn: bool) -> _Unit:
+    cued = {True: _STRONG_CUE.search(clause) is not None, False: _WEAK_CUE.search(clause) is not None}
+    families = [
+        name
+        for name, patterns in FAMILIES.items()
+        if cued[name in STRONG] and any(pattern.search(clause) for pattern in patterns)
+    ]
+    if _UNTIL.search(clause) and "absent" in families:  # "no prices were given until 1990" is a fact of its time
+        families.remove("absent")
+    if others and any(pattern.search(clause) for pattern in others):
+        families.append("other_language")
+    is_strong = not STRONG.isdisjoint(families)
+    is_turn = is_turn or _TURN.search(clause) is not None
+    is_personal = is_strong and _FIRST_PERSON.search(clause) is not None
+    return _Unit(clause, len(clause), tuple(families), is_strong, is_personal, is_turn)
+
+
+def _other_languages(text: str) -> list[re.Pattern[str]]:
+    words = set(re.findall(r"\w+", text))
+    found = [OTHER_LANGUAGES[name] for name, cues in OTHER_CUES.items() if not cues.isdisjoint(words)]
+    if not text.isascii():
+        found += [pattern for name, pattern in OTHER_LANGUAGES.items() if name not in OTHER_CUES]
+    return [pattern for pattern in found if pattern.search(text)]
+
+
+def _answers(units: list[_Unit]) -> bool:
+    """Whether an answer follows a refusal: `but`, then neither a refusal nor advice nor what the text is about."""
+    return any(
+        unit.is_turn and not unit.families and not _GUIDANCE.search(unit.text) and not _TOPIC.search(unit.text)
+        for unit in units
+    )
+
+
+def _is_terse_answer(opening: _Unit) -> bool:
+    return not opening.families and _TERSE.match(opening.text) is not None and not _LEAD_IN.search(opening.text)
+
+
+def _decide(units: list[_Unit]) -> bool:
+    found = {family for unit in units for family in unit.families}
+    first_strong = next((place for place, unit in enumerate(units) if unit.is_strong), None)
+    if first_strong is None:
+        return "apology" in found and "redirect" in found
+    if _answers(units[first_strong + 1 :]) or (first_strong > 0 and _is_terse_answer(units[0])):
+        return False
+    # Saying what the documents are about is no part of an answer.
+    units = [unit for unit in units if unit.families or not _TOPIC.search(unit.text)]
+    first_strong = next(place for place, unit in enumerate(units) if unit.is_strong)
+    total = sum(unit.size for unit in units)
+    strong = sum(unit.size for unit in units if unit.is_strong) / total
+    before = sum(unit.size for unit in units[:first_strong]) / total
+    opening = units[0]
+    opens_as_recipe = _RECIPE.search(opening.text) is not None
+    is_personal = any(unit.is_personal for unit in units)
+    refuses_at_first = opening.is_strong or "apology" in opening.families
+    return (
+        strong >= _HALF
+        or (refuses_at_first and (strong >= _OPENING or not found.isdisjoint({"redirect", "ai", "apology"})))
+        or (opens_as_recipe and ((is_personal and not found.isdisjoint(_PERSONAL)) or strong >= _RECIPE_STRONG))
+        or (before < _EARLY and (not found.isdisjoint({"redirect", "ai"}) or strong >= _EARLY_STRONG))
+        or (is_personal and "redirect" in found and any(_RECIPE.search(unit.text) for unit in units))
+    )
