@@ -14,7 +14,7 @@ conversion:
   ground_truth(benchmarks) <- evaluation_dataset checks annotation_ids_are_unique, annotations_conserved, annotators_agree, every_cited_document_exists, ground_truth_validates!, overall_scores_are_means, scores_are_in_range, spans_are_disjoint, spans_are_in_bounds, texts_are_those_annotated, texts_stand_at_their_spans
 evaluation:
   responses(benchmark x system) <- evaluation_dataset, ground_truth checks answers_cover_the_dataset
-  retrieval_scores(benchmark x system) <- responses
+  retrieval_scores(benchmark x system) <- responses checks retrieved_documents_known
   citation_scores(benchmark x system) <- responses
   answer_scores(benchmark x system) <- responses
   judge_scores(benchmark x system) <- responses checks answers_were_judged

@@ -52,8 +52,8 @@ def evaluate(
         with progress_bars() as bar:
             answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"), which=which)
         failed += answered.report.failed + len(published.faults)
-        for fault in published.faults:
-            print(f"rag-eval: {fault}", file=sys.stderr)
+        for line in (*published.warnings, *published.faults):
+            print(f"rag-eval: {line}", file=sys.stderr)
         return {
             "benchmark": name,
             "system": system,
@@ -61,6 +61,7 @@ def evaluate(
             "results": str(published.path),
             "counts": answered.counts,
             "headline": published.headline,
+            "warnings": list(published.warnings),
         }
 
     def line(done: dict[str, Any]) -> str:

@@ -28,6 +28,9 @@ GROUP = "evaluation"
 RESPONSES_CHECKS = {
     "answers_cover_the_dataset": CheckFact(False, "Enough questions were answered for a verdict (98 % unless set)."),
 }
+RETRIEVAL_CHECKS = {
+    "retrieved_documents_known": CheckFact(False, "Every retrieved passage names a document of the corpus."),
+}
 JUDGE_CHECKS = {"answers_were_judged": CheckFact(False, "Every answer that arrived has the judge's word.")}
 RESULTS_CHECKS = {"results_validate": CheckFact(True, "The `.results.json` is valid, and its counts add up.")}
 
@@ -75,7 +78,7 @@ def _scores(
 
     with one_line_errors():
         report = passes.score_pair(resource.workspace, _pair(context, resource), context.asset_key.path[-1])
-    return _scored(report, measures, [])
+    return _scored(report, measures, [check_result(report.retrieved.check())] if report.retrieved else [])
 
 
 def _scored(report: "ScoringReport", measures: list[str], checks: list[dg.AssetCheckResult]) -> dg.MaterializeResult:
@@ -86,7 +89,10 @@ def _scored(report: "ScoringReport", measures: list[str], checks: list[dg.AssetC
     )
 
 
-@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses])
+@dg.asset(
+    partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[responses],
+    check_specs=check_specs("retrieval_scores", RETRIEVAL_CHECKS, pairs),
+)  # fmt: skip
 def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """hit, recall, precision, nDCG, MRR and MAP of each question, by document and by page.
 
@@ -162,6 +168,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
             **numbers(published.headline),
             "chart": picture(metric_bars(published.metrics, published.title), "scores"),
             "preview": table(published.preview),
+            "warnings": dg.MetadataValue.text(" ".join(published.warnings) or "none"),
         },
         check_results=[check_result(check)],
     )

@@ -45,6 +45,18 @@ class CorpusFiles:
         """How many documents the corpus has, each counted once."""
         return len(set(self._canonical.values()))
 
+    def __contains__(self, name: str) -> bool:
+        """Whether a name means a document of the corpus."""
+        return name in self._canonical
+
+    def most_like(self, name: str) -> str | None:
+        """The file name that is spelt most like a name; None of an empty corpus."""
+        from rapidfuzz import fuzz, process
+
+        last = name.rsplit("/", 1)[-1]
+        found = process.extractOne(last, self._canonical.values(), scorer=fuzz.WRatio, processor=str.casefold)
+        return None if found is None else str(found[0])
+
     def canonical(self, name: str) -> str:
         """The first file name of the document that a name means; the name itself when the corpus has no such file."""
         return self._canonical.get(name, name)

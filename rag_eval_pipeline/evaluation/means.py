@@ -1,8 +1,10 @@
 """Means of per-question scores with their intervals, all at once: questions are resampled once for all measures."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from rag_eval_pipeline.evaluation.retrieved_documents import NOTHING_KNOWN
 from rag_eval_pipeline.evaluation.scores_file import QueryScores
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.metrics.statistics import Scores, Summary, summarise_all
@@ -92,4 +94,12 @@ def _scores(scored: Scored, measure: str, clusters: Mapping[str, str]) -> Scores
             continue
         values.append(value)
         names.append(clusters[row.query_id])
-    return Scores(values, skipped=skipped, clusters=names)
+    return Scores(values, skipped=skipped, clusters=names, reason=_common_reason(scored.rows))
+
+
+def _common_reason(rows: Sequence[QueryScores]) -> str | None:
+    """Why nothing of a run's retrieval could be known, where that left no question to score."""
+    if any(row.outcome == "scored" for row in rows):
+        return None
+    found = Counter(row.reason for row in rows if row.reason in NOTHING_KNOWN)
+    return found.most_common(1)[0][0] if found else None

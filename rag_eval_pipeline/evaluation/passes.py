@@ -67,6 +67,7 @@ class Published:
     metrics: dict[str, Metric]
     preview: list[dict[str, Any]]
     faults: list[str] = field(default_factory=list)  # the first of each metric of one's own, in a line
+    warnings: tuple[str, ...] = ()  # as in the results
 
 
 def ask_pair(
@@ -107,7 +108,9 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
     ]  # fmt: skip
     title = f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals"
     faults = [fault.message for fault in results.metric_faults]
-    return Published(results.evaluation_id, title, path, validate(path), figures, _shares(results), preview, faults)
+    return Published(
+        results.evaluation_id, title, path, validate(path), figures, _shares(results), preview, faults, results.warnings
+    )
 
 
 def evaluate(

@@ -17,6 +17,7 @@ from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.parts import Parts
 from rag_eval_pipeline.evaluation.quality_limits import held_thresholds, read_quality_thresholds
 from rag_eval_pipeline.evaluation.query_results import query_results
+from rag_eval_pipeline.evaluation.retrieved_documents import retrieved_documents
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.scores_file import written_for
 from rag_eval_pipeline.formats import results as form
@@ -58,6 +59,8 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
     record, parts = evaluation.record, Parts.read(evaluation, pair)
     seed = record.settings.random_seed
     means = means_of(parts, record.settings)
+    files = CorpusFiles.read(pair.paths)
+    retrieved = retrieved_documents(parts.answers, files, kind=pair.system_file.kind)
     answered = [answer for answer in parts.answers if answer.status == "ok"]
     documents, pages = means.all_of("documents"), means.all_of("pages")
     citations, answers = citation_metrics(parts, means, seed=seed), answer_metrics(parts, means)
@@ -78,7 +81,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
             average_latency_ms=latency_stats([answer.latency_ms for answer in answered]).mean,
             total_evaluation_time_seconds=record.asking_seconds,
         ),
-        retrieval_level=retrieval_level(CorpusFiles.read(pair.paths).count(), documents, pages),
+        retrieval_level=retrieval_level(files.count(), documents, pages),
         retrieval_metrics=documents,
         page_retrieval_metrics=pages,
         citation_metrics=citations,
@@ -89,6 +92,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         further_metrics=further_metrics(means),
         own_metrics=described(record.settings.own_metrics),
         metric_faults=first_faults(parts.retrieval, parts.citations, parts.answer_scores, parts.judged),
+        warnings=(*record.warnings, *retrieved.warnings()),
         quality_thresholds=held_thresholds(read_quality_thresholds(workspace), citations, answers, parts),
         query_results=tuple(query_results(parts)),
         statistical_analysis=form.StatisticalAnalysis(

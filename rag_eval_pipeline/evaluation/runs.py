@@ -47,6 +47,7 @@ class EvaluationRecord(FileModel):
     opened_at: pydantic.AwareDatetime
     answered_at: pydantic.AwareDatetime | None = None
     retrieval_level: Level = pydantic.Field("document", description="As in the published results.")
+    warnings: tuple[str, ...] = pydantic.Field((), description="What was noticed while replies were read.")
     asking_seconds: float = pydantic.Field(0.0, description="Wall-clock time spent asking, over all sessions.")
 
 

@@ -8,6 +8,7 @@ from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.evaluation.own_metrics import is_fault, own_metrics, own_names, with_own_scores
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.responses_file import iter_responses
+from rag_eval_pipeline.evaluation.retrieved_documents import RetrievedDocuments
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores, written_for
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
@@ -16,10 +17,11 @@ from rag_eval_pipeline.systems.answer import RagAnswer
 
 @dataclass(frozen=True, slots=True)
 class ScoringReport:
-    """What one score asset came to."""
+    """What one score asset came to; `retrieved` is None but for retrieval scores."""
 
     evaluation_id: str
     rows: tuple[QueryScores, ...]
+    retrieved: RetrievedDocuments | None = None
 
     def count(self, outcome: str) -> int:
         """How many questions ended so."""

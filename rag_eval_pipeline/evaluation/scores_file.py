@@ -21,7 +21,8 @@ class QueryScores:
     Args:
         query_id: Whose.
         outcome: `failed` when the system gave no answer, `skipped` when the measures do not apply.
-        reason: Why not scored: the answer's status, `impossible`, `no_relevant_documents`, `no_gold_spans`.
+        reason: Why not scored: the answer's status, `impossible`, `no_relevant_documents`, `no_contexts`,
+            `unknown_documents`, `no_documents_named`, `no_gold_spans`.
         scores: Measure -> value; a measure that is absent does not apply to this question though others do.
         faults: Measure -> why it alone failed: the line of an own metric's error, or the answer's status.
     """

@@ -5,12 +5,15 @@ question, citations where no gold text was located. Any other question without a
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.evaluation.event_evaluations import with_evaluators
 from rag_eval_pipeline.evaluation.judging import judge_answers
 from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.responses_file import iter_responses
+from rag_eval_pipeline.evaluation.retrieved_documents import retrieved_documents
 from rag_eval_pipeline.evaluation.runs import Evaluation
 from rag_eval_pipeline.evaluation.score_rows import ScoringReport, publish_rows, score_rows
 from rag_eval_pipeline.evaluation.scores_file import PAGE
@@ -53,15 +56,15 @@ class _Cited(NamedTuple):
 
 def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Document-level measures by their names, page-level ones with the prefix `page/`."""
+    evaluation.require_answered()
     files = CorpusFiles.read(pair.paths)
+    retrieved = retrieved_documents(iter_responses(evaluation.responses), files, kind=pair.system_file.kind)
     settings = evaluation.record.settings
 
     def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
         if query.is_impossible or not query.relevant_documents:
             return "impossible" if query.is_impossible else "no_relevant_documents"
-        # Passages of which nobody says where they are from: what was found cannot be known, and is no miss.
-        unnamed = bool(answer.contexts) and not any(passage.document for passage in answer.contexts)
-        return "no_documents_named" if unnamed else None
+        return retrieved.skip_reason(answer, files) if answer.status == "ok" else None
 
     def rankings(query: EvaluationQuery, answer: RagAnswer) -> _Rankings:
         return _Rankings(
@@ -79,7 +82,8 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
     measures = settings.measure_names
     names = [*measures, *(PAGE + name for name in measures), *CONTEXT_MEASURES]
-    return score_rows(evaluation, pair, "retrieval_scores", names, rankings, skipped, finish=scores)
+    report = score_rows(evaluation, pair, "retrieval_scores", names, rankings, skipped, finish=scores)
+    return replace(report, retrieved=retrieved)
 
 
 def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:

@@ -22,7 +22,7 @@ from rag_eval_pipeline.workspace import Workspace
 # Names of measures are looked up when settings are put together. A record of an evaluation is read without: it must
 # stay readable when a metric of one's own is no longer installed.
 TO_BE_USED = "to_be_used"
-METRICS_VERSION = "retrieval/1 spans/2 answers/1"  # raised whenever a score moves; old and new nights are not compared
+METRICS_VERSION = "retrieval/2 spans/2 answers/1"  # raised whenever a score moves; old and new nights are not compared
 
 
 class EvaluationSettings(Model):

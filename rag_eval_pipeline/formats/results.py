@@ -187,6 +187,9 @@ class EvaluationResults(FileModel):
     metric_faults: tuple[MetricFault, ...] = pydantic.Field(
         (), description="The first faults of each own metric; all are counted in its n_failed."
     )
+    warnings: tuple[str, ...] = pydantic.Field(
+        (), description="What to know before reading the scores, such as passages that name no document of the corpus."
+    )
     quality_thresholds: dict[str, HeldThreshold] = pydantic.Field(
         default_factory=dict, description="Limits that people have set in verdicts.config.yaml, by name."
     )

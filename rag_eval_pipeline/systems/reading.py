@@ -99,7 +99,7 @@ class AnswerReader:
         )
 
     def document(self, name: str) -> str:
-        """The basename in the corpus that a system's name of a document means; its last part when none does."""
+        """The basename in the corpus that a system's name of a document means; the name as given when none does."""
         # A corpus' file name may contain a backslash and `%2F`, but never a slash.
         last = name.rsplit("/", 1)[-1]
         tries = [name, last, last.rsplit("\\", 1)[-1]]
@@ -107,7 +107,7 @@ class AnswerReader:
             if tried in self._known:
                 return self._corpus.aliases.get(tried, tried)
         folded = {self._by_folded_name[tried.casefold()] for tried in tries if tried.casefold() in self._by_folded_name}
-        return folded.pop() if len(folded) == 1 else tries[-1]
+        return folded.pop() if len(folded) == 1 else name
 
     def page(self, number: Any) -> int | None:
         """The 1-based page that a system's number means; None for what is no page, such as -1 for "unknown"."""

@@ -22,7 +22,7 @@ NAMES = {
     "a Windows path": ("C:\\in\\tollan.pdf", "tollan.pdf"),
     "an address": ("https://files.example.com/x/tollan.pdf", "tollan.pdf"),
     "in other letters": ("Tollan.PDF", "tollan.pdf"),
-    "of no document": ("/data/other.pdf", "other.pdf"),
+    "of no document": ("/data/other.pdf", "/data/other.pdf"),
     "nothing": ("", ""),
 }
 

@@ -55,6 +55,7 @@ class RunFile(msgspec.Struct, frozen=True):
     further_metrics: dict[str, MetricHeader] = {}
     own_metrics: dict[str, OwnMetric] = {}
     metric_faults: list[MetricFault] = []
+    warnings: list[str] = []
     quality_thresholds: dict[str, HeldThreshold] = {}
     query_results: list[QuestionRow] = []
 
