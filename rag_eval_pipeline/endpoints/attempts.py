@@ -45,7 +45,7 @@ class Received:
         self.events: list[Event] = []
         self._max_bytes = max_bytes
         self._started = started
-        self._parser = EventParser() if as_events else None
+        self._parser = EventParser(errors="strict") if as_events else None
 
     @property
     def is_success(self) -> bool:
@@ -107,6 +107,8 @@ async def attempt(
                 await response.aclose()
     except _Refused as refused:
         return refused.fault
+    except UnicodeDecodeError as error:
+        return Fault("bad_response", f"a stream that is not UTF-8: {error.object[error.start : error.end]!r}")
     except TimeoutError:
         return Fault("attempt_timeout", f"no whole reply within {seconds:.3g} s")
     except httpx.ConnectTimeout:

@@ -7,7 +7,7 @@ Source: WHATWG HTML, 9.2 Server-sent events.
 
 import codecs
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -23,10 +23,14 @@ class Event(NamedTuple):
 
 
 class EventParser:
-    """Bytes in, events out; keep-alives, comments, `id` and `retry` are passed over."""
+    """Bytes in, events out; keep-alives, comments, `id` and `retry` are passed over.
 
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+    Args:
+        errors: Of decoding UTF-8; `strict` raises UnicodeDecodeError, because a damaged text is no answer to score.
+    """
+
+    def __init__(self, *, errors: Literal["strict", "replace"] = "replace") -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors=errors)
         # Pieces of the line that is being received: joined once, as a line of megabytes may come byte by byte.
         self._line: list[str] = []
         self._after_cr = False

@@ -120,6 +120,7 @@ async def _ask(
             prints = evaluation.record.fingerprints.model_copy(update={"server": server})
             evaluation.save(fingerprints=prints, configuration=_configuration(pair, system))
             await _ask_missing(workspace, evaluation, pair, system, missing, progress)
+            evaluation.save(warnings=tuple(system.warnings()))
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
     evaluation.save(state="answered", answered_at=datetime.now(UTC))
     return report

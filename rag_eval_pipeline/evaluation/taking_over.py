@@ -95,7 +95,7 @@ def _copy_answers(previous: Evaluation, evaluation: Evaluation) -> None:
     old = previous.record
     answers = [answer for answer in iter_responses(previous.responses) if answer.status == "ok"]
     prints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
-    evaluation.save(configuration=old.configuration, fingerprints=prints)
+    evaluation.save(configuration=old.configuration, fingerprints=prints, warnings=old.warnings)
     with JournalWriter(evaluation.journal) as journal:
         for answer in answers:
             journal.append(msgspec.structs.replace(answer, reused_from=answer.reused_from or old.evaluation_id))

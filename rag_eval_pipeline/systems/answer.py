@@ -1,6 +1,6 @@
 """The normal form of what a RAG system says, whatever its own interface looks like."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -181,6 +181,10 @@ class System(Protocol):
 
     def server_configuration(self) -> Mapping[str, Any] | None:
         """What the server says of its own settings, hashed into the evaluation's fingerprint; None if nothing."""
+        ...
+
+    def warnings(self) -> Sequence[str]:
+        """What was noticed while answers were read, such as a configured path that found nothing in any reply."""
         ...
 
     async def answer(self, query: Query) -> RagAnswer:

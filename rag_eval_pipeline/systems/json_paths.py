@@ -5,6 +5,7 @@ Source: https://jmespath.org/specification.html
 """
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import pydantic
@@ -22,6 +23,8 @@ def _compiles(path: str) -> str:
         raise ValueError(f"a JMESPath expression ({str(error).splitlines()[0]})") from None
     return path
 
+
+KEYS_SHOWN = 20  # of a reply, in a warning
 
 JsonPath = Annotated[str, pydantic.AfterValidator(_compiles)]
 """A JMESPath expression."""
@@ -84,3 +87,51 @@ def number_at(value: Any, path: str) -> float | None:
     if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found) and found >= 0:
         return found
     raise WrongShape(f"a number of 0 or more at {path!r}, found {excerpt(found)}")
+
+
+class UnfoundPaths:
+    """Configured paths that have found nothing in any value so far, and the keys that were there instead.
+
+    Args:
+        paths: Setting -> its path; None for a setting that is not made.
+        of: What is searched, in the plural, for the warning.
+    """
+
+    def __init__(self, paths: Mapping[str, str | None], *, of: str) -> None:
+        self._unfound = {setting: path for setting, path in paths.items() if path is not None}
+        self._of = of
+        self._searched = 0
+        self._keys: dict[str, None] = {}
+
+    def search(self, values: Sequence[Any]) -> None:
+        """Search one reply: its values, of which a stream has several."""
+        if not self._unfound:
+            return
+        self._searched += 1
+        for setting, path in list(self._unfound.items()):
+            if any(value_at(value, path) not in (None, [], "") for value in values):
+                del self._unfound[setting]
+        if self._unfound and len(self._keys) < KEYS_SHOWN:
+            self._keys |= dict.fromkeys(key for value in values for key in nested_keys(value))
+
+    def warnings(self) -> list[str]:
+        """A line for each path that found nothing."""
+        if not self._searched:
+            return []
+        keys = ", ".join(list(self._keys)[:KEYS_SHOWN]) or "none"
+        return [
+            f"{setting} {path!r} found nothing in any of {self._searched} {self._of}. Keys that were there: {keys}."
+            for setting, path in self._unfound.items()
+        ]
+
+
+def nested_keys(value: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the keys of JSON objects as paths: `data.hits[].text`."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            path = f"{prefix}.{key}" if prefix else str(key)
+            below = list(nested_keys(inner, path))
+            yield from below or [path]
+    elif isinstance(value, list):
+        for item in value[:3]:
+            yield from nested_keys(item, f"{prefix}[]")

@@ -13,12 +13,16 @@ from typing import Annotated, Any, Literal, Protocol, Self
 import pydantic
 
 from rag_eval_pipeline.formats.citations import find_citations
-from rag_eval_pipeline.systems.answer import Citation
+from rag_eval_pipeline.systems.answer import Citation, RetrievedPassage
 from rag_eval_pipeline.systems.corpus import SystemCorpus
+from rag_eval_pipeline.systems.python.passages import SaidPassage
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal
 
 ABSTENTION = "The documents do not answer this question."
+NO_DOCUMENT = ""  # a passage whose document the system does not name
+EMPTY_ANSWER = "empty_answer"  # code of an answer without a word that nobody declared an abstention
+EMPTY_ANSWER_ERROR = "the answer is empty; if that is how this system abstains, set empty_answer: abstained"
 
 # `page:spans]` or `page:spans |` of the citation grammar: where a page number stands in an answer.
 _CITED_PAGE = re.compile(r":(\d{1,9})(?=:\d+-\d+(?:,\d+-\d+)*\s*[|\]])")
@@ -33,7 +37,14 @@ def _regular_expressions(patterns: tuple[str, ...] | None) -> tuple[str, ...] | 
     return patterns
 
 
-PageBase = Annotated[Literal[0, 1], pydantic.Field(description="Number that the system gives to the first page.")]
+PageBase = Annotated[
+    Literal[0, 1] | None,
+    pydantic.Field(description="Number of a document's first page; by default 0 in LangChain's documents, else 1."),
+]
+EmptyAnswers = Annotated[
+    Literal["error", "abstained"],
+    pydantic.Field(description="What an empty answer is, unless the system states that it abstained."),
+]
 OffsetBase = Annotated[
     Literal["document", "page"],
     pydantic.Field(description="What the system counts characters from: the start of the document, or of the page."),
@@ -62,6 +73,15 @@ class ReadingSettings(Protocol):
     def offset_base(self) -> OffsetBase: ...  # noqa: D102
     @property
     def abstention(self) -> AbstentionPatterns: ...  # noqa: D102
+    @property
+    def empty_answer(self) -> EmptyAnswers | None: ...  # noqa: D102
+
+
+class EmptyAnswer(ValueError):
+    """An answer without a word, of a system that has not said that it abstains so."""
+
+    def __init__(self) -> None:
+        super().__init__(EMPTY_ANSWER_ERROR)
 
 
 class AnswerReader:
@@ -69,23 +89,27 @@ class AnswerReader:
 
     Args:
         corpus: The names of its documents and, for page-relative offsets, its pages.
-        page_base: The system's number of a first page, 0 or 1.
+        page_base: The system's number of a first page, 0 or 1; None for 0 in LangChain's documents, else 1.
         offset_base: What its offsets are counted from.
         abstention: Patterns of the answers that say that there is none; None for the pipeline's own refusal detector.
+        empty_answer: What an answer without a word is.
     """
 
     def __init__(
         self,
         corpus: SystemCorpus,
         *,
-        page_base: Literal[0, 1] = 1,
+        page_base: Literal[0, 1] | None = None,
         offset_base: Literal["document", "page"] = "document",
         abstention: Sequence[re.Pattern[str]] | None = None,
+        empty_answer: Literal["error", "abstained"] = "error",
     ) -> None:
         self._corpus = corpus
         self._page_base = page_base
         self._offset_base = offset_base
         self._abstention = abstention
+        self._empty_answer = empty_answer
+        self._on_page_zero = 0
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
 
     @classmethod
@@ -96,6 +120,7 @@ class AnswerReader:
             page_base=settings.page_base,
             offset_base=settings.offset_base,
             abstention=compile_patterns(settings.abstention),
+            empty_answer=settings.empty_answer or "error",
         )
 
     def document(self, name: str) -> str:
@@ -109,15 +134,42 @@ class AnswerReader:
         folded = {self._by_folded_name[tried.casefold()] for tried in tries if tried.casefold() in self._by_folded_name}
         return folded.pop() if len(folded) == 1 else name
 
-    def page(self, number: Any) -> int | None:
-        """The 1-based page that a system's number means; None for what is no page, such as -1 for "unknown"."""
+    def page(self, number: Any, *, counts_from_zero: bool = False) -> int | None:
+        """The 1-based page that a system's number means; None for what is no page, such as -1 for "unknown".
+
+        Args:
+            number: As the system states it.
+            counts_from_zero: It is a LangChain document's, whose loaders call the first page 0.
+        """
         if isinstance(number, str) and number.strip().isascii() and number.strip().isdecimal() and len(number) < 10:
             number = int(number)
         if isinstance(number, float) and number.is_integer():
             number = int(number)
-        if not isinstance(number, int) or isinstance(number, bool) or number < self._page_base:
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
             return None
-        return number + 1 - self._page_base
+        base = (0 if counts_from_zero else 1) if self._page_base is None else self._page_base
+        if number < base:
+            self._on_page_zero += 1
+            return None
+        return number + 1 - base
+
+    def passage(self, said: SaidPassage, rank: int) -> RetrievedPassage:
+        """A retrieved passage in the normal form."""
+        document = NO_DOCUMENT if said.document is None else self.document(said.document)
+        page = self.page(said.page, counts_from_zero=said.counts_from_zero)
+        placed = None
+        if said.start is not None and said.end is not None:
+            placed = self.citation(document, page, said.start, said.end)
+        return RetrievedPassage(
+            document=document,
+            page=page,
+            text=said.text,
+            score=said.score,
+            rank=rank,
+            start=None if placed is None else placed.start_char,
+            end=None if placed is None else placed.end_char,
+            kind=said.kind,
+        )
 
     def citation(
         self, document: str, page: int | None, start: int, end: int, *, marker: tuple[int, int] | None = None
@@ -156,11 +208,34 @@ class AnswerReader:
         )
         return tuple(citation for citation in read if citation is not None)
 
-    def abstained(self, text: str) -> bool:
-        """The answer says that the documents do not answer the question, or says nothing at all."""
+    def warnings(self) -> list[str]:
+        """What was noticed in the answers so far."""
+        if not self._on_page_zero:
+            return []
+        return [
+            f"{self._on_page_zero} passages or citations are on page 0, so their pages are unknown. If the system "
+            "counts pages from 0, set page_base: 0."
+        ]
+
+    def abstained(self, text: str, stated: bool | None = None) -> bool:
+        """Whether an answer says that the documents do not answer the question.
+
+        Args:
+            text: The answer.
+            stated: What the system itself says; None when it does not say.
+
+        Raises:
+            EmptyAnswer: It has no word and is no abstention.
+        """
+        if stated is not True and not text.strip() and self._empty_answer == "error":
+            raise EmptyAnswer
+        if stated is not None:
+            return stated
+        if not text.strip():
+            return True
         if self._abstention is None:
             return find_refusal(plain(text)).is_refusal
-        return not text.strip() or any(pattern.search(text) for pattern in self._abstention)
+        return any(pattern.search(text) for pattern in self._abstention)
 
     def _page_start(self, document: str, page: int | None) -> int:
         pages = self._page_starts.get(document)

@@ -10,15 +10,12 @@ from rag_eval_pipeline.systems.json_paths import WrongShape
 from rag_eval_pipeline.systems.python.passages import (
     DOCUMENT,
     BadPassage,
-    SaidPassage,
     part,
     passages,
     plain_text,
     whole,
 )
 from rag_eval_pipeline.systems.reading import AnswerReader
-
-NO_DOCUMENT = ""  # a passage whose document the server does not name
 
 
 def told_passages(items: Sequence[Any], where: str, reader: AnswerReader) -> tuple[RetrievedPassage, ...]:
@@ -36,7 +33,7 @@ def told_passages(items: Sequence[Any], where: str, reader: AnswerReader) -> tup
         told = passages(items)
     except BadPassage as bad:
         raise WrongShape(f"passages at {where!r}: {bad}") from None
-    return tuple(_passage(passage, rank, reader) for rank, passage in enumerate(told, start=1))
+    return tuple(reader.passage(passage, rank) for rank, passage in enumerate(told, start=1))
 
 
 def told_citations(items: Sequence[Any], where: str, reader: AnswerReader) -> tuple[Citation, ...]:
@@ -47,24 +44,6 @@ def told_citations(items: Sequence[Any], where: str, reader: AnswerReader) -> tu
     """
     found = (_citation(item, f"{where}[{number}]", reader) for number, item in enumerate(items))
     return tuple(citation for citations in found for citation in citations)
-
-
-def _passage(told: SaidPassage, rank: int, reader: AnswerReader) -> RetrievedPassage:
-    document = NO_DOCUMENT if told.document is None else reader.document(told.document)
-    page = reader.page(told.page)
-    placed = None
-    if told.start is not None and told.end is not None:
-        placed = reader.citation(document, page, told.start, told.end)
-    return RetrievedPassage(
-        document=document,
-        page=page,
-        text=told.text,
-        score=told.score,
-        rank=rank,
-        start=None if placed is None else placed.start_char,
-        end=None if placed is None else placed.end_char,
-        kind=told.kind,
-    )
 
 
 def _citation(item: Any, where: str, reader: AnswerReader) -> tuple[Citation, ...]:

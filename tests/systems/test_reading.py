@@ -126,7 +126,7 @@ GIVEN = [
     ("text", "expected"), [(t, True) for t in ["", " \n", *DECLINED]] + [(t, False) for t in GIVEN]
 )
 def test_abstention(text, expected, tmp_path):
-    assert reader(tmp_path).abstained(text) is expected
+    assert reader(tmp_path, empty_answer="abstained").abstained(text) is expected
 
 
 def test_pages_are_read_only_where_offsets_need_them(tmp_path):

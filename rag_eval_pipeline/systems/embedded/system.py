@@ -65,6 +65,10 @@ class EmbeddedSystem:
     def server_configuration(self) -> None:
         """There is no server."""
 
+    def warnings(self) -> tuple[str, ...]:
+        """Nothing can go unnoticed."""
+        return ()
+
     async def answer(self, query: Query) -> RagAnswer:
         """An answer with its citation, or the statement that there is none."""
         started = time.perf_counter()

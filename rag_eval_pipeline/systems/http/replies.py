@@ -6,7 +6,32 @@ from typing import Any, NamedTuple
 from rag_eval_pipeline.endpoints.client import EndpointError, StreamReply
 from rag_eval_pipeline.endpoints.events import DONE, json_values
 from rag_eval_pipeline.systems.http.settings import CitationPaths, ContextPaths, HttpSettings
-from rag_eval_pipeline.systems.json_paths import WrongShape, items_at, number_at, text_at, value_at
+from rag_eval_pipeline.systems.json_paths import UnfoundPaths, WrongShape, items_at, number_at, text_at, value_at
+
+CONTEXT_PARTS = ("document", "page", "text", "score")
+CITATION_PARTS = ("document", "page", "start", "end")
+
+
+class ReplyPaths:
+    """The paths of a system's file that have found nothing so far: in replies, in passages, in citations.
+
+    Those of the answer and of an error are not among them: a reply without an answer fails, and one without an error
+    is as it should be.
+    """
+
+    def __init__(self, settings: HttpSettings) -> None:
+        whole = {
+            "contexts.path": settings.contexts.path if settings.contexts else None,
+            "citations.path": settings.citations.path if settings.citations else None,
+            **{name: getattr(settings, name) for name in ("prompt_tokens", "completion_tokens", "cost", "model")},
+        }
+        self.replies = UnfoundPaths(whole, of="replies")
+        self.contexts = UnfoundPaths(_inner("contexts", settings.contexts), of="passages")
+        self.citations = UnfoundPaths(_inner("citations", settings.citations), of="citations")
+
+    def warnings(self) -> list[str]:
+        """A line for each path that found nothing."""
+        return [*self.replies.warnings(), *self.contexts.warnings(), *self.citations.warnings()]
 
 
 class Told(NamedTuple):
@@ -33,12 +58,13 @@ class Told(NamedTuple):
     first_token_ms: float | None = None
 
 
-def told(values: Sequence[Any], settings: HttpSettings) -> Told:
+def told(values: Sequence[Any], settings: HttpSettings, paths: ReplyPaths) -> Told:
     """The parts of a reply.
 
     Args:
         values: Its JSON; several of a stream, where each part is taken from the last that has it.
         settings: The paths.
+        paths: Those that have found nothing yet.
 
     Raises:
         WrongShape: A part is not what its path says, or no value has an answer.
@@ -47,10 +73,11 @@ def told(values: Sequence[Any], settings: HttpSettings) -> Told:
     if not pieces:
         found = values[-1] if values else None
         raise WrongShape(f"a text at {settings.answer!r}, found nothing there in {str(found)[:200]!r}")
+    paths.replies.search(values)
     return Told(
         answer="".join(pieces),
-        contexts=_items(values, settings.contexts, ("document", "page", "text", "score")),
-        citations=_items(values, settings.citations, ("document", "page", "start", "end")),
+        contexts=_items(values, settings.contexts, CONTEXT_PARTS, paths.contexts),
+        citations=_items(values, settings.citations, CITATION_PARTS, paths.citations),
         prompt_tokens=int(_last(number_at, values, settings.prompt_tokens) or 0),
         completion_tokens=int(_last(number_at, values, settings.completion_tokens) or 0),
         cost=_last(number_at, values, settings.cost),
@@ -58,7 +85,7 @@ def told(values: Sequence[Any], settings: HttpSettings) -> Told:
     )
 
 
-def told_by_stream(reply: StreamReply, settings: HttpSettings) -> Told:
+def told_by_stream(reply: StreamReply, settings: HttpSettings, paths: ReplyPaths) -> Told:
     """The parts of a streamed reply.
 
     Raises:
@@ -83,7 +110,7 @@ def told_by_stream(reply: StreamReply, settings: HttpSettings) -> Told:
             "stream_truncated", f"the connection ended after {len(reply.events)} events", status="truncated",
             requests=reply.requests, partial=text.encode(), elapsed_ms=reply.elapsed_ms,
         )  # fmt: skip
-    return told(values, settings)._replace(first_token_ms=first_token_ms)
+    return told(values, settings, paths)._replace(first_token_ms=first_token_ms)
 
 
 def raise_told_error(values: Iterable[Any], settings: HttpSettings) -> None:
@@ -103,10 +130,17 @@ def _last(read: Any, values: Sequence[Any], path: str | None) -> Any:
     return next((found for value in reversed(values) if (found := read(value, path)) is not None), None)
 
 
-def _items(values: Sequence[Any], paths: ContextPaths | CitationPaths | None, names: tuple[str, ...]) -> Sequence[Any]:
+def _items(
+    values: Sequence[Any],
+    paths: ContextPaths | CitationPaths | None,
+    names: tuple[str, ...],
+    unfound: UnfoundPaths,
+) -> Sequence[Any]:
     if paths is None:
         return ()
     items = next((found for value in reversed(values) if (found := items_at(value, paths.path))), [])
+    for item in items:
+        unfound.search([item])
     inner = {name: path for name in names if (path := getattr(paths, name)) is not None}
     if not inner:
         return items
@@ -115,3 +149,8 @@ def _items(values: Sequence[Any], paths: ContextPaths | CitationPaths | None, na
         {**(item if isinstance(item, dict) else {}), **{name: value_at(item, path) for name, path in inner.items()}}
         for item in items
     ]
+
+
+def _inner(of: str, paths: ContextPaths | CitationPaths | None) -> dict[str, str | None]:
+    names = CONTEXT_PARTS if of == "contexts" else CITATION_PARTS
+    return {f"{of}.{name}": getattr(paths, name, None) for name in names}

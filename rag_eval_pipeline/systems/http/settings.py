@@ -11,7 +11,7 @@ from rag_eval_pipeline.endpoints.prices import Prices
 from rag_eval_pipeline.endpoints.settings import EndpointSettings
 from rag_eval_pipeline.formats.model import JsonValue, Model
 from rag_eval_pipeline.systems.json_paths import JsonPath
-from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase, PageBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, EmptyAnswers, OffsetBase, PageBase
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api-?key", re.IGNORECASE)
@@ -71,9 +71,10 @@ class HttpSettings(Model):
     completion_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were written.")
     cost: JsonPath | None = pydantic.Field(None, description="JMESPath of the cost in US dollars.")
     model: JsonPath | None = pydantic.Field(None, description="JMESPath of the model's name.")
-    page_base: PageBase = 1
+    page_base: PageBase = None
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
+    empty_answer: EmptyAnswers = "error"
     prices: Prices = pydantic.Field(Prices(), description="For estimated costs, where the server tells none.")
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
         default_factory=dict, description="What is published of it, such as model, embedding_model and retrieval_k."

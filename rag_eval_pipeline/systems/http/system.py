@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from rag_eval_pipeline.endpoints.client import Endpoint, EndpointError, Reply, StreamReply
-from rag_eval_pipeline.systems.answer import Configuration, Query, RagAnswer, Usage
+from rag_eval_pipeline.systems.answer import Configuration, Query, RagAnswer, Usage, failed_answer
 from rag_eval_pipeline.systems.corpus import SystemCorpus
 from rag_eval_pipeline.systems.failures import unanswered
-from rag_eval_pipeline.systems.http.replies import Told, raise_told_error, told, told_by_stream
+from rag_eval_pipeline.systems.http.replies import ReplyPaths, Told, raise_told_error, told, told_by_stream
 from rag_eval_pipeline.systems.http.settings import HttpSettings
 from rag_eval_pipeline.systems.http.templates import filled
 from rag_eval_pipeline.systems.json_paths import WrongShape
-from rag_eval_pipeline.systems.reading import AnswerReader
+from rag_eval_pipeline.systems.reading import EMPTY_ANSWER, AnswerReader, EmptyAnswer
 from rag_eval_pipeline.systems.told_places import merged, told_citations, told_passages
 
 
@@ -32,6 +32,7 @@ class HttpSystem:
         self._endpoint = endpoint
         self._reader = reader
         self._benchmark = benchmark
+        self._paths = ReplyPaths(settings)
 
     def configuration(self) -> Configuration:
         """What the settings state of the server, which nothing else can know."""
@@ -42,6 +43,10 @@ class HttpSystem:
 
     def server_configuration(self) -> None:
         """There is no common way to ask for it."""
+
+    def warnings(self) -> list[str]:
+        """Paths that found nothing in any reply, and what the reader noticed."""
+        return [*self._paths.warnings(), *self._reader.warnings()]
 
     async def answer(self, query: Query) -> RagAnswer:
         """The server's answer to one question."""
@@ -74,11 +79,19 @@ class HttpSystem:
 
     def _read(self, query: Query, reply: Reply) -> RagAnswer:
         if isinstance(reply, StreamReply) and "json" not in reply.headers.get("content-type", ""):
-            parts = told_by_stream(reply, self._settings)
+            parts = told_by_stream(reply, self._settings, self._paths)
         else:
             value = reply.json()
             raise_told_error([value], self._settings)
-            parts = told([value], self._settings)
+            parts = told([value], self._settings, self._paths)
+        usage = self._usage(parts, reply.requests)
+        try:
+            abstained = self._reader.abstained(parts.answer)
+        except EmptyAnswer as empty:
+            return failed_answer(
+                query, "error", code=EMPTY_ANSWER, error=str(empty), latency_ms=reply.elapsed_ms, usage=usage,
+                raw_sha256=reply.raw_sha256,
+            )  # fmt: skip
         contexts, citations = self._settings.contexts, self._settings.citations
         in_text = self._reader.citations(parts.answer)
         beside = told_citations(parts.citations, citations.path if citations else "", self._reader)
@@ -86,11 +99,11 @@ class HttpSystem:
             query_id=query.query_id,
             status="ok",
             answer=parts.answer,
-            abstained=self._reader.abstained(parts.answer),
+            abstained=abstained,
             contexts=told_passages(parts.contexts, contexts.path if contexts else "", self._reader),
             citations=merged(in_text, beside),
             latency_ms=reply.elapsed_ms,
-            usage=self._usage(parts, reply.requests),
+            usage=usage,
             timings={} if parts.first_token_ms is None else {"first_token": parts.first_token_ms},
             raw_sha256=reply.raw_sha256,
             model=parts.model,

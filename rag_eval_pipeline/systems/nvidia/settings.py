@@ -8,7 +8,7 @@ import pydantic
 from rag_eval_pipeline.endpoints.prices import Prices
 from rag_eval_pipeline.endpoints.settings import EndpointSettings
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, EmptyAnswers, OffsetBase
 
 CORPUS_DIGITS = 12  # of the corpus's fingerprint in a collection's name
 NAME_LENGTH = 255  # characters of a collection's name in Milvus
@@ -125,6 +125,7 @@ class NvidiaSettings(Model):
         True, description="The server sends & < > as &amp; &lt; &gt;; undone before anything is scored."
     )
     abstention: AbstentionPatterns = None
+    empty_answer: EmptyAnswers = "error"
     prices: Prices = pydantic.Field(Prices(), description="For the estimated cost.")
 
     @pydantic.field_validator("upload", mode="before")

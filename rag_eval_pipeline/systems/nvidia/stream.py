@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_eval_pipeline.endpoints.events import DONE, Event, json_values
+from rag_eval_pipeline.systems.reading import EMPTY_ANSWER, EMPTY_ANSWER_ERROR
 
 ANSWERING = (None, "", "final_answer")  # kinds of events whose text is the answer's
 ERROR = "error"
@@ -99,13 +100,14 @@ def read_stream(events: Iterable[Event], *, unescape_html: bool) -> StreamedAnsw
     return read
 
 
-def checked(read: StreamedAnswer, *, is_cut: bool, found: bytes) -> StreamedAnswer:
+def checked(read: StreamedAnswer, *, is_cut: bool, found: bytes, may_be_empty: bool = False) -> StreamedAnswer:
     """The same, when it is an answer.
 
     Args:
         read: What the stream said.
         is_cut: The connection ended before the body did.
         found: The body, for the message.
+        may_be_empty: The server abstains by saying nothing.
 
     Raises:
         NoAnswer: Why it is none.
@@ -123,8 +125,8 @@ def checked(read: StreamedAnswer, *, is_cut: bool, found: bytes) -> StreamedAnsw
         if not read.has_choices and not is_cut:
             raise NoAnswer("no_generator", "the stream has no choices: the server has no model to answer with")
         raise NoAnswer("stream_truncated", "the stream ended without a finish_reason", partial=read.text or None)
-    if not read.text.strip():
-        raise NoAnswer("empty_answer", "the stream ended in good order and its answer is empty")
+    if not read.text.strip() and not may_be_empty:
+        raise NoAnswer(EMPTY_ANSWER, EMPTY_ANSWER_ERROR)
     return read
 
 

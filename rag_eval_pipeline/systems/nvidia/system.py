@@ -78,6 +78,10 @@ class NvidiaSystem:
         """The reply of `/v1/configuration`."""
         return self._server.configuration
 
+    def warnings(self) -> list[str]:
+        """What was noticed while answers were read."""
+        return self._reader.warnings()
+
     async def answer(self, query: Query) -> RagAnswer:
         """The answer to one question; a failure is a status."""
         body = {"messages": [{"role": "user", "content": query.text}], **self._body}
@@ -87,7 +91,16 @@ class NvidiaSystem:
             return self._failed(query, error)
         try:
             read = read_stream(reply.events, unescape_html=self._settings.unescape_html)
-            return self._answer(query, reply, checked(read, is_cut=reply.ended == "cut", found=reply.body))
+            return self._answer(
+                query,
+                reply,
+                checked(
+                    read,
+                    is_cut=reply.ended == "cut",
+                    found=reply.body,
+                    may_be_empty=self._settings.empty_answer == "abstained",
+                ),
+            )
         except NoAnswer as wrong:
             return failed_answer(
                 query,
@@ -177,6 +190,7 @@ async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIt
             page_base=1 if base is None else base,
             offset_base=settings.offset_base,
             abstention=compile_patterns(settings.abstention),
+            empty_answer=settings.empty_answer,
         )
         yield NvidiaSystem(rag, settings, _Server(collection, configuration, base), reader)
 

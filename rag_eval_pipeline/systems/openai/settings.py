@@ -8,7 +8,7 @@ from rag_eval_pipeline.endpoints.chat_settings import ChatSettings
 from rag_eval_pipeline.endpoints.settings import EndpointSettings
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.systems.json_paths import JsonPath
-from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase, PageBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, EmptyAnswers, OffsetBase, PageBase
 
 
 class Retrieval(Model):
@@ -43,14 +43,15 @@ class OpenAiSettings(Model):
     citations_path: JsonPath | None = pydantic.Field(
         None, description="JMESPath of the server's citations, a list of objects with document, page, start, end."
     )
-    page_base: PageBase = 1
+    page_base: PageBase = None
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
+    empty_answer: EmptyAnswers = "error"
 
     @pydantic.model_validator(mode="after")
     def _one_retrieval(self) -> Self:
         if self.retrieval is not None and (self.contexts_path is not None or self.citations_path is not None):
             raise ValueError("retrieval, or contexts_path and citations_path of a server that retrieves; not both")
-        if self.retrieval is not None and (self.page_base != 1 or self.offset_base != "document"):
+        if self.retrieval is not None and (self.page_base == 0 or self.offset_base != "document"):
             raise ValueError("page_base 1 and offset_base document with retrieval, as the passages are handed over so")
         return self

@@ -20,11 +20,11 @@ from rag_eval_pipeline.systems.corpus import SystemCorpus
 from rag_eval_pipeline.systems.embedded.settings import EmbeddedSettings
 from rag_eval_pipeline.systems.embedded.system import EmbeddedSystem
 from rag_eval_pipeline.systems.failures import unanswered
-from rag_eval_pipeline.systems.json_paths import WrongShape, items_at
+from rag_eval_pipeline.systems.json_paths import UnfoundPaths, WrongShape, items_at
 from rag_eval_pipeline.systems.openai.numbered import with_numbered
 from rag_eval_pipeline.systems.openai.prompts import messages
 from rag_eval_pipeline.systems.openai.settings import OpenAiSettings
-from rag_eval_pipeline.systems.reading import AnswerReader
+from rag_eval_pipeline.systems.reading import EMPTY_ANSWER, AnswerReader, EmptyAnswer
 from rag_eval_pipeline.systems.told_places import merged, told_citations, told_passages
 
 
@@ -53,6 +53,8 @@ class OpenAiSystem:
         self._chat = chat
         self._reader = reader
         self._retriever = retriever
+        paths = {"contexts_path": settings.contexts_path, "citations_path": settings.citations_path}
+        self._paths = UnfoundPaths(paths, of="replies")
 
     def configuration(self) -> Configuration:
         """The settings, under the specification's names where it has one."""
@@ -75,6 +77,10 @@ class OpenAiSystem:
     def server_configuration(self) -> None:
         """The protocol has no way to ask for it; each answer tells the model that gave it."""
 
+    def warnings(self) -> list[str]:
+        """Paths that found nothing in any reply, and what the reader noticed."""
+        return [*self._paths.warnings(), *self._reader.warnings()]
+
     async def answer(self, query: Query) -> RagAnswer:
         """The model's answer to one question, with what was retrieved for it."""
         started = time.perf_counter()
@@ -95,11 +101,15 @@ class OpenAiSystem:
             return self._failed(query, reply, retrieval_ms, failure)
         citations = self._reader.citations(reply.text)
         try:
+            abstained = self._reader.abstained(reply.text)
+            self._paths.search(reply.objects)
             if passages is None:
                 contexts = told_passages(*self._told(reply, self._settings.contexts_path), self._reader)
                 beside = told_citations(*self._told(reply, self._settings.citations_path), self._reader)
             else:
                 contexts, beside = tuple(passages), ()
+        except EmptyAnswer as empty:
+            return self._failed(query, reply, retrieval_ms, _Failure("error", EMPTY_ANSWER, str(empty)))
         except WrongShape as wrong:
             return self._failed(query, reply, retrieval_ms, _Failure("error", "bad_response", f"expected {wrong}"))
         timings = {} if passages is None else {"retrieval": retrieval_ms}
@@ -109,7 +119,7 @@ class OpenAiSystem:
             query_id=query.query_id,
             status="ok",
             answer=reply.text,
-            abstained=self._reader.abstained(reply.text),
+            abstained=abstained,
             contexts=contexts,
             citations=merged(with_numbered(reply.text, citations, contexts), beside),
             latency_ms=retrieval_ms + reply.elapsed_ms,

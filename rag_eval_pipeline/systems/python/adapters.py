@@ -4,8 +4,9 @@ Adapters look at keys and attributes and import nothing: LangChain, LlamaIndex a
 takes a value and returns None where it is not meant; the first that is meant decides.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 from rag_eval_pipeline.systems.python.passages import SaidPassage, part, passages, plain_text
 
@@ -98,8 +99,29 @@ def llama_index_answer(value: Any) -> Said | None:
     if nodes is None:
         return None
     response = getattr(value, "response", None)
-    answer = response if isinstance(response, str) else str(value)  # a streaming response is its text when it is shown
+    answer = response if isinstance(response, str) else str(value)
     return Said(plain_text(answer), passages(_list(nodes)), usage=_usage(value))
+
+
+def unread_stream(value: Any) -> Iterator[str] | AsyncIterator[str] | None:
+    """The pieces of a LlamaIndex response whose text nobody has read yet; None for anything else.
+
+    Its text is empty until its generator is exhausted: another thread or task provides it meanwhile.
+    """
+    if isinstance(value, Mapping) or getattr(value, "source_nodes", None) is None:
+        return None
+    # A finished chat response has a generator too, which plays its text back slowly.
+    if part(value, "response", "response_txt") or hasattr(value, "is_dummy_stream"):
+        return None
+    if getattr(value, "achat_stream", None) is not None:
+        return cast("AsyncIterator[str]", value.async_response_gen())
+    return cast("Iterator[str] | AsyncIterator[str] | None", getattr(value, "response_gen", None))
+
+
+def with_text(value: Any, pieces: Iterable[str]) -> SimpleNamespace:
+    """A LlamaIndex response with the text of its exhausted stream."""
+    text = "".join(piece or "" for piece in pieces)
+    return SimpleNamespace(response=text, source_nodes=value.source_nodes, metadata=getattr(value, "metadata", None))
 
 
 def message_answer(value: Any) -> Said | None:

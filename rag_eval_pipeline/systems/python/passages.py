@@ -112,15 +112,17 @@ def _document(value: Any, inner: Any, metadata: Any) -> str | None:
 
 
 def _page(value: Any, inner: Any, metadata: Any) -> tuple[int | None, bool]:
+    page = whole(part(metadata, "page"))
+    # LangChain's loaders count from 0, also where a path of the system's file has copied their page to the passage.
+    is_langchain = page is not None and part(inner, "page_content") is not None
     own = whole(part(value, "page", "page_number"))
     if own is not None:
-        return own, False
+        return own, is_langchain and own == page
     number = whole(part(metadata, "page_number"))
     if number is not None:
         return number, False
-    page = whole(part(metadata, "page"))
     if page is not None:
-        return page, part(inner, "page_content") is not None
+        return page, is_langchain
     return whole(part(metadata, "page_label")), False
 
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, RetrievedPassage, Usage
+from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, Usage, failed_answer
 from rag_eval_pipeline.systems.python.adapters import NoAnswer, Said, shown
-from rag_eval_pipeline.systems.python.passages import SaidPassage, part, plain_text, whole
-from rag_eval_pipeline.systems.reading import AnswerReader
+from rag_eval_pipeline.systems.python.passages import part, plain_text, whole
+from rag_eval_pipeline.systems.reading import EMPTY_ANSWER, AnswerReader, EmptyAnswer
 
 ONE_REQUEST = Usage()
-NO_DOCUMENT = ""  # a passage whose document the system does not name
 
 
 def answer_of(
@@ -20,7 +19,7 @@ def answer_of(
     """The answer in the normal form.
 
     An answer that states no citations has those that its text carries in the grammar of citations; one that does not
-    say whether it abstains does so by being empty, or by the reader's patterns.
+    say whether it abstains does so by the reader's rules; an empty one is an error unless they say otherwise.
 
     Args:
         query: The question.
@@ -37,15 +36,20 @@ def answer_of(
     if said.citations is not None:
         stated = (c for number, value in enumerate(said.citations) for c in _citations(value, number, reader))
         citations = tuple(_marked(citation, in_text, len(text)) for citation in stated)
+    usage = unstated if said.usage is None else usage_of(said.usage)
+    try:
+        abstained = reader.abstained(text, said.abstained)
+    except EmptyAnswer as empty:
+        return failed_answer(query, "error", code=EMPTY_ANSWER, error=str(empty), latency_ms=latency_ms, usage=usage)
     return RagAnswer(
         query_id=query.query_id,
         status="ok",
         answer=text,
-        abstained=(not text.strip() or reader.abstained(text)) if said.abstained is None else said.abstained,
-        contexts=tuple(_context(passage, rank, reader) for rank, passage in enumerate(said.passages, start=1)),
+        abstained=abstained,
+        contexts=tuple(reader.passage(passage, rank) for rank, passage in enumerate(said.passages, start=1)),
         citations=citations,
         latency_ms=latency_ms,
-        usage=unstated if said.usage is None else usage_of(said.usage),
+        usage=usage,
         model=said.model,
     )
 
@@ -68,26 +72,6 @@ def usage_of(value: Any) -> Usage:
         prompt_tokens=prompt or 0,
         completion_tokens=completion or 0,
     )
-
-
-def _context(passage: SaidPassage, rank: int, reader: AnswerReader) -> RetrievedPassage:
-    is_placed = passage.start is not None and passage.end is not None and 0 <= passage.start < passage.end
-    return RetrievedPassage(
-        document=NO_DOCUMENT if passage.document is None else reader.document(passage.document),
-        page=_page(passage, reader),
-        text=passage.text,
-        score=passage.score,
-        rank=rank,
-        start=passage.start if is_placed else None,
-        end=passage.end if is_placed else None,
-        kind=passage.kind,
-    )
-
-
-def _page(passage: SaidPassage, reader: AnswerReader) -> int | None:
-    if passage.page is None or not passage.counts_from_zero or reader.page(0) is not None:
-        return reader.page(passage.page)
-    return passage.page + 1 if passage.page >= 0 else None
 
 
 def _citations(value: Any, number: int, reader: AnswerReader) -> tuple[Citation, ...]:

@@ -6,7 +6,7 @@ from typing import Self
 import pydantic
 
 from rag_eval_pipeline.formats.model import JsonObject, Model
-from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase, PageBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, EmptyAnswers, OffsetBase, PageBase
 
 # A module and an attribute path, such as `my_rag.chains:engine.query`.
 _CALLABLE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$"
@@ -43,11 +43,10 @@ class PythonSettings(Model):
         None, ge=1, le=1000,
         description="Calls at once of a callable that is not async, each in a thread; by default as `in_flight`.",
     )  # fmt: skip
-    page_base: PageBase | None = pydantic.Field(
-        None, description="Number of a document's first page; by default 0 in LangChain's documents, else 1."
-    )
+    page_base: PageBase = None
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
+    empty_answer: EmptyAnswers = "error"
     version_of: tuple[str, ...] = pydantic.Field(
         (), description="Installed packages whose versions are published and tell one state of the system from another."
     )

@@ -15,14 +15,14 @@ from typing import Any
 
 from rag_eval_pipeline.systems.answer import NO_USAGE, Configuration, Query, RagAnswer, Usage, failed_answer
 from rag_eval_pipeline.systems.corpus import SystemCorpus
-from rag_eval_pipeline.systems.python.adapters import NoAnswer, said
+from rag_eval_pipeline.systems.python.adapters import NoAnswer, said, unread_stream, with_text
 from rag_eval_pipeline.systems.python.faults import told
 from rag_eval_pipeline.systems.python.loading import Loaded, loaded
 from rag_eval_pipeline.systems.python.passages import BadPassage
 from rag_eval_pipeline.systems.python.reading import answer_of
 from rag_eval_pipeline.systems.python.settings import PythonSettings
 from rag_eval_pipeline.systems.python.threads import CallThreads, Outcome, TooManyAbandoned
-from rag_eval_pipeline.systems.reading import AnswerReader, compile_patterns
+from rag_eval_pipeline.systems.reading import AnswerReader
 
 CLOSING_SECONDS = 10.0  # for the system's own `close`; what takes longer is left behind
 
@@ -70,6 +70,10 @@ class PythonSystem:
         """What changes when the code or a package does."""
         return {"source_sha256": self._code.source_sha256, "versions": self._code.versions}
 
+    def warnings(self) -> list[str]:
+        """What was noticed while its answers were read."""
+        return self._reader.warnings()
+
     async def answer(self, query: Query) -> RagAnswer:
         """The answer to one question; what the callable raises is a status."""
         clock = _Clock()
@@ -106,18 +110,27 @@ class PythonSystem:
             call = functools.partial(self._code.function, query.text, **extra)
         if not self._code.is_async:
             outcome = await self._threads.call(lambda: clock.started(call))
-            if not inspect.isawaitable(outcome.value):
+            if outcome.error is not None:
                 return outcome
         task = asyncio.current_task()
         try:
             value = clock.started(call) if self._code.is_async else outcome.value
-            return Outcome(await value if inspect.isawaitable(value) else value, None)
+            return await self._exhausted(await value if inspect.isawaitable(value) else value)
         except asyncio.CancelledError as error:
             if task is not None and task.cancelling():
                 raise  # this question was given up
             return Outcome(None, error)  # the callable's own
         except (Exception, SystemExit) as error:
             return Outcome(None, error)
+
+    async def _exhausted(self, value: Any) -> Outcome:
+        """What was returned; of a stream, with the text that it has when it has ended."""
+        pieces = unread_stream(value)
+        if pieces is None:
+            return Outcome(value, None)
+        if isinstance(pieces, AsyncIterator):
+            return Outcome(with_text(value, [piece async for piece in pieces]), None)
+        return await self._threads.call(lambda: with_text(value, pieces))
 
 
 class _Clock:
@@ -142,12 +155,7 @@ async def open_python(settings: PythonSettings, corpus: SystemCorpus) -> AsyncIt
         InputError: `bad_path`, `bad_callable`, `missing_package`.
     """
     with loaded(settings, corpus.settings_folder) as code:
-        reader = AnswerReader(
-            corpus,
-            page_base=1 if settings.page_base is None else settings.page_base,
-            offset_base=settings.offset_base,
-            abstention=compile_patterns(settings.abstention),
-        )
+        reader = AnswerReader.set_up(corpus, settings)
         system = PythonSystem(code, settings, reader)
         try:
             yield system

@@ -3,7 +3,7 @@
 import pydantic
 
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.systems.reading import AbstentionPatterns, OffsetBase, PageBase
+from rag_eval_pipeline.systems.reading import AbstentionPatterns, EmptyAnswers, OffsetBase, PageBase
 
 BENCHMARK = "{benchmark}"
 
@@ -19,9 +19,12 @@ class ReplaySettings(Model):
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
         default_factory=dict, description="What is published of the system that answered, such as model, retrieval_k."
     )
-    page_base: PageBase | None = pydantic.Field(
-        None, description="Number of a document's first page; by default 0 in LangChain's documents, else 1."
-    )
+    page_base: PageBase = None
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
+    empty_answer: EmptyAnswers | None = pydantic.Field(
+        None,
+        description="What an empty answer is, unless the recording states that the system abstained; by default "
+        "abstained in SQuAD's predictions, where it is how a system abstains, else error.",
+    )
     in_flight: int = pydantic.Field(64, ge=1, le=1000, description="Questions looked up at once.")

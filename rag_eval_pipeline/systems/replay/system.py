@@ -18,7 +18,7 @@ from rag_eval_pipeline.systems.answer import NO_USAGE, Configuration, Query, Rag
 from rag_eval_pipeline.systems.corpus import SystemCorpus
 from rag_eval_pipeline.systems.python.adapters import NoAnswer
 from rag_eval_pipeline.systems.python.reading import answer_of
-from rag_eval_pipeline.systems.reading import AnswerReader, compile_patterns
+from rag_eval_pipeline.systems.reading import AnswerReader
 from rag_eval_pipeline.systems.replay.forms import read_recordings
 from rag_eval_pipeline.systems.replay.recordings import Recording, Recordings
 from rag_eval_pipeline.systems.replay.rows import NO_ERROR_GIVEN
@@ -45,6 +45,10 @@ class ReplaySystem:
         """The recorded answers, by their checksum."""
         return {"sha256": self._sha256}
 
+    def warnings(self) -> list[str]:
+        """What was noticed while the recordings were read."""
+        return self._reader.warnings()
+
     async def answer(self, query: Query) -> RagAnswer:
         """What was recorded for a question."""
         recording = self._recordings.find(query)
@@ -64,7 +68,8 @@ def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) ->
     if recording.status != "ok":
         code, error = recording.error_code or "recorded_failure", recording.error or NO_ERROR_GIVEN
         return failed_answer(query, recording.status, code=code, error=error, latency_ms=latency_ms)
-    answer = answer_of(query, recording.said, reader, latency_ms=latency_ms, unstated=NO_USAGE)
+    said = recording.said if recording.has_answer else recording.said._replace(answer="", abstained=True)
+    answer = answer_of(query, said, reader, latency_ms=latency_ms, unstated=NO_USAGE)
     answer = msgspec.structs.replace(answer, timings=recording.timings)
     return answer if recording.has_answer else msgspec.structs.replace(answer, answer=None, abstained=False)
 
@@ -77,13 +82,9 @@ async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIt
         InputError: Those of `read_recordings`; `bad_recording` with the row.
     """
     path = corpus.settings_folder / settings.path.replace(BENCHMARK, corpus.benchmark)
-    reader = AnswerReader(
-        corpus,
-        page_base=1 if settings.page_base is None else settings.page_base,
-        offset_base=settings.offset_base,
-        abstention=compile_patterns(settings.abstention),
-    )
     recordings = read_recordings(path, corpus.aliases)
+    empty_answer = settings.empty_answer or ("abstained" if recordings.form == "predictions" else "error")
+    reader = AnswerReader.set_up(corpus, settings.model_copy(update={"empty_answer": empty_answer}))
     for recording in [*recordings.by_id.values(), *recordings.by_text.values()]:
         try:
             recorded_answer(Query("", ""), recording, reader)

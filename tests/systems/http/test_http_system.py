@@ -21,13 +21,20 @@ BODY = {"q": "{question}", "k": 3, "tags": ["{benchmark}/{query_id}", "{other}"]
 
 
 @contextlib.asynccontextmanager
-async def asking(tmp_path, *steps, **settings):
-    """The answer over a server's script, and the server."""
+async def opened(tmp_path, *steps, **settings):
+    """The system over a server's script, and the server."""
     async with serving(*steps) as server:
         endpoint = {"base_url": server.base_url, "backoff_seconds": 0.001, "max_retries": 1}
         given = {"endpoint": endpoint, "path": "/ask", "body": BODY, "answer": "data.answer", **settings}
         async with open_http(HttpSettings.model_validate(given), corpus_in(tmp_path)) as system:
-            yield await system.answer(ASKED), server
+            yield system, server
+
+
+@contextlib.asynccontextmanager
+async def asking(tmp_path, *steps, **settings):
+    """The answer over a server's script, and the server."""
+    async with opened(tmp_path, *steps, **settings) as (system, server):
+        yield await system.answer(ASKED), server
 
 
 def said(answer="In 1901.", **more):
@@ -140,6 +147,66 @@ async def test_a_stream_is_joined(tmp_path):
     assert 0 < answer.timings["first_token"] <= answer.latency_ms
 
 
+LANGCHAIN = {"page_content": "The light", "metadata": {"source": "in/light.pdf", "page": 0}}
+PAGES = {
+    #                              passage                                 inner paths                       settings          page
+    "LangChain's document":       (LANGCHAIN,                              {},                               {},               1),
+    "with a path of its page":    (LANGCHAIN,                              {"page": "metadata.page"},        {},               1),
+    "where the file says 1":      (LANGCHAIN,                              {},                               {"page_base": 1}, None),
+    "of another kind":            ({"document": "light.pdf", "page": 0},   {},                               {},               None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("passage", "inner", "settings", "page"), PAGES.values(), ids=PAGES)
+async def test_pages_of_langchain_count_from_zero(passage, inner, settings, page, tmp_path):
+    paths = {"contexts": {"path": "data.hits", **inner}}
+    async with opened(tmp_path, said(hits=[passage]), **paths, **settings) as (system, _):
+        answer = await system.answer(ASKED)
+
+    assert [(c.document, c.page) for c in answer.contexts] == [("light.pdf", page)]
+    assert bool(system.warnings()) == (page is None)  # "1 passages or citations are on page 0 ..."
+
+
+async def test_a_path_that_finds_nothing_in_any_reply_is_told_with_the_keys_that_were_there(tmp_path):
+    step = said(hits=[{"name": "light.pdf", "body": "The light"}], usage={"in": 5})
+    paths = {
+        "contexts": {"path": "data.hits", "document": "file", "text": "body"},
+        "citations": {"path": "data.sources"},
+        "prompt_tokens": "data.usage.in",
+    }
+    async with opened(tmp_path, step, step, **paths) as (system, _):
+        for _ in range(2):
+            await system.answer(ASKED)
+
+    assert system.warnings() == [
+        "citations.path 'data.sources' found nothing in any of 2 replies. "
+        "Keys that were there: data.answer, data.hits[].name, data.hits[].body, data.usage.in.",
+        "contexts.document 'file' found nothing in any of 2 passages. Keys that were there: name, body.",
+    ]
+
+
+async def test_a_path_that_finds_something_once_is_right(tmp_path):
+    async with opened(tmp_path, said(), said(hits=["a"]), contexts={"path": "data.hits"}) as (system, _):
+        for _ in range(2):
+            await system.answer(ASKED)
+
+    assert system.warnings() == []
+
+
+async def test_an_empty_answer_costs_what_it_cost(tmp_path):
+    async with asking(tmp_path, said("", n=5), prompt_tokens="data.n") as (answer, _):
+        pass
+
+    assert (answer.status, answer.error_code, answer.usage.total_tokens) == ("error", "empty_answer", 5)
+
+
+async def test_a_server_may_abstain_by_an_empty_answer(tmp_path):
+    async with asking(tmp_path, said(""), empty_answer="abstained") as (answer, _):
+        pass
+
+    assert (answer.status, answer.answer, answer.abstained) == ("ok", "", True)
+
+
 WRONG = {
     #                              script                                   settings                             status       code                what the message names
     "no answer":                  (reply(200, {"data": {}}),                {},                                  "error",     "bad_response",     "'data.answer'"),
@@ -154,6 +221,8 @@ WRONG = {
     "a server's fault":           (reply(500),                              {},                                  "error",     "http_500",         "HTTP 500"),
     "a cut stream":               (events({"token": "In "}, end=False),     SSE,                                 "truncated", "stream_truncated", "1 events"),
     "a stream without JSON":      (stream("data: hello\n\n"),               SSE,                                 "error",     "bad_response",     "event 1"),
+    "a stream in Latin-1":        (stream('data: {"token": "Mørkvang"}\n\n'.encode("latin-1")), SSE,            "error",     "bad_response",     "not UTF-8"),
+    "a stream cut in a character": (stream('data: {"token": "Mør"}\n'.encode()[:19]), SSE,                       "error",     "bad_response",     "not UTF-8"),
     "a stream without an answer": (events({"a": 1}),                        SSE,                                 "error",     "bad_response",     "'token'"),
     "an error in a stream":       (events({"token": "In "}, {"err": "full"}), {**SSE, "error": "err"},           "error",     "error_reply",      "full"),
 }  # fmt: skip

@@ -129,6 +129,7 @@ FAILED = {
     "cut at the limit":        ([said("18", finish_reason="length")],          "truncated", "max_tokens_reached", "18"),
     "filtered":                ([said("", finish_reason="content_filter")],    "refused",   "refused",            None),
     "busy":                    ([reply(429)],                                  "error",     "rate_limited",       None),
+    "without a word":          ([said(" ")],                                   "error",     "empty_answer",       " "),
     "no JSON":                 ([reply(200, "<html>")],                        "error",     "bad_response",       None),
     "passages that are none":  ([said("18", sources=7)],                       "error",     "bad_response",       "18"),
     "a passage of nothing":    ([said("18", sources=[{}])],                    "error",     "bad_response",       "18"),
@@ -156,14 +157,36 @@ async def test_a_cut_stream_keeps_its_text_and_scores_nothing(tmp_path):
     assert (answer.status, answer.error_code, answer.partial) == ("truncated", "stream_truncated", "18")
 
 
-@pytest.mark.parametrize(
-    ("text", "abstained"), [("", True), ("The documents do not answer this question.", True), ("18", False)]
-)
-async def test_an_answer_without_a_word_is_an_abstention(text, abstained, tmp_path):
+@pytest.mark.parametrize(("text", "abstained"), [("The documents do not answer this question.", True), ("18", False)])
+async def test_an_abstention_is_known_by_its_words(text, abstained, tmp_path):
     async with asking(tmp_path, said(text)) as (answer, _):
         pass
 
     assert (answer.status, answer.answer, answer.abstained) == ("ok", text, abstained)
+
+
+async def test_a_server_may_abstain_by_an_empty_answer(tmp_path):
+    async with asking(tmp_path, said(""), empty_answer="abstained") as (answer, _):
+        pass
+
+    assert (answer.status, answer.answer, answer.abstained) == ("ok", "", True)
+
+
+async def test_langchains_pages_count_from_zero(tmp_path):
+    passage = {"page_content": "The light", "metadata": {"source": "in/light.pdf", "page": 0}}
+    async with asking(tmp_path, said("18", sources=[passage]), contexts_path="sources") as (answer, _):
+        pass
+
+    assert [(c.document, c.page) for c in answer.contexts] == [("light.pdf", 1)]
+
+
+async def test_a_stream_of_other_bytes_than_utf_8_is_no_answer(tmp_path):
+    event = 'data: {"choices": [{"delta": {"content": "Mørkvang"}, "finish_reason": "stop"}]}\n\n'.encode("latin-1")
+    async with asking(tmp_path, stream(event, "data: [DONE]\n\n"), stream=True) as (answer, _):
+        pass
+
+    assert (answer.status, answer.error_code, answer.answer) == ("error", "bad_response", None)
+    assert "not UTF-8: b'\\xf8'" in answer.error
 
 
 async def test_an_empty_prompt_sends_the_question_alone(tmp_path):

@@ -153,7 +153,7 @@ def test_frameworks_say_the_same(value, corpus):
 
 ANSWERS = {
     "a text": ("They do.", "They do.", False),
-    "an empty text": ("", "", True),
+    "an empty text that says that it abstains": ({"answer": "", "abstained": True}, "", True),
     "an abstention by its words": ("I don't know.", "I don't know.", True),
     "an abstention by its flag": ({"answer": None, "abstained": True}, "", True),
     "a flag against the words": ({"answer": "I don't know.", "abstained": False}, "I don't know.", False),
@@ -172,6 +172,25 @@ def test_answers(value, text, abstained, corpus):
     assert (answer.answer, answer.abstained) == (text, abstained)
 
 
+EMPTY = {
+    "an empty text": "",
+    "white space": {"answer": " \n"},
+    "a flag against it": {"answer": "", "abstained": False},
+    "a message without a word": {"messages": [Message("")]},
+    "LlamaIndex": Response("", NODES),
+}
+
+
+@pytest.mark.parametrize("value", EMPTY.values(), ids=EMPTY)
+def test_an_empty_answer_is_an_error_unless_the_settings_call_it_an_abstention(value, corpus):
+    answer, allowed = read(value, corpus), read(value, corpus, empty_answer="abstained")
+
+    assert (answer.status, answer.error_code, answer.answer) == ("error", "empty_answer", None)
+    assert "empty_answer: abstained" in answer.error
+    assert (allowed.status, allowed.answer.strip()) == ("ok", "")
+    assert allowed.abstained == (value != EMPTY["a flag against it"])
+
+
 PAGES = {
     #                                             passage                                                options            page
     "LangChain's first page is 0":               (Document("t", {"source": "cats", "page": 0}),          {},                1),
@@ -179,6 +198,8 @@ PAGES = {
     "a mapping's first page is 1":               ({"document": "cats", "text": "t", "page": 1},          {},                1),
     "no page 0 where the first is 1":            ({"document": "cats", "text": "t", "page": 0},          {},                None),
     "a first page of 0 that the file states":    ({"document": "cats", "text": "t", "page": 0},          {"page_base": 0},  1),
+    "LangChain's where the file says 1":         (Document("t", {"source": "cats", "page": 1}),          {"page_base": 1},  1),
+    "LangChain's page copied beside it":         ({"page": 0, "page_content": "t", "metadata": {"source": "cats", "page": 0}}, {}, 1),
     "a printed label that is no number":         (Document("t", {"source": "cats", "page_label": "iv"}), {},                None),
     "true is no page":                           ({"document": "cats", "text": "t", "page": True},       {},                None),
 }  # fmt: skip

@@ -35,6 +35,54 @@ async def test_callables_are_asked_by_their_signature(code, answer, opened):
     assert found.usage == Usage(requests=1)
 
 
+# As llama_index.core.chat_engine.types.StreamingAgentChatResponse: the text comes from another thread, or task.
+STREAMED_CHAT = """
+import asyncio, queue, threading
+
+class StreamingAgentChatResponse:
+    source_nodes = []
+    def __init__(self, achat_stream=None):
+        self.response, self.queue, self.achat_stream = "", queue.Queue(), achat_stream
+        self.read = threading.Event()
+        threading.Thread(target=self.write, daemon=True).start()
+    def write(self):
+        self.read.wait()  # the text comes after the response was returned
+        for piece in ("They ", "do.", None):
+            self.queue.put(piece)
+    def __str__(self):
+        return self.response
+    @property
+    def response_gen(self):
+        self.read.set()
+        while (piece := self.queue.get()) is not None:
+            yield piece
+    async def async_response_gen(self):
+        for piece in ("They ", "do."):
+            await asyncio.sleep(0)
+            yield piece
+
+class AgentChatResponse:  # a finished one
+    response, source_nodes, is_dummy_stream = "They do.", [], False
+    @property
+    def response_gen(self):
+        raise ValueError("response_gen is only available for streaming responses")
+"""
+STREAMS = {
+    "a chat in a thread": "def ask(question): return StreamingAgentChatResponse()",
+    "a chat of an async function": "async def ask(question): return StreamingAgentChatResponse()",
+    "an async chat": "async def ask(question): return StreamingAgentChatResponse(achat_stream=object())",
+    "a finished chat": "def ask(question): return AgentChatResponse()",
+}
+
+
+@pytest.mark.parametrize("code", STREAMS.values(), ids=STREAMS)
+async def test_a_streamed_chat_is_read_to_its_end(code, opened):
+    async with opened(f"{STREAMED_CHAT}\n{code}") as system:
+        answers = [await system.answer(QUERY) for _ in range(5)]
+
+    assert [(answer.status, answer.answer) for answer in answers] == [("ok", "They do.")] * 5
+
+
 async def test_arguments_of_a_plain_callable_go_with_every_question(opened):
     async with opened("def ask(question, *, k): return f'{k}'", arguments={"k": 3}) as system:
         assert (await system.answer(QUERY)).answer == "3"

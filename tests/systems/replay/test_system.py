@@ -115,7 +115,7 @@ async def test_a_run_gives_contexts_in_trec_evals_order_and_no_answer(content, r
 
 ROWS = {
     #                                  row                                                          status     code                 answer  error
-    "an empty answer abstains":       ({"answer": ""},                                              "ok",      None,                "",     None),
+    "an empty answer that abstains":  ({"answer": "", "abstained": True},                           "ok",      None,                "",     None),
     "an abstention without a text":   ({"answer": None, "abstained": True},                         "ok",      None,                "",     None),
     "a retrieval alone":              ({"contexts": [{"document": "cats"}]},                        "ok",      None,                None,   None),
     "a retrieval that found nothing": ({"contexts": []},                                            "ok",      None,                None,   None),
@@ -124,6 +124,23 @@ ROWS = {
     "an error beside no answer":      ({"answer": None, "error": "boom"},                           "error",   "recorded_failure",  None,   "boom"),
     "NVIDIA's failure":               ({"answer": "the truth", "generated_answer": None},           "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
 }  # fmt: skip
+
+
+async def test_an_empty_answer_of_squads_predictions_abstains_and_of_other_forms_is_an_error(replayed):
+    """SQuAD 2's predictions are `{id: answer}`, and "" is how they abstain; settings say it for other forms."""
+    found = []
+    for name, content, settings in [
+        ("predictions.json", '{"0": "", "1": "x"}', {}),
+        ("rows.jsonl", '{"query_id": "0", "answer": ""}', {}),
+        ("rows.jsonl", '{"query_id": "0", "answer": ""}', {"empty_answer": "abstained"}),
+        ("predictions.json", '{"0": "", "1": "x"}', {"empty_answer": "error"}),
+    ]:
+        async with replayed(name, content, **settings) as system:
+            answer = await system.answer(SLEEP)
+            found.append((answer.status, answer.error_code, answer.answer, answer.abstained))
+
+    abstained, failed = ("ok", None, "", True), ("error", "empty_answer", None, False)
+    assert found == [abstained, failed, abstained, failed]
 
 
 @pytest.mark.parametrize(("row", "status", "code", "text", "error"), ROWS.values(), ids=ROWS)
