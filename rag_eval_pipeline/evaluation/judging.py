@@ -23,7 +23,15 @@ from rag_eval_pipeline.evaluation.scores_file import QueryScores
 from rag_eval_pipeline.evaluation.spending import Spending, Spent
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
-from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judge, Judgement, JudgeUsage
+from rag_eval_pipeline.judges.judgement import (
+    LANGUAGE_NOT_SUPPORTED,
+    Case,
+    CitedText,
+    Claim,
+    Judge,
+    Judgement,
+    JudgeUsage,
+)
 from rag_eval_pipeline.judges.label_scores import label_scores
 from rag_eval_pipeline.judges.opening import open_judge
 from rag_eval_pipeline.judges.settings import JudgeSettings
@@ -166,6 +174,12 @@ def judgement_scores(case: Case, judgement: Judgement) -> QueryScores:
     if judgement.status != "completed":
         return QueryScores(case.query_id, "failed", judgement.error_code)
     scores: dict[str, float] = {}
+    faults: dict[str, str] = {}
+    if LANGUAGE_NOT_SUPPORTED in judgement.flags:
+        # Failed, not skipped: a mean over the answers that could be decided would not be the system's.
+        line = f"{LANGUAGE_NOT_SUPPORTED}: the lexical judge decides correctness in English only"
+        faults = {name: line for name in CORRECTNESS_MEASURES if name != "judged_refused"}
+        scores["judged_refused"] = 0.0
     if judgement.correctness is not None:
         verdict = judgement.correctness.verdict
         scores["judged_correct"] = float(verdict == "correct")
@@ -191,7 +205,7 @@ def judgement_scores(case: Case, judgement: Judgement) -> QueryScores:
     ]
     scores |= claim_scores(claims, citations, answer_length=len(case.answer))
     scores |= label_scores(case, judgement)
-    return QueryScores(case.query_id, "scored", None, scores | judgement.ratings)
+    return QueryScores(case.query_id, "scored", None, scores | judgement.ratings, faults)
 
 
 def _is_cited(case: Case, claim: Claim) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.judges.calibration_labels import Item
-from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
+from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, CitedText, Claim, Judgement, Support
 
 SUPPORTED = "supported"
 
@@ -14,8 +14,8 @@ class Judged(NamedTuple):
 
     Args:
         is_true: Yes or no; unsure is no. None when there is no verdict.
-        verdict: As the judge names it; without a verdict the reason: a failure's code, `no_verdict`, `no_claims`,
-            `no_such_claim`, `no_evidence`.
+        verdict: As the judge names it; without a verdict the reason: a failure's code, `no_verdict`,
+            `language_not_supported`, `no_claims`, `no_such_claim`, `no_evidence`.
         score: In [0, 1].
         reason: The judge's.
         text: Of the claim, else of the answer.
@@ -58,7 +58,8 @@ def judged(item: Item, case: Case, judgement: Judgement) -> Judged:
         return _support(item, case, judgement, text)
     found = judgement.correctness
     if found is None:
-        return Judged(None, "no_verdict", 0.0, "", text)
+        reason = LANGUAGE_NOT_SUPPORTED if LANGUAGE_NOT_SUPPORTED in judgement.flags else "no_verdict"
+        return Judged(None, reason, 0.0, "", text)
     if item.task == "refusal":
         # Refusing an impossible question is what is correct there.
         refused = found.verdict == "refused" or (case.is_impossible and found.verdict == "correct")

@@ -9,6 +9,7 @@ import msgspec
 
 Verdict = Literal["correct", "incorrect", "refused", "unsure"]
 Outcome = Literal["supported", "not_found", "conflicting"]
+LANGUAGE_NOT_SUPPORTED = "language_not_supported"
 
 
 class CitedText(msgspec.Struct, frozen=True):
@@ -156,7 +157,7 @@ class Judgement(msgspec.Struct, frozen=True):
         error: One line, when failed.
         error_code: One cause, one code (`judge_unparsable`).
         flags: `injection_suspect`, `judges_disagree`, `fallback_score`, `models_mixed`, `rating_failed:<name>`,
-            `labels_failed`.
+            `labels_failed`, `language_not_supported` where the judge cannot tell if the answer is correct.
         usage: What it took.
         model: What the judge's server says that it used.
         entailment: Labels for RAGChecker's figures; None where the judge was not asked, and without a gold answer that

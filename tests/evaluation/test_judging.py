@@ -75,6 +75,30 @@ def test_a_gold_answer_is_correct_and_a_refusal_is_not(workspace, evaluation, pa
     assert results.judge.completed == 2
 
 
+def test_answers_in_another_language_than_english_lower_the_coverage(workspace):
+    path = workspace.system_file("embedded")
+    settings = yaml.safe_load(path.read_text())
+    judge = {"kind": "lexical", "settings": {"language": "de"}}
+    path.write_text(yaml.safe_dump({**settings, "evaluation": {"judge": judge}}))
+    pair = load_pair(workspace, RAILWAY, "embedded")
+    evaluation = load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
+    first, second, third = [query for query in pair.queries if not query.is_impossible][:3]
+    answers = [
+        answer_to(first, first.accepted_answers[0]),
+        answer_to(second, "Das weiß ich nicht."),
+        answer_to(third, f"Es war {third.accepted_answers[0]}."),
+    ]
+
+    results = judged(workspace, evaluation, pair, answers)
+
+    correct = results.judge_metrics["judged_correct"]
+    assert (correct.value, correct.n_scored, correct.n_failed) == (0.5, 2, len(pair.queries) - 2)
+    assert results.judge_metrics["judged_refused"].n_scored == 3
+    assert results.judge.flags == {"language_not_supported": 1}
+    (fault,) = [fault for fault in results.metric_faults if fault.metric == "judged_correct"]
+    assert (fault.query_id, fault.message.split(":")[0]) == (third.query_id, "language_not_supported")
+
+
 def test_a_citation_of_its_own_text_supports_it_and_one_of_nothing_does_not(workspace, evaluation, pair):
     query = with_gold(pair)
     gold = query.citations[0]

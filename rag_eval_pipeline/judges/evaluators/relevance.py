@@ -28,14 +28,13 @@ from rag_eval_pipeline.judges.evaluators.wording import (
     stems,
     wording,
 )
-from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
-from rag_eval_pipeline.judges.lexical.number_words import counting_words
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
 from rag_eval_pipeline.metrics.evaluation_scores import SHARE
+from rag_eval_pipeline.text.numbers import COUNTING_WORDS, MONTH_NAMES
 
-_MONTHS = "|".join(name for names in LANGUAGES["en"].months for name in names)
+_MONTHS = "|".join(sorted(MONTH_NAMES, key=lambda name: (-len(name), name)))
 _DATE = re.compile(rf"\b(?:[0-9]{{3,4}}s?|{_MONTHS}|[0-9]{{1,2}}(?:st|nd|rd|th)|century|today|yesterday)\b", re.I)
-_NUMBER = re.compile(rf"[0-9]|\b(?:{'|'.join(counting_words('en'))}|none|no|zero)\b", re.I)
+_NUMBER = re.compile(rf"[0-9]|\b(?:{'|'.join(COUNTING_WORDS)}|none|no|zero)\b", re.I)
 _NAME = re.compile(r"\b[A-ZÀ-Þ]")
 _YES_NO = re.compile(r"\A\W*(?:yes|no|true|false)\b", re.I)
 _AUXILIARY = "is|are|was|were|do|does|did|has|have|had|can|could|will|would|should"

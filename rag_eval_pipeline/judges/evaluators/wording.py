@@ -9,8 +9,7 @@ import regex
 
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.evaluators.event import Event
-from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
-from rag_eval_pipeline.judges.lexical.settings import LanguageCode
+from rag_eval_pipeline.judges.lexical.settings import DECIMAL_COMMA, LanguageCode
 from rag_eval_pipeline.judges.lexical.words import Vocabulary, content, vocabulary
 from rag_eval_pipeline.text.normalise import FILLER, mask_citations, plain, unify
 from rag_eval_pipeline.text.refusals import find_refusal
@@ -68,7 +67,7 @@ def stems(text: str, language: LanguageCode) -> Weights:
 
 def vocabulary_of(language: LanguageCode) -> Vocabulary:
     """The words of a language, numbers as it writes them."""
-    return vocabulary(language, decimal_comma=LANGUAGES[language].decimal_comma)
+    return vocabulary(language, decimal_comma=language in DECIMAL_COMMA)
 
 
 def words(text: str) -> list[str]:

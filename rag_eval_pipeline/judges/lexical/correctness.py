@@ -1,25 +1,29 @@
-"""An answer against gold answers, by six rules in a fixed order, and a zone in which the rules are unsure.
+"""Correctness of an answer against gold answers: six short rules in a fixed order, and a zone where they are unsure.
 
-The thresholds are the measured optima of flat regions. Rules for direction words and deeper word lists were measured
-too, without effect.
+The thresholds lie in flat regions of what was measured. Rules for paraphrase, units of measure, direction words and
+deeper word lists were measured too, and do not carry over to other answers.
 """
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from threading import Lock
 from typing import NamedTuple
 
 from rapidfuzz.fuzz import partial_ratio
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 from rag_eval_pipeline.judges.judgement import Correctness, Verdict
-from rag_eval_pipeline.judges.lexical.figures import Figures
-from rag_eval_pipeline.judges.lexical.quantities import Quantity, quantities
-from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
-from rag_eval_pipeline.judges.lexical.words import Vocabulary, Word, content
-from rag_eval_pipeline.text.normalise import fold, plain
+from rag_eval_pipeline.judges.lexical.languages import NO, YES
+from rag_eval_pipeline.judges.lexical.settings import LanguageCode, LexicalSettings
+from rag_eval_pipeline.judges.lexical.stop_words import STOP_WORDS
+from rag_eval_pipeline.text.normalise import fold, plain, unify
+from rag_eval_pipeline.text.numbers import COUNTING_WORDS, NumberIndex, Quantity, in_digits, quantities
 from rag_eval_pipeline.text.refusals import Refusal
+from rag_eval_pipeline.text.tokens import tokenize
 
-_BRIEF = 3  # tokens of a gold that is nothing but its number
-_SHORT = 4  # tokens of a gold that is a name
+_BRIEF = 3  # words of a gold answer that is little but its number
+_SHORT = 4  # words of a gold answer that is a name
 _YES_NO_RECALL = 0.45  # of the words after an equal yes or no
 _NUMBERS_HALF = 0.5
 _NUMBERS_RECALL = 0.20  # of the words around numbers that match
@@ -27,70 +31,47 @@ _SURE_RECALL = 0.35  # of the words when all numbers match
 _SURE_WRONG_RECALL = 0.50  # below it, and without a number that matches, nothing speaks for the answer
 _SPELLING = 0.25  # taken off a fuzzy ratio: chance agreement of letters
 _ASKED_WEIGHT = 4  # a gold's word that the question has counts a quarter
-_MARKS = " \t\n\"'*_-"
-_FIRST_WITHOUT_SPACES = "\u2e80"
+_LONGEST_STEMMED = 40  # letters; longer ones are no words, and a stemmer's time grows with them
 _SAID = re.compile(r"[^\W_]")
+_THOUSANDS = {False: re.compile(r"(?<=[0-9])[,'](?=[0-9]{3})"), True: re.compile(r"(?<=[0-9])[.' ](?=[0-9]{3})")}
+_ABBREVIATION = re.compile(r"\b(?:[A-Za-z]\.){2,}")
+_POSSESSIVE = re.compile(r"'s?\b(?!\w)")
 # "No. 12" is a number and no "no".
-_NONE = re.compile(
-    r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither|nicht|kein\w*|aucune?|ningun[oa]?|nessun[oa]?)\b"
-)
+_NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither)\b")
+# "No changes were made" does not answer a yes-or-no question.
 _BARE_NO = re.compile(r"\W*(?:$|[,.;:!-]|(?:it|they|he|she|we|the|this|there|that|i|these|those)\b)")
+_FIRST_WITHOUT_SPACES = "\u2e80"
 _RANK: dict[Verdict, int] = {"correct": 3, "refused": 2, "unsure": 1, "incorrect": 0}
 _AMBIGUOUS = frozenset({"absent", "context", "other_language"})
+_STOP_WORDS = STOP_WORDS["en"]
+_STEMMER = EnglishStemmer()
+_STEMMING = Lock()  # a stemmer keeps the word that it works on
 
 
-class Reading(NamedTuple):
-    """A text, ready to be compared.
+class _Reading(NamedTuple):
+    """A text, ready to be compared: its words as stems, which of them are content, its spelling, its numbers."""
 
-    Args:
-        folded: Its tokens without case and accents, each between blanks.
-        words: Its words.
-        stems: Of all of them.
-        text: Folded, for spelling.
-        quantities: Its numbers.
-    """
-
-    folded: str
-    words: list[Word]
-    stems: frozenset[str]
+    words: list[str]
+    weights: dict[str, int]
     text: str
     quantities: list[Quantity]
 
 
-def read(text: str, vocabulary: Vocabulary) -> Reading:
-    """A text, ready to be compared; given without citations and Markdown, unified."""
-    words = vocabulary.words(text)
-    return Reading(
-        folded=f" {' '.join(word.folded for word in words)} ",
-        words=words,
-        stems=frozenset(word.stem for word in words),
-        text=fold(text),
-        quantities=quantities(text, vocabulary.language, decimal_comma=vocabulary.decimal_comma),
-    )
-
-
 def judge_correctness(
-    answer: str,
-    refusal: Refusal,
-    *,
-    question: str,
-    accepted: Sequence[str],
-    vocabulary: Vocabulary,
-    settings: LexicalSettings,
+    answer: str, refusal: Refusal, *, question: str, accepted: Sequence[str], settings: LexicalSettings
 ) -> Correctness | None:
-    """An answer to an answerable question against its gold answers.
+    """Compare an answer to an answerable question with its gold answers.
 
     Args:
-        answer: Without citations and Markdown, unified.
+        answer: As `normalise.plain` gives it.
         refusal: What was found of refusing in it.
         question: As it was asked.
         accepted: Gold answers, any of which is right.
-        vocabulary: How words are compared.
-        settings: Thresholds.
+        settings: Language and thresholds.
 
     Returns:
-        The best verdict over the gold answers; its score says how much of the gold was found. None when no gold answer
-        says anything.
+        The best verdict over the gold answers. The score of an unsure one is 0.5 or more when the rules lean towards
+        correct. None when no gold answer says anything, and for what only a judge of the language could decide.
     """
     golds = [gold for gold in (plain(text) for text in accepted) if _SAID.search(gold)]
     if not golds:
@@ -101,78 +82,66 @@ def judge_correctness(
         if _AMBIGUOUS.issuperset(refusal.families) and any(_NONE.match(fold(gold)) for gold in golds):
             return Correctness("unsure", 0.5, f"refusal ({families}), and the gold answer is none")
         return Correctness("refused", 0.0, f"refusal ({families})")
-    asked = read(plain(question), vocabulary)
-    given = read(answer, vocabulary)
-    figures = Figures(given.quantities)
-    found = [_Comparison(gold, given, figures, asked, vocabulary, settings).verdict() for gold in golds]
-    return max(found, key=lambda one: (_RANK[one.verdict], one.score))
+    comma = settings.has_decimal_comma
+    given = _read(answer, decimal_comma=comma)
+    found = []
+    asked = _read(plain(question), decimal_comma=comma)
+    index = NumberIndex(given.quantities)
+    for gold in golds:
+        read = _read(gold, decimal_comma=comma)
+        if settings.language == "en":
+            found.append(_Comparison(read, given, index, asked, settings).verdict())
+        elif (verdict := _exact(read, given) or _yes_no(read, given, settings.language)) is not None:
+            found.append(verdict)
+    return max(found, key=lambda one: (_RANK[one.verdict], one.score), default=None)
 
 
 class _Comparison:
-    """One gold answer and one answer; `verdict` walks the rules."""
+    """One gold answer and one answer in English; `verdict` applies the rules in order."""
 
     def __init__(
-        self,
-        gold: str,
-        given: Reading,
-        figures: Figures,
-        asked: Reading,
-        vocabulary: Vocabulary,
-        settings: LexicalSettings,
+        self, gold: _Reading, given: _Reading, index: NumberIndex, asked: _Reading, settings: LexicalSettings
     ) -> None:
-        self.gold = read(gold, vocabulary)
+        self.gold = gold
         self.given = given
         self.settings = settings
-        self.vocabulary = vocabulary
-        is_brief = len(self.gold.words) <= _BRIEF
-        self.numbers = _gold_numbers(self.gold.quantities, asked.quantities, is_brief=is_brief)
-        matches = [figures.match(number, settings.number_tolerance) for number in self.numbers]
+        self.numbers = _wanted_numbers(gold.quantities, asked.quantities, is_brief=len(gold.words) <= _BRIEF)
+        matches = [index.match(number, settings.number_tolerance) for number in self.numbers]
         self.matched = matches.count("yes")
         self.missed = [number.text for number, match in zip(self.numbers, matches, strict=True) if match == "no"]
         self.signs = [number.text for number, match in zip(self.numbers, matches, strict=True) if match == "sign"]
-        self.recall, self.missing = _recall(self.gold.words, given.stems, asked.stems)
+        self.recall, self.missing = _recall(gold.weights, frozenset(given.words), frozenset(asked.words))
 
     def verdict(self) -> Correctness:
-        return self._yes_no() or self._numeric() or self._worded()
+        found = _yes_no(self.gold, self.given, "en")
+        if found is not None and (found.verdict == "incorrect" or not self.numbers):
+            return found
+        if found is not None:
+            return self._yes_with_numbers(found.reason)
+        return self._numeric() if self.numbers else self._worded()
 
-    def _yes_no(self) -> Correctness | None:
-        wanted, rest = _opening(self.gold.text, self.vocabulary)
-        # "No changes were made" is no answer to a yes-or-no question.
-        if wanted is None or (wanted == "no" and not _BARE_NO.match(rest)):
-            return None
-        said, _ = _opening(self.given.text, self.vocabulary)
-        if said is None:
-            return None
-        if said != wanted:
-            return Correctness("incorrect", 0.0, f"yes/no: {said} for {wanted}")
-        if not self.numbers:
-            return Correctness("correct", 1.0, f"yes/no: {wanted}")
+    def _yes_with_numbers(self, reason: str) -> Correctness:
         if self.matched == len(self.numbers):
-            return Correctness("correct", 1.0, f"yes/no: {wanted}, {self._counted()}")
+            return Correctness("correct", 1.0, f"{reason}, {self._counted()}")
         share = max(self.matched / len(self.numbers), self.recall)
-        leaning = "right" if self.matched or self.recall >= _YES_NO_RECALL else "wrong"
-        return Correctness("unsure", round(share, 6), f"yes/no: {wanted}, {self._counted()}; rather {leaning}")
+        return _unsure(share, f"{reason}, {self._counted()}", self.matched > 0 or self.recall >= _YES_NO_RECALL)
 
-    def _numeric(self) -> Correctness | None:
-        if not self.numbers:
-            return None
+    def _numeric(self) -> Correctness:
         share = self.matched / len(self.numbers)
         if len(self.gold.words) <= _BRIEF:
+            reason = f"number: {self._counted()}"
             if self.matched:
-                return Correctness("correct", 1.0, f"number: {self._counted()}")
-            if self.signs:
-                return Correctness("unsure", 0.5, f"number: {self._counted()}")
-            return Correctness("incorrect", 0.0, f"number: {self._counted()}")
+                return Correctness("correct", 1.0, reason)
+            return _unsure(0.5, reason, False) if self.signs else Correctness("incorrect", 0.0, reason)
         reason = f"numbers and words: {self._counted()}, recall {self.recall:.2f}"
         if share == 1 and self.recall >= _SURE_RECALL:
             return Correctness("correct", 1.0, reason)
         if not self.matched and not self.signs and self.recall < _SURE_WRONG_RECALL:
             return Correctness("incorrect", round(self.recall, 6), reason)
-        leaning = "right" if share >= _NUMBERS_HALF and self.recall >= _NUMBERS_RECALL else "wrong"
-        return Correctness("unsure", round((share + self.recall) / 2, 6), f"{reason}; rather {leaning}")
+        return _unsure((share + self.recall) / 2, reason, share >= _NUMBERS_HALF and self.recall >= _NUMBERS_RECALL)
 
     def _worded(self) -> Correctness:
-        if self.gold.folded in self.given.folded:
+        if _contains(self.given.words, self.gold.words):
             return Correctness("correct", 1.0, "all of the gold answer in a row")
         is_short = len(self.gold.words) <= _SHORT
         needed = self.settings.gold_recall_short if is_short else self.settings.gold_recall_long
@@ -185,7 +154,7 @@ class _Comparison:
         if self.missing:
             reason += f"; missing {', '.join(self.missing[:5])}"
         if abs(share - needed) < self.settings.unsure_band:
-            return Correctness("unsure", round(share, 6), f"{reason}; rather {'right' if share >= needed else 'wrong'}")
+            return _unsure(share, reason, share >= needed)
         return Correctness("correct" if share >= needed else "incorrect", round(share, 6), reason)
 
     def _counted(self) -> str:
@@ -195,7 +164,70 @@ class _Comparison:
         return text + (f", sign differs of {', '.join(self.signs)}" if self.signs else "")
 
 
-def _gold_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:
+def _unsure(share: float, reason: str, is_rather_right: bool) -> Correctness:
+    score = round((1 + share) / 2 if is_rather_right else min(share, 0.99) / 2, 6)
+    return Correctness("unsure", score, f"{reason}; rather {'right' if is_rather_right else 'wrong'}")
+
+
+def _exact(gold: _Reading, given: _Reading) -> Correctness | None:
+    return Correctness("correct", 1.0, "the gold answer itself") if gold.words == given.words else None
+
+
+def _yes_no(gold: _Reading, given: _Reading, language: LanguageCode) -> Correctness | None:
+    """Compare first words where both are yes or no; None where one is neither."""
+    wanted, rest = _opening(gold.text, language)
+    if wanted is None or (wanted == "no" and language == "en" and not _BARE_NO.match(rest)):
+        return None
+    said, _ = _opening(given.text, language)
+    if said is None:
+        return None
+    if said != wanted:
+        return Correctness("incorrect", 0.0, f"yes/no: {said} for {wanted}")
+    return Correctness("correct", 1.0, f"yes/no: {wanted}")
+
+
+def _opening(text: str, language: LanguageCode) -> tuple[str | None, str]:
+    """Whether a folded text begins with yes or with no, and what follows."""
+    text = text.lstrip(" \t\n\"'*_-")
+    for said, words in (("yes", YES[language]), ("no", NO[language])):
+        for word in words:
+            rest = text[len(word) :]
+            # Scripts without spaces let the next word follow at once.
+            if text.startswith(word) and (word[0] >= _FIRST_WITHOUT_SPACES or not rest[:1].isalnum()):
+                return said, rest
+    return None, text
+
+
+def _read(text: str, *, decimal_comma: bool) -> _Reading:
+    unified = unify(text)
+    written = _ABBREVIATION.sub(lambda match: match[0].replace(".", ""), in_digits(unified))
+    written = _THOUSANDS[decimal_comma].sub("", written).replace("%", " percent ")
+    words, content, every = [], {}, {}
+    for token in tokenize(written, keep_apostrophes=True):
+        folded = _POSSESSIVE.sub("", fold(token)) or fold(token)
+        stem = _stem(folded)
+        weight = 20 + min(len(folded), 10)  # longer words say a little more; whole, so that sums need no order
+        words.append(stem)
+        every[stem] = weight
+        # WHO and US are names where they are written so.
+        if folded not in _STOP_WORDS or (len(token) > 1 and token.isupper()):
+            content[stem] = weight
+    # If nothing is left, all of it counts: "The Who".
+    return _Reading(words, content or every, fold(unified), quantities(unified, decimal_comma=decimal_comma))
+
+
+@lru_cache(maxsize=100_000)
+def _stem(word: str) -> str:
+    if COUNTING_WORDS.get(word, 0) > 1:
+        return str(COUNTING_WORDS[word])
+    if not word.isascii() or len(word) > _LONGEST_STEMMED:
+        return word
+    with _STEMMING:
+        stem: str = _STEMMER.stemWord(word)
+    return stem
+
+
+def _wanted_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:
     """The numbers that an answer must have: not the question's years, and `one` only where it is the whole answer."""
     years = {quantity.value for quantity in asked if quantity.is_year}
     years |= {float(quantity.date.year) for quantity in asked if quantity.date and quantity.date.year}
@@ -210,27 +242,13 @@ def _gold_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_bri
     return wanted
 
 
-def _recall(gold: Sequence[Word], given: frozenset[str], asked: frozenset[str]) -> tuple[float, list[str]]:
-    """Share of the gold's weight that the answer has, and the stems it lacks."""
-    total = held = 0
-    missing = []
-    for stem, weight in content(list(gold)).items():
-        weight *= 1 if stem in asked else _ASKED_WEIGHT
-        total += weight
-        if stem in given:
-            held += weight
-        else:
-            missing.append(stem)
-    return (held / total if total else 0.0), missing
+def _contains(words: list[str], wanted: list[str]) -> bool:
+    return f" {' '.join(wanted)} " in f" {' '.join(words)} "
 
 
-def _opening(folded: str, vocabulary: Vocabulary) -> tuple[str | None, str]:
-    """Whether a text begins with yes or with no, and what follows."""
-    text = folded.lstrip(_MARKS)
-    for said, words in (("yes", vocabulary.yes), ("no", vocabulary.no)):
-        for word in words:
-            rest = text[len(word) :]
-            # Scripts without spaces let the next word follow at once.
-            if text.startswith(word) and (word[0] >= _FIRST_WITHOUT_SPACES or not rest[:1].isalnum()):
-                return said, rest
-    return None, text
+def _recall(weights: dict[str, int], given: frozenset[str], asked: frozenset[str]) -> tuple[float, list[str]]:
+    """Share of the gold answer's content that the answer has, and the stems it lacks."""
+    weighed = {stem: weight * (1 if stem in asked else _ASKED_WEIGHT) for stem, weight in weights.items()}
+    total = sum(weighed.values())
+    missing = [stem for stem in weighed if stem not in given]
+    return ((total - sum(weighed[stem] for stem in missing)) / total if total else 0.0), missing

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import NamedTuple
 
-from rag_eval_pipeline.judges.lexical.figures import Figures
-from rag_eval_pipeline.judges.lexical.quantities import quantities
 from rag_eval_pipeline.judges.lexical.words import Vocabulary, Word, content
 from rag_eval_pipeline.text.normalise import mask_citations, unify
+from rag_eval_pipeline.text.numbers import NumberIndex, quantities
 from rag_eval_pipeline.text.sentences import sentence_ends
 
 KEPT_CHARACTERS = 4_000_000  # of texts, at some 20 bytes each when prepared: documents repeat over a run
@@ -52,7 +51,7 @@ class Evidence:
             for end in (*sentence_ends(flat), len(flat)):
                 self._add(flat[start:end], vocabulary)
                 start = end
-        self.figures = Figures(quantities(joined, vocabulary.language, decimal_comma=vocabulary.decimal_comma))
+        self.figures = NumberIndex(quantities(joined, decimal_comma=vocabulary.decimal_comma))
 
     @property
     def is_empty(self) -> bool:

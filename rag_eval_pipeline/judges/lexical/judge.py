@@ -6,12 +6,14 @@ right words, and what it does not find may be true.
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
 from rag_eval_pipeline.judges.judgement import (
+    LANGUAGE_NOT_SUPPORTED,
     Case,
     CitationLabels,
     Claim,
@@ -24,7 +26,6 @@ from rag_eval_pipeline.judges.lexical.claims import AnswerClaim, split_claims
 from rag_eval_pipeline.judges.lexical.correctness import judge_correctness
 from rag_eval_pipeline.judges.lexical.entailment import Means, chosen_gold, entailment
 from rag_eval_pipeline.judges.lexical.evidence import KEPT_CHARACTERS, EvidenceStore
-from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
 from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
 from rag_eval_pipeline.judges.lexical.support import ClaimWords, read_claim, support, supports
 from rag_eval_pipeline.judges.lexical.words import vocabulary
@@ -32,6 +33,7 @@ from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import Refusal, find_refusal
 
 RULES = "lexical/3"  # raised whenever a rule, a word list or a pattern changes
+_SAID = re.compile(r"[^\W_]")
 _LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
 
 
@@ -50,9 +52,7 @@ class LexicalJudge:
 
     def __init__(self, settings: LexicalSettings | None = None, *, kept_characters: int = KEPT_CHARACTERS) -> None:
         self.settings = settings = settings or LexicalSettings()
-        comma = settings.decimal_comma
-        decimal_comma = LANGUAGES[settings.language].decimal_comma if comma is None else comma
-        self._vocabulary = vocabulary(settings.language, decimal_comma=decimal_comma)
+        self._vocabulary = vocabulary(settings.language, decimal_comma=settings.has_decimal_comma)
         self._evidence = EvidenceStore(self._vocabulary, characters=kept_characters)
         self._means = Means(self._vocabulary, settings, self._evidence)
         self._fingerprint = _fingerprint(settings)
@@ -81,10 +81,13 @@ class LexicalJudge:
                 words = read_claim(claim.text, self._vocabulary)
                 read[claim.text] = _Read(words, support(words, contexts, self.settings) if contexts else None)
             judged.append(self._claim(claim, read[claim.text], case, by_citation))
+        correctness = self._correctness(case, bare, refusal)
+        is_unknown = correctness is None and any(_SAID.search(gold) for gold in case.accepted)
         return Judgement(
             query_id=case.query_id,
             status="completed",
-            correctness=self._correctness(case, bare, refusal),
+            correctness=correctness,
+            flags=(LANGUAGE_NOT_SUPPORTED,) if is_unknown and self.settings.language != "en" else (),
             claims=tuple(judged),
             citation_support=tuple(by_citation),
             entailment=entailment(case, bare, [read[claim.text].words for claim in claims], self._means),
@@ -104,7 +107,6 @@ class LexicalJudge:
             refusal,
             question=case.question,
             accepted=case.accepted,
-            vocabulary=self._vocabulary,
             settings=self.settings,
         )
 

@@ -8,12 +8,17 @@ from rag_eval_pipeline.formats.model import Model
 
 LanguageCode = Literal["en", "de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr", "zh", "ja", "ko", "ar", "hi"]
 
+# Languages that write 1,5 for one and a half; of those above.
+DECIMAL_COMMA: frozenset[LanguageCode] = frozenset({"de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr"})
+
 
 class LexicalSettings(Model):
     """How answers and their evidence are compared; every default is the measured optimum of a flat region."""
 
     language: LanguageCode = pydantic.Field(
-        "en", description="Language of questions and documents: its stems, stop words, number words and dates."
+        "en",
+        description="Language of questions and documents. Correctness is judged in English; of other languages only an "
+        "answer equal to the gold answer, a yes or no, and refusals are.",
     )
     decimal_comma: bool | None = pydantic.Field(
         None, description="Whether 1,5 is one and a half; by default as the language writes it. Never guessed."
@@ -40,3 +45,8 @@ class LexicalSettings(Model):
     veto_score: float = pydantic.Field(
         0.4, ge=0, le=1, description="Most that a claim scores whose number, name, negation or direction differs."
     )
+
+    @property
+    def has_decimal_comma(self) -> bool:
+        """Whether 1,5 is one and a half."""
+        return self.language in DECIMAL_COMMA if self.decimal_comma is None else self.decimal_comma

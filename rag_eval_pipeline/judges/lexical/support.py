@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.judges.judgement import Support
 from rag_eval_pipeline.judges.lexical.evidence import Evidence, Sentence
-from rag_eval_pipeline.judges.lexical.quantities import Quantity, quantities
 from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
 from rag_eval_pipeline.judges.lexical.words import Vocabulary, content, tokens
 from rag_eval_pipeline.text.normalise import unify
+from rag_eval_pipeline.text.numbers import MONTH_NAMES, Quantity, quantities
 
 _NEAR = 0.5  # share of a claim's words in its best sentence, from which on the two can be said to differ in a detail
 _EVERYWHERE = (
@@ -64,7 +64,7 @@ def read_claim(text: str, vocabulary: Vocabulary) -> ClaimWords:
     unified = unify(text)
     words = vocabulary.words(unified)
     weights = content(words)
-    found = quantities(unified, vocabulary.language, decimal_comma=vocabulary.decimal_comma)
+    found = quantities(unified, decimal_comma=vocabulary.decimal_comma)
     return ClaimWords(
         weights=weights,
         total=sum(weights.values()),
@@ -187,7 +187,7 @@ def _negates_otherwise(claim: ClaimWords, sentence: Sentence) -> bool:
 
 def _names(unified: str, vocabulary: Vocabulary) -> list[tuple[str, str]]:
     """Capitalised words that do not open a sentence; none where all words are capitalised or none can be."""
-    months = vocabulary.month_names
+    months = MONTH_NAMES
     small = sum(token[0].islower() for token in tokens(unified) if len(token) > 3)
     if not small:
         return []

@@ -11,10 +11,10 @@ import regex
 
 from rag_eval_pipeline.judges.lexical.antonyms import poles
 from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
-from rag_eval_pipeline.judges.lexical.number_words import counting_words, in_digits
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode
 from rag_eval_pipeline.judges.lexical.stop_words import STOP_WORDS
 from rag_eval_pipeline.text.normalise import fold
+from rag_eval_pipeline.text.numbers import COUNTING_WORDS, in_digits
 
 _KNOWN_WORDS = 200_000  # kept at once: some 60 MB; the next one starts afresh
 _REACH = 3  # content words after a negation that it turns round; what stands farther off is said of something else
@@ -73,12 +73,9 @@ class Vocabulary:
         self.language = language
         self.decimal_comma = decimal_comma
         self.traits = LANGUAGES[language]
-        self.month_names = frozenset(fold(name) for months in self.traits.months for name in months)
-        self.yes = tuple(sorted(_folded(self.traits.yes)))
-        self.no = tuple(sorted(_folded(self.traits.no)))
         self._negations = _folded(self.traits.negations)
         self._stop_words = _folded(STOP_WORDS[language])
-        self._numbers = {fold(word): str(value) for word, value in counting_words(language).items() if value > 1}
+        self._numbers = {fold(word): str(value) for word, value in COUNTING_WORDS.items() if value > 1}
         self._poles = poles(language)
         self._stemmer = _stemmer(self.traits.stemmer) if self.traits.stemmer else None
         self._stemming = Lock()  # a Snowball stemmer keeps the word that it works on
@@ -87,7 +84,7 @@ class Vocabulary:
     def words(self, text: str) -> list[Word]:
         """The words of a unified text, in order."""
         known = self._known
-        return [known.get(token) or self.word(token) for token in tokens(in_digits(text, self.language))]
+        return [known.get(token) or self.word(token) for token in tokens(in_digits(text))]
 
     def word(self, token: str) -> Word:
         """What is known of one token."""

@@ -47,27 +47,59 @@ def test_rules(gold, answer, verdict, reason):
 
 
 OTHERS = {
-    "German yes and no":        ("de", "Ja",            "Nein, das war er nicht.",      "incorrect"),
-    "German numbers":           ("de", "1,5 Mio. Euro", "Es waren 1.500.000 Euro.",     "correct"),
-    "French":                   ("fr", "Oui",           "Oui, en 1887.",                "correct"),
-    "Spanish":                  ("es", "Sí",            "No, en 1887.",                 "incorrect"),
-    "Italian":                  ("it", "No",            "No, nel 1887.",                "correct"),
-    "Portuguese":               ("pt", "Não",           "Sim, em 1887.",                "incorrect"),
-    "Dutch":                    ("nl", "Nee",           "Nee, in 1887.",                "correct"),
-    "Russian":                  ("ru", "Да",            "Нет, в 1887.",                 "incorrect"),
-    "Polish":                   ("pl", "Tak",           "Tak, w 1887.",                 "correct"),
-    "Turkish":                  ("tr", "Evet",          "Hayır, 1887'de.",              "incorrect"),
-    "Chinese":                  ("zh", "是",            "不是，在1887年。",               "incorrect"),
-    "Japanese":                 ("ja", "はい",           "いいえ、違います。",              "incorrect"),
-    "Korean":                   ("ko", "네",            "네, 1887년입니다.",             "correct"),
-    "Arabic":                   ("ar", "نعم",           "لا، في 1887.",                 "incorrect"),
-    "Hindi":                    ("hi", "हाँ",            "नहीं, 1887 में।",                "incorrect"),
+    #                             language gold             answer                         verdict
+    "German yes and no":        ("de", "Ja",              "Nein, das war er nicht.",      "incorrect"),
+    "French":                   ("fr", "Oui",             "Oui, en 1887.",                "correct"),
+    "Spanish":                  ("es", "Sí",              "No, en 1887.",                 "incorrect"),
+    "Italian":                  ("it", "No",              "No, nel 1887.",                "correct"),
+    "Portuguese":               ("pt", "Não",             "Sim, em 1887.",                "incorrect"),
+    "Dutch":                    ("nl", "Nee",             "Nee, in 1887.",                "correct"),
+    "Russian":                  ("ru", "Да",              "Нет, в 1887.",                 "incorrect"),
+    "Polish":                   ("pl", "Tak",             "Tak, w 1887.",                 "correct"),
+    "Turkish":                  ("tr", "Evet",            "Hayır, 1887'de.",              "incorrect"),
+    "Chinese":                  ("zh", "是",              "不是，在1887年。",               "incorrect"),
+    "Japanese":                 ("ja", "はい",             "いいえ、違います。",              "incorrect"),
+    "Korean":                   ("ko", "네",              "네, 1887년입니다.",             "correct"),
+    "Arabic":                   ("ar", "نعم",             "لا، في 1887.",                 "incorrect"),
+    "Hindi":                    ("hi", "हाँ",              "नहीं, 1887 में।",                "incorrect"),
+    "the gold answer itself":   ("de", "Der Leuchtturm",  "der Leuchtturm!",              "correct"),
+    "with a decimal comma":     ("de", "1.577,5 Meter",   "1577,5 Meter",                 "correct"),
+    "a refusal":                ("de", "Ada",             "Ich weiß es nicht.",           "refused"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("language", "gold", "answer", "verdict"), OTHERS.values(), ids=OTHERS)
 def test_other_languages(language, gold, answer, verdict):
     assert judge([gold], answer, language=language).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("Ada Thorne", "Das war Ada Thorne."), ("1,5 Mio. Euro", "1.500.000 Euro"), ("Der Turm", "Die Glocke")],
+)
+def test_other_languages_are_not_judged_beyond_that(gold, answer):
+    found = LexicalJudge(LexicalSettings(language="de")).judge_case(Case("1", "Wer?", (gold,), False, answer))
+
+    assert (found.status, found.correctness, found.flags) == ("completed", None, ("language_not_supported",))
+
+
+def test_a_gold_answer_that_says_nothing_is_no_matter_of_language():
+    found = LexicalJudge(LexicalSettings(language="de")).judge_case(Case("1", "Wer?", ("...",), False, "Ada."))
+
+    assert (found.correctness, found.flags) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("answer", "leaning"), [("Tolls rose 12% to $9.5 million.", True), ("Harbour tolls rose by millions.", False)]
+)
+def test_the_score_of_an_unsure_verdict_says_where_the_rules_lean(answer, leaning):
+    found = judge(["Harbour tolls rose by 12% to $4.5 million"], answer)
+
+    assert (found.verdict, found.score >= 0.5, f"rather {'right' if leaning else 'wrong'}" in found.reason) == (
+        "unsure",
+        leaning,
+        True,
+    )
 
 
 def test_the_best_of_the_accepted_answers_counts():

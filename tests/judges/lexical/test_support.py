@@ -3,7 +3,6 @@
 import pytest
 
 from rag_eval_pipeline.judges.lexical.evidence import Evidence, EvidenceStore
-from rag_eval_pipeline.judges.lexical.languages import LANGUAGES
 from rag_eval_pipeline.judges.lexical.settings import LexicalSettings
 from rag_eval_pipeline.judges.lexical.support import read_claim, support
 from rag_eval_pipeline.judges.lexical.words import vocabulary
@@ -19,14 +18,12 @@ CASES = {
     "another spelling of numbers": ("Revenue from tolls rose by 12 percent to $4.50 million in 1890.", "supported", ""),
     "words from elsewhere":       ("The harbour bell was sold at an auction.",              "not_found",    ""),
     "another year":               ("The Skarn lamp was lit in 1889 by Ada Thorne.",         "conflicting",  "number 1889"),
-    "another number":             ("It stood 33.5 metres above the sea.",                   "conflicting",  "number 33.5 metres"),
+    "another number":             ("It stood 33.5 metres above the sea.",                   "conflicting",  "number 33.5"),
     "another name":               ("The Skarn lamp was lit in 1887 by the keeper Ada Hale.", "conflicting", "name Hale"),
     "a negation":                 ("The Skarn lamp was not lit in 1887 by Ada Thorne.",     "conflicting",  "negation"),
     "a negation left out":        ("It stood 31.5 metres above the sea and was lit in winter.", "conflicting", "negation"),
     "the opposite":               ("Revenue from tolls fell by 12% to $4.5 million in 1890.", "conflicting", "opposite of fell"),
     "the same direction":         ("Revenue from tolls grew, rose by 12% to $4.5 million in 1890.", "supported", ""),
-    "another unit":               ("It stood 31.5 feet above the sea.",                      "conflicting",  "number 31.5 feet"),
-    "the same in another unit":   ("The Skarn lamp, lit by Ada Thorne, stood 3150 cm above the sea.", "supported",    ""),
     "a number without its unit":  ("It stood 31.5 above the sea.",                          "supported",    ""),
     "what it negates is not said": ("It stood above the sea, 31.5 metres above it.",        "supported",    ""),
     "one is no number":           ("One keeper lit the Skarn lamp in 1887.",                "supported",    ""),
@@ -159,7 +156,7 @@ def test_a_text_is_prepared_once_and_memory_is_bounded():
 
 
 def judge(claim, *texts, language="en"):
-    known = vocabulary(language, decimal_comma=LANGUAGES[language].decimal_comma)
+    known = vocabulary(language, decimal_comma=LexicalSettings(language=language).has_decimal_comma)
     return support(
         read_claim(claim, known), [Evidence(text, known) for text in texts], LexicalSettings(language=language)
     )

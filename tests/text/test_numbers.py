@@ -1,0 +1,156 @@
+"""A number is read by what it means."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.text.numbers import NumberIndex, Quantity, quantities
+
+NUMBERS = {
+    #                                    text                               (value, unit)
+    "thousands":                        ("1,577",                               [(1577, "")]),
+    "a scale word":                     ("$1.2 billion",                        [(1.2e9, "currency")]),
+    "a short scale":                    ("1.2bn",                               [(1.2e9, "")]),
+    "millions of a currency":           ("$5m",                                 [(5e6, "currency")]),
+    "metres are no millions":           ("5m tall",                             [(5, "")]),
+    "basis points":                     ("45 bps",                              [(0.45, "%")]),
+    "a loss in brackets":               ("$(546)",                              [(-546, "currency")]),
+    "a loss with a comma":              ("(1,546)",                             [(-1546, "")]),
+    "a count in brackets":              ("(546)",                               [(546, "")]),
+    "a minus":                          ("-5%",                                 [(-5, "%")]),
+    "a range has no minus":             ("5-10 percent",                        [(5, ""), (10, "%")]),
+    "words":                            ("twenty-five percent",                 [(25, "%")]),
+    "words with a scale":               ("three hundred and five thousand",     [(305000, "")]),
+    "a hundred":                        ("a hundred dollars",                   [(100, "currency")]),
+    "an ordinal":                       ("the 21st",                            [(21, "")]),
+    "an ordinal word":                  ("the twelfth",                         [(12, "")]),
+    "lakhs and crores":                 ("12,34,567 and 3 crore",               [(1234567, ""), (3e7, "")]),
+    "inside a word":                    ("B2B",                                 []),
+    "a version":                        ("1.2.3",                               []),
+    "a list":                           ("1,2,3",                               [(1, ""), (2, ""), (3, "")]),
+    "the mark of a note":               ("1887³",                               [(1887, "")]),
+    "a key of forty digits":            ("1" * 40,                              []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), NUMBERS.values(), ids=NUMBERS)
+def test_a_number_has_a_value_and_a_unit(text, expected):
+    found = read(text)
+
+    assert [(quantity.value, quantity.unit) for quantity in found] == expected
+
+
+DATES = {
+    "day first":             ("12 March 2021",             (2021, 3, 12)),
+    "month first":           ("March 12, 2021",            (2021, 3, 12)),
+    "with an ordinal":       ("the 1st of May 2020",       (2020, 5, 1)),
+    "ISO":                   ("2021-03-12",                (2021, 3, 12)),
+    "a month of a year":     ("in March 2021",             (2021, 3, None)),
+    "a day of a year":       ("on May 5",                  (None, 5, 5)),
+    "American order":        ("3/4/2021",                  (2021, 3, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), DATES.values(), ids=DATES)
+def test_day_month_and_year_are_one_date(text, expected):
+    (found,) = read(text)
+
+    assert found.date == expected
+
+
+def test_a_verb_is_no_month():
+    (found,) = read("You may 5 times ask.")
+
+    assert (found.date, found.value) == (None, 5)
+
+
+@pytest.mark.parametrize("text", ["1998", "FY98", "Q2 1998", "fiscal year 1998", "the 1998 report"])
+def test_years_are_years(text):
+    (found,) = read(text)
+
+    assert (found.is_year, found.value) == (True, 1998)
+
+
+@pytest.mark.parametrize("text", ["1,998", "$1998", "1998 million", "1998%", "2500"])
+def test_amounts_are_no_years(text):
+    assert not read(text)[0].is_year
+
+
+MATCHES = {
+    #                                              gold                 answer                        match
+    "the same":                                   ("1,577",             "1577",                       "yes"),
+    "another scale":                              ("$1.2 billion",      "1,200 million dollars",      "yes"),
+    "thousands left out":                         ("$1,577.00",         "$1.577 billion",             "yes"),
+    "an amount that looks like a year":           ("1577",              "$1,577 million",             "yes"),
+    "a round year is no amount":                  ("2000",              "$2 billion",                 "no"),
+    "half a unit of the last digit":              ("4.5%",              "4.46%",                      "yes"),
+    "zeros of decimals are not significant":      ("4.50%",             "4.46%",                      "yes"),
+    "one percent off":                            ("1,000",             "1,010",                      "yes"),
+    "more than one percent off":                  ("1,000",             "1,011",                      "no"),
+    "a bare integer under ten is exact":          ("3",                 "3.4",                        "no"),
+    "a percentage and a fraction":                ("45%",               "0.45",                       "yes"),
+    "a fraction and a percentage":                ("0.45",              "45 percent",                 "yes"),
+    "a percentage has no thousands":              ("5%",                "5,000",                      "no"),
+    "a currency is no percentage":                ("$45",               "45%",                        "no"),
+    "years are equal":                            ("1998",              "in 1998",                    "yes"),
+    "years are not near":                         ("1998",              "in 1999",                    "no"),
+    "a year in a date":                           ("1998",              "3 May 1998",                 "yes"),
+    "a date in two spellings":                    ("3 May 1998",        "1998-05-03",                 "yes"),
+    "a day of a month":                           ("May 1998",          "3 May 1998",                 "yes"),
+    "a month has no day":                         ("3 May 1998",        "in May 1998",                "no"),
+    "a date is not its year":                     ("3 May 1998",        "in 1998",                    "no"),
+    "a day is no count":                          ("3",                 "3 May 1998",                 "no"),
+    "a sign":                                     ("$(546)",            "$546",                       "sign"),
+    "basis points":                               ("45 bps",            "0.45%",                      "yes"),
+    "words":                                      ("two",               "2 children",                 "yes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "answer", "expected"), MATCHES.values(), ids=MATCHES)
+def test_numbers_match_by_value(gold, answer, expected):
+    (wanted,) = read(gold)
+
+    assert NumberIndex(read(answer)).match(wanted, 0.01) == expected
+
+
+@given(
+    gold=st.integers(1, 10**7),
+    answer=st.integers(1, 10**7),
+    scale=st.sampled_from([("", "thousand"), ("thousand", "million"), ("million", "billion")]),
+)
+def test_matching_does_not_depend_on_the_scale_of_both(gold, answer, scale):
+    low, high = (match(f"{gold:,}.5 {word}", f"{answer:,}.5 {word}") for word in scale)
+
+    assert low == high
+
+
+@given(value=st.integers(10, 10**6), scale=st.sampled_from(["thousand", "million", "billion"]))
+def test_either_side_may_lack_its_scale(value, scale):
+    assert match(f"{value:,}.5", f"{value:,}.5 {scale}") == "yes"
+    assert match(f"{value:,}.5 {scale}", f"{value:,}.5") == "yes"
+
+
+@given(values=st.lists(st.integers(1, 10**6), max_size=5), gold=st.integers(1, 10**6))
+def test_a_number_is_found_wherever_it_stands(values, gold):
+    text = "; ".join(f"{value:,}.5" for value in [*values, gold])
+
+    assert match(f"{gold:,}.5", text) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1.577 million euros", [(1577e6, "currency")]), ("1,5 %", [(1.5, "%")]), ("3.5", [])],
+)
+def test_a_decimal_comma_is_never_guessed(text, expected):
+    found = quantities(text, decimal_comma=True)
+
+    assert [(quantity.value, quantity.unit) for quantity in found] == expected
+
+
+def read(text: str) -> list[Quantity]:
+    return quantities(text)
+
+
+def match(gold: str, answer: str) -> str:
+    (wanted,) = read(gold)
+    return NumberIndex(read(answer)).match(wanted, 0.01)
