@@ -13,6 +13,7 @@ from rag_eval_pipeline.conversion.row_fault import RowFault
 from rag_eval_pipeline.conversion.validation import NamedContext, check_url
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
+from rag_eval_pipeline.corpus.text.folding import fold
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.origins import Origins
 
@@ -49,9 +50,16 @@ class Entry:
 
     def text(self) -> str | None:
         """The source's own text, in which its offsets count; None for HTML, PDF and what is still to be fetched."""
-        if self.body == "file" and self.content is None and self.path is not None and self.path.suffix in TEXT_SUFFIXES:
-            self.content = self.path.read_text("utf-8-sig") if self.path.is_file() else None
+        if self.content is None:
+            self.content = text_of_file(self.body, self.path)
         return self.content if self.body != "html" else None
+
+
+def text_of_file(body: BodyKind, path: Path | None) -> str | None:
+    """The text of a local body that is plain text; None for other files and for none."""
+    if body != "file" or path is None or path.suffix not in TEXT_SUFFIXES or not path.is_file():
+        return None
+    return path.read_text("utf-8-sig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +224,7 @@ def _body_path(origins: Origins, file: str) -> Path:
 
 
 def _with_text(context: NamedContext, entry: Entry) -> NamedContext:
-    """The context with the text that its offsets cut from the source's own body.
+    """The context with its text, or else with that which its offsets cut from the source's own body.
 
     Raises:
         RowFault: `bad_span` beyond the body, `span_mismatch` when offsets and text disagree.
@@ -227,11 +235,17 @@ def _with_text(context: NamedContext, entry: Entry) -> NamedContext:
     if context.end > len(body):
         raise RowFault("bad_span", "contexts.end", f"at most {len(body)}, the length of the body", context.end)
     cut = body[context.start : context.end]
-    if context.text is not None and context.text != cut:
+    if context.text is not None and not _is_same_text(context.text, cut):
         raise RowFault(
             "span_mismatch",
             "contexts.text",
             f"the body's text from {context.start} to {context.end}, {cut!r}",
             context.text,
         )
-    return context._replace(text=cut)
+    return context if context.text is not None else context._replace(text=cut)
+
+
+def _is_same_text(text: str, cut: str) -> bool:
+    """Whether two texts differ in no more than white space, case, quotes and the like."""
+    folded = fold(text).text
+    return text == cut or (folded != "" and folded == fold(cut).text)

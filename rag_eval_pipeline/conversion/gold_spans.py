@@ -1,18 +1,20 @@
 """Gold texts of a benchmark and the places where the corpus has them.
 
-A text that stands several times is told apart by where the source says it stands in its own body; offsets of that body
-are never written out, because they do not count the characters that printing adds and takes away.
+Where the source says that a text stands in its own body, and the body has it there, the same place is looked for in the
+corpus. Offsets of that body are never written out, because they do not count what printing adds and takes away.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag_eval_pipeline.conversion.catalogue import text_of_file
 from rag_eval_pipeline.conversion.questions_file import questions_of
 from rag_eval_pipeline.conversion.records import Context, Question
 from rag_eval_pipeline.corpus.documents import PlannedDocument
-from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
+from rag_eval_pipeline.corpus.text.alignment import Hint, Stated, TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
 from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.atomic import publishing
@@ -71,8 +73,14 @@ def locate_gold(
 ) -> list[GoldSpan]:
     """Every gold text with a document, located or not, in the questions' order; pieces of one follow each other."""
     texts = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
-    bodies = {document.key: len(document.content) for document in planned if document.content}
+    documents = {document.key: document for document in planned}
     indexes: dict[str, TextIndex] = {}
+
+    @functools.cache
+    def body_of(key: str) -> TextIndex | None:
+        text = _body_text(documents.get(key))
+        return TextIndex([text]) if text else None
+
     spans = []
     for question in questions:
         for context in question.contexts:
@@ -80,17 +88,30 @@ def locate_gold(
                 continue
             if context.file_name not in indexes:
                 indexes[context.file_name] = TextIndex(texts.get(context.file_name, []))
-            spans.extend(_locate(question.id, context.file_name, context, indexes[context.file_name], bodies))
+            spans.extend(_locate(question.id, context.file_name, context, indexes[context.file_name], body_of))
     return spans
 
 
+def _body_text(document: PlannedDocument | None) -> str | None:
+    if document is None:
+        return None
+    return document.content or text_of_file(document.body, document.path)
+
+
 def _locate(
-    question_id: int, file_name: str, context: Context, index: TextIndex, bodies: dict[str, int]
+    question_id: int,
+    file_name: str,
+    context: Context,
+    index: TextIndex,
+    body_of: Callable[[str], TextIndex | None],
 ) -> list[GoldSpan]:
-    length = bodies.get(context.document or "")
-    near = context.start / length if context.start is not None and length else None
     text = context.text or ""
-    found = index.locate(text, Hint(page=context.page, position=near))
+    hint = Hint(page=context.page)
+    body = body_of(context.document) if context.document is not None and context.start is not None else None
+    if body is not None and context.start is not None:
+        stated = None if context.end is None else Stated(body, context.start, context.end)
+        hint = Hint(context.page, context.start / len(body.text), stated)
+    found = index.locate(text, hint)
     if not found:
         return [GoldSpan(question_id, file_name, text, None, 0.0, 1, 0, 0, 0, 0)]
     return [

@@ -106,7 +106,7 @@ def texts_stand_at_their_spans(
 ) -> QualityCheck:
     """Every quoted text is its span's slice or is found elsewhere in the document (`text_extraction`).
 
-    `counts` says how many fitted how; those that were moved pass, because `reanchor` mends them.
+    `counts` says how many fitted how; those that were moved pass, because `reanchor` puts them right.
     """
     fits: Counter[str] = Counter()
     offenders = []

@@ -9,7 +9,7 @@ from rag_eval_pipeline.formats.ground_truth import GroundTruth
 NAME, VERSION = "skarn-railway", "1.1.0"
 
 
-def annotate(workspace, annotator, start, end):
+def annotate(workspace, annotator, start, end, cut=0, **more):
     folder = workspace.annotations / annotator
     folder.mkdir(parents=True)
     truth = GroundTruth.read(workspace.gt_json(NAME, VERSION))
@@ -26,13 +26,14 @@ def annotate(workspace, annotator, start, end):
                 "file_name": citation.file_name,
                 "start_char": citation.start_char + start,
                 "end_char": citation.end_char + end,
-                "text": citation.text,
+                "text": citation.text[cut:],
             }
         ],
     }
     (folder / f"{NAME}_v{VERSION}.gt.json").write_text(
-        json.dumps({"dataset_id": NAME, "version": VERSION, "annotations": [made]})
+        json.dumps({"dataset_id": NAME, "version": VERSION, "annotations": [made], **more})
     )
+    return citation
 
 
 def checks(report):
@@ -43,7 +44,7 @@ def test_annotations_join_those_of_the_source_and_agreement_is_a_check(workspace
     convert(workspace, NAME)
     before = GroundTruth.read(workspace.gt_json(NAME, VERSION))
     annotate(workspace, "annotator_001", 0, 0)
-    annotate(workspace, "annotator_002", 5, 0)
+    annotate(workspace, "annotator_002", 5, 0, cut=5)
 
     report = run_step(workspace, NAME, "ground_truth")
 
@@ -69,3 +70,36 @@ def test_a_span_beyond_its_document_warns_and_blocks_nothing(workspace):
     assert (found.passed, found.blocking, found.numbers["failed"]) == (False, False, 1)
     assert workspace.benchmark(NAME).stamp.exists()
     assert isinstance(report.record, StepRecord)
+
+
+def test_a_citation_whose_text_stands_elsewhere_is_published_where_it_stands(workspace):
+    convert(workspace, NAME)
+    citation = annotate(workspace, "annotator_001", 40, 40)
+
+    report = run_step(workspace, NAME, "ground_truth")
+
+    [made] = [a for a in GroundTruth.read(workspace.gt_json(NAME, VERSION)).annotations if a.annotator_id != "source"]
+    [published] = made.citations
+    assert (published.start_char, published.end_char, published.page_number) == (
+        citation.start_char,
+        citation.end_char,
+        citation.page_number,
+    )
+    assert report.notes == (
+        f"annotation 'annotator_001_1' of 'annotator_001', citations[0]: its text stands at {citation.start_char} to "
+        f"{citation.end_char} of {citation.file_name}, not at {citation.start_char + 40} to {citation.end_char + 40}; "
+        "it was moved there.",
+    )
+    numbers = checks(report)["texts_stand_at_their_spans"].numbers
+    assert (numbers["checked"], numbers["failed"], numbers["moved_white_space"]) == (1, 0, 1)
+
+
+def test_annotations_of_another_text_fail_the_check_with_their_file(workspace):
+    convert(workspace, NAME)
+    citation = annotate(workspace, "annotator_001", 0, 0)
+    annotate(workspace, "annotator_002", 0, 0, text_sha256={citation.file_name: "0" * 64})
+
+    found = checks(run_step(workspace, NAME, "ground_truth"))["texts_are_those_annotated"]
+
+    assert (found.passed, found.numbers["checked"], found.numbers["failed"]) == (False, 1, 1)
+    assert citation.file_name in found.numbers["offenders"][0]

@@ -51,6 +51,7 @@ PLACES = {
     "the start of the body is a place too":           ({"start": 0}, 0),
     "the page":                                       ({"page": 2}, 2),
     "the page before the place":                      ({"page": 1, "start": IN_BODY[2]}, 1),
+    "the body's own text before the page":            ({"page": 1, "start": IN_BODY[2], "end": IN_BODY[2] + 25}, 2),
     "two on the page, then the place":                ({"page": 1, "start": IN_BODY[0]}, 0),
 }  # fmt: skip
 
@@ -63,6 +64,41 @@ def test_of_a_repeated_text_the_one_at_the_sources_place_is_taken(place, which):
     assert (span.start, span.end) == (IN_TEXT[which], IN_TEXT[which] + len(GOLD))
     assert (span.page, span.page_start, span.page_end) == (page, page_start, page_start + len(GOLD))
     assert (span.method, span.score) == ("exact", 100.0)
+
+
+ENTRIES = "".join(f"Entry {n}. The lamp was lit. The keeper slept.\n" for n in range(10, 40))
+LONG_HEADING = "A heading that the printed page has above the body, many times as long as an entry. " * 8
+STATED = {
+    # body, printed, gold text, what stands before it in both
+    "a repetition that print has moved further than to the next one": (ENTRIES, LONG_HEADING + ENTRIES, "The lamp was lit.", "Entry 20. "),
+    "a repetition more, in print": (ENTRIES, "The lamp was lit. " + LONG_HEADING + ENTRIES, "The lamp was lit.", "Entry 20. "),
+    "inside a word, where whole words are": ("Art is long. My heart aches.", "Art is long. My heart aches.", "art", "My he"),
+    "other white space": (ENTRIES, LONG_HEADING + ENTRIES.replace("was lit", "was\nlit"), "The lamp  was lit.", "Entry 20. "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "printed", "gold", "before"), STATED.values(), ids=STATED)
+def test_a_stated_place_wins_where_the_body_has_the_text_there(body, printed, gold, before):
+    start = body.index(before) + len(before)
+    end = start + len(" ".join(gold.split()))
+
+    [span] = locate_gold([question(context(gold, start=start, end=end))], [planned(body)], sheets(printed))
+
+    assert span.start == printed.index(before) + len(before)
+
+
+def test_a_place_stated_for_a_file_is_one_of_its_own_text(tmp_path):
+    (tmp_path / "log.md").write_text(ENTRIES)
+    document = PlannedDocument("log", (FileName("Log.pdf"),), "file", path=tmp_path / "log.md")
+    start = ENTRIES.index("Entry 20. ") + 10
+
+    [span] = locate_gold(
+        [question(context("The lamp was lit.", start=start, end=start + 17))],
+        [document],
+        sheets(LONG_HEADING + ENTRIES),
+    )
+
+    assert span.start == len(LONG_HEADING) + start
 
 
 def test_each_of_several_gold_texts_of_a_question_has_its_own_place():

@@ -210,10 +210,11 @@ def test_offsets_cut_the_text_from_the_sources_own_body_and_are_checked_against_
             {"document": "d", "start": 2, "end": 4, "text": "34"},
             {"document": "d", "start": 8, "end": 11},
             {"file": "keep.txt", "start": 1, "end": 3},
+            {"document": "d", "start": 2, "end": 4, "text": " 2\n3"},
         ],
     )
 
-    assert [question.contexts[0].text for question in found.questions] == ["23", "23", "ep"]
+    assert [question.contexts[0].text for question in found.questions] == ["23", "23", "ep", " 2\n3"]
     assert [(record.code, record.question_id) for record in found.quarantine] == [("span_mismatch", 2), ("bad_span", 3)]
 
 

@@ -82,10 +82,35 @@ def test_a_short_document_is_not_found_in_a_long_text():
     assert TextIndex(["Nobody knows what became of the ledger."]).locate(TEXT) == ()
 
 
-def test_chinese_has_no_word_edges():
-    [found] = TextIndex(["我能吞下玻璃而不伤身体。"]).locate("玻璃")
+INSIDE_WORDS = {
+    "German": ("Das Bundesverfassungsgericht hat entschieden.", "Verfassung"),
+    "a decade": ("It was built in the 1970s by hand.", "1970"),
+    "hyphenated at the line's end": ("Das Bundesverfas-\nsungsgericht hat entschieden.", "Verfassung"),
+    "Thai": ("มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์", "อิสระ"),
+    "Lao": ("ມະນຸດທຸກຄົນເກີດມາມີກຽດສັກສີ", "ທຸກຄົນ"),
+    "Khmer": ("មនុស្សទាំងអស់កើតមកមានសេរីភាព", "សេរី"),
+    "Burmese": ("လူတိုင်းသည်တူညီလွတ်လပ်သော", "တူညီ"),
+    "Chinese": ("我能吞下玻璃而不伤身体。", "玻璃"),
+    "Japanese": ("私はガラスを食べられます。", "ガラス"),
+    "Korean": ("모든 인간은 서울에서 태어났다.", "서울"),
+}
 
-    assert (found.start, found.end) == (4, 6)
+
+@pytest.mark.parametrize(("text", "gold"), INSIDE_WORDS.values(), ids=INSIDE_WORDS)
+def test_a_short_text_is_found_inside_a_longer_word(text, gold):
+    [found] = TextIndex([text]).locate(gold)
+
+    assert text[found.start : found.end].replace("-\n", "").casefold() == gold.casefold()
+
+
+def test_a_whole_word_comes_before_a_part_of_one():
+    [found] = TextIndex(["Das Bundesverfassungsgericht schützt die Verfassung."]).locate("Verfassung")
+
+    assert found.start == 41
+
+
+def test_a_number_is_not_found_in_a_longer_one():
+    assert TextIndex(["Order 119705 of 2019701."]).locate("1970") == ()
 
 
 REPETITIONS = {

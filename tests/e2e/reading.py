@@ -1,5 +1,6 @@
 """How the tests look at what came out: through pdfium, the HTML parser and the official scorer's words, not our code."""
 
+import hashlib
 import os
 import re
 import string
@@ -11,9 +12,23 @@ from pathlib import Path
 
 import pypdfium2
 
+from rag_eval_pipeline.workspace import Workspace
+
 NAMES = ("squad2", "kg-rag-sec10q", "fetaqa", "hotpotqa")
 SYSTEMS = ("embedded", "embedded-weak")
 RAG_EVAL = Path(sys.executable).with_name("rag-eval")
+CONVERT_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.workspace import Workspace
+
+def die(done, total):
+    if done == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+convert(Workspace(Path(sys.argv[1])), sys.argv[2], progress=lambda step: die if step == "corpus" else None)
+"""
 BLOCKS = {"div", "table", "ul", "ol", "dl", "h2", "h3", "style", "script", "math"}
 
 
@@ -26,6 +41,18 @@ def rag_eval(*arguments: str | Path, env: Mapping[str, str] | None = None) -> su
     """
     variables = {**os.environ, **(env or {})}
     return subprocess.run([RAG_EVAL, *arguments], capture_output=True, encoding="utf-8", check=False, env=variables)
+
+
+def product_bytes(workspace: Workspace, name: str) -> dict[str, str]:
+    """Digests of everything that a conversion leaves, but for locks and the records of what each step had to do."""
+    paths = workspace.benchmark(name)
+    files = [
+        *paths.corpus.iterdir(),
+        *(file for file in paths.dataset.iterdir() if file.is_file() and file != paths.lock),
+        *workspace.evaluation_datasets.glob(f"{name}_v*"),
+        *workspace.ground_truth.glob(f"{name}_v*"),
+    ]
+    return {str(file.relative_to(workspace.root)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def pdf_text(path: Path) -> str:

@@ -1,6 +1,5 @@
 """The same source gives the same bytes, in the same place and in another, and only what has changed is done again."""
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -15,36 +14,12 @@ import pytest
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.corpus.rendering.executable import EXECUTABLE_VARIABLE, find_browser
 from rag_eval_pipeline.workspace import Workspace
-from tests.e2e.reading import NAMES, pdf_text, rag_eval
+from tests.e2e.reading import CONVERT_AND_DIE, NAMES, pdf_text, product_bytes, rag_eval
 from tests.real_benchmarks import build
 
 pytestmark = pytest.mark.browser
 
 KILLED_AT_DOCUMENT = 5
-CONVERT_AND_DIE = """
-import os, signal, sys
-from pathlib import Path
-from rag_eval_pipeline.conversion.steps import convert
-from rag_eval_pipeline.workspace import Workspace
-
-def die(done, total):
-    if done == int(sys.argv[3]):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-convert(Workspace(Path(sys.argv[1])), sys.argv[2], progress=lambda step: die if step == "corpus" else None)
-"""
-
-
-def product_bytes(workspace, name):
-    """Digests of everything that a conversion leaves, but for locks and the records of what each step had to do."""
-    paths = workspace.benchmark(name)
-    files = [
-        *paths.corpus.iterdir(),
-        *(file for file in paths.dataset.iterdir() if file.is_file() and file != paths.lock),
-        *workspace.evaluation_datasets.glob(f"{name}_v*"),
-        *workspace.ground_truth.glob(f"{name}_v*"),
-    ]
-    return {str(file.relative_to(workspace.root)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def on_disk(workspace, name):

@@ -6,9 +6,12 @@ been torn apart by a table or a caption has several places, one for each piece.
 """
 
 import bisect
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from rapidfuzz.distance import Indel
 
 from rag_eval_pipeline.corpus.text.folding import Folded, drop_citation_marks, even_out, fold
 from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
@@ -17,23 +20,36 @@ from rag_eval_pipeline.corpus.text.similarity import FUZZY_LENGTH_MIN, PartIndex
 
 Method = Literal["exact", "normalised", "citations", "fuzzy", "pieces"]
 
-INSIDE_WORD_LENGTH_MIN = 12  # a shorter text is found only as whole words: "art" is not in "heart"
+INSIDE_WORDS_LENGTH_MIN = 12  # folded characters; a shorter text does not begin in one word and end in another
+INSIDE_WORD_LENGTH_MIN = 4  # of one word in a longer one: "1970" is in "1970s", "art" is not in "heart"
 
 _OCCURRENCES_MAX = 1000
 _NO_SPACES_FROM = 0x2E80  # CJK and what follows: words are not set apart, so every place is a word's edge
+_NO_SPACES = re.compile("[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf]")  # nor in Thai to Burmese, Khmer, Tai
+_AROUND = 60  # folded characters on either side, by which repetitions are told apart
 _SURE = 90.0  # score of pieces above which the slower search for one similar stretch finds nothing better
 
 
+class Stated(NamedTuple):
+    """Characters `[start, end)` of the source's own body."""
+
+    body: "TextIndex"
+    start: int
+    end: int
+
+
 class Hint(NamedTuple):
-    """Where a source says that its gold text stands; decides between repetitions only.
+    """Where a source says that its gold text stands.
 
     Args:
-        page: 1-based.
-        position: Start of the text divided by the length of the source's body, in [0, 1].
+        page: 1-based; decides between repetitions.
+        position: Start of the text divided by the length of the source's body, in [0, 1]; decides between repetitions.
+        stated: The gold text in the source's body; where the body has it there, this wins over the other two.
     """
 
     page: int | None = None
     position: float | None = None
+    stated: Stated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +104,8 @@ class TextIndex:
         unmarked = drop_citation_marks(folded)
         if not unmarked.text:
             return ()
-        spans = self._occurrences(folded, self._folded)
+        span = self._at_statement(folded, hint)
+        spans = [span] if span else self._occurrences(folded, self._folded)
         if spans:
             start, end = self._widened(self._choose(spans, hint), gold, folded)
             method: Method = "exact" if self.text[start:end] == gold else "normalised"
@@ -106,17 +123,56 @@ class TextIndex:
         whole = self._fuzzy(gold, unmarked.text, parts, hint)
         return whole if whole and (not found or whole[0].score >= found[0].score) else found
 
+    def _at_statement(self, gold: Folded, hint: Hint) -> tuple[int, int] | None:
+        """The place that is the source's own: as many repetitions stand before it, or else the same text around it."""
+        if hint.stated is None:
+            return None
+        body, start, end = hint.stated
+        if fold(body.text[start:end]).text != gold.text:
+            return None
+        own = self._everywhere(gold, self._folded)
+        theirs = body._everywhere(gold, body._folded)
+        number = sum(at < start for at, _ in theirs)
+        if len(own) == len(theirs):
+            return own[number]
+        wanted = body._around(theirs[number])
+        position = start / len(body.text) * len(self.text)
+
+        def likeness(span: tuple[int, int]) -> tuple[float, float]:
+            around = zip(wanted, self._around(span), strict=True)
+            return sum(Indel.normalized_similarity(*texts) for texts in around), -abs(span[0] - position)
+
+        return max(own, key=likeness, default=None)
+
+    def _around(self, span: tuple[int, int]) -> tuple[str, str]:
+        before = fold(self.text[max(0, span[0] - 2 * _AROUND) : span[0]]).text
+        return before[-_AROUND:], fold(self.text[span[1] : span[1] + 2 * _AROUND]).text[:_AROUND]
+
+    @staticmethod
+    def _everywhere(gold: Folded, within: Folded, limit: int | None = None) -> list[tuple[int, int]]:
+        """Spans where a folded text stands."""
+        spans: list[tuple[int, int]] = []
+        at = within.text.find(gold.text)
+        while at >= 0 and len(spans) != limit:
+            spans.append((within.origin[at], within.origin[at + len(gold.text) - 1] + 1))
+            at = within.text.find(gold.text, at + 1)
+        return spans
+
     def _occurrences(self, gold: Folded, within: Folded) -> list[tuple[int, int]]:
         """Spans where a folded text stands, those of whole words if there are any."""
         if not gold.text:
             return []
-        spans: list[tuple[int, int]] = []
-        at = within.text.find(gold.text)
-        while at >= 0 and len(spans) < _OCCURRENCES_MAX:
-            spans.append((within.origin[at], within.origin[at + len(gold.text) - 1] + 1))
-            at = within.text.find(gold.text, at + 1)
+        spans = self._everywhere(gold, within, _OCCURRENCES_MAX)
         whole = [span for span in spans if not self._cuts_word(*span)]
-        return whole or (spans if len(gold.text) >= INSIDE_WORD_LENGTH_MIN else [])
+        if whole or len(gold.text) >= INSIDE_WORDS_LENGTH_MIN:
+            return whole or spans
+        return [span for span in spans if len(gold.text) >= INSIDE_WORD_LENGTH_MIN and self._is_inside_word(*span)]
+
+    def _is_inside_word(self, start: int, end: int) -> bool:
+        """Whether a span is a part of one word, and not of a longer number."""
+        edges = self.text[max(0, start - 1) : start + 1], self.text[end - 1 : end + 1]
+        cuts_number = any(len(pair) == 2 and pair.isdigit() for pair in edges)
+        return not cuts_number and not any(map(str.isspace, self.text[start:end].replace("-\n", "")))
 
     def _widened(self, span: tuple[int, int], gold: str, folded: Folded) -> tuple[int, int]:
         """With the quotes and stops at the gold text's edges, which folding dropped, where the document has them."""
@@ -184,4 +240,6 @@ class TextIndex:
 
 def _joined(pair: str) -> bool:
     """Whether two neighbours belong to one word."""
-    return len(pair) == 2 and all(char.isalnum() and ord(char) < _NO_SPACES_FROM for char in pair)
+    if len(pair) < 2 or not all(char.isalnum() and ord(char) < _NO_SPACES_FROM for char in pair):
+        return False
+    return not any(map(_NO_SPACES.match, pair))

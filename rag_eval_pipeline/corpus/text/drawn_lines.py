@@ -1,8 +1,9 @@
 """The lines of a PDF page as its content stream draws them, with what the stream says about each word.
 
-pdfium sorts what it finds by place, and so tears lines apart whose letters have raised marks, and turns words whose
-letters come with their text. Chromium draws line by line, each from left to right, and says which words stand in it
-backwards (`ReversedChars`) and which text its glyphs stand for (`ActualText`): ISO 32000-2, 14.8.2.5.3 and 14.9.4.
+pdfium sorts what it finds by place, and so tears lines apart whose letters have raised marks, turns words whose
+letters come with their text, and gives that text twice where the next letter begins before the mark. Chromium draws
+line by line, each from left to right, and says which words stand in it backwards (`ReversedChars`) and which text its
+glyphs stand for (`ActualText`): ISO 32000-2, 14.8.2.5.3 and 14.9.4.
 """
 
 import codecs
@@ -52,7 +53,7 @@ class Drawn(NamedTuple):
 
 
 class Word(NamedTuple):
-    """What one mark says is backwards, else a single object.
+    """What one mark says is backwards or stands for one text, else a single object.
 
     Args:
         objects: In the order of the content stream.
@@ -96,7 +97,7 @@ def drawn_lines(objects: Sequence[Drawn]) -> list[list[Word]]:
     """
     lines: list[list[Word]] = []
     baseline = size = 0.0
-    for _, group in groupby(objects, lambda drawn: drawn.reversed_by or -drawn.number - 1):
+    for _, group in groupby(objects, lambda drawn: drawn.reversed_by or drawn.stands_for or -drawn.number - 1):
         word = word_of(list(group))
         if not lines or abs(word.baseline - baseline) > _leeway(lines[-1][-1], word) * max(size, word.size):
             lines.append([])

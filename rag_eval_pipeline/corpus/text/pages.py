@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 PAGE_BREAK = "\f"
 EXTRACTOR_KEY = "extractor"
 
-_REVISION = 2  # of this module: raised when the same PDF would give another text
+_REVISION = 3  # of this module: raised when the same PDF would give another text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: I
         The pages. A file of the corpus that can no longer be read has none, and the log says why: it must not take the
         others with it.
     """
-    texts = {sha: [page.text for page in pages] for sha, pages in groupby(known, lambda page: page.pdf_sha256)}
+    texts = {own[0].pdf_sha256: [page.text for page in own] for own in pages_by_document(known).values()}
     pages = []
     for document in documents:
         if document.pdf_sha256 is None:

@@ -6,8 +6,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.text.reading_order import RIGHT_TO_LEFT
-from rag_eval_pipeline.corpus.text.rereading import LINE_END, Characters, reread
+from rag_eval_pipeline.corpus.text.rereading import LINE_END, Characters, is_reread, reread
 
 _PAGE_BREAK = "\f"  # joins pages, so that none may hold it
 
@@ -28,7 +27,7 @@ class Box(NamedTuple):
 def layer_text(layer: Any) -> str:
     """The text of a `pypdfium2.PdfTextPage`; one character stands for one, so that offsets hold, but for line ends."""
     text = _pdfium_text(layer)
-    return _characters(layer, text).text if RIGHT_TO_LEFT.search(text) else text
+    return _characters(layer, text).text if is_reread(text) else text
 
 
 def line_boxes(page: Any, layer: Any, ranges: Sequence[tuple[int, int]], size: tuple[int, int]) -> list[list[Box]]:

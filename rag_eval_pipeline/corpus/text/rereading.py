@@ -1,12 +1,14 @@
-"""Lines with right-to-left letters read again, in the order of the content stream instead of pdfium's.
+"""Lines of right-to-left letters, and of letters with marks, read again in the order of the content stream.
 
 The characters are pdfium's own, as many as they were, but for what it gets wrong: it mirrors brackets that it should
-not, and gives some letters with marks twice. Blanks and line ends are set anew.
+not, gives some letters with marks twice, and puts blanks between letters and vowel signs. Blanks and line ends are set
+anew.
 """
 
 import ctypes
+import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -24,7 +26,14 @@ from rag_eval_pipeline.corpus.text.reading_order import (
 LINE_END = -1
 BLANK = -2
 
+# Letters that are drawn together with marks: Hebrew to Myanmar, Hangul's parts, Khmer to Vedic, Javanese and others;
+# and marks on any letter.
+_CLUSTERED = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u0590-\u109f\u1100-\u11ff\u135d-\u135f\u1700-\u18af\u1900-\u1cff\u1dc0-\u1dff"
+    "\ua66f-\ua67d\ua800-\uabff\ufb1d-\ufdff\ufe20-\ufe2f\ufe70-\ufefc\U00010800-\U00011fff\U0001e000-\U0001efff]"
+)
 _BLANK_FROM = 0.6  # sizes; glyphs without a blank in between do not stand further apart, even around a thin "1"
+_BLANK_AFTER_CLUSTER_FROM = 0.3  # the same where pdfium has one; inside words it puts them into gaps up to 0.29
 _NO_OBJECT = -1
 
 
@@ -48,21 +57,32 @@ class _Glyph(NamedTuple):
 _SPACE = _Glyph(Cluster(" ", _NO_OBJECT, False), [BLANK])
 
 
+def is_reread(text: str) -> bool:
+    """Whether a text has letters whose order or number pdfium may get wrong."""
+    return _CLUSTERED.search(text) is not None
+
+
 def reread(layer: Any, given: Characters) -> Characters:
     """The characters of a page in the order in which they are read.
 
     Args:
         layer: A `pypdfium2.PdfTextPage`.
-        given: In pdfium's order. Pages without right-to-left letters, or whose maker does not say what stands
-            backwards, keep it: there is nothing better to go by.
+        given: In pdfium's order. Lines keep it where the page's maker does not say what stands backwards, or which
+            text glyphs stand for: there is nothing better to go by.
     """
-    if not RIGHT_TO_LEFT.search(given.text):
+    if not is_reread(given.text):
         return given
     objects = TextObjects(layer.page, layer)
-    if not any(drawn.reversed_by for drawn in objects.drawn):
+    says_reversed = any(drawn.reversed_by for drawn in objects.drawn)
+    says_text = any(drawn.stands_for for drawn in objects.drawn)
+    if not says_reversed and not says_text:
         return given
+
+    def is_wanted(line: str) -> bool:
+        return says_reversed if RIGHT_TO_LEFT.search(line) else says_text and is_reread(line)
+
     owners = _owners(objects, given)
-    line_of, texts = _reread_lines(layer, drawn_lines(objects.drawn), given, owners)
+    line_of, texts = _reread_lines(layer, drawn_lines(objects.drawn), given, owners, is_wanted)
     lines: list[Characters] = []
     pending: dict[int, Characters] = {}  # pdfium's order is not to be relied on even from line to line
     for start, end in _line_spans(given):
@@ -101,7 +121,11 @@ def _line_spans(given: Characters) -> Iterator[tuple[int, int]]:
 
 
 def _reread_lines(
-    layer: Any, lines: Sequence[Sequence[Word]], given: Characters, owners: Sequence[int]
+    layer: Any,
+    lines: Sequence[Sequence[Word]],
+    given: Characters,
+    owners: Sequence[int],
+    is_wanted: Callable[[str], bool],
 ) -> tuple[dict[int, int], dict[int, dict[int, Characters]]]:
     """What stands in the place of pdfium's lines.
 
@@ -123,7 +147,7 @@ def _reread_lines(
         together = {first(own[owner]) for owner, _ in found if owner in own}
         for line in together:
             mixed[line] = min(together)
-        if together and RIGHT_TO_LEFT.search(given.text, start, end):
+        if together and is_wanted(given.text[start:end]):
             wanted.add(min(together))
         if together and any(owner not in own and owner != _NO_OBJECT for owner, _ in found):
             foreign.add(min(together))  # text that does not stand upright is left where it is
@@ -132,11 +156,12 @@ def _reread_lines(
     for at, owner in enumerate(owners):
         chars.setdefault(owner, []).append(at)
     page = leaning(given.text)
+    blanks = _blanks(given, owners)
     texts: dict[int, dict[int, Characters]] = {}
     for number, words_of_line in enumerate(lines):
         if first(number) in read:
             words = [(word, list(_glyphs(layer, word, chars, given))) for word in words_of_line]
-            characters = _read_line(words, page)
+            characters = _read_line(words, page, blanks)
             if characters.text:
                 texts.setdefault(first(number), {})[number] = characters
     return {owner: first(line) for owner, line in own.items() if first(line) in read}, texts
@@ -207,23 +232,50 @@ def _ligatures() -> frozenset[str]:
     return frozenset({"لله", *(unicodedata.normalize("NFKC", chr(form)) for form in forms)})
 
 
-def _read_line(words: Sequence[tuple[Word, list[_Glyph]]], leaning: float) -> Characters:
+def _blanks(given: Characters, owners: Sequence[int]) -> set[tuple[int, int]]:
+    """The pairs of text objects between which pdfium has a blank."""
+    found = set()
+    last = _NO_OBJECT
+    for at, owner in enumerate(owners):
+        if owner != _NO_OBJECT:
+            if last != _NO_OBJECT and owners[at - 1] == _NO_OBJECT:
+                found.add((last, owner))
+            last = owner
+        elif given.text[at] != " ":
+            last = _NO_OBJECT
+    return found
+
+
+def _read_line(words: Sequence[tuple[Word, list[_Glyph]]], leaning: float, blanks: Set[tuple[int, int]]) -> Characters:
     """A line: its cells in the order of the content stream, each in the order in which it is read."""
+    from_right = any(
+        glyph.cluster.is_reversed or RIGHT_TO_LEFT.search(glyph.cluster.text) for _, glyphs in words for glyph in glyphs
+    )
     cells: list[tuple[int, list[_Glyph]]] = []
-    right = 0.0
+    before: Word | None = None
     for word, glyphs in words:
-        gap = word.left - right
-        if not cells or gap > CELL_FROM * word.size:
+        gap = 0.0 if before is None else word.left - before.right
+        if before is None or gap > CELL_FROM * word.size:
             cells.append((word.objects[0].number, []))
-        elif gap > _BLANK_FROM * word.size:
+        elif gap > _BLANK_FROM * word.size or (not from_right and _is_apart(before, word, blanks)):
             cells[-1][1].append(_SPACE)
         cells[-1][1].extend(glyphs)
-        right = max(right, word.right)
-    read = [_read_cell(_single_blanks(cell), leaning) for _, cell in sorted(cells, key=lambda cell: cell[0])]
+        if before is None or word.right > before.right:
+            before = word
+    read = [_single_blanks(cell) for _, cell in sorted(cells, key=lambda cell: cell[0])]
+    if from_right:
+        read = [_read_cell(cell, leaning) for cell in read]
     glyphs = _single_blanks([glyph for cell in read for glyph in (*cell, _SPACE)])
     return Characters(
         "".join(glyph.cluster.text for glyph in glyphs), [place for glyph in glyphs for place in glyph.places]
     )
+
+
+def _is_apart(before: Word, word: Word, blanks: Set[tuple[int, int]]) -> bool:
+    """Whether pdfium's blank between two words is one: where text stands for glyphs, it often is not."""
+    if not any((left.number, right.number) in blanks for left in before.objects for right in word.objects):
+        return False
+    return not before.objects[0].stands_for or word.left - before.right > _BLANK_AFTER_CLUSTER_FROM * word.size
 
 
 def _read_cell(glyphs: Sequence[_Glyph], leaning: float) -> list[_Glyph]:

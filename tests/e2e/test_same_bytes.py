@@ -1,0 +1,92 @@
+"""Unchanged inputs write the same bytes: every bundled benchmark converted again, after a kill, and elsewhere."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rag_eval_pipeline.corpus.text.pages import EXTRACTOR_KEY
+from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import REPOSITORY, MadeOnce
+from tests.e2e.reading import CONVERT_AND_DIE, product_bytes, rag_eval
+
+pytestmark = pytest.mark.browser
+
+NAMES = Workspace(REPOSITORY).benchmarks()
+KILLED_AT_DOCUMENT = 2
+GENERATED = ("corpus", "data/datasets", "data/evaluation")
+
+
+@dataclass(frozen=True)
+class Conversions:
+    """How a conversion came about -> benchmark -> product -> its digest; and the workspace of the first."""
+
+    products: dict[str, dict[str, dict[str, str]]]
+    root: Path
+
+
+def _workspace(root: Path) -> Path:
+    shutil.copytree(REPOSITORY / "data" / "sources", root / "data" / "sources")
+    shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
+    return root
+
+
+def _converted(root: Path) -> dict[str, dict[str, str]]:
+    done = rag_eval("convert", *NAMES, "--workspace", root)
+    assert done.returncode == 0, done.stderr
+    return {name: product_bytes(Workspace(root), name) for name in NAMES}
+
+
+@pytest.fixture(scope="session")
+def conversions(made_once: MadeOnce) -> Conversions:
+    def make(base: Path) -> None:
+        first, other = _workspace(base / "first"), _workspace(base / "other")
+        products = {"first": _converted(first), "second": _converted(first), "third": _converted(first)}
+        for name in NAMES:
+            killed = subprocess.run(
+                [sys.executable, "-c", CONVERT_AND_DIE, other, name, str(KILLED_AT_DOCUMENT)], check=False
+            )
+            assert killed.returncode == -signal.SIGKILL
+            assert not Workspace(other).benchmark(name).stamp.exists()
+        products["after a killed run"] = _converted(other)
+        for folder in GENERATED:
+            shutil.rmtree(other / folder)
+        products["from an empty folder"] = _converted(other)
+        (base / "products.json").write_text(json.dumps(products))
+
+    base = made_once("same-bytes", make)
+    return Conversions(json.loads((base / "products.json").read_text()), base / "first")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("how", ["second", "third", "after a killed run", "from an empty folder"])
+def test_a_conversion_writes_the_same_bytes(how, name, conversions):
+    first = conversions.products["first"][name]
+
+    assert len(first) > 8
+    assert conversions.products[how][name] == first
+
+
+def test_pages_that_an_earlier_version_had_doubled_are_read_anew(conversions, tmp_path):
+    root = tmp_path / "workspace"
+    shutil.copytree(conversions.root, root, symlinks=True)
+    pages = Workspace(root).benchmark("gannet-sound").pages
+    table = pq.read_table(pages)
+    metadata = {
+        **table.schema.metadata,
+        EXTRACTOR_KEY.encode(): f"pypdfium2 {version('pypdfium2')}, revision 2".encode(),
+    }
+    rows = [row for row in table.to_pylist() for _ in range(1 + row["file_name"].startswith("Harbour"))]
+    pq.write_table(type(table).from_pylist(rows, schema=table.schema.with_metadata(metadata)), pages)
+
+    done = rag_eval("convert", "gannet-sound", "--workspace", root)
+
+    assert done.returncode == 0, done.stderr
+    assert product_bytes(Workspace(root), "gannet-sound") == conversions.products["first"]["gannet-sound"]
