@@ -24,4 +24,3 @@ class ReplaySettings(Model):
     )
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = ABSTENTION_PATTERNS
-    in_flight: int = pydantic.Field(64, ge=1, le=1000, description="Questions looked up at once.")
