@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
+from tests.paid_server import PaidServer, paid_server
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
@@ -78,3 +79,10 @@ def workspace(_converted: Path, tmp_path: Path) -> Workspace:
     root = tmp_path / "workspace"
     shutil.copytree(_converted, root, symlinks=True)
     return Workspace(root)
+
+
+@pytest.fixture
+def server() -> Iterator[PaidServer]:
+    """A server that counts its questions; see `tests.paid_server`."""
+    with paid_server() as server:
+        yield server

@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from rag_eval_pipeline import cli
 from tests.conftest import REPOSITORY
+from tests.paid_server import set_judge, set_system
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 COMMANDS = get_command(cli.app).commands
@@ -219,3 +220,43 @@ def test_a_workspace_named_by_the_environment_must_be_one(rag_eval, monkeypatch,
 
     assert (code, "[no_workspace]" in error) == (2, True)
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_answers_that_the_judge_could_not_judge_are_said_and_strict_counts_them(rag_eval, workspace, server):
+    set_judge(workspace, server)
+    command = ("evaluate", OBSERVATORY, "--system", "embedded", "--strict")
+
+    code, out, err = rag_eval(*command)
+    as_json = rag_eval(*command, "--json")
+
+    note = f"rag-eval: {OBSERVATORY} x embedded: the judge could not judge 16 of 16 answers: 16 judge_http_400.\n"
+    assert (code, err) == (1, note)
+    assert "judged_correct" not in out
+    assert (as_json[0], as_json[2]) == (1, note)
+    assert json.loads(as_json[1])[0]["judge"] == {"judged": 0, "failed": 16, "reasons": {"judge_http_400": 16}}
+
+
+def test_a_mean_that_failed_questions_are_missing_from_says_so(rag_eval, workspace, server):
+    server.refused = {3, 5}
+    set_system(workspace, server)
+
+    code, out, _ = rag_eval("evaluate", OBSERVATORY, "--system", "paid", "--strict")
+
+    assert code == 1
+    assert re.search(r" f1 \d\.\d{3} \(14 of 16\)", out)
+
+
+def test_evaluate_after_a_change_of_metrics_asks_nobody_and_says_so(rag_eval, workspace, server):
+    set_system(workspace, server)
+    command = ("evaluate", OBSERVATORY, "--system", "paid", "--json")
+    first = json.loads(rag_eval(*command)[1])[0]
+    defaults = workspace.defaults_config
+    defaults.write_text(defaults.read_text().replace("tolerance_chars: 10", "tolerance_chars: 3"))
+
+    _, out, err = rag_eval(*command)
+    again = json.loads(out)[0]
+
+    assert server.asked.total() == 16
+    assert (again["rescored_from"], again["counts"]["asked"]) == (first["evaluation_id"], 0)
+    assert f"nothing was asked: the answers of {first['evaluation_id']} were scored again" in err
+    assert (json.loads(rag_eval(*command)[1])[0]["counts"]["asked"], server.asked.total()) == (16, 32)

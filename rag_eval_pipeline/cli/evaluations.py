@@ -3,7 +3,7 @@
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +18,9 @@ from rag_eval_pipeline.cli.output import (
     progress_bars,
 )
 from rag_eval_pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.evaluation.passes import Answered, Published
 
 
 def evaluate(
@@ -51,9 +54,10 @@ def evaluate(
         nonlocal failed
         with progress_bars() as bar:
             answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"), which=which)
-        failed += answered.report.failed + len(published.faults)
-        for line in (*published.warnings, *published.faults):
-            print(f"rag-eval: {line}", file=sys.stderr)
+        judging = published.judging
+        failed += answered.report.failed + len(published.faults) + judging.failed
+        for note in [*published.warnings, *published.faults, *_notes(f"{name} x {system}", answered, published)]:
+            print(f"rag-eval: {note}", file=sys.stderr)
         return {
             "benchmark": name,
             "system": system,
@@ -62,15 +66,39 @@ def evaluate(
             "counts": answered.counts,
             "headline": published.headline,
             "warnings": list(published.warnings),
+            "partial": published.partial,
+            "judge": {"judged": judging.judged, "failed": judging.failed, "reasons": judging.reasons},
+            "rescored_from": published.rescored_from,
         }
 
     def line(done: dict[str, Any]) -> str:
-        figures = ", ".join(f"{k} {v:.3f}" for k, v in done["headline"].items() if v is not None)
+        figures = ", ".join(
+            f"{name} {value:.3f}{_share(done['partial'].get(name))}"
+            for name, value in done["headline"].items()
+            if value is not None
+        )
         return f"{done['evaluation_id']}: {done['benchmark']} x {system}: {figures}"
 
     for_each(names, one, line, as_json)
     if strict and failed:
         raise typer.Exit(STRICT)
+
+
+def _notes(pair: str, answered: "Answered", published: "Published") -> list[str]:
+    """What the figures do not say of themselves."""
+    notes = []
+    if published.rescored_from is not None and not answered.report.asked:
+        notes.append(
+            f"{pair}: nothing was asked: the answers of {published.rescored_from} were scored again with today's "
+            "metrics and judge. Evaluate once more for new answers."
+        )
+    if sentence := published.judging.sentence:
+        notes.append(f"{pair}: {sentence}.")
+    return notes
+
+
+def _share(partial: tuple[int, int] | None) -> str:
+    return "" if partial is None else f" ({partial[0]} of {partial[1]})"
 
 
 def _estimate(root: Workspace, name: str, system: str, which: Literal["missing", "failed"]) -> dict[str, Any]:

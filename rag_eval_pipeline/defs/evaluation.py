@@ -131,15 +131,18 @@ def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource
     Source: Citation Accuracy Evaluation 3.2 and 3.3, and 4.3, LLM-Based Evaluation.
     """
     import rag_eval_pipeline.evaluation.passes as passes
+    from rag_eval_pipeline.evaluation.judging import judging_report
+    from rag_eval_pipeline.evaluation.runs import load_evaluation
 
     with one_line_errors():
         report = passes.score_pair(workspace.workspace, _pair(context, workspace), "judge_scores")
+        judging = judging_report(load_evaluation(workspace.workspace, report.evaluation_id))
     measures = ["judged_correct", "faithfulness", "citation_completeness", "citation_correctness"]
     judged = Check(
         name="answers_were_judged",
-        passed=not report.count("failed"),
+        passed=not judging.failed,
         blocking=False,
-        numbers={"failed": report.count("failed"), "judged": report.count("scored")},
+        numbers={"failed": judging.failed, "judged": judging.judged, **judging.reasons},
     )
     return _scored(report, measures, [check_result(judged)])
 

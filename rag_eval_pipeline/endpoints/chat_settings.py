@@ -1,5 +1,7 @@
 """What a chat model is asked with."""
 
+from typing import ClassVar
+
 import pydantic
 
 from rag_eval_pipeline.endpoints.prices import Prices
@@ -8,6 +10,8 @@ from rag_eval_pipeline.formats.model import JsonObject, Model
 
 class ChatSettings(Model):
     """One model behind an OpenAI-compatible server; what is null is not sent, so the server's default holds."""
+
+    operational: ClassVar[frozenset[str]] = frozenset({"prices"})
 
     model: str = pydantic.Field(min_length=1, description="Name of the model, as the server knows it.")
     temperature: float | None = pydantic.Field(0.0, ge=0, le=2, description="0 for the likeliest words.")

@@ -1,6 +1,7 @@
 """Where a server is and how hard it may be asked: a part of a system's or a judge's file."""
 
 import re
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import pydantic
@@ -19,6 +20,13 @@ class EndpointSettings(Model):
 
     # A secret that was written where a variable's name belongs must not come back in an error.
     model_config = pydantic.ConfigDict(hide_input_in_errors=True)
+
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {
+            "api_key_env", "headers_env", "in_flight", "requests_per_minute", "attempt_seconds", "total_seconds",
+            "max_retries", "backoff_seconds", "body_mb_max", "ca_file",
+        }
+    )  # fmt: skip
 
     base_url: str = pydantic.Field(description="http or https URL before the paths, such as http://host:8081/v1.")
     api_key_env: str | None = pydantic.Field(

@@ -2,7 +2,8 @@
 
 Every terminal answer goes to the journal; a killed run resumes and asks only what is missing, and a failed answer is
 terminal until somebody asks for the failed ones again. A deterministic system whose fingerprints have not changed is
-not asked at all: its answers are copied, marked with the evaluation that measured them.
+not asked at all, and no system is asked because a metric or the judge changed: its answers are copied, marked with the
+evaluation that measured them.
 """
 
 import asyncio
@@ -27,11 +28,14 @@ from rag_eval_pipeline.evaluation.spending import Spending, Spent
 from rag_eval_pipeline.evaluation.taking_over import (
     Which,
     answered_in,
-    failed_ones_of,
+    copied_for_retry,
+    copied_for_scoring,
     missing_of,
+    nothing_failed,
     open_for,
-    resumable,
+    resumed,
     same_answers,
+    start_of,
     take_over,
 )
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
@@ -73,7 +77,7 @@ def ask(
         pair: What.
         now: Aware; dates a new evaluation.
         progress: Called with the number of answers and of questions.
-        which: `failed` takes the answers of the newest evaluation and asks for those that are none.
+        which: What is asked; see `taking_over.Which`.
 
     Raises:
         InputError: `nothing_failed`, when the failed ones are wanted and there is nothing to take the others from.
@@ -88,27 +92,31 @@ def ask(
 def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missing") -> Sequence[EvaluationQuery]:
     """The questions that `ask` would ask now; nothing is opened or changed."""
     previous = newest_evaluation(workspace, pair.paths.name, pair.system)
-    if previous is None:
+    start = start_of(previous, pair, which)
+    if previous is None or start == "new":
+        return _not_reused(previous, pair)
+    if start == "rescore":
+        return ()
+    return missing_of(pair.queries, answered_in(previous), which)
+
+
+def _not_reused(previous: Evaluation | None, pair: Pair) -> Sequence[EvaluationQuery]:
+    """What a new evaluation asks: everything but the answers of a deterministic system that are there."""
+    if previous is None or not pair.system_file.is_deterministic or previous.record.state == "open":
         return pair.queries
-    same = same_answers(previous.record.fingerprints, pair.fingerprints)
-    if resumable(previous, pair) or (same and which == "failed"):
-        return missing_of(pair.queries, answered_in(previous), which)
-    if same and pair.system_file.is_deterministic and previous.record.state != "open":
-        return missing_of(pair.queries, answered_in(previous), "failed")
-    return pair.queries
+    if not same_answers(previous.record.fingerprints, pair.fingerprints):
+        return pair.queries
+    return missing_of(pair.queries, answered_in(previous), "failed")
 
 
 async def _ask(
     workspace: Workspace, pair: Pair, now: datetime, progress: Progress | None, which: Which
 ) -> AskingReport:
     previous = newest_evaluation(workspace, pair.paths.name, pair.system)
-    if which == "failed":
-        evaluation = failed_ones_of(previous, workspace, pair, now)
-    else:
-        evaluation = resumable(previous, pair) or open_for(workspace, pair, now)
-        take_over(evaluation, pair, previous)
+    evaluation = _begun(workspace, pair, previous, now, which)
+    resumes = previous is not None and evaluation.folder == previous.folder
     answered = answered_in(evaluation)
-    resumed = len(answered) if evaluation is previous else 0
+    kept = len(answered) if resumes else 0
     missing = missing_of(pair.queries, answered, which)
     async with contextlib.AsyncExitStack() as stack:
         if missing:
@@ -116,14 +124,31 @@ async def _ask(
             server = _server_fingerprint(system)
             if answered and evaluation.record.fingerprints.server != server:
                 logger.info("%s was set up anew: its answers so far are not mixed with others", pair.system)
-                evaluation, resumed, missing = open_for(workspace, pair, now), 0, pair.queries
+                evaluation, kept, missing = open_for(workspace, pair, now), 0, pair.queries
             prints = evaluation.record.fingerprints.model_copy(update={"server": server})
             evaluation.save(fingerprints=prints, configuration=_configuration(pair, system))
             await _ask_missing(workspace, evaluation, pair, system, missing, progress)
             evaluation.save(warnings=tuple(system.warnings()))
-    report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
-    evaluation.save(state="answered", answered_at=datetime.now(UTC))
+    report = _write_answers(evaluation, pair, asked=len(missing), resumed=kept)
+    answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
+    evaluation.save(state="answered", answered_at=answered_at or datetime.now(UTC))
     return report
+
+
+def _begun(workspace: Workspace, pair: Pair, previous: Evaluation | None, now: datetime, which: Which) -> Evaluation:
+    """The evaluation in which the pair is asked, with the answers that it need not ask for."""
+    start = start_of(previous, pair, which)
+    if which == "failed" and start == "new":
+        raise nothing_failed(previous, pair)
+    if previous is not None and start == "resume":
+        return resumed(previous, pair)
+    if previous is not None and start == "retry":
+        return copied_for_retry(workspace, pair, previous, now)
+    if previous is not None and start == "rescore":
+        return copied_for_scoring(workspace, pair, previous)
+    evaluation = open_for(workspace, pair, now)
+    take_over(evaluation, pair, previous)
+    return evaluation
 
 
 def _opened(workspace: Workspace, pair: Pair) -> contextlib.AbstractAsyncContextManager[System]:
@@ -175,12 +200,10 @@ async def _ask_missing(
                 system,
                 (Query(query.query_id, query.query_text) for query in missing),
                 keep,
-                in_flight=settings.concurrency or traits.in_flight,
+                in_flight=settings.concurrency or pair.system_file.in_flight,
                 timeout_s=None if traits.has_own_limits else settings.timeout_seconds,
-                may_ask=lambda: spending.reached() is None,
+                reserve=spending.reserve,
             )
-            if done < already + len(missing):
-                spending.refuse_if_reached()
     finally:
         evaluation.save(asking_seconds=evaluation.record.asking_seconds + time.monotonic() - started)
     atomic_write_json(evaluation.resources, dataclasses.asdict(samples))

@@ -60,5 +60,7 @@ def _events(evaluation: Evaluation, pair: Pair) -> Iterator[Event]:
 def _joined(row: QueryScores, more: dict[str, float]) -> QueryScores:
     if not more:
         return row
-    # A judge that failed says nothing of an evaluator that did not: what it has no score of is then absent.
-    return replace(row, outcome="scored", reason=None, scores=row.scores | more)
+    scores = row.scores | more
+    if row.outcome == "failed":  # the judge's scores are missing all the same, and its means count that
+        return replace(row, scores=scores)
+    return replace(row, outcome="scored", reason=None, scores=scores)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from rag_eval_pipeline.evaluation.citation_figures import OVERALL, SPAN_COUNTS
+from rag_eval_pipeline.evaluation.event_evaluations import PREFIX
+from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES
 from rag_eval_pipeline.evaluation.means import Means, Scored, named
 from rag_eval_pipeline.evaluation.own_metrics import own_metrics, own_names
 from rag_eval_pipeline.evaluation.parts import Parts
@@ -36,6 +38,8 @@ def means_of(parts: Parts, settings: EvaluationSettings) -> Means:
     answerable = [row for query, row in pairs if not query.is_impossible]
     unanswerable = [row for query, row in pairs if query.is_impossible]
     judged = dict.fromkeys(name for row in parts.judged for name in row.scores if name not in CLAIM_COUNTS)
+    if all(name.startswith(PREFIX) for name in judged) and any(row.outcome == "failed" for row in parts.judged):
+        judged |= dict.fromkeys(CORRECTNESS_MEASURES)  # null, with the number of failures, and not absent
     groups = {
         "documents": Scored(parts.retrieval, named(measures), level="document"),
         "pages": Scored(

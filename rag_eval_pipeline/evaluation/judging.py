@@ -5,6 +5,7 @@ scores of the evaluation stand.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -50,9 +51,9 @@ class JudgePurse(NamedTuple):
 
     spending: Spending
 
-    def refuse_if_reached(self) -> None:
-        """Raises `ServiceError` `budget_spent` when there is nothing left today."""
-        self.spending.refuse_if_reached()
+    async def reserve(self) -> None:
+        """Waits for room; raises `ServiceError` `budget_spent` when there is nothing left today."""
+        await self.spending.reserve()
 
     def book(self, usage: JudgeUsage) -> None:
         """Books what one answer took."""
@@ -129,6 +130,39 @@ def read_judgements(evaluation: Evaluation) -> Iterator[Judgement]:
             yield from (decoder.decode(line) for line in file)
 
 
+class JudgingReport(NamedTuple):
+    """How many answers a judge could judge.
+
+    Args:
+        judged: Answers with its verdict.
+        failed: Answers without one.
+        reasons: Code of a failure -> answers.
+    """
+
+    judged: int
+    failed: int
+    reasons: dict[str, int]
+
+    @property
+    def sentence(self) -> str:
+        """What people are told."""
+        codes = ", ".join(f"{count} {code}" for code, count in self.reasons.items())
+        judged = self.judged + self.failed
+        return f"the judge could not judge {self.failed} of {judged} answers: {codes}" if self.failed else ""
+
+
+def judging_report(evaluation: Evaluation) -> JudgingReport:
+    """What the judge could not judge of an evaluation; answers that never arrived are not its failures."""
+    statuses: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for judgement in read_judgements(evaluation):
+        statuses[judgement.status] += 1
+        if judgement.status != "completed":
+            reasons[judgement.error_code or judgement.status] += 1
+    failed = statuses.total() - statuses["completed"]
+    return JudgingReport(statuses["completed"], failed, dict(reasons.most_common()))
+
+
 async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
     settings = pair.settings.judge
     async with open_judge(settings, workspace.judge_cache) as judge:
@@ -155,7 +189,7 @@ async def _judge_batch(judge: Judge, cases: list[Case | None], purse: JudgePurse
     async def one(case: Case | None) -> Judgement | None:
         if case is None:
             return None
-        purse.refuse_if_reached()
+        await purse.reserve()
         judgement = await judge.judge(case)
         purse.book(judgement.usage)
         return judgement

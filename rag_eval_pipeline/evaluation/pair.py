@@ -18,7 +18,7 @@ from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.judges.opening import judge_fingerprint
 from rag_eval_pipeline.sources.source_spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
+from rag_eval_pipeline.systems.settings import SystemFile, answer_settings, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 
@@ -107,7 +107,7 @@ def holding(workspace: Workspace, pair: Pair) -> Iterator[None]:
 
 def system_fingerprint(file: SystemFile) -> str:
     """What of a system can change its answers: kind, version, settings, limit and the code."""
-    return digest([file.kind, file.version, file.settings.model_dump(), file.limit, file.traits.version])
+    return digest([file.kind, file.version, answer_settings(file.settings), file.limit, file.traits.version])
 
 
 def _system_file(workspace: Workspace, system: str) -> SystemFile:

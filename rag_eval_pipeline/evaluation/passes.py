@@ -8,13 +8,14 @@ from typing import Any
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask
+from rag_eval_pipeline.evaluation.judging import JudgingReport, judging_report
 from rag_eval_pipeline.evaluation.pair import Pair, holding
 from rag_eval_pipeline.evaluation.publishing import publish, results_path
 from rag_eval_pipeline.evaluation.responses_file import iter_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.score_rows import ScoringReport
 from rag_eval_pipeline.evaluation.scoring import SCORERS
-from rag_eval_pipeline.evaluation.taking_over import Which
+from rag_eval_pipeline.evaluation.taking_over import Which, same_answers, to_score
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import Workspace
@@ -57,7 +58,12 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where the results are, what was found in them, and the figures people look at first."""
+    """Where the results are, what was found in them, and the figures people look at first.
+
+    Args:
+        partial: Figure of the headline that some questions are missing from -> questions in it, and in all.
+        judging: How the judge went.
+    """
 
     evaluation_id: str
     title: str
@@ -66,6 +72,9 @@ class Published:
     headline: dict[str, float | None]
     metrics: dict[str, Metric]
     preview: list[dict[str, Any]]
+    partial: dict[str, tuple[int, int]]
+    judging: JudgingReport
+    rescored_from: str | None = None
     faults: list[str] = field(default_factory=list)  # the first of each metric of one's own, in a line
     warnings: tuple[str, ...] = ()  # as in the results
 
@@ -82,7 +91,7 @@ def ask_pair(
 
 
 def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
-    """Scores the pair's newest evaluation.
+    """Scores the pair's newest evaluation; answers that were scored otherwise are scored again, and nobody is asked.
 
     Args:
         workspace: Where.
@@ -90,13 +99,14 @@ def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
         kind: One of `SCORE_FILES`.
     """
     with holding(workspace, pair):
-        return SCORERS[kind](workspace, _newest(workspace, pair), pair)
+        return SCORERS[kind](workspace, to_score(workspace, pair), pair)
 
 
 def publish_pair(workspace: Workspace, pair: Pair) -> Published:
     """Publishes the pair's newest evaluation."""
     with holding(workspace, pair):
-        results = publish(workspace, _newest(workspace, pair), pair, now=datetime.now(UTC))
+        evaluation = _scored(workspace, pair)
+        results = publish(workspace, evaluation, pair, now=datetime.now(UTC))
     path = results_path(workspace, results.evaluation_id)
     figures = headline(results)
     preview = [
@@ -109,7 +119,18 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
     title = f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals"
     faults = [fault.message for fault in results.metric_faults]
     return Published(
-        results.evaluation_id, title, path, validate(path), figures, _shares(results), preview, faults, results.warnings
+        evaluation_id=results.evaluation_id,
+        title=title,
+        path=path,
+        findings=validate(path),
+        headline=figures,
+        metrics=_shares(results),
+        preview=preview,
+        partial=_partial(results),
+        judging=judging_report(evaluation),
+        rescored_from=evaluation.record.rescored_from,
+        faults=faults,
+        warnings=results.warnings,
     )
 
 
@@ -144,6 +165,19 @@ def headline(results: EvaluationResults) -> dict[str, float | None]:
     }
 
 
+def _partial(results: EvaluationResults) -> dict[str, tuple[int, int]]:
+    """The means of the headline that questions are missing from because they failed."""
+    quality = results.answer_quality_metrics
+    answers = {"exact_match": quality.exact_match, "f1": quality.f1, "abstention_f1": quality.abstention.f1}
+    means = {**_retrieval(results), **answers, **results.judge_metrics}
+    shown = headline(results)
+    return {
+        name: (mean.n_scored, mean.n_scored + mean.n_failed)
+        for name, mean in means.items()
+        if mean.n_failed and shown.get(name) is not None
+    }
+
+
 def _judged(results: EvaluationResults, name: str) -> float | None:
     return results.judge_metrics[name].value if name in results.judge_metrics else None
 
@@ -158,19 +192,22 @@ def _shares(results: EvaluationResults) -> dict[str, Metric]:
     return {**_retrieval(results), "exact_match": quality.exact_match, "f1": quality.f1}
 
 
-def _newest(workspace: Workspace, pair: Pair) -> Evaluation:
-    """The pair's newest evaluation.
+def _scored(workspace: Workspace, pair: Pair) -> Evaluation:
+    """The pair's newest evaluation, whose scores are those of today's metrics and judge.
 
     Raises:
-        InputError: `not_answered` when there is none, `changed_pair` when it was asked under other fingerprints.
+        InputError: `not_answered` when there is none, `changed_pair` when it was made under other fingerprints.
     """
     evaluation = newest_evaluation(workspace, pair.paths.name, pair.system)
-    hint = f"Materialize responses of {pair.paths.name} x {pair.system}."
+    of = f"{pair.paths.name} x {pair.system}"
     if evaluation is None:
-        raise InputError(
-            "not_answered", workspace.runs, f"an evaluation of {pair.paths.name} x {pair.system}", hint=hint
-        )
+        hint = f"Materialize responses of {of}."
+        raise InputError("not_answered", workspace.runs, f"an evaluation of {of}", hint=hint)
     if not evaluation.is_of(pair.fingerprints):
-        expected = "an evaluation of the present dataset, corpus, system and measures"
-        raise InputError("changed_pair", evaluation.folder, expected, hint=hint)
+        again = same_answers(evaluation.record.fingerprints, pair.fingerprints)
+        expected = "scores of" if again else "an evaluation of the present dataset, corpus and system with"
+        raise InputError(
+            "changed_pair", evaluation.folder, f"{expected} the present metrics and judge",
+            hint=f"Materialize {', '.join(SCORE_FILES) if again else 'responses'} of {of}.",
+        )  # fmt: skip
     return evaluation

@@ -18,9 +18,10 @@ from rag_eval_pipeline.evaluation.parts import Parts
 from rag_eval_pipeline.evaluation.quality_limits import held_thresholds, read_quality_thresholds
 from rag_eval_pipeline.evaluation.query_results import query_results
 from rag_eval_pipeline.evaluation.retrieved_documents import retrieved_documents
-from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, EvaluationRecord
 from rag_eval_pipeline.evaluation.scores_file import written_for
 from rag_eval_pipeline.formats import results as form
+from rag_eval_pipeline.formats.results_files import read_results_header
 from rag_eval_pipeline.metrics.performance import latency_stats
 from rag_eval_pipeline.metrics.statistics import CONFIDENCE
 from rag_eval_pipeline.workspace import Workspace
@@ -35,18 +36,32 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: da
         InputError: `not_answered`, or `missing_scores` when a score asset has not scored this evaluation.
     """
     evaluation.require_answered()
-    for kind in SCORE_FILES:
-        if written_for(evaluation.scores(kind)) != evaluation.record.evaluation_id:
-            raise InputError(
-                "missing_scores", evaluation.scores(kind), f"scores of {evaluation.record.evaluation_id}",
-                hint=f"Materialize {kind} of {evaluation.record.benchmark} x {evaluation.record.system}.",
-            )  # fmt: skip
-    results = build_results(workspace, evaluation, pair, now=now)
+    record = evaluation.record
+    missing = [kind for kind in SCORE_FILES if written_for(evaluation.scores(kind)) != record.evaluation_id]
+    if missing:
+        raise InputError(
+            "missing_scores", evaluation.scores(missing[0]), f"scores of {record.evaluation_id}",
+            hint=f"Materialize {', '.join(missing)} of {record.benchmark} x {record.system}.",
+        )  # fmt: skip
+    results = build_results(workspace, evaluation, pair, now=_dated(workspace, record, now))
     results.write(results_path(workspace, evaluation.record.evaluation_id))
     evaluation.save(state="published", retrieval_level=results.retrieval_level)
     for fault in results.metric_faults:
         logger.warning("%s: %s", results.evaluation_id, fault.message)
     return results
+
+
+def _dated(workspace: Workspace, record: EvaluationRecord, now: datetime) -> datetime:
+    """The date of the results: of answers that were scored again, that of the results they had before.
+
+    Where those are damaged or lost, it is the time of the last answer.
+    """
+    if record.rescored_from is None:
+        return now
+    try:
+        return read_results_header(results_path(workspace, record.rescored_from)).timestamp
+    except InputError:
+        return record.answered_at or record.opened_at
 
 
 def results_path(workspace: Workspace, evaluation_id: str) -> Path:

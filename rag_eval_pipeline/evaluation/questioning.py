@@ -2,9 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from rag_eval_pipeline.systems.answer import Query, RagAnswer, System, failed_answer
+
+
+async def _unlimited() -> None:
+    """Asking is free."""
 
 
 async def ask_all(
@@ -14,7 +18,7 @@ async def ask_all(
     *,
     in_flight: int,
     timeout_s: float | None,
-    may_ask: Callable[[], bool] = lambda: True,
+    reserve: Callable[[], Awaitable[None]] = _unlimited,
 ) -> None:
     """Asks in order; memory does not grow with the number of questions.
 
@@ -24,18 +28,16 @@ async def ask_all(
         keep: Takes each terminal answer, in the order in which they come.
         in_flight: Questions under way at once.
         timeout_s: For one question; None for a system that keeps its own limits.
-        may_ask: Consulted before each question; once it says no, what is under way is awaited and nothing new begun.
+        reserve: Awaited before each question, for room in a budget; raises once nothing is left and nothing under way.
 
     Raises:
-        Whatever `keep` raises: an answer that cannot be kept must not be asked for.
+        Whatever `keep` or `reserve` raises: an answer that cannot be kept or paid must not be asked for.
     """
     pending = iter(queries)
 
     async def worker() -> None:
-        while may_ask():
-            query = next(pending, None)
-            if query is None:
-                return
+        while (query := next(pending, None)) is not None:
+            await reserve()
             keep(await _answer(system, query, timeout_s))
 
     try:

@@ -49,6 +49,9 @@ class EvaluationRecord(FileModel):
     retrieval_level: Level = pydantic.Field("document", description="As in the published results.")
     warnings: tuple[str, ...] = pydantic.Field((), description="What was noticed while replies were read.")
     asking_seconds: float = pydantic.Field(0.0, description="Wall-clock time spent asking, over all sessions.")
+    rescored_from: str | None = pydantic.Field(
+        None, description="The evaluation all of whose answers are scored again here; absent where a system was asked."
+    )
 
 
 class Evaluation:
@@ -132,8 +135,8 @@ def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
     return workspace.runs / "by_pair" / check_name("benchmark", benchmark) / f"{check_name('system', system)}.json"
 
 
-def open_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evaluation:
-    """A new evaluation, the newest of its pair from now on.
+def create_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evaluation:
+    """A new evaluation under an id of its own, not yet the newest of its pair.
 
     Args:
         workspace: Where.
@@ -144,9 +147,13 @@ def open_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evalu
     folder = _take_folder(workspace, date)
     evaluation = Evaluation(folder, EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields))
     evaluation.save()
-    pointer = pair_pointer(workspace, evaluation.record.benchmark, evaluation.record.system)
-    atomic_write_json(pointer, {"evaluation_id": folder.name})
     return evaluation
+
+
+def make_newest(workspace: Workspace, evaluation: Evaluation) -> None:
+    """Names an evaluation as the newest of its pair."""
+    pointer = pair_pointer(workspace, evaluation.record.benchmark, evaluation.record.system)
+    atomic_write_json(pointer, {"evaluation_id": evaluation.record.evaluation_id})
 
 
 class _Pointer(FileModel):

@@ -54,7 +54,10 @@ class EvaluationSettings(Model):
         "default. Source: Evaluation Data Models.",
     )
     concurrency: int | None = pydantic.Field(
-        None, ge=1, le=1000, description="Questions in flight at once; by default 64 for servers, 8 for the others."
+        None,
+        ge=1,
+        le=1000,
+        description="Questions in flight at once; by default as many as the server's in_flight, 64 for replay, else 8.",
     )
     timeout_seconds: float = pydantic.Field(
         30.0, gt=0, description="For one question; then its status is `timeout`. Servers have limits of their own."

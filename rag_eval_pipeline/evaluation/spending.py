@@ -1,8 +1,10 @@
 """What asking and judging used, a day and an evaluation a file: budgets of a day are checked against their sum.
 
-Each file has one writer, so several evaluations of one system share a budget without sharing a file.
+Each file has one writer, so several evaluations of one system share a budget without sharing a file. Room for an answer
+is reserved before it is asked for, so that what is under way does not overrun the budget.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +17,7 @@ from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.atomic import atomic_write
 
 FLUSH_SECONDS = 2.0  # what a killed run has not booked; a flush waits for the disk
+ROUNDING = 1e-9  # US dollars, of sums of prices
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -27,6 +30,14 @@ class Spent(msgspec.Struct, frozen=True):
     def plus(self, other: "Spent") -> "Spent":
         """The sum of both."""
         return Spent(self.requests + other.requests, self.tokens + other.tokens, self.usd + other.usd)
+
+    def at_least(self, other: "Spent") -> "Spent":
+        """The larger of both, each number for itself."""
+        return Spent(max(self.requests, other.requests), max(self.tokens, other.tokens), max(self.usd, other.usd))
+
+    def times(self, count: int) -> "Spent":
+        """So many times as much."""
+        return Spent(self.requests * count, self.tokens * count, self.usd * count)
 
 
 class Spending:
@@ -52,10 +63,36 @@ class Spending:
         self._flushed_at = time.monotonic()
         self._own = Spent()
         self._others = Spent()
+        self._under_way = 0
+        self._dearest: Spent | None = None  # of the answers booked so far
+        self._booked = asyncio.Event()
         self._begin_day()
 
+    async def reserve(self) -> None:
+        """Waits until there is room for one more answer, which `add` books when it has come.
+
+        An answer is expected to take what the dearest one so far has taken; the first is waited for before a second
+        begins, where a budget is set. The last answer of a day may take more than is left.
+
+        Raises:
+            ServiceError: `budget_spent` when there is nothing left today and nothing under way any more.
+        """
+        while self._under_way and not self._has_room():
+            self._booked.clear()
+            await self._booked.wait()
+        if reached := self.reached():
+            raise ServiceError(
+                "budget_spent", f"{self._payer.replace('-', ' ', 1)} has used {reached}",
+                hint="What was answered is kept; run it again tomorrow, or raise `budget`.",
+            )  # fmt: skip
+        self._under_way += 1
+
     def add(self, spent: Spent) -> None:
-        """Books what one answer took."""
+        """Books what one answer took, in place of what was reserved for it."""
+        self._under_way = max(0, self._under_way - 1)
+        if spent.requests:  # what a cache knew took nothing
+            self._dearest = spent if self._dearest is None else self._dearest.at_least(spent)
+        self._booked.set()
         if self._clock().astimezone(UTC).date() != self._day:
             self.flush()
             self._begin_day()
@@ -66,22 +103,25 @@ class Spending:
 
     def reached(self) -> str | None:
         """The limit of today's budget that is used up, in words; None while there is some left."""
-        total = self._others.plus(self._own)
-        limits = (
-            ("requests", total.requests, self._budget.requests),
-            ("tokens", total.tokens, self._budget.tokens),
-            ("US dollars", total.usd, self._budget.usd),
-        )
-        found = next((f"{used:g} of {limit:g} {name}" for name, used, limit in limits if limit and used >= limit), None)
+        limits = self._limits(self._others.plus(self._own))
+        found = next((f"{used:g} of {limit:g} {name}" for name, used, limit in limits if used >= limit), None)
         return None if found is None else f"{found} of {self._day}"
 
-    def refuse_if_reached(self) -> None:
-        """Raises `budget_spent` when there is nothing left today."""
-        if reached := self.reached():
-            raise ServiceError(
-                "budget_spent", f"{self._payer.replace('-', ' ', 1)} has used {reached}",
-                hint="What was answered is kept; run it again tomorrow, or raise `budget`.",
-            )  # fmt: skip
+    def _has_room(self) -> bool:
+        """Whether one more answer fits beside those under way."""
+        if self._dearest is None:
+            return not self._limits(Spent())
+        expected = self._others.plus(self._own).plus(self._dearest.times(self._under_way + 1))
+        return all(used <= limit + ROUNDING for _, used, limit in self._limits(expected))
+
+    def _limits(self, used: Spent) -> list[tuple[str, float, float]]:
+        """Unit, what is used of it, and its limit; of units without a limit nothing."""
+        limits = (
+            ("requests", used.requests, self._budget.requests),
+            ("tokens", used.tokens, self._budget.tokens),
+            ("US dollars", used.usd, self._budget.usd),
+        )
+        return [(name, amount, limit) for name, amount, limit in limits if limit is not None]
 
     def flush(self) -> None:
         """Writes the account, and reads what other evaluations have spent meanwhile."""

@@ -24,6 +24,9 @@ class Model(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    operational: ClassVar[frozenset[str]] = frozenset()
+    """Fields that cannot change an answer, such as time limits and prices: no part of a system's fingerprint."""
+
 
 class FileModel(Model):
     """A whole file; `form` names its versions, and the model is of the present one."""

@@ -45,8 +45,8 @@ class DirectionalJudge(Protocol):
 class Purse(Protocol):
     """What judging may cost: calibrations and evaluations draw on one budget of the day."""
 
-    def refuse_if_reached(self) -> None:
-        """Raises `ServiceError` `budget_spent` when there is nothing left today."""
+    async def reserve(self) -> None:
+        """Waits for room; raises `ServiceError` `budget_spent` when there is nothing left today."""
         ...
 
     def book(self, usage: JudgeUsage) -> None:
@@ -57,8 +57,8 @@ class Purse(Protocol):
 class BottomlessPurse:
     """Pays for everything and keeps no account."""
 
-    def refuse_if_reached(self) -> None:
-        """Never."""
+    async def reserve(self) -> None:
+        """Never waits."""
 
     def book(self, usage: JudgeUsage) -> None:
         """Nowhere."""
@@ -122,7 +122,7 @@ async def _swaps(judge: Judge, cases: Sequence[Case], purse: Purse) -> tuple[Pos
         directional: DirectionalJudge = judge  # type: ignore[assignment]  # what the loop asked
 
         async def rated(case: Case, name: str = name, directional: DirectionalJudge = directional) -> Directions:
-            purse.refuse_if_reached()
+            await purse.reserve()
             directions = await directional.rating_directions(case, name)
             purse.book(directions.usage)
             return directions
@@ -148,7 +148,7 @@ async def _judge_all(
 
     async def one(case: Case) -> Judgement:
         nonlocal done
-        purse.refuse_if_reached()
+        await purse.reserve()
         judgement = await judge(case)
         purse.book(judgement.usage)
         done += 1

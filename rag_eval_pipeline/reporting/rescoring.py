@@ -9,26 +9,14 @@ way, from the answers, under an id of their own.
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-import msgspec
-
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import Pair, holding
-from rag_eval_pipeline.evaluation.passes import score_pair
-from rag_eval_pipeline.evaluation.publishing import publish, results_path
-from rag_eval_pipeline.evaluation.responses_file import iter_responses, write_responses
-from rag_eval_pipeline.evaluation.runs import (
-    SCORE_FILES,
-    Evaluation,
-    load_evaluation,
-    newest_evaluation,
-    open_evaluation,
-    pair_pointer,
-)
+from rag_eval_pipeline.evaluation.publishing import publish
+from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.scoring import SCORERS
+from rag_eval_pipeline.evaluation.taking_over import copied_for_scoring, scored_alike
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.results_files import read_results_header
 from rag_eval_pipeline.reporting.published import published_evaluations
-from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_json
-from rag_eval_pipeline.systems.answer import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -48,8 +36,7 @@ def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()
     if evaluation_ids:
         chosen = [load_evaluation(workspace, name) for name in evaluation_ids]
     else:
-        published = published_evaluations(workspace, benchmark, system)
-        chosen = [one for one in published if _is_of_today(one, pair) and not _is_scored_as_today(one, pair)]
+        chosen = _scored_otherwise(published_evaluations(workspace, benchmark, system), pair)
     for one in chosen:
         _check(one, pair)
     if not chosen:
@@ -62,67 +49,32 @@ def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()
 
 
 def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationResults:
-    newest = newest_evaluation(workspace, pair.paths.name, pair.system)
     with holding(workspace, pair):
-        evaluation = _copy(workspace, pair, old)
-    for kind in SCORE_FILES:
-        score_pair(workspace, pair, kind)
-    with holding(workspace, pair):
-        evaluation = load_evaluation(workspace, evaluation.record.evaluation_id)
-        results = publish(workspace, evaluation, pair, now=_published_at(workspace, old))
-        if newest is not None and newest.record.opened_at > old.record.opened_at:
-            pointer = pair_pointer(workspace, pair.paths.name, pair.system)
-            atomic_write_json(pointer, {"evaluation_id": newest.record.evaluation_id})
-    return results
+        evaluation = copied_for_scoring(workspace, pair, old)
+        for scorer in SCORERS.values():
+            scorer(workspace, evaluation, pair)
+        return publish(workspace, evaluation, pair, now=datetime.now(UTC))
 
 
-def _published_at(workspace: Workspace, old: Evaluation) -> datetime:
-    """When the old results were published; of results that are damaged or lost, when the last answer arrived."""
-    try:
-        return read_results_header(results_path(workspace, old.record.evaluation_id)).timestamp
-    except InputError:
-        return old.record.answered_at or old.record.opened_at
-
-
-def _copy(workspace: Workspace, pair: Pair, old: Evaluation) -> Evaluation:
-    """An evaluation with the answers of another, failures among them, ready to be scored."""
-    record = old.record
-    today = pair.fingerprints
-    prints = record.fingerprints.model_copy(update={"metrics": today.metrics, "judge": today.judge})
-    evaluation = open_evaluation(
-        workspace,
-        record.opened_at,
-        benchmark=record.benchmark,
-        system=record.system,
-        system_version=record.system_version,
-        dataset_id=record.dataset_id,
-        dataset_version=record.dataset_version,
-        fingerprints=prints,
-        settings=pair.settings,
-        configuration=record.configuration,
-        limit=record.limit,
-        deterministic=record.deterministic,
-    )
-    write_responses(evaluation.responses, (_marked(answer, old) for answer in iter_responses(old.responses)))
-    if old.resources.exists():
-        atomic_write(evaluation.resources, old.resources.read_bytes())
-    answered_at = record.answered_at or datetime.now(UTC)
-    evaluation.save(state="answered", answered_at=answered_at, asking_seconds=record.asking_seconds)
-    return evaluation
-
-
-def _marked(answer: RagAnswer, old: Evaluation) -> RagAnswer:
-    return msgspec.structs.replace(answer, reused_from=answer.reused_from or old.record.evaluation_id)
+def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evaluation]:
+    """One evaluation for each set of answers that no evaluation has scored with today's metrics and judge."""
+    by_answers: dict[str, list[Evaluation]] = {}
+    for one in published:
+        if _is_of_today(one, pair):
+            by_answers.setdefault(one.record.rescored_from or one.record.evaluation_id, []).append(one)
+    return [
+        group[0]
+        for group in by_answers.values()
+        if not any(scored_alike(one.record.fingerprints, pair.fingerprints) for one in group)
+    ]
 
 
 def _is_of_today(one: Evaluation, pair: Pair) -> bool:
+    """Whether the answers are to today's questions and documents; the system may have changed since."""
     prints, today = one.record.fingerprints, pair.fingerprints
-    return (prints.dataset, prints.corpus, prints.system) == (today.dataset, today.corpus, today.system)
-
-
-def _is_scored_as_today(one: Evaluation, pair: Pair) -> bool:
-    prints, today = one.record.fingerprints, pair.fingerprints
-    return (prints.metrics, prints.judge) == (today.metrics, today.judge)
+    return (prints.dataset, prints.corpus) == (today.dataset, today.corpus) and (
+        one.record.limit == pair.system_file.limit
+    )
 
 
 def _check(one: Evaluation, pair: Pair) -> None:
@@ -135,6 +87,6 @@ def _check(one: Evaluation, pair: Pair) -> None:
         raise InputError("not_published", one.folder, "a published evaluation", found=record.state)
     if not _is_of_today(one, pair):
         raise InputError(
-            "other_dataset", one.folder, "answers of today's system to today's questions and documents",
+            "other_dataset", one.folder, "answers to today's questions and documents",
             hint="Evaluate the pair instead.",
         )  # fmt: skip

@@ -27,7 +27,7 @@ class Kind:
         version: Raised whenever equal settings may answer differently for a change of our own code.
         is_free: Nothing is spent by asking, so it takes part in automatic runs unless its file says otherwise.
         is_deterministic: Equal inputs give equal answers, so a new night reuses them unless its file says otherwise.
-        in_flight: Questions asked at once unless settings say otherwise.
+        in_flight: Questions asked at once of a system without a server, unless `concurrency` says otherwise.
         has_own_limits: Keeps its own time limits, over several attempts; others are stopped by `timeout_seconds`.
     """
 

@@ -11,6 +11,7 @@ from typing import Any
 import pydantic
 
 from rag_eval_pipeline.endpoints.budget import Budget
+from rag_eval_pipeline.endpoints.settings import EndpointSettings
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.yaml_reader import read_typed_yaml
@@ -53,6 +54,13 @@ class SystemFile(Model):
     def is_deterministic(self) -> bool:
         """Its answers can be reused."""
         return self.traits.is_deterministic if self.deterministic is None else self.deterministic
+
+    @property
+    def in_flight(self) -> int:
+        """Questions asked at once unless `concurrency` says otherwise: as many as its server is asked requests."""
+        servers = (value for _, value in self.settings if isinstance(value, EndpointSettings))
+        server = next(servers, None)
+        return self.traits.in_flight if server is None else server.in_flight
 
     def takes(self, benchmark: str) -> bool:
         """Whether it is to be evaluated on a benchmark."""
@@ -101,6 +109,14 @@ def read_system_file(path: Path) -> SystemFile:
         InputError: `missing_file`, `bad_yaml`, or `bad_format` naming the first bad setting.
     """
     return parse_system(read_yaml(path), path)
+
+
+def answer_settings(settings: Model) -> dict[str, Any]:
+    """The settings that can change an answer, as JSON values: all but those that their models call operational."""
+    found = settings.model_dump(mode="json", exclude=set(settings.operational))
+    return found | {
+        name: answer_settings(value) for name, value in settings if name in found and isinstance(value, Model)
+    }
 
 
 @cache

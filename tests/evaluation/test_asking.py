@@ -39,10 +39,10 @@ def scripted(workspace):
     return workspace
 
 
-def write_system(workspace, more=""):
+def write_system(workspace, more="", *, at_once=1):
     workspace.system_file("scripted").write_text(
-        "kind: python\nsettings:\n  callable: scripted_system:answer\n  path: [.]\n  in_flight: 1\n"
-        "evaluation: {concurrency: 1}\n" + more
+        "kind: python\nsettings:\n  callable: scripted_system:answer\n  path: [.]\n"
+        f"evaluation: {{concurrency: {at_once}}}\n" + more
     )
 
 
@@ -176,14 +176,64 @@ def test_an_estimate_knows_what_a_resumed_evaluation_has(scripted):
     assert estimate(scripted, pair_of(scripted), now=NIGHT).to_ask == 12
 
 
-def test_an_unfinished_evaluation_under_another_judge_has_no_failed_ones_to_take(scripted):
+def test_an_unfinished_evaluation_goes_on_under_another_judge(scripted):
     write_system(scripted, "budget: {usd: 2.0}\n")
     with pytest.raises(ServiceError):
         ask(scripted, pair_of(scripted), now=NIGHT)
     scripted.defaults_config.write_text(scripted.defaults_config.read_text() + "judge: {kind: none}\n")
     write_system(scripted)
+    asked(scripted)
+
+    report = ask(scripted, pair_of(scripted), now=NIGHT)
+
+    assert (report.resumed, report.asked, len(asked(scripted))) == (4, 12, 12)
+    assert load_evaluation(scripted, report.evaluation_id).record.fingerprints.judge is None
+
+
+@pytest.mark.parametrize("at_once", [1, 8, 64])
+def test_a_budget_holds_whatever_is_asked_at_once(at_once, scripted):
+    write_system(scripted, "budget: {usd: 2.0}\n", at_once=at_once)
+
+    with pytest.raises(ServiceError) as error:
+        ask(scripted, pair_of(scripted), now=NIGHT)
+
+    assert (error.value.code, len(asked(scripted))) == ("budget_spent", 4)
+
+
+SLOW = """
+import threading
+
+running, most = [], []
+together = threading.Barrier({0})
+
+def answer(question):
+    running.append(1)
+    most.append(len(running))
+    together.wait(60)
+    running.pop()
+    together.wait(60)
+    return f"{max(most)} at once"
+"""
+
+
+@pytest.mark.parametrize("at_once", [2, 16])
+def test_concurrency_is_how_many_questions_a_python_system_is_asked_at_once(at_once, scripted):
+    code = scripted.config / "systems" / "scripted_system.py"
+    code.write_text(SLOW.replace("{0}", str(at_once)))
+    write_system(scripted, at_once=at_once)
+
+    report = ask(scripted, pair_of(scripted), now=NIGHT)
+
+    answers = read_responses(load_evaluation(scripted, report.evaluation_id).responses)
+    assert {answer.answer for answer in answers} == {f"{at_once} at once"}
+
+
+@pytest.mark.parametrize("setting", ["in_flight", "threads"])
+def test_a_second_knob_is_refused(setting, scripted):
+    path = scripted.system_file("scripted")
+    path.write_text(path.read_text().replace("  path: [.]\n", f"  path: [.]\n  {setting}: 4\n"))
 
     with pytest.raises(InputError) as error:
-        ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
+        pair_of(scripted)
 
-    assert error.value.code == "nothing_failed"
+    assert (error.value.code, error.value.field) == ("bad_format", f"settings.{setting}")

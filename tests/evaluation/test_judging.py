@@ -20,6 +20,7 @@ from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.metrics.claim_labels import RAGCHECKER_MEASURES
 from rag_eval_pipeline.metrics.registry import metrics
 from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, RetrievedPassage, citations_in, failed_answer
+from tests.paid_server import set_judge
 
 RAILWAY = "skarn-railway"
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
@@ -247,3 +248,28 @@ def test_bad_judges_are_found_before_anything_is_asked(judge, workspace):
         load_pair(workspace, RAILWAY, "embedded")
 
     assert (error.value.code, error.value.field.split(".")[0]) == ("bad_setting", "judge")
+
+
+@pytest.mark.parametrize("evaluators", [None, {"evaluators": ["length"]}], ids=["alone", "beside an evaluator"])
+def test_means_of_a_judge_that_failed_are_null_and_count_the_failures(evaluators, workspace, server):
+    set_judge(workspace, server)
+    defaults = yaml.safe_load(workspace.defaults_config.read_text())
+    workspace.defaults_config.write_text(yaml.safe_dump(defaults | {"evaluators": evaluators}))
+
+    _, published = evaluate(workspace, load_pair(workspace, "cairnmoor-observatory", "embedded"))
+
+    correct = EvaluationResults.read(published.path).judge_metrics["judged_correct"]
+    assert (correct.value, correct.n_scored, correct.n_failed, correct.coverage) == (None, 0, 16, 0.0)
+    assert (published.judging.judged, published.judging.failed) == (0, 16)
+
+
+@pytest.mark.parametrize("limit", [1, 6])
+def test_a_judges_budget_holds_for_all_answers_together(limit, workspace, server):
+    set_judge(workspace, server, budget={"requests": limit})
+    pair = load_pair(workspace, "skarn-railway", "embedded")  # 40 answers
+
+    with pytest.raises(ServiceError) as error:
+        evaluate(workspace, pair)
+
+    assert error.value.code == "budget_spent"
+    assert limit <= server.judged < limit + 3  # an answer takes three requests at most

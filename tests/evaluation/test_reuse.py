@@ -80,7 +80,6 @@ def test_failed_answers_are_asked_anew_and_the_others_are_taken_over(workspace):
 OTHER_FINGERPRINTS = {
     "another system": lambda workspace: change_system(workspace, version="2"),
     "other answers may come": lambda workspace: change_system(workspace, settings={"k": 3}),
-    "the same system, scored otherwise": lambda workspace: change_defaults(workspace, tolerance_chars=3),
 }
 
 

@@ -1,5 +1,6 @@
 """Accounts of a day: several evaluations share a budget, and a new day begins with nothing."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_limit_that_is_reached_is_named(budget, spent, words, tmp_path):
 
     assert spending.reached() == f"{words} of 2026-11-21"
     with pytest.raises(ServiceError) as error:
-        spending.refuse_if_reached()
+        asyncio.run(spending.reserve())
     assert error.value.code == "budget_spent"
 
 
@@ -89,3 +90,43 @@ def test_a_damaged_account_counts_as_nothing(tmp_path):
     path.write_text("{")
 
     assert read_spent(path) == Spent()
+
+
+BUDGETS = {
+    #                      budget            what an answer takes  answers that fit
+    "requests":            ({"requests": 5}, Spent(requests=1),                    5),
+    "requests, by twos":   ({"requests": 5}, Spent(requests=2),                    3),
+    "tokens":              ({"tokens": 100}, Spent(requests=1, tokens=30),         4),
+    "money":               ({"usd": 2.0},    Spent(requests=1, usd=0.1),          20),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("budget", "takes", "fit"), BUDGETS.values(), ids=BUDGETS)
+def test_many_at_once_take_no_more_than_one_answer_too_many(budget, takes, fit, tmp_path):
+    done, refused = [], []
+
+    async def one(spending):
+        try:
+            await spending.reserve()
+        except ServiceError as error:
+            refused.append(error.code)
+            return
+        await asyncio.sleep(0)  # a server answers later
+        done.append(1)
+        spending.add(takes)
+
+    async def many():
+        with account(tmp_path, **budget) as spending:
+            await asyncio.gather(*(one(spending) for _ in range(256)))
+
+    asyncio.run(many())
+
+    assert (len(done), set(refused), len(refused)) == (fit, {"budget_spent"}, 256 - fit)
+
+
+def test_without_a_budget_everything_is_asked_at_once(tmp_path):
+    async def many():
+        with account(tmp_path) as spending:
+            await asyncio.gather(*(spending.reserve() for _ in range(256)))
+
+    asyncio.run(many())

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rag_eval_pipeline.evaluation.runs import open_evaluation
+from rag_eval_pipeline.evaluation.runs import create_evaluation, make_newest
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
@@ -44,7 +44,7 @@ def five_runs(**options):
 def made_evaluation(workspace, day, *, system="s", state="published", prints=PRINTS, deterministic=False, size=1000):
     """An evaluation's folder and results file as far as retention and pinning look at them."""
     opened = START + timedelta(days=day)
-    evaluation = open_evaluation(
+    evaluation = create_evaluation(
         workspace,
         opened,
         benchmark="b",
@@ -57,6 +57,7 @@ def made_evaluation(workspace, day, *, system="s", state="published", prints=PRI
         configuration={},
         deterministic=deterministic,
     )
+    make_newest(workspace, evaluation)
     evaluation.save(state=state)
     evaluation.journal.write_bytes(b"x" * size)
     results = workspace.results / f"{evaluation.folder.name}.results.json"

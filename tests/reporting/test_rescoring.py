@@ -37,7 +37,6 @@ def test_a_new_measure_is_scored_on_the_answers_that_there_are(workspace):
     assert (new.evaluation_id != old, validate(results_path(workspace, new.evaluation_id))) == (True, [])
     assert set(new.retrieval_metrics) == {"hit@1", "recall@3"}
     assert new.performance_metrics.reused_from == old
-    assert not load_evaluation(workspace, new.evaluation_id).journal.exists()  # nobody was asked
     assert load_evaluation(workspace, new.evaluation_id).record.opened_at == (
         load_evaluation(workspace, old).record.opened_at
     )
@@ -75,15 +74,44 @@ def test_what_is_scored_as_today_is_left_alone(workspace):
     assert caught.value.code == "nothing_to_rescore"
 
 
-def test_answers_of_another_version_of_the_system_are_refused(workspace):
+def test_answers_of_an_earlier_version_of_the_system_stay_its_own(workspace):
     name = evaluate(workspace, pair(workspace))[1].evaluation_id
+    was = load_evaluation(workspace, name).record
     file = workspace.system_file("embedded")
     file.write_text(file.read_text().replace('version: "1"', 'version: "2"'))
+    set_measures(workspace, "hit@1")
+
+    [new] = rescore(workspace, pair(workspace))
+
+    today = pair(workspace).fingerprints
+    assert (new.system_version, new.fingerprints.system) == ("1", was.fingerprints.system)
+    assert (new.fingerprints.metrics, new.fingerprints.judge) == (today.metrics, today.judge)
+
+
+def test_answers_to_fewer_questions_than_todays_are_refused(workspace):
+    file = workspace.system_file("embedded")
+    whole = file.read_text()
+    file.write_text(whole + "limit: 3\n")
+    name = evaluate(workspace, pair(workspace))[1].evaluation_id
+    file.write_text(whole)
 
     with pytest.raises(InputError) as caught:
         rescore(workspace, pair(workspace), [name])
 
     assert caught.value.code == "other_dataset"
+
+
+def test_answers_are_scored_again_once_for_each_change(workspace):
+    old = evaluate(workspace, pair(workspace))[1].evaluation_id
+    for measure in ("hit@1", "hit@3"):
+        set_measures(workspace, measure)
+        [new] = rescore(workspace, pair(workspace))
+        assert new.performance_metrics.reused_from == old
+
+    with pytest.raises(InputError) as caught:
+        rescore(workspace, pair(workspace))
+
+    assert caught.value.code == "nothing_to_rescore"
 
 
 CODE = """

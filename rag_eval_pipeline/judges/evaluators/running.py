@@ -122,7 +122,7 @@ class _Running:
         self._at_once = means.at_once if config.parallel_execution else 1
         self._timeout_s = None if config.timeout_ms is None else config.timeout_ms / 1000
         self._delays_ms = () if config.retry_config is None else config.retry_config.delays_ms
-        self._threads = CallThreads(self._at_once)
+        self._threads = CallThreads()
 
     async def run(self, pairs: Sequence[tuple[Event, Evaluator]]) -> list[Outcome]:
         """One outcome a pair, in their order."""

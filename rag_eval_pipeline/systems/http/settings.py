@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import pydantic
 from pydantic_core import PydanticCustomError
@@ -40,6 +40,8 @@ class CitationPaths(Model):
 
 class HttpSettings(Model):
     """Where the server is, what it is sent, and how its replies are read."""
+
+    operational: ClassVar[frozenset[str]] = frozenset({"prompt_tokens", "completion_tokens", "cost", "prices"})
 
     endpoint: EndpointSettings = pydantic.Field(description="The server, such as base_url: http://host:8000.")
     method: Literal["POST", "GET", "PUT"] = pydantic.Field("POST", description="Of HTTP.")

@@ -1,7 +1,7 @@
 """Settings of an NVIDIA RAG Blueprint server."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pydantic
 
@@ -72,6 +72,8 @@ class GenerateSettings(Model):
 class UploadSettings(Model):
     """How the corpus comes into the ingestor's collection."""
 
+    operational: ClassVar[frozenset[str]] = frozenset({"enabled", "batch_documents", "total_seconds", "poll_seconds"})
+
     enabled: bool = pydantic.Field(
         True, description="Make the collection and upload what it lacks; off, it has to be there already."
     )
@@ -94,6 +96,8 @@ class UploadSettings(Model):
 
 class NvidiaSettings(Model):
     """Where the servers are, which collection is asked, and how its answers are read."""
+
+    operational: ClassVar[frozenset[str]] = frozenset({"check_dependencies", "prices"})
 
     rag: EndpointSettings = pydantic.Field(description="The RAG server, such as base_url: http://host:8081.")
     ingestor: EndpointSettings | None = pydantic.Field(

@@ -38,11 +38,6 @@ class PythonSettings(Model):
         default_factory=dict,
         description="Keyword arguments: of the factory, else of every call. They are published; secrets do not belong.",
     )
-    in_flight: int = pydantic.Field(8, ge=1, le=1000, description="Questions asked at once.")
-    threads: int | None = pydantic.Field(
-        None, ge=1, le=1000,
-        description="Calls at once of a callable that is not async, each in a thread; by default as `in_flight`.",
-    )  # fmt: skip
     page_base: PageBase = None
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
@@ -67,8 +62,3 @@ class PythonSettings(Model):
         if bad := next((name for name in self.arguments if not name.isidentifier()), None):
             raise ValueError(f"arguments whose names are identifiers, which {bad!r} is not")
         return self
-
-    @property
-    def calls_at_once(self) -> int:
-        """Threads for a callable that is not async."""
-        return self.in_flight if self.threads is None else self.threads

@@ -1,8 +1,8 @@
 """A callable of this process as a system under test.
 
 Async callables run on the evaluation's own event loop, where one that blocks holds up all questions; others run in
-threads (`threads`), where only they wait. A question that is given up when its time is over frees its place at once.
-The thread itself cannot be ended: it goes on until its call returns, and the run ends without waiting for it.
+threads, where only they wait. `concurrency` says how many questions are asked at once. The thread of a question that is
+given up when its time is over cannot be ended: it goes on until its call returns, and the run ends without waiting.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class PythonSystem:
         self._code = code
         self._settings = settings
         self._reader = reader
-        self._threads = CallThreads(settings.calls_at_once)
+        self._threads = CallThreads()
 
     def configuration(self) -> Configuration:
         """What the settings state of it, and which code and packages answered."""

@@ -2,7 +2,7 @@
 
 The interpreter waits at its end for the threads of `asyncio.to_thread`: one call that never returns would keep a
 finished run alive. These are daemon threads of our own. A call that is given up keeps its thread until it returns, if
-ever, and its place is free for the next; what it returns is thrown away. Threads that are not given up are used again,
+ever, and what it returns is thrown away. Threads that are not given up are used again,
 so that what a library keeps by thread is kept.
 """
 
@@ -28,32 +28,26 @@ class TooManyAbandoned(Exception):
 
 
 class CallThreads:
-    """At most so many calls at once; used on one event loop.
+    """A thread for each call that runs; used on one event loop."""
 
-    Args:
-        limit: Calls at once.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._free = asyncio.Semaphore(limit)
+    def __init__(self) -> None:
         self._idle: list[_Worker] = []
         self._abandoned: set[_Worker] = set()
 
     async def call(self, function: Callable[[], Any]) -> Outcome:
         """What a function returned or raised; `TooManyAbandoned` when 256 calls that were given up still run."""
-        async with self._free:
-            self._abandoned = {worker for worker in self._abandoned if worker.is_alive()}
-            if len(self._abandoned) >= ABANDONED_LIMIT:
-                return Outcome(None, TooManyAbandoned(f"{len(self._abandoned)} earlier calls have not returned"))
-            worker = self._idle.pop() if self._idle else _Worker()
-            try:
-                outcome = await worker.run(function)
-            except BaseException:  # given up: what called this was cancelled
-                self._abandoned.add(worker)
-                worker.stop()
-                raise
-            self._idle.append(worker)
-            return outcome
+        self._abandoned = {worker for worker in self._abandoned if worker.is_alive()}
+        if len(self._abandoned) >= ABANDONED_LIMIT:
+            return Outcome(None, TooManyAbandoned(f"{len(self._abandoned)} earlier calls have not returned"))
+        worker = self._idle.pop() if self._idle else _Worker()
+        try:
+            outcome = await worker.run(function)
+        except BaseException:  # given up: what called this was cancelled
+            self._abandoned.add(worker)
+            worker.stop()
+            raise
+        self._idle.append(worker)
+        return outcome
 
     def close(self) -> None:
         """Lets the threads end; those whose call has not returned are not waited for."""

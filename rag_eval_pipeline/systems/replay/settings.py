@@ -27,4 +27,3 @@ class ReplaySettings(Model):
         description="What an empty answer is, unless the recording states that the system abstained; by default "
         "abstained in SQuAD's predictions, where it is how a system abstains, else error.",
     )
-    in_flight: int = pydantic.Field(64, ge=1, le=1000, description="Questions looked up at once.")

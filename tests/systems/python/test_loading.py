@@ -53,7 +53,6 @@ BAD_SETTINGS = {
     "a callable without a module": ({"callable": "ask"}, "settings.callable"),
     "a callable that is code": ({"callable": "os:system('ls')"}, "settings.callable"),
     "an unknown setting": ({"callable": "a:b", "k": 3}, "settings.k"),
-    "no thread": ({"callable": "a:b", "threads": 0}, "settings.threads"),
     "a package that is no name": ({"callable": "a:b", "version_of": ["a b"]}, "settings.version_of"),
     "an argument that is no name": ({"callable": "a:b", "arguments": {"a b": 1}}, "settings"),
     "a pattern that is none": ({"callable": "a:b", "abstention": ["("]}, "settings.abstention"),
