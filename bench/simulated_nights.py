@@ -5,7 +5,9 @@ rank; four ratings of five steps.
 - A question has a usual and another answer, one of them right, and a usual and another rank. Answers and ranks of a
   share 3 phi of the questions, drawn apart, are unstable: each run shows the other one with the question's own
   probability, uniform in (0, 1). Two runs then differ on a share phi of the answers. A rating moves by one step in 3 %.
-- With phi = 0 nothing moves at all. Questions are independent, except in the table of document clusters.
+- With phi = 0 nothing moves at all. Questions are independent, except in the table of document clusters, and where
+  noise is shared: in each run, with a probability (the ICC), all unstable questions of a document then have the same
+  luck, so that those about equally steady are right or wrong together.
 - A drop of x points makes x % of the questions, stable and right, wrong for good; ranks and ratings stay. Where
   equivalence is asked about the number is binomial, because the claim is about all questions that could be asked.
 - Churn changes 12 % of the answers for good, half to right and half to wrong.
@@ -49,13 +51,20 @@ class Pool(NamedTuple):
 
 
 class System(NamedTuple):
-    """A system on a set: the usual and the other scores, and how often each question shows the other."""
+    """A system on a set: the usual and the other scores, how often each question shows the other, and documents."""
 
     usual: Scores
     other: Scores
     answer_flips: np.ndarray
     rank_flips: np.ndarray
     rating_noise: float
+    documents: np.ndarray | None = None
+    icc: float = 0.0
+
+    @property
+    def clusters(self) -> list[str] | None:
+        """The name of each question's document; None where each has its own."""
+        return None if self.documents is None else [str(one) for one in self.documents]
 
 
 def synthetic_pool(rng: np.random.Generator) -> Pool:
@@ -103,16 +112,29 @@ def changed(rng: np.random.Generator, system: System, pool: Pool, *, fall: int =
     return system._replace(usual=usual)
 
 
+def luck(rng: np.random.Generator, system: System, n_runs: int) -> np.ndarray:
+    """A number in (0, 1) for each question of each run, the same throughout a document where its noise is shared."""
+    n = system.usual.shape[1]
+    single = rng.random((n_runs, n))
+    if system.documents is None or not system.icc:
+        return single
+    n_documents = int(system.documents.max()) + 1
+    shared, is_shared = rng.random((n_runs, n_documents)), rng.random((n_runs, n_documents)) < system.icc
+    return np.where(is_shared[:, system.documents], shared[:, system.documents], single)
+
+
 def runs(rng: np.random.Generator, system: System, n_runs: int) -> np.ndarray:
     """Runs of an unchanged system: (runs, metrics, questions)."""
-    n = system.usual.shape[1]
     found = np.repeat(system.usual[np.newaxis], n_runs, axis=0)
     for part, flips in ((ANSWER, system.answer_flips), (RANK, system.rank_flips)):
         unstable = np.flatnonzero(flips)
-        shows_other = rng.random((n_runs, 1, unstable.size)) < flips[unstable]
+        # Good luck is the better of the two, whichever is the usual one.
+        is_better = system.other[part][:, unstable].sum(axis=0) > system.usual[part][:, unstable].sum(axis=0)
+        luck_of = luck(rng, system, n_runs)[:, unstable]
+        shows_other = np.where(is_better, luck_of < flips[unstable], luck_of > 1 - flips[unstable])[:, np.newaxis]
         found[:, part, unstable] = np.where(shows_other, system.other[part][:, unstable], found[:, part, unstable])
     if system.rating_noise:
-        moved = rng.random((n_runs, 4, n)) < system.rating_noise
-        steps = np.where(rng.random((n_runs, 4, n)) < 0.5, 0.25, -0.25)
-        found[:, RATING] = np.clip(found[:, RATING] + moved * steps, 0, 1)
+        moves = np.stack([luck(rng, system, n_runs) for _ in range(4)], axis=1)
+        steps = 0.25 * ((moves < system.rating_noise / 2) * 1.0 - (moves > 1 - system.rating_noise / 2))
+        found[:, RATING] = np.clip(found[:, RATING] + steps, 0, 1)
     return found

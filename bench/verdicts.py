@@ -21,13 +21,14 @@ from simulated_nights import NAMES, Pool, Scores, System, changed, new_system, r
 
 from rag_eval_pipeline.metrics.alert_states import alerts, night_state
 from rag_eval_pipeline.metrics.baselines import BASELINE_RUNS, flip_share
+from rag_eval_pipeline.metrics.clusters import number_units
 from rag_eval_pipeline.metrics.corrections import holm
 from rag_eval_pipeline.metrics.equivalence import is_inside
 from rag_eval_pipeline.metrics.evidence import RULES, ComparedMetric, Evidence, compare
 from rag_eval_pipeline.metrics.exact_permutation import exact_sign_flip_p
 from rag_eval_pipeline.metrics.flags import ROUNDING, confirm_flags, is_flagged
-from rag_eval_pipeline.metrics.paired_intervals import paired_interval
-from rag_eval_pipeline.metrics.significance import needed_flips, sign_flip_p_values, unit_sums
+from rag_eval_pipeline.metrics.paired_intervals import critical_value, paired_interval
+from rag_eval_pipeline.metrics.significance import Noise, needed_flips, run_noise, sign_flip_p_values, unit_sums
 from rag_eval_pipeline.metrics.verdicts import verdict
 
 SIZES = (50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000)
@@ -50,30 +51,55 @@ def word(value: float, low: float, high: float, error: float) -> str:
     return "open" if low - error <= value <= high + error else "FAIL"
 
 
-def look(tonight: Scores, baseline: np.ndarray, seed: int) -> dict[str, Evidence] | None:
+class Baseline(NamedTuple):
+    """The pinned runs, and what is known of their noise: a design effect a metric where questions share documents."""
+
+    runs: np.ndarray
+    mean: np.ndarray
+    clusters: list[str] | None
+    noise: list[Noise | None]
+
+
+def pinned(rng: np.random.Generator, system: System) -> Baseline:
+    found, clusters = runs(rng, system, BASELINE_RUNS), system.clusters
+    noise: list[Noise | None] = [None] * len(NAMES)
+    if clusters is not None:
+        units = number_units(clusters, len(clusters))
+        noise = [run_noise(found[:, metric], units) for metric in range(len(NAMES))]
+    return Baseline(found, found.mean(axis=0), clusters, noise)
+
+
+def look(tonight: Scores, baseline: Baseline, seed: int) -> dict[str, Evidence] | None:
     """The product's evidence; None where nothing is flagged, most often seen at a glance."""
-    differences = tonight - baseline.mean(axis=0)
-    sums, lengths = differences.sum(axis=1), np.sqrt((differences**2).sum(axis=1))
-    could = np.abs(sums) >= np.maximum((RULES.min_effect - ROUNDING) * tonight.shape[1], SCREEN_Z * lengths)
-    could &= lengths > 0
+    differences = tonight - baseline.mean
+    sums, squares = np.abs(differences.sum(axis=1)), (differences**2).sum(axis=1)
+    limits, drawn = np.full(len(NAMES), SCREEN_Z), np.full(len(NAMES), True)
+    for metric, noise in enumerate(baseline.noise):
+        if noise is not None and noise.design_effect > 1:
+            limits[metric] = critical_value(RULES.alpha / 2 / len(NAMES), noise)
+            squares[metric] += noise.extra_squares(squares[metric])
+            drawn[metric] = False
+    could = sums >= np.maximum((RULES.min_effect - ROUNDING) * tonight.shape[1], limits * np.sqrt(squares))
+    could &= squares > 0
     if not could.any():
         return None
-    quick = sign_flip_p_values(differences[could].T, seed=seed, flips=SCREEN_FLIPS)
-    if min(p for p in quick if p is not None) > SCREEN_P:
-        return None
-    metrics = [ComparedMetric(name, tonight[i], list(baseline[:, i])) for i, name in enumerate(NAMES)]
-    found = compare(metrics, seed=seed)
+    if not (could & ~drawn).any():
+        quick = sign_flip_p_values(differences[could].T, seed=seed, flips=SCREEN_FLIPS)
+        if min(p for p in quick if p is not None) > SCREEN_P:
+            return None
+    metrics = [ComparedMetric(name, tonight[i], list(baseline.runs[:, i])) for i, name in enumerate(NAMES)]
+    found = compare(metrics, seed=seed, clusters=baseline.clusters)
     return found if any(is_flagged(one) for one in found.values()) else None
 
 
 def confirmed(
-    rng: np.random.Generator, system: System, first: dict[str, Evidence], baseline: np.ndarray
+    rng: np.random.Generator, system: System, first: dict[str, Evidence], baseline: Baseline
 ) -> dict[str, str]:
     """What one rerun says of each flagged metric; the metrics that were not flagged are not asked about."""
     rerun = runs(rng, system, 1)[0]
     flagged = [i for i, name in enumerate(NAMES) if is_flagged(first[name])]
-    metrics = [ComparedMetric(NAMES[i], rerun[i], list(baseline[:, i])) for i in flagged]
-    return confirm_flags(first, compare(metrics, seed=int(rng.integers(2**63))))
+    metrics = [ComparedMetric(NAMES[i], rerun[i], list(baseline.runs[:, i])) for i in flagged]
+    return confirm_flags(first, compare(metrics, seed=int(rng.integers(2**63)), clusters=baseline.clusters))
 
 
 def direction(evidence: Evidence) -> str:
@@ -89,13 +115,17 @@ class Quiet(NamedTuple):
     flips: float
 
 
-def quiet_year(rng: np.random.Generator, phi: float, pool: Pool, nights: int) -> Quiet:
+def quiet_year(
+    rng: np.random.Generator, phi: float, pool: Pool, nights: int, n_documents: int | None = None, icc: float = 0.0
+) -> Quiet:
     flagged, alerted = ({side: np.zeros(nights, dtype=int) for side in (WORSE, BETTER)} for _ in range(2))
     shares = []
     for n in SIZES * N_SYSTEMS:
         system = new_system(rng, n, phi, pool)
-        baseline = runs(rng, system, BASELINE_RUNS)
-        shares.append(flip_share(list(baseline[:, 0])))
+        if n_documents is not None:
+            system = system._replace(documents=np.arange(n) % n_documents, icc=icc)
+        baseline = pinned(rng, system)
+        shares.append(flip_share(list(baseline.runs[:, 0])))
         history = {name: ["unflagged"] * nights for name in NAMES}
         for start in range(0, nights, NIGHTS_AT_ONCE):
             for night, tonight in enumerate(runs(rng, system, min(NIGHTS_AT_ONCE, nights - start)), start=start):
@@ -147,11 +177,81 @@ def false_alarms(rng: np.random.Generator, years: int, nights: int, pool: Pool) 
             )
 
 
+INDEPENDENT_AT_MOST = 1.2  # alerts a year
+DETECTABLE_AT_MOST = 1.6  # times the drop that many documents show
+
+
+def shared_noise(rng: np.random.Generator, years: int, nights: int, pool: Pool) -> None:
+    """Alerts a year for the worse where questions share documents, and noise with them."""
+    print(f"\nUnchanged systems whose questions share documents, {years} x {nights} nights a cell, for the worse")
+    print(f"  {'phi':>5}{'documents':>11}{'ICC':>6}{'alerts a year (95 %)':>26}{'of independent noise':>22}")
+    for phi in (0.02, 0.05, 0.10):
+        for n_documents in (3, 12, 50):
+            independent = 0.0
+            for icc in (0.0, 0.1, 0.3, 0.6):
+                # Twice as many of independent noise, which the others are divided by.
+                found = [
+                    quiet_year(rng, phi, pool, nights, n_documents, icc) for _ in range(years if icc else 2 * years)
+                ]
+                total = len(found) * nights / NIGHTS
+                count = sum(int(year.alerted[WORSE].sum()) for year in found)
+                low, high = (bound / total for bound in poisson_interval(count))
+                ends, ratio = "", f"{count / total / independent:.1f}" if independent else "-"
+                if icc == 0:
+                    independent, ratio = count / total, ""
+                    ends = word(count / total, 0.0, INDEPENDENT_AT_MOST, count / total - low)
+                rate = f"{count / total:.2f} ({low:.2f}-{high:.2f})"
+                print(f"  {phi:5.0%}{n_documents:11}{icc:6.1f}{rate:>26}{ratio:>22}   {ends}", flush=True)
+
+
+def detectable(rng: np.random.Generator, repetitions: int, pool: Pool) -> None:
+    """The drop that is confirmed on the first night in four cases of five: 3 documents of 300 questions, 300 of 3."""
+    n, wanted = 900, 0.8
+    print(f"\nThe drop of EM that is confirmed on night 1 in 80 %, {n} questions, {repetitions} repetitions a drop")
+    print(f"  {'phi':>5}{'300 documents':>15}{'3 documents':>13}{'ratio':>7}{'at most':>9}")
+    for phi in (0.02, 0.05, 0.10):
+        drops = []
+        for n_documents in (300, 3):
+            least, most = 5, 100
+            while most - least > 1:
+                fall = (least + most) // 2
+                seen = 0
+                for _ in range(repetitions):
+                    before = new_system(rng, n, phi, pool)._replace(documents=np.arange(n) % n_documents)
+                    after = changed(rng, before, pool, fall=fall)
+                    seen += first_confirmed_night(rng, before, after, 1, WORSE) is not None
+                least, most = (least, fall) if seen >= wanted * repetitions else (fall, most)
+            drops.append(most)
+        ratio = drops[1] / drops[0]
+        ends = word(ratio, 0.0, DETECTABLE_AT_MOST, 0.1)
+        points = [f"{100 * drop / n:.1f}" for drop in drops]
+        print(f"  {phi:5.0%}{points[0]:>15}{points[1]:>13}{ratio:7.2f}{DETECTABLE_AT_MOST:9.1f}   {ends}", flush=True)
+
+
+def shared_equivalence(rng: np.random.Generator, repetitions: int, pool: Pool) -> None:
+    """EM called equivalent although it fell by exactly the margin, where documents share noise."""
+    print(f"\nEM called equivalent at a true drop of 2 points, 900 questions, {repetitions} repetitions, phi 2 %")
+    print(f"  {'documents':>11}{'ICC':>6}{'measured':>10}{'at most':>9}")
+    n = 900
+    for n_documents in (3, 12, 50):
+        for icc in (0.0, 0.3, 0.6):
+            inside = 0
+            for _ in range(repetitions):
+                before = new_system(rng, n, 0.02, pool)._replace(documents=np.arange(n) % n_documents, icc=icc)
+                after = changed(rng, before, pool, fall=round(RULES.equivalence_margin * n))
+                baseline = pinned(rng, before)
+                differences = runs(rng, after, 1)[0, 0] - baseline.mean[0]
+                inside += is_inside(paired_interval(differences, noise=baseline.noise[0]), RULES.equivalence_margin)
+            share = inside / repetitions
+            ends = word(share, 0.0, 0.06, 1.96 * (0.06 * 0.94 / repetitions) ** 0.5)
+            print(f"  {n_documents:11}{icc:6.1f}{share:10.3f}{0.06:9.2f}   {ends}", flush=True)
+
+
 def first_confirmed_night(
     rng: np.random.Generator, before: System, after: System, nights: int, side: str
 ) -> int | None:
     """The night on which any metric's change to one side is confirmed, from 1; None if not within the nights."""
-    baseline = runs(rng, before, BASELINE_RUNS)
+    baseline = pinned(rng, before)
     for night, tonight in enumerate(runs(rng, after, nights), start=1):
         first = look(tonight, baseline, int(rng.integers(2**63)))
         if first is not None:
@@ -288,16 +388,25 @@ def main() -> None:
     parser.add_argument("--nights", type=int, default=NIGHTS, help="Nights of a year; fewer for a quick look.")
     parser.add_argument("--repetitions", type=int, default=100, help="Of a cell of power; of the others, more.")
     parser.add_argument("--seed", type=int, default=20_000)
+    parser.add_argument("--tables", nargs="*", help="Only these: alarms, shared, detectable, power, ...")
     parser.add_argument("--shared", type=Path, help="Folder with squad_em_f1: real answers' scores.")
     wanted = parser.parse_args()
     rng = np.random.default_rng(wanted.seed)
     pool = synthetic_pool(rng) if wanted.shared is None else real_pool(wanted.shared)
     started = time.process_time()
-    false_alarms(rng, wanted.years, wanted.nights, pool)
-    power(rng, wanted.repetitions, pool)
-    equivalence(rng, 4 * wanted.repetitions, pool)
-    documents(rng, 20 * wanted.repetitions)
-    night_wide(rng, pool)
+    tables = {
+        "alarms": lambda: false_alarms(rng, wanted.years, wanted.nights, pool),
+        "shared": lambda: shared_noise(rng, wanted.years, wanted.nights, pool),
+        "detectable": lambda: detectable(rng, wanted.repetitions, pool),
+        "power": lambda: power(rng, wanted.repetitions, pool),
+        "equivalence": lambda: equivalence(rng, 4 * wanted.repetitions, pool),
+        "shared-equivalence": lambda: shared_equivalence(rng, 4 * wanted.repetitions, pool),
+        "documents": lambda: documents(rng, 20 * wanted.repetitions),
+        "night-wide": lambda: night_wide(rng, pool),
+    }
+    for name, table in tables.items():
+        if not wanted.tables or name in wanted.tables:
+            table()
     print(f"\n{time.process_time() - started:.0f} s of CPU")
 
 

@@ -10,6 +10,7 @@ DROP = Evidence(
     baseline_mean=0.75,
     current_mean=0.719,
     estimate=-0.031,
+    adjusted_interval=Interval(-0.056, -0.006),
     confidence_interval=Interval(-0.046, -0.016),
     p_value=0.0002,
     p_corrected=0.002,
@@ -19,4 +20,5 @@ DROP = Evidence(
     is_clustered=False,
     coverage=1.0,
     smallest_drop=0.022,
+    n_metrics=12,
 )

@@ -39,13 +39,23 @@ class VerdictRecord(Model):
     baseline_mean: float | None = pydantic.Field(description="Over the pinned runs and the pairs.")
     current_mean: float | None = pydantic.Field(description="Over the pairs.")
     estimate: float | None = pydantic.Field(description="Current minus baseline.")
-    confidence_interval: tuple[float, float] | None = pydantic.Field(description="Of the estimate, 95 %.")
+    adjusted_interval: tuple[float, float] | None = pydantic.Field(
+        None, description="Of the estimate: what the test does not reject at the level that Holm's correction leaves."
+    )
+    confidence_interval: tuple[float, float] | None = pydantic.Field(
+        description="Of the estimate, 95 %, with pseudo-units."
+    )
     effect_size: float | None = pydantic.Field(description="Cohen's dz.")
     p_corrected: float | None = pydantic.Field(ge=0, le=1, description="One-sided, after Holm over the metrics.")
     n: int = pydantic.Field(ge=0, description="Questions scored on both sides.")
     coverage: float | None = pydantic.Field(ge=0, le=1, description="Share of the questions asked that are pairs.")
     n_units: int | None = pydantic.Field(None, ge=0, description="Groups of questions that were flipped together.")
     is_clustered: bool = pydantic.Field(False, description="The groups are documents, or several that go together.")
+    is_short_of_runs: bool = pydantic.Field(
+        False, description="The groups are documents because fewer than three runs are pinned."
+    )
+    design_effect: float | None = pydantic.Field(None, ge=1, description="Of the noise that documents share.")
+    n_metrics: int | None = pydantic.Field(None, ge=1, description="How many metrics p was corrected for.")
     smallest_drop: float | None = pydantic.Field(description="The smallest change this set can show, as a share.")
     needed_units: int | None = pydantic.Field(None, ge=0, description="Groups that must fall for it, and none rise.")
     is_exact: bool = pydantic.Field(False, description="All assignments of signs were counted, none drawn.")
@@ -176,10 +186,10 @@ def _rows(rows: tuple[ComparisonRow, ...], path: Path, field: str, *, kind: str 
 
 
 def _verdict(found: VerdictRecord, path: Path, place: str) -> Iterator[Finding]:
-    limits = found.confidence_interval
-    if limits is not None and limits[0] > limits[1]:
-        expected = "the lower limit first"
-        yield finding("error", "interval", path, expected, field=f"{place}.confidence_interval", found=limits)
+    for name in ("adjusted_interval", "confidence_interval"):
+        limits = getattr(found, name)
+        if limits is not None and limits[0] > limits[1]:
+            yield finding("error", "interval", path, "the lower limit first", field=f"{place}.{name}", found=limits)
     changed = found.kind in ("regressed", "improved")
     refuted = found.kind == "inconclusive" and found.confirmation == "not_confirmed"
     if changed == (found.confirmation is None) and not refuted:

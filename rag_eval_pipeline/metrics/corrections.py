@@ -16,6 +16,24 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
+def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
+    """The level that each p is held to by Holm's correction: p is at most its level exactly where it is rejected.
+
+    Args:
+        p_values: In any order; the levels are in the same one.
+        alpha: Of the family.
+
+    Source: Holm 1979.
+    """
+    levels = [0.0] * len(p_values)
+    n_left, goes_on = len(p_values), True
+    for index in _ascending(p_values):
+        levels[index] = alpha / n_left
+        goes_on = goes_on and p_values[index] <= levels[index]
+        n_left -= goes_on
+    return levels
+
+
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Benjamini and Hochberg's step-up correction: the false discovery rate that rejects each, in the order given.
 

@@ -13,7 +13,7 @@ from rag_eval_pipeline.metrics.clusters import Values
 
 # Sums of the same differences in another order differ in their last bits only; a tie must not be lost to that.
 RELATIVE_TIE = 1e-9
-HALVED_UNITS_MAX = 40  # two lists of 2^20 sums: 0.2 s and 50 MB; each two more double both
+HALVED_UNITS_MAX = 32  # two lists of 2^16 sums: 10 ms; each two more double that
 CONVOLUTION_COST_MAX = 20_000_000  # additions: 20 ms; 4,000 right or wrong answers that moved
 SMALLEST_STEP = 1e-6  # of the largest difference; below it a common step is an accident of rounding
 

@@ -6,8 +6,13 @@ number of questions alone sets a limit.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rag_eval_pipeline.metrics.paired_intervals import critical_value
+from rag_eval_pipeline.metrics.significance import Noise, uncertainty
 
 POWER = 0.8
+NORMAL_POWER = 0.8416  # the normal quantile of it
 ALPHA = 0.05
 FAR = 4.0  # standard errors; significance the wrong way then has a probability below 1e-6, and scipy often no number
 QUESTIONS_MAX = 10**9  # more than anybody asks; where a search gives up
@@ -90,18 +95,31 @@ def needed_questions(effect: float, spread: float, *, alpha: float = ALPHA, powe
     return high
 
 
-def needed_units(n_metrics: int, *, alpha: float) -> int:
+def needed_units(n_metrics: int, *, alpha: float, noise: Noise | None = None) -> int:
     """How many units must fall, while none rises, before a drop can be flagged.
 
     k units that all fall have p = 2^-k, and Holm's first step multiplies by the number of metrics: 11 units for 12
-    metrics at alpha 0.02. However far each falls, fewer never do.
+    metrics at alpha 0.02. However far each falls, fewer never do. Noise that documents share asks for more.
+
+    Args:
+        n_metrics: Tests that are corrected together.
+        alpha: Two-sided.
+        noise: Of the pinned runs, where the units are questions whose documents may share it.
 
     Source: the smallest p of a sign test with k units, Fisher 1935, 21.
     """
-    return math.ceil(math.log2(n_metrics / (alpha / 2)))
+    if noise is None or noise.design_effect == 1:
+        return math.ceil(math.log2(n_metrics / (alpha / 2)))
+    critical = critical_value(alpha / 2 / n_metrics, noise)
+    units = math.ceil(critical**2)
+    while units**2 < critical**2 * (units + noise.extra_squares(units)):
+        units += 1
+    return units
 
 
-def smallest_detectable_drop(sizes: Sequence[int], *, n_metrics: int, alpha: float, min_effect: float) -> float | None:
+def smallest_detectable_drop(
+    sizes: Sequence[int], *, n_metrics: int, alpha: float, min_effect: float, noise: Noise | None = None
+) -> float | None:
     """The smallest drop, as a share of the range, that can be flagged: as many units as needed fall, and none rises.
 
     Args:
@@ -110,14 +128,67 @@ def smallest_detectable_drop(sizes: Sequence[int], *, n_metrics: int, alpha: flo
         n_metrics: Tests that are corrected together.
         alpha: Two-sided.
         min_effect: Smaller changes are not flagged.
+        noise: See `needed_units`.
 
     Returns:
         At least `min_effect`; None when even a fall in every unit could not be flagged.
 
     Source: Holm 1979 for the smallest p's share of alpha; a sign-flip test of k falls has a p of 2^-k at least.
     """
-    needed = needed_units(n_metrics, alpha=alpha)
+    needed = needed_units(n_metrics, alpha=alpha, noise=noise)
     return max(sum(sorted(sizes)[:needed]) / sum(sizes), min_effect) if needed <= len(sizes) else None
+
+
+class Detection(NamedTuple):
+    """What a benchmark can show, as shares of a metric's range.
+
+    Args:
+        at_best: The smallest drop that can be flagged at all, while nothing else moves; None: none can.
+        usually: The smallest drop that is flagged on four nights of five; None: none is.
+    """
+
+    at_best: float | None
+    usually: float | None
+
+
+def detectable_drop(
+    n_questions: int,
+    *,
+    flip_share: float,
+    n_metrics: int,
+    n_runs: int,
+    n_documents: int | None,
+    alpha: float,
+    min_effect: float,
+) -> Detection:
+    """The smallest drops of right or wrong answers that one night finds.
+
+    Args:
+        n_questions: Asked.
+        flip_share: Share of the answers that differ between two runs of the unchanged system.
+        n_metrics: Tests that are corrected together.
+        n_runs: Pinned runs; with one of a deterministic system, a flip share of 0.
+        n_documents: Documents that the questions share evenly; None where each has its own. Noise is then taken to be
+            independent, which the pinned runs show the less surely the fewer documents there are.
+        alpha: Two-sided.
+        min_effect: Smaller changes are not flagged.
+
+    Source: the normal approximation of the power of a paired test, with the squares that the drop itself adds.
+    """
+    squares = n_questions * flip_share / 2 * (1 + 1 / n_runs)
+    noise = None
+    if squares and n_documents is not None:
+        noise = Noise(uncertainty(n_documents, n_runs), squares, (n_runs - 1) * n_documents)
+    at_best = smallest_detectable_drop(
+        [1] * n_questions, n_metrics=n_metrics, alpha=alpha, min_effect=min_effect, noise=noise
+    )
+    critical = critical_value(alpha / 2 / n_metrics, noise)
+    for fallen in range(needed_units(n_metrics, alpha=alpha, noise=noise), n_questions + 1):
+        total = squares + fallen
+        needed = critical * math.sqrt(total + (0.0 if noise is None else noise.extra_squares(squares)))
+        if fallen >= needed + NORMAL_POWER * math.sqrt(squares):
+            return Detection(at_best, max(fallen / n_questions, min_effect))
+    return Detection(at_best, None)
 
 
 def _bisect(is_enough: Callable[[float], bool], low: float, high: float) -> float:

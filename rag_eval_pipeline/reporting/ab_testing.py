@@ -129,7 +129,7 @@ def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: 
         clusters = dataset_clusters(workspace, newest.record.dataset_id, newest.record.dataset_version, settings)
     except InputError as error:
         return comparison_record(Comparison("ab_test", benchmark, test.a, test.b, {}, str(error)))
-    rules = settings.rules(run.min_coverage, permutations="exact")
+    rules = settings.rules(run.min_coverage)
     judged = calibrated_measures(workspace, benchmark, run.fingerprints.judge)
     key = f"ab_test/{benchmark}/{test.a}/{test.b}"
     found = look(run, others, key=key, rules=rules, judged=judged, clusters=clusters)

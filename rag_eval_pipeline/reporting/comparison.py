@@ -148,7 +148,7 @@ def compare_runs(
         judged: Measures of the judge that take part.
         clusters: Question -> its document, where documents are tested.
     """
-    rules = settings.rules(tonight.min_coverage, permutations="exact")
+    rules = settings.rules(tonight.min_coverage)
     key = f"{kind}/{tonight.benchmark}/{old}/{new}"
     found = look(tonight, others, key=key, rules=rules, judged=judged, clusters=clusters)
     # Nothing moves when a deterministic system is asked again: a rerun would confirm every change.

@@ -61,7 +61,7 @@ def look(
         key: What is compared, for the seed: equal keys and runs, equal p.
         rules: Alpha, minimum effect and number of flips.
         judged: Measures of the judge that take part; the others gate nothing.
-        clusters: Question -> its document, where documents are tested; None tests questions.
+        clusters: Question -> its document; see `Rules.units`. None tests questions.
     """
     if reason := difference_of(tonight, others):
         return Look(reason=reason)
@@ -71,7 +71,9 @@ def look(
     metrics = [_metric(name, [tonight, *others]) for name in (*names, FAILURE_RATE)]
     seed = comparison_seed(key, [run.evaluation_id for run in (*others, tonight)])
     units = None if clusters is None else [clusters.get(name, name) for name in tonight.query_ids]
-    evidence = compare(metrics, seed=seed, clusters=units, rules=rules)
+    # Nothing moves when a deterministic system is asked again.
+    is_deterministic = all(run.is_deterministic for run in (tonight, *others))
+    evidence = compare(metrics, seed=seed, clusters=units, is_deterministic=is_deterministic, rules=rules)
     moved = {metric.name: _moved(metric, evidence[metric.name], tonight.query_ids) for metric in metrics}
     return Look(evidence, moved)
 

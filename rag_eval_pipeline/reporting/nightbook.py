@@ -11,6 +11,7 @@ from pathlib import Path
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.judges.calibration_card import is_calibrated, read_trust_cards
+from rag_eval_pipeline.metrics.evidence import PROCEDURE
 from rag_eval_pipeline.reporting.baselines import Baseline, flip_share_of
 from rag_eval_pipeline.reporting.looks import dataset_clusters
 from rag_eval_pipeline.reporting.nights import Night, Nights, Yardstick, with_run
@@ -108,6 +109,7 @@ def _unreadable(evaluation: Evaluation, error: InputError) -> Night:
     """A night of which nothing is known: it holds up no other."""
     record = evaluation.record
     return Night(
+        procedure=PROCEDURE,
         evaluation_id=record.evaluation_id,
         opened_at=record.opened_at,
         ended_at=record.answered_at or record.opened_at,

@@ -16,7 +16,7 @@ from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, Sc
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.alert_states import State, alerts, night_state
 from rag_eval_pipeline.metrics.baselines import first_confirmation
-from rag_eval_pipeline.metrics.evidence import Evidence
+from rag_eval_pipeline.metrics.evidence import PROCEDURE, Evidence
 from rag_eval_pipeline.metrics.flags import Confirmation, confirm_flags, is_flagged
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.verdicts import Verdict, VerdictKind, verdict
@@ -37,7 +37,12 @@ class MetricNight(Model):
     baseline_mean: float | None = pydantic.Field(None, description="Over the pinned runs and the pairs.")
     current_mean: float | None = pydantic.Field(None, description="Tonight, over the pairs.")
     estimate: float | None = pydantic.Field(None, description="Tonight minus baseline.")
-    confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="95 %.")
+    adjusted_interval: tuple[float, float] | None = pydantic.Field(
+        None, description="What the test does not reject at the level that Holm's correction leaves to the metric."
+    )
+    confidence_interval: tuple[float, float] | None = pydantic.Field(
+        None, description='95 %, with pseudo-units: what "equivalent" rests on.'
+    )
     p_value: float | None = pydantic.Field(None, description="One-sided, in the direction of the estimate.")
     p_corrected: float | None = pydantic.Field(None, description="After Holm over the metrics.")
     effect_size: float | None = pydantic.Field(None, description="Cohen's dz.")
@@ -46,6 +51,9 @@ class MetricNight(Model):
     is_clustered: bool = pydantic.Field(False, description="The units are documents.")
     needed_units: int = pydantic.Field(0, description="How many units must change one way to be flagged; 0: unknown.")
     is_exact: bool = pydantic.Field(False, description="All sign assignments were counted.")
+    is_short_of_runs: bool = pydantic.Field(False, description="Documents, because fewer than three runs are pinned.")
+    design_effect: float | None = pydantic.Field(None, description="Of the noise that documents share; 1 or more.")
+    n_metrics: int = pydantic.Field(1, description="How many metrics p was corrected for.")
     coverage: float | None = pydantic.Field(None, description="Share of the questions asked that are pairs.")
     smallest_drop: float | None = pydantic.Field(None, description="The smallest change this set can show, as a share.")
     moved: tuple[Moved, ...] = pydantic.Field((), description="Questions that moved most; only of flagged changes.")
@@ -60,22 +68,23 @@ class MetricNight(Model):
             confirmation=found.confirmation,
             state=night_state(found),
             moved=moved if found.confirmation is not None else (),
-            confidence_interval=None if (limits := evidence.confidence_interval) is None else (limits[0], limits[1]),
+            **{name: None if (limits := getattr(evidence, name)) is None else tuple(limits) for name in _INTERVALS},
             **{name: getattr(evidence, name) for name in _NUMBERS},
         )
 
     def verdict(self, name: str) -> Verdict:
         """The verdict again."""
-        limits = self.confidence_interval
+        limits = {interval: getattr(self, interval) for interval in _INTERVALS}
         evidence = Evidence(
             metric=name,
-            confidence_interval=None if limits is None else Interval(*limits),
+            **{interval: None if found is None else Interval(*found) for interval, found in limits.items()},
             **{number: getattr(self, number) for number in _NUMBERS},
         )
         return Verdict(self.kind, self.sentence, self.confirmation, evidence)
 
 
-_NUMBERS = tuple(name for name in Evidence.__slots__ if name not in ("metric", "confidence_interval"))
+_INTERVALS = ("adjusted_interval", "confidence_interval")
+_NUMBERS = tuple(name for name in Evidence.__slots__ if name not in ("metric", *_INTERVALS))
 
 
 class Night(Model):
@@ -87,6 +96,7 @@ class Night(Model):
     fingerprints: Fingerprints = pydantic.Field(description="A rerun has the same.")
     reason: str | None = pydantic.Field(None, description="Why it was not compared.")
     rerun: str | None = pydantic.Field(None, description="The evaluation that looked again.")
+    procedure: int = pydantic.Field(1, description="The rules by which it was compared; raised when they change.")
     metrics: dict[str, MetricNight] = pydantic.Field(default_factory=dict, description="Metric -> verdict.")
 
     @property
@@ -169,6 +179,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, yardstick: Yardstick) ->
             confirmation = "confirmed"
         metrics[name] = MetricNight.of(verdict(evidence, confirmation=confirmation, rules=rules), found.moved[name])
     return Night(
+        procedure=PROCEDURE,
         evaluation_id=run.evaluation_id,
         opened_at=run.opened_at,
         ended_at=run.ended_at,

@@ -3,13 +3,11 @@
 The error rates that the documentation states were simulated with the numbers that stand here as defaults.
 """
 
-from typing import Literal
-
 import pydantic
 
 from rag_eval_pipeline.evaluation.quality_limits import FILE
 from rag_eval_pipeline.formats.model import Model, bad_format
-from rag_eval_pipeline.metrics.evidence import RULES, Rules
+from rag_eval_pipeline.metrics.evidence import RULES, Rules, Units
 from rag_eval_pipeline.metrics.thresholds import QualityThresholds
 from rag_eval_pipeline.systems.settings import read_yaml
 from rag_eval_pipeline.workspace import Workspace
@@ -28,10 +26,11 @@ class VerdictSettings(Model):
     min_questions: int = pydantic.Field(
         RULES.min_questions, ge=2, description="Fewer questions get no verdict, however many documents they share."
     )
-    units: Literal["documents", "questions"] = pydantic.Field(
-        "documents",
-        description="What is tested: whole documents where questions share one, or each question as if it shared none. "
-        "Counted singly, changes of whole documents by chance pass the test up to eight times as often as they should.",
+    units: Units = pydantic.Field(
+        RULES.units,
+        description="What is tested where questions share documents. auto: questions, with the design effect that the "
+        "pinned runs show (documents while fewer than three are pinned); documents: whole documents; questions: each by "
+        "itself, also where noise is shared, which then raises false alarms.",
     )
     rerun_after_hours: float = pydantic.Field(
         2.0, ge=0, description="A bad hour of a server must not be confirmed by a rerun within it."
@@ -39,12 +38,11 @@ class VerdictSettings(Model):
     blocking: bool = pydantic.Field(False, description="A confirmed regression fails the run; otherwise it warns.")
     quality_thresholds: QualityThresholds = pydantic.Field(QualityThresholds(), description="Limits on the figures.")
 
-    def rules(self, min_coverage: float, *, permutations: Literal["drawn", "exact"] = "drawn") -> Rules:
+    def rules(self, min_coverage: float) -> Rules:
         """The numbers as comparisons take them.
 
         Args:
             min_coverage: Of the evaluation's own settings.
-            permutations: `exact` where people compare two sides; nights are tested as the procedure was simulated.
         """
         return Rules(
             alpha=self.alpha,
@@ -52,7 +50,7 @@ class VerdictSettings(Model):
             equivalence_margin=self.equivalence_margin,
             min_coverage=min_coverage,
             min_questions=self.min_questions,
-            permutations=permutations,
+            units=self.units,
         )
 
 

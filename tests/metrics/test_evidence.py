@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_eval_pipeline.metrics.evidence import ComparedMetric, Rules, compare, failure_rate
 from rag_eval_pipeline.metrics.verdicts import is_flagged, verdict
+
+BY_DOCUMENT = Rules(units="documents")
 
 
 def unchanged(name, n_questions=500):
@@ -32,6 +36,8 @@ def test_an_unchanged_system_is_equivalent():
 
     assert [verdict(part).kind for part in evidence.values()] == ["equivalent", "equivalent"]
     assert [part.p_value for part in evidence.values()] == [1.0, 1.0]
+    # No score moved, which is evidence and no certainty: the interval is not a single point.
+    assert [part.adjusted_interval.low < 0 for part in evidence.values()] == [True, True]
 
 
 def test_fifty_questions_cannot_show_a_drop_of_ten_points():
@@ -88,10 +94,10 @@ def test_questions_of_one_document_count_as_one():
     metric = with_drops("EM", 40, 2000)
     documents = [f"document {i // 40}" for i in range(2000)]
 
-    evidence = compare([metric], seed=9, clusters=documents)["EM"]
+    evidence = compare([metric], seed=9, clusters=documents, rules=BY_DOCUMENT)["EM"]
 
     assert (evidence.n_pairs, evidence.n_units) == (2000, 50)
-    assert evidence.p_value == pytest.approx(1 / 2, abs=0.015)
+    assert evidence.p_value == 1 / 2
     assert verdict(evidence).kind == "inconclusive"
 
 
@@ -99,10 +105,9 @@ def test_ten_documents_that_fall_as_a_whole_are_flagged_and_nine_are_not():
     # 8 metrics: 8 x 2^-10 = 0.0078 and 8 x 2^-9 = 0.0156 against 0.01; 100 questions of 20 documents, 5 each.
     others = [unchanged(f"metric {i}", 100) for i in range(7)]
     documents = [f"document {i // 5}" for i in range(100)]
-    rules = Rules(permutations="exact")
 
     ten, nine = (
-        compare([with_drops("EM", 5 * n, 100), *others], seed=20, clusters=documents, rules=rules)["EM"]
+        compare([with_drops("EM", 5 * n, 100), *others], seed=20, clusters=documents, rules=BY_DOCUMENT)["EM"]
         for n in (10, 9)
     )
 
@@ -113,7 +118,7 @@ def test_ten_documents_that_fall_as_a_whole_are_flagged_and_nine_are_not():
 def test_questions_are_counted_for_the_least_number_and_documents_for_evidence():
     documents = [f"document {i // 10}" for i in range(60)]
 
-    evidence = compare([with_drops("EM", 60, 60)], seed=21, clusters=documents)["EM"]
+    evidence = compare([with_drops("EM", 60, 60)], seed=21, clusters=documents, rules=BY_DOCUMENT)["EM"]
 
     # All six documents fell as a whole: p = 2^-6 is above 0.01, and one more would be needed.
     assert (evidence.n_pairs, evidence.n_units, evidence.needed_units, evidence.smallest_drop) == (60, 6, 7, None)
@@ -124,40 +129,31 @@ def test_few_large_documents_that_did_not_move_are_not_called_equivalent():
     # 500 questions that agree are within 2 points by themselves; as 20 documents of 25 they may move together.
     documents = [f"document {i // 25}" for i in range(500)]
 
-    alone, shared = (compare([unchanged("EM")], seed=22, clusters=names)["EM"] for names in (None, documents))
+    alone, shared = (
+        compare([unchanged("EM")], seed=22, clusters=names, rules=BY_DOCUMENT)["EM"] for names in (None, documents)
+    )
 
     assert (verdict(alone).kind, verdict(shared).kind) == ("equivalent", "inconclusive")
 
 
-def test_exact_permutations_count_where_they_can_and_say_so():
-    metrics = [with_drops("EM", 11), unchanged("F1")]
-
-    exact = compare(metrics, seed=23, rules=Rules(permutations="exact"))
-    drawn = compare(metrics, seed=23)
+def test_sign_assignments_are_counted_where_they_can_be():
+    evidence = compare([with_drops("EM", 11), unchanged("F1")], seed=23)
 
     # 11 questions fell, none rose: 2^-11. The other has no difference: all assignments are as extreme.
-    assert (exact["EM"].p_value, exact["EM"].p_corrected, exact["F1"].p_value) == (2**-11, 2**-10, 1.0)
-    assert (exact["EM"].is_exact, drawn["EM"].is_exact) == (True, False)
-    assert drawn["EM"].p_value == pytest.approx(2**-11, rel=1.0)
+    assert (evidence["EM"].p_value, evidence["EM"].p_corrected, evidence["F1"].p_value) == (2**-11, 2**-10, 1.0)
+    assert (evidence["EM"].is_exact, evidence["F1"].is_exact) == (True, True)
 
 
-def test_permutations_that_are_too_many_to_count_are_drawn():
+def test_sign_assignments_that_are_too_many_to_count_are_drawn_for_that_metric_alone():
     rng = np.random.default_rng(24)
-    metric = ComparedMetric("F1", rng.random(300), [rng.random(300)])
+    graded = ComparedMetric("F1", rng.random(300).tolist(), [rng.random(300).tolist()])
 
-    exact, drawn = (compare([metric], seed=25, rules=Rules(permutations=how))["F1"] for how in ("exact", "drawn"))
+    alone, beside = (
+        compare(metrics, seed=25) for metrics in ([graded], [with_drops("EM", 11, 300), graded, unchanged("MRR", 300)])
+    )
 
-    assert exact == drawn
-    assert not exact.is_exact
-
-
-def test_a_metric_without_pairs_has_no_exact_p_either():
-    nowhere = unchanged("Abstention")._replace(applies=[False] * 500)
-
-    evidence = compare([nowhere, with_drops("EM", 11)], seed=26, rules=Rules(permutations="exact"))
-
-    assert evidence["Abstention"].p_value is None
-    assert evidence["EM"].p_corrected == evidence["EM"].p_value == 2**-11
+    assert (beside["EM"].is_exact, beside["F1"].is_exact, beside["MRR"].is_exact) == (True, False, True)
+    assert beside["F1"].p_value == alone["F1"].p_value
 
 
 def test_a_baseline_that_slipped_is_no_improvement():
@@ -175,9 +171,11 @@ def test_a_baseline_that_slipped_is_no_improvement():
 
 def test_many_metrics_get_enough_sign_assignments():
     # 60 metrics: the smallest p of 19,999 flips, times 60, is only 3 times below the limit; the rule asks for 10.
-    metrics = [with_drops("EM", 40), *(unchanged(f"metric {i}") for i in range(59))]
+    rng = np.random.default_rng(30)
+    metric = ComparedMetric("F1", np.zeros(60), [rng.random(60)])
+    metrics = [metric, *(unchanged(f"metric {i}", 60) for i in range(59))]
 
-    assert compare(metrics, seed=10)["EM"].p_value == 1 / 60_000
+    assert compare(metrics, seed=10)["F1"].p_value == 1 / 60_000
 
 
 def test_names_are_distinct_and_there_is_one():
@@ -234,6 +232,98 @@ def test_documents_of_one_question_are_no_clusters():
 
     assert singly == alone
     assert not singly["EM"].is_clustered
+
+
+def handbooks(name, n_fell, n_rose=0, *, n_runs=5):
+    """1,000 questions about 3 handbooks; the pinned runs differ on 20 questions, each by its own chance."""
+    rng = np.random.default_rng(40)
+    runs = np.ones((n_runs, 1000))
+    runs[:, 500:520] = rng.integers(0, 2, (n_runs, 20))
+    runs[:, 1000 - n_rose :] = 0
+    tonight = np.ones(1000)
+    tonight[:n_fell] = 0
+    return ComparedMetric(name, tonight.tolist(), runs.tolist())
+
+
+HANDBOOKS = [f"handbook {i % 3}" for i in range(1000)]
+
+
+def test_three_handbooks_show_what_a_thousand_questions_show():
+    evidence = compare([handbooks("EM", 314)], seed=41, clusters=HANDBOOKS)["EM"]
+
+    assert (verdict(evidence).kind, evidence.is_clustered, evidence.n_units) == ("regressed", False, 1000)
+    assert evidence.adjusted_interval.low > -0.5
+    # Documents are the units where that is asked for, or where too few runs show what they share.
+    documents, two_runs = (
+        compare([handbooks("EM", 314, n_runs=n)], seed=41, clusters=HANDBOOKS, rules=rules)["EM"]
+        for n, rules in ((5, BY_DOCUMENT), (2, Rules()))
+    )
+    assert (documents.is_clustered, documents.is_short_of_runs, documents.n_units) == (True, False, 3)
+    assert (two_runs.is_clustered, two_runs.is_short_of_runs, two_runs.n_units) == (True, True, 3)
+    assert "in 3 groups by document, because fewer than 3 runs are pinned" in verdict(two_runs).sentence
+    # Three documents allow nothing to be said; the interval is all that is possible, and no more.
+    assert two_runs.adjusted_interval == (-two_runs.baseline_mean, 1 - two_runs.baseline_mean)
+
+
+def test_noise_that_documents_share_is_counted():
+    """Three of 30 documents change as a whole from run to run, in turn, and once more tonight: nothing has changed."""
+    documents = [f"document {i // 10}" for i in range(300)]
+    runs = np.ones((5, 300))
+    for run, document in enumerate((0, 1, 2, 0, 1)):
+        runs[run, 10 * document : 10 * document + 10] = 0
+    tonight = np.ones(300)
+    tonight[:20] = 0
+    metric = ComparedMetric("EM", tonight.tolist(), runs.tolist())
+
+    shared, ignored = (
+        compare([metric], seed=42, clusters=documents, rules=rules)["EM"]
+        for rules in (Rules(), Rules(units="questions"))
+    )
+
+    # Residuals of a document are equal: each one's sum is 10 times as large, its square 100 times that of a question.
+    assert shared.design_effect == pytest.approx(10)
+    assert shared.p_value > 10 * ignored.p_value
+    assert "design effect 10.0 within documents" in verdict(shared).sentence
+    assert ignored.design_effect is None
+
+
+def test_a_deterministic_system_has_no_noise_to_share():
+    """One run of three handbooks: 11 wrong answers are 11, whichever handbook they are about."""
+    metric = with_drops("EM", 11, 900)
+    names = [f"handbook {i // 300}" for i in range(900)]
+
+    evidence = compare(
+        [metric._replace(baselines=metric.baselines[:1])], seed=43, clusters=names, is_deterministic=True
+    )
+
+    assert (evidence["EM"].p_value, evidence["EM"].is_clustered) == (2**-11, False)
+
+
+SIZES = st.sampled_from([-1.0, -0.6, -0.2, 0.0, 0.0, 0.0, 0.2, 0.4, 1.0])
+
+
+@given(
+    st.lists(st.tuples(SIZES, SIZES, SIZES), min_size=30, max_size=120),
+    st.integers(0, 30),
+    st.sampled_from(["auto", "documents", "questions"]),
+    st.sampled_from([1, 5]),
+)
+def test_the_interval_leaves_out_0_exactly_where_the_test_is_sure(differences, n_fell, units, n_runs):
+    fell = [(-1.0, -0.4, 0.0)] * n_fell + differences
+    clusters = [f"document {i % 20}" for i in range(len(fell))]
+    noise = np.random.default_rng(n_fell).choice([0.0, 0.0, 0.0, 0.2], (n_runs, len(fell), 3))
+    metrics = [
+        ComparedMetric(
+            name, [0.5 + d[place] / 2 for d in fell], [[0.5 + x for x in run] for run in noise[:, :, place].tolist()]
+        )
+        for place, name in enumerate(("EM", "F1", "MRR"))
+    ]
+
+    for found in compare(metrics, seed=44, clusters=clusters, rules=Rules(units=units)).values():
+        low, high = found.adjusted_interval
+        assert (low <= 0 <= high) == (found.p_corrected > 0.01)
+        assert -found.baseline_mean <= low <= high <= 1 - found.baseline_mean
+        assert low - 1e-9 <= found.estimate <= high + 1e-9
 
 
 def test_arrays_do_as_scores():

@@ -107,7 +107,7 @@ def test_the_mail_can_be_read_by_any_mail_program(workspace):
     assert (mail["From"], mail["To"]) == ("a@example.com", "b@example.com")
     lines = mail.get_content().splitlines()
     assert lines[1] == "Night of 2026-09-07 02:00 UTC, eval_1"
-    assert lines[3].startswith("exact_match regressed: EM fell 10.0 points (95 % −")
+    assert lines[3].startswith("exact_match regressed: EM fell 10.0 points (adjusted interval −")
     assert lines[4:9] == [f"  question {q}: 1.00 -> 0.00" for q in range(5)]
     assert lines[-1] == "Report: https://reports.example/"
 

@@ -15,6 +15,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.formats.store import DatasetStore
 from rag_eval_pipeline.reporting.comparison import write_comparisons
 
@@ -58,15 +59,38 @@ def test_compare_prints_a_table_and_says_single_runs(rag_eval, ids):
     assert "regressed: EM fell 27.5 points" in exact
 
 
-def test_compare_counts_documents_where_questions_share_them(rag_eval, ids, workspace, tmp_path):
-    (workspace.config / "verdicts.config.yaml").unlink()
+def test_compare_counts_documents_where_that_is_set(rag_eval, ids, workspace, tmp_path):
+    (workspace.config / "verdicts.config.yaml").write_text("units: documents\n")
 
     found = json.loads(rag_eval("compare", *ids, "--json"))["verdicts"]["exact_match"]
 
     # 11 answers of 40 became wrong, those of 7 documents: 8 metrics x 2^-7 is far above 0.01, and 10 are needed.
     assert (found["kind"], found["n"], found["estimate"]) == ("inconclusive", 40, -0.275)
     assert found["p_corrected"] == 7 * 2**-7
-    assert found["sentence"].endswith("points or more, in 10 of its 20 groups by document.")
+    assert found["sentence"].endswith("points, in 10 of its 20 groups by document.")
+
+
+def test_compare_counts_questions_of_systems_that_answer_the_same_every_time(rag_eval, ids, workspace):
+    """Eleven of 40 answers became wrong; no run would show anything else, whatever documents they are about."""
+    (workspace.config / "verdicts.config.yaml").unlink()
+
+    found = json.loads(rag_eval("compare", *ids, "--json", code=3))["verdicts"]["exact_match"]
+
+    assert (found["kind"], found["confirmation"], found["is_clustered"]) == ("regressed", "not_needed", False)
+    assert found["p_corrected"] == 8 * 2**-11
+
+
+def test_compare_of_two_runs_that_may_differ_by_chance_counts_documents_and_says_why(rag_eval, ids, workspace):
+    (workspace.config / "verdicts.config.yaml").unlink()
+    for name in ids:
+        evaluation = load_evaluation(workspace, name)
+        evaluation.save(deterministic=False)
+
+    found = json.loads(rag_eval("compare", *ids, "--json"))["verdicts"]["exact_match"]
+
+    assert (found["kind"], found["is_clustered"], found["is_short_of_runs"]) == ("inconclusive", True, True)
+    assert found["p_corrected"] == 7 * 2**-7
+    assert "n = 40 in 20 groups by document, because fewer than 3 runs are pinned." in found["sentence"]
 
 
 def test_files_without_their_dataset_are_compared_by_question_and_say_so(rag_eval, ids, workspace, tmp_path):

@@ -158,7 +158,7 @@ def test_another_version_of_the_system_is_what_is_compared():
 def test_documents_are_tested_where_that_is_set():
     # Twenty wrong answers, all on one of 40 documents: one unit that fell is no evidence.
     clusters = {str(q): str(q // 5 if q >= 20 else 0) for q in range(200)}
-    yardstick = Yardstick(five_runs(), VerdictSettings(), clusters=clusters)
+    yardstick = Yardstick(five_runs(), VerdictSettings(units="documents"), clusters=clusters)
 
     [night] = nights(made_run("n1", FELL), yardstick=yardstick)
 

@@ -7,6 +7,7 @@ from rag_eval_pipeline.reporting.terminal import verdict_lines
 
 
 def test_where_nobody_can_tell_the_line_is_about_what_moved_most(workspace):
+    (workspace.config / "verdicts.config.yaml").write_text("units: documents\n")
     for system in ("embedded", "embedded-weak"):
         evaluate(workspace, load_pair(workspace, "skarn-railway", system))
     [row] = [one for one in read_comparisons(workspace).rows if one.kind == "systems"]
@@ -15,4 +16,4 @@ def test_where_nobody_can_tell_the_line_is_about_what_moved_most(workspace):
     [line] = verdict_lines(workspace)
 
     assert max(moves.values()) == moves["exact_match"] > 0.25  # 11 questions of 40
-    assert line.startswith("skarn-railway: embedded-weak against embedded: EM: Cannot tell: −27.5 (95 % ")
+    assert line.startswith("skarn-railway: embedded-weak against embedded: EM: Inconclusive: −27.5 points (")

@@ -21,14 +21,22 @@ PAGE = (REPOSITORY / "docs" / "verdicts.md").read_text()
 BLOCK = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[1])
 
 DROP = replace(EXAMPLE, metric="exact_match")
-UNSURE = replace(DROP, p_corrected=0.9)
+UNSURE = replace(
+    DROP,
+    estimate=-0.012,
+    adjusted_interval=Interval(-0.046, 0.022),
+    confidence_interval=Interval(-0.034, 0.010),
+    p_corrected=0.9,
+)
 EXAMPLES = {
     "withheld": replace(DROP, coverage=0.9612),
-    "no_verdict": replace(DROP, n_pairs=16, n_units=16, smallest_drop=10 / 16),
+    "no_verdict": replace(UNSURE, n_pairs=16, n_units=16, smallest_drop=11 / 16),
     "regressed": DROP,
-    "improved": replace(DROP, estimate=0.031, confidence_interval=Interval(0.016, 0.046)),
+    "improved": replace(
+        DROP, estimate=0.031, adjusted_interval=Interval(0.006, 0.056), confidence_interval=Interval(0.016, 0.046)
+    ),
     "equivalent": replace(UNSURE, estimate=0.001, confidence_interval=Interval(-0.008, 0.011)),
-    "inconclusive": replace(UNSURE, estimate=-0.012, confidence_interval=Interval(-0.034, 0.010)),
+    "inconclusive": UNSURE,
 }
 
 

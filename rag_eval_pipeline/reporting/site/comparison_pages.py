@@ -74,7 +74,7 @@ def write_comparison(
         for metric, found in ordered
         if found.evidence.estimate is not None
     ]
-    title = f"Changes of {row.new} against {row.old} with 95 % intervals, in points"
+    title = f"Changes of {row.new} against {row.old} with adjusted intervals, in points"
     page = render(
         "comparison.html",
         root="../",
@@ -94,7 +94,7 @@ def write_comparison(
 
 
 def _scaled(found: Verdict) -> tuple[float, float] | None:
-    limits = found.evidence.confidence_interval
+    limits = found.evidence.adjusted_interval or found.evidence.confidence_interval
     return None if limits is None else (limits[0] / found.evidence.value_range, limits[1] / found.evidence.value_range)
 
 
