@@ -34,7 +34,7 @@ def init(
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a benchmark from foreign files: proposes a benchmark.yaml and says what was guessed.
+    """Start a benchmark from your files: propose a benchmark.yaml and list what was guessed.
 
     Example: rag-eval init frames --from downloads/frames
     """
@@ -42,7 +42,7 @@ def init(
 
     from rag_eval_pipeline.corpus.egress.config import read_egress_config
     from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-    from rag_eval_pipeline.proposal import start_benchmark
+    from rag_eval_pipeline.scaffold import start_benchmark
     from rag_eval_pipeline.sources.downloads import download
 
     root = find_workspace(workspace)

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from rag_eval_pipeline.conversion.planning import Plan, plan
-from rag_eval_pipeline.proposal import Proposal, start_benchmark
+from rag_eval_pipeline.scaffold import Proposal, start_benchmark
 from rag_eval_pipeline.workspace import Workspace
 
 Files = Mapping[str, str | bytes]
 
 
 def write(folder: Path, files: Files) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,17 +30,13 @@ def empty(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def started(empty: Workspace, tmp_path: Path) -> Callable[[Files], Proposal]:
-    """`started({file: content})` is the proposal for a folder of these files, copied into the workspace as `scratch`."""
-
-    def start(files: Files) -> Proposal:
-        return start_benchmark(empty, "scratch", write(tmp_path / "origin", files))[1]
-
-    return start
+    """`started({file: content})` starts `scratch` from a folder of these files."""
+    return lambda files: start_benchmark(empty, "scratch", write(tmp_path / "origin", files))[1]
 
 
 @pytest.fixture
 def planned(empty: Workspace, started: Callable[[Files], Proposal]) -> Callable[[Files], Plan]:
-    """`planned({file: content})` is what the benchmark comes to that was proposed for a folder of these files."""
+    """`planned({file: content})` is the plan of the benchmark that was proposed for a folder of these files."""
 
     def make(files: Files) -> Plan:
         started(files)

@@ -1,0 +1,184 @@
+"""Start a benchmark: copy its files into the registry and write a proposed benchmark.yaml beside them.
+
+The benchmark is assembled in a hidden folder, which no sensor takes for a benchmark, and renamed into place at the end,
+so that it appears completely or not at all.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.profile import SAMPLE_ROWS, profile_folder
+from rag_eval_pipeline.scaffold.shapes import recognise
+from rag_eval_pipeline.scaffold.writer import write_yaml
+from rag_eval_pipeline.storage.atomic import atomic_write, fsync_folder
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+Download = Callable[[str, Path], None]
+"""Writes the body of a URL to a file; raises `InputError` or `ServiceError` if it cannot be fetched."""
+
+SPEC_NAME = "benchmark.yaml"
+STAGING_PREFIX = ".init-"  # no valid benchmark name begins with a dot
+_SUFFIXES = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,9}){1,2}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A proposed benchmark.yaml.
+
+    Args:
+        text: The file, comments included.
+        guesses: The assumptions that it makes, one sentence each.
+        files: Paths of the benchmark's files relative to its folder; empty for a URL.
+        shape: What was recognised.
+        missing: What has to be filled in before the benchmark converts; empty if it converts as it is.
+    """
+
+    text: str
+    guesses: list[str]
+    files: list[str]
+    shape: str
+    missing: list[str]
+
+
+def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Download | None = None) -> Proposal:
+    """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace.
+
+    Args:
+        workspace: The workspace of the future benchmark.
+        name: Its name; no folder may have it yet.
+        origin: A path, or a text that begins with http:// or https://.
+        download: Required for a URL; the body is read and not kept.
+
+    Raises:
+        InputError: `bad_name`, `benchmark_exists`, `missing_origin`, `already_a_benchmark`, `nothing_to_propose`, and
+            the readers' own errors if a single file cannot be read.
+    """
+    _check_free(workspace, name)
+    if not (isinstance(origin, str) and origin.lower().startswith(("http://", "https://"))):
+        folder, files, notes = _list_files(Path(origin))
+        return _proposal(name, folder, files, notes)
+    if download is None:
+        raise InputError("missing_origin", origin, "a file or a folder", hint="Download it first.")
+    suffixes = _SUFFIXES.search(unquote(urlsplit(origin).path))
+    file = f"source{suffixes[0] if suffixes else ''}"  # the suffix tells formats apart that look alike
+    with tempfile.TemporaryDirectory(prefix="rag-eval-init-") as scratch:
+        download(origin, Path(scratch) / file)
+        return _proposal(name, Path(scratch), [file], [], url=origin)
+
+
+def start_benchmark(
+    workspace: Workspace, name: str, origin: Path | str, *, download: Download | None = None
+) -> tuple[BenchmarkPaths, Proposal]:
+    """Copy the files into `data/sources/<name>/` and write the proposed benchmark.yaml beside them.
+
+    Raises:
+        InputError: As `propose`; nothing is left behind then.
+    """
+    paths = workspace.benchmark(name)
+    proposal = propose(workspace, name, origin, download=download)
+    with _staging_folder(workspace) as staging:
+        for file in proposal.files:
+            target = staging / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(_folder(Path(origin)) / file, target, follow_symlinks=False)
+        atomic_write(staging / SPEC_NAME, proposal.text.encode())
+        _check_free(workspace, name)
+        try:
+            os.rename(staging, paths.source)
+        except OSError as error:
+            raise _exists(paths) from error
+    fsync_folder(workspace.sources)
+    return paths, proposal
+
+
+def _folder(origin: Path) -> Path:
+    origin = origin.resolve()
+    return origin.parent if origin.is_file() else origin
+
+
+@contextmanager
+def _staging_folder(workspace: Workspace) -> Iterator[Path]:
+    staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=workspace.sources))
+    try:
+        mask = os.umask(0)
+        os.umask(mask)
+        staging.chmod(0o777 & ~mask)  # mkdtemp makes folders that only their owner may enter
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _proposal(name: str, folder: Path, files: list[str], notes: list[str], *, url: str | None = None) -> Proposal:
+    profile = profile_folder(folder, files, url=url)
+    notes = [*notes, *profile.notes]
+    draft = recognise(profile)
+    if draft is None:
+        raise InputError(
+            "nothing_to_propose",
+            url or str(folder if len(files) != 1 else folder / files[0]),
+            "a file with rows: CSV, TSV, JSONL, JSON or parquet",
+            found=list(profile.notes) or files[:5],
+        )
+    rows = ", ".join(f"{file.origin.shown} ({file.rows} rows)" for file in profile.data)
+    documents = f"; {len(profile.documents)} files that can be documents" if profile.documents else ""
+    read = [f"Read: {rows}{documents}."]
+    if any(file.rows > SAMPLE_ROWS for file in profile.data):
+        read.append(f"Values were read from the first {SAMPLE_ROWS} rows only.")
+    guesses = [*(guess.text for guess in draft.guesses), *notes]
+    text = write_yaml(name, draft, [*read, *notes])
+    return Proposal(text, guesses, [] if url else files, draft.shape, list(draft.missing))
+
+
+def _list_files(origin: Path) -> tuple[Path, list[str], list[str]]:
+    """Return the folder, its regular files without hidden ones, and notes on what was left out."""
+    origin = origin.resolve()  # the path itself may be a link: the user gave it
+    if not origin.is_file() and not origin.is_dir():
+        raise InputError("missing_origin", origin, "a file, a folder or a URL", hint="Check --from.")
+    spec = _folder(origin) / SPEC_NAME
+    if origin == spec or (origin.is_dir() and spec.exists()):
+        raise InputError(
+            "already_a_benchmark", spec, "data without one", hint="Copy its folder into data/sources instead."
+        )
+    if origin.is_file():
+        return origin.parent, [origin.name], []
+    files: list[str] = []
+    left_out: list[str] = []
+    for parent, folders, names in os.walk(origin):
+        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+        for path in (Path(parent, name) for name in sorted(names) if not name.startswith(".")):
+            relative = path.relative_to(origin).as_posix()
+            is_regular = path.is_file() and not path.is_symlink() and _is_encodable(relative)
+            (files if is_regular else left_out).append(relative)
+        left_out += [Path(parent, f).relative_to(origin).as_posix() for f in folders if Path(parent, f).is_symlink()]
+    if not files:
+        raise InputError("nothing_to_propose", origin, "a folder with files", found="none")
+    notes = [f"Links and special files were left out: {', '.join(map(ascii, left_out))}."] if left_out else []
+    return origin, sorted(files), notes
+
+
+def _is_encodable(name: str) -> bool:
+    """Return whether a file's name can be written in a YAML file."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_free(workspace: Workspace, name: str) -> None:
+    paths = workspace.benchmark(name)
+    if os.path.lexists(paths.source):
+        raise _exists(paths)
+
+
+def _exists(paths: BenchmarkPaths) -> InputError:
+    hint = "Choose another name, or remove the folder."
+    return InputError("benchmark_exists", paths.source, "a name that is free", found=paths.name, hint=hint)

@@ -1,0 +1,399 @@
+"""How a question names its documents: URLs, ids of a table, names or globs of files, or texts of its own.
+
+Each kind of link is tried on the sample values; only one that finds documents is proposed.
+"""
+
+import fnmatch
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from rag_eval_pipeline.scaffold.documents import (
+    LINKED_SHARE,
+    TRIED_VALUES,
+    URL,
+    Corpus,
+    Target,
+    files_corpus,
+    find_target,
+    mirror_corpus,
+    targets,
+)
+from rag_eval_pipeline.scaffold.profile import Column, DataFile, Field, FolderProfile, Kind, identifier, literal
+from rag_eval_pipeline.scaffold.roles import ROLES, ListForm, as_column, is_gold, list_forms, normalised
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context, struct
+
+SEPARATORS = ("\n", ";", "|", ",")
+
+# A column with one of these words in its name may say which document a question is about.
+DOCUMENT_WORDS = frozenset(
+    "article articles chunk chunks context contexts corpus doc docid docids docs document documents evidence file "
+    "files filename gold page pages passage passages pid relevant retrieval source sources support supporting".split()
+)
+URL_WORDS = frozenset("url urls link links source sources".split())
+NOT_DOCUMENTS = frozenset("image images img picture thumbnail logo license licence".split())  # names of URL columns
+GOLD_TEXTS = (
+    "reference_contexts gold_contexts ground_truth_context ground_truth_contexts gold_passage gold_passages evidence "
+    "evidences evidence_text context contexts passage passages supporting_text supporting_texts support paragraph "
+    "snippet snippets quote quotes gold_context reference_context source_text excerpt"
+).split()
+GOLD_FLAGS = frozenset("is_supporting is_support is_gold gold is_relevant relevant is_evidence supporting".split())
+CONTEXT_FIELDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # our field: kinds and names of theirs
+    "url": (("text",), "url link source_url page_url doc_url"),
+    "file": (("text",), "file filename file_name doc_name document_name file_path path"),
+    "document": (("text", "integer"), "document doc_id document_id docid passage_id doc title page_title"),
+    "text": (
+        ("text",),
+        "text content contents quote passage paragraph_text evidence_text evidence sentence snippet context paragraph "
+        "span excerpt passage_text highlight",
+    ),
+    "page": (("integer",), "page page_number page_no page_num"),
+    "start": (("integer",), "start start_index start_char char_start begin offset_start start_offset start_position"),
+    "end": (("integer",), "end end_index end_char char_end stop offset_end end_offset end_position"),
+}
+
+_STARTS_WITH_URL = re.compile(r"\s*[\[(]?\s*['\"]?https?://")
+_ONE_URL = re.compile(r"https?://[^\s<>\"\\,;|]+")  # excludes what may separate two URLs
+_NUMBERED = re.compile(r"(.*?)(\d+)\W*")
+_SQL_TYPES: dict[Kind, str] = {"text": "VARCHAR", "integer": "BIGINT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A way from questions to documents.
+
+    Args:
+        exprs: `urls` or `contexts`; empty if there are documents and no question names them.
+        used: Columns of the file that the expressions read.
+        scalar: The fields of a context, in SQL, if each row names one document; None for lists.
+    """
+
+    exprs: dict[str, ColumnExpr] = field(default_factory=dict)
+    used: frozenset[str] = frozenset()
+    corpus: Corpus = field(default_factory=Corpus)
+    guesses: tuple[Guess, ...] = ()
+    scalar: dict[str, str] | None = None
+
+
+class Structs(NamedTuple):
+    """A column of lists of structs.
+
+    Args:
+        sql: The list.
+        fields: Our field <- their field.
+        values: The structs of the sample, flattened.
+        gold: Their field that marks the structs that support the answer; None if all do.
+    """
+
+    column: Column
+    sql: str
+    fields: dict[str, Field]
+    values: list[dict[str, Any]]
+    is_json: bool = False
+    gold: str | None = None
+
+
+def find_link(profile: FolderProfile, file: DataFile, taken: Iterable[str] = ()) -> Link | None:
+    """Return the first kind of link that finds documents: mirrored URLs, a table, files, globs, other URLs."""
+    columns = [column for column in file.columns if column.name not in set(taken) and is_gold(column)]
+    by_url = _url_link(profile, file, columns)
+    if by_url is not None and by_url.corpus.documents is not None:
+        return by_url
+    return _target_link(profile, file, columns) or _glob_link(profile, file, columns) or by_url
+
+
+def column_link(column: Column, target: Target, word: str) -> Link | None:
+    """Return the link from a column to a target; None if fewer than half of its values name a document there."""
+    form = _best_form(column, target.share)
+    if form is None:
+        return None
+    named = context({target.field: target.named(form.item or word)})
+    sql = f"list_transform({form.sql}, lambda {word}: {named})"
+    if form.item is not None:
+        sql = form.sql.replace(f"[{form.item}]", f"[{named}]")
+    text = f"contexts: {column.name!r} ({form.shown}) holds {target.shown}."
+    scalar = None if form.item is None else {target.field: target.named(form.item)}
+    guesses = (Guess("questions", text),)
+    return Link({"contexts": ColumnExpr(sql)}, frozenset({column.name}), target.corpus(form.distinct), guesses, scalar)
+
+
+def find_structs(file: DataFile) -> Structs | None:
+    """Return the first gold column whose structs have a text, a URL, a file or a document."""
+    for column in filter(is_gold, file.columns):
+        found = _native_structs(column) or _json_structs(column)
+        if found is not None and not {"text", "url", "file", "document"}.isdisjoint(found.fields):
+            return found
+    return None
+
+
+def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: Link | None) -> Link:
+    """Return contexts from structs, with the documents that they name.
+
+    Args:
+        profile: The folder.
+        file: The relation of the structs.
+        found: The structs.
+        scalar: A link whose `scalar` names one document for all structs of a row.
+    """
+    word = free_word("part", file.columns)
+    fields = {ours: f"{word}.{identifier(theirs.name)}" for ours, theirs in found.fields.items()}
+    place: dict[str, str] = {}
+    corpus, used, guesses = Corpus(), frozenset({found.column.name}), []
+    if scalar is not None and scalar.scalar is not None:
+        place, corpus, used, guesses = scalar.scalar, scalar.corpus, used | scalar.used, list(scalar.guesses)
+    elif named := [name for name in ("url", "file", "document") if name in fields]:
+        place, corpus = _struct_documents(profile, file, found, word, fields, named[0])
+    # Offsets are kept only if the document is in the folder: those in a page to be fetched could not be checked.
+    kept = ["text", "page"]
+    if corpus.documents and "url" not in place and {"start", "end"} <= set(fields):
+        kept += ["start", "end"]
+    fields = {**place, **{name: fields[name] for name in kept if name in fields}}
+    gold = found.sql
+    if found.gold is not None:
+        gold = f"list_filter({found.sql}, lambda {word}: {word}.{identifier(found.gold)})"
+    is_unchanged = not found.is_json and {part.name for part in found.column.fields} == set(fields)
+    expr = ColumnExpr(f"list_transform({gold}, lambda {word}: {context(fields)})")
+    if is_unchanged and all(sql == f"{word}.{identifier(name)}" for name, sql in fields.items()):
+        expr = as_column(found.column)
+    text = f"contexts: {found.column.name!r}, with {', '.join(f'{o} from {f.name!r}' for o, f in found.fields.items())}"
+    text += f", where {found.gold!r} is true" if found.gold is not None else ""
+    text += "; pages are assumed to count from 1" if "page" in fields else ""
+    return Link({"contexts": expr}, used, corpus, (Guess("questions", f"{text}."), *guesses))
+
+
+def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link | None:
+    """Return a link with gold texts, in the document that each row names if `link` says so; None without texts."""
+    taken = set(taken)
+    columns = {normalised(column.name): column for column in reversed(file.columns) if column.name not in taken}
+    for column in (columns[name] for name in GOLD_TEXTS if name in columns):
+        if not is_gold(column) or column.kind not in {"text", "texts"} or not column.present:
+            continue
+        if column.kind == "text" and all(URL.fullmatch(value) for value in column.present):
+            continue
+        form = next(list_forms(column))
+        text = f"contexts: gold texts from {column.described}"
+        if link is not None and link.scalar is not None and form.item is not None:
+            [(named, place)] = link.scalar.items()
+            quote = identifier(column.name)
+            sql = f"[{context({named: place, 'text': quote})}]"
+            if not all(c.is_full for c in file.columns if c is column or c.name in link.used):
+                place, quote = f"nullif({place}, '')", f"nullif({quote}, '')"
+                body = context({named: place, "text": quote})
+                sql = f"CASE WHEN coalesce({place}, {quote}) IS NULL THEN [] ELSE [{body}] END"
+            guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
+            return Link({"contexts": ColumnExpr(sql)}, link.used | {column.name}, link.corpus, guesses)
+        if link is not None:
+            return None
+        is_plain = column.kind == "texts" or (form.item is not None and column.is_full)
+        expr = as_column(column) if is_plain else ColumnExpr(form.sql)
+        return Link({"contexts": expr}, frozenset({column.name}), guesses=(Guess("questions", f"{text}."),))
+    return None
+
+
+def grouped_documents(pairs: str) -> str:
+    """Return the SQL of one document for each title, made of its different paragraphs in order.
+
+    Args:
+        pairs: A SELECT of source_row, title and paragraph.
+    """
+    return f"""\
+SELECT title AS name, string_agg(paragraph, chr(10) || chr(10) ORDER BY first_row) AS text,
+       min(first_row) AS source_row
+FROM (
+  SELECT title, paragraph, min(source_row) AS first_row
+  FROM (
+    {pairs}
+  )
+  WHERE title <> '' AND paragraph <> ''
+  GROUP BY title, paragraph
+)
+GROUP BY title"""
+
+
+def free_word(word: str, columns: Iterable[Column]) -> str:
+    """Return a name for a lambda's parameter that no column has: DuckDB would use the column."""
+    names = {column.name.casefold() for column in columns}
+    while word in names:
+        word += "_"
+    return word
+
+
+def _best_form(column: Column, share: Callable[[Sequence[str]], float]) -> ListForm | None:
+    """Return the way to read a column in which most values name documents; None if fewer than half do in any."""
+    tried = [(form, form.distinct[:TRIED_VALUES]) for form in list_forms(column, separators=SEPARATORS)]
+    found = [(share(values), form) for form, values in tried if values]
+    best = max(found, key=lambda item: item[0], default=None)
+    return best[1] if best is not None and best[0] >= LINKED_SHARE else None
+
+
+def _names_documents(column: Column) -> bool:
+    return not DOCUMENT_WORDS.isdisjoint(normalised(column.name).split("_"))
+
+
+def _target_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
+    # Integers count from 0 or 1 everywhere, so the number of a question would be found among the ids of any table.
+    likely = sorted(columns, key=lambda column: not _names_documents(column))
+    found = list(targets(profile, file))
+    for column in likely:
+        if not _names_documents(column) and (column.kind == "integer" or normalised(column.name) in ROLES["source_id"]):
+            continue
+        for target in found:
+            link = column_link(column, target, free_word("part", file.columns))
+            if link is not None:
+                return link
+    return None
+
+
+def _glob_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
+    names = {path: PurePosixPath(path).name for path in profile.documents}
+
+    def share(patterns: Sequence[str]) -> float:
+        matching = (p for p in patterns if "*" in p and any(fnmatch.fnmatchcase(n, p) for n in names.values()))
+        return sum(1 for _ in matching) / len(patterns)
+
+    for column in columns if names else ():
+        form = _best_form(column, share)
+        if form is None:
+            continue
+        matched = [p for p, name in names.items() if any(fnmatch.fnmatchcase(name, each) for each in form.distinct)]
+        corpus = files_corpus(profile, matched)
+        # The question's column may itself be called name or file, which in the subquery would be the table's column.
+        outer = f"source.{identifier(column.name)}"
+        condition = f"name GLOB {outer}"
+        if form.item is None:
+            word = free_word("pattern", file.columns)
+            listed = form.sql.replace(identifier(column.name), outer)
+            condition = f"list_contains(list_transform({listed}, lambda {word}: name GLOB {word}), true)"
+        sql = f"(SELECT list({context({'file': 'file'})} ORDER BY file) FROM docs WHERE {condition})"
+        text = f"contexts: {column.name!r} holds globs of file names, such as {column.present[0]!r}."
+        return Link({"contexts": ColumnExpr(sql)}, frozenset({column.name}), corpus, (Guess("questions", text),))
+    return None
+
+
+def _url_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
+    """Return the link of the column with the most URLs; numbered columns such as link_1 to link_10 are one list."""
+    holding = [column for column in columns if _holds_urls(column)]
+    if not holding:
+        return None
+    column = min(holding, key=lambda c: (-len(_sample_urls(c)), URL_WORDS.isdisjoint(normalised(c.name).split("_"))))
+    series = _numbered_series(column, holding)
+    if len(series) > 1:
+        expr = ColumnExpr(f"url_split(concat_ws(' ', {', '.join(identifier(part.name) for part in series)}))")
+        remark = f"urls: columns {series[0].name!r} to {series[-1].name!r}, joined and split into URLs"
+    else:
+        expr, how = _split_urls(column)
+        remark = f"urls: column {column.described}{how}"
+    others = [part.name for part in holding if part not in series]
+    remark += f"; {', '.join(others)} were left out because they hold URLs too." if others else "."
+    found = list(dict.fromkeys(url for part in series for url in _sample_urls(part)))
+    is_single = len(series) == 1 and expr.column is not None and column.kind == "text"
+    corpus = mirror_corpus(profile, file, found, expr.sql if is_single else f"unnest({expr.sql})")
+    used = frozenset(part.name for part in holding)
+    return Link({"urls": expr}, used, corpus, (Guess("questions", remark),), {"url": expr.sql} if is_single else None)
+
+
+def _holds_urls(column: Column) -> bool:
+    if not NOT_DOCUMENTS.isdisjoint(normalised(column.name).split("_")):
+        return False
+    cells = column.present if column.kind in {"text", "texts"} else []
+    starts = [bool(_STARTS_WITH_URL.match(str(next(iter(c), "") if isinstance(c, list) else c))) for c in cells]
+    return bool(starts) and 2 * sum(starts) >= len(starts)
+
+
+def _numbered_series(column: Column, columns: Sequence[Column]) -> list[Column]:
+    match = _NUMBERED.fullmatch(column.name)
+    if match is None:
+        return [column]
+    numbered = [(other, _NUMBERED.fullmatch(other.name)) for other in columns]
+    same = [(int(found[2]), other.name, other) for other, found in numbered if found and found[1] == match[1]]
+    return [other for _, _, other in sorted(same, key=lambda item: item[:2])]
+
+
+def _split_urls(column: Column) -> tuple[ColumnExpr, str]:
+    """Return the column unchanged if each cell is one URL or a list of such, or else its cells split into URLs."""
+    cells = column.present if column.kind == "texts" else [[cell] for cell in column.values if cell]
+    if all(value is not None and _ONE_URL.fullmatch(value) for cell in cells for value in cell):
+        return as_column(column), ""
+    form = next(list_forms(column))
+    if form.item is not None:
+        return ColumnExpr(f"url_split({identifier(column.name)})"), ", split before each http"
+    how = f" ({form.shown})" if column.kind == "text" else ""
+    return ColumnExpr(f"url_split(array_to_string({form.sql}, ', '))"), f"{how}, joined and split before each http"
+
+
+def _sample_urls(column: Column) -> list[str]:
+    cells = next(list_forms(column)).values
+    parts = [part for cell in cells for value in cell for part in re.split(r"(?=https?://)", value)]
+    return [url for part in parts if URL.fullmatch(url := part.strip(" ,;|\t\r\n"))]
+
+
+def _struct_documents(
+    profile: FolderProfile, file: DataFile, found: Structs, word: str, fields: dict[str, str], chosen: str
+) -> tuple[dict[str, str], Corpus]:
+    """Return the field that names a struct's document, and the documents: the folder's, else the structs' texts."""
+    theirs = found.fields[chosen]
+    values = [str(item[theirs.name]) for item in found.values if item.get(theirs.name) not in (None, "")]
+    sql = f"CAST({fields[chosen]} AS VARCHAR)" if theirs.kind == "integer" else fields[chosen]
+    if chosen == "url":
+        unnested = f"unnest(list_transform({found.sql}, lambda {word}: {sql}))"
+        return {"url": sql}, mirror_corpus(profile, file, list(dict.fromkeys(values)), unnested)
+    target = find_target(profile, file, values)
+    if target is not None:
+        return {target.field: target.named(sql)}, target.corpus(list(dict.fromkeys(values)))
+    if "text" not in fields:
+        return {"document": sql}, Corpus()
+    text = "documents: the texts that come with the questions, grouped by the name that they give."
+    pairs = struct({"title": sql, "paragraph": fields["text"]})
+    documents = grouped_documents(f"""\
+SELECT source_row, pair.title AS title, pair.paragraph AS paragraph
+    FROM (SELECT source_row, unnest(list_transform({found.sql}, lambda {word}: {pairs})) AS pair FROM source)""")
+    return {"document": sql}, Corpus(documents=documents, guesses=(Guess("documents", text),))
+
+
+def _native_structs(column: Column) -> Structs | None:
+    if column.kind != "structs":
+        return None
+    values = [item for cell in column.present for item in cell if item is not None]
+    flags = [item.name for item in column.fields if item.kind == "boolean" and normalised(item.name) in GOLD_FLAGS]
+    fields = _context_fields(column.fields)
+    return Structs(column, identifier(column.name), fields, values, gold=next(iter(flags), None))
+
+
+def _json_structs(column: Column) -> Structs | None:
+    """Return the structs of a text column in which each cell is a JSON list of objects."""
+    values: list[dict[str, Any]] = []
+    for cell in column.present if column.kind == "text" else ():
+        try:
+            items = json.loads(cell) if cell.lstrip().startswith("[") else None
+        except (ValueError, RecursionError):
+            return None
+        if items is None or not all(isinstance(item, dict) for item in items):
+            return None
+        values.extend(items)
+    if not values:
+        return None
+    keys = list(dict.fromkeys(key for item in values for key in item))
+    fields = _context_fields([Field(key, _json_kind([item.get(key) for item in values])) for key in keys])
+    types = json.dumps([{theirs.name: _SQL_TYPES[theirs.kind] for theirs in fields.values()}])
+    sql = f"from_json(nullif(trim({identifier(column.name)}), ''), {literal(types)})"
+    return Structs(column, sql, fields, values, is_json=True)
+
+
+def _json_kind(values: Sequence[Any]) -> Kind:
+    kinds = {type(value) for value in values if value is not None}
+    return "text" if kinds == {str} else "integer" if kinds == {int} else "other"
+
+
+def _context_fields(fields: Sequence[Field]) -> dict[str, Field]:
+    """Return our field <- their field, by names and kinds."""
+    names = {normalised(item.name): item for item in reversed(fields)}
+    found: dict[str, Field] = {}
+    for ours, (kinds, words) in CONTEXT_FIELDS.items():
+        for word in words.split():
+            if word in names and names[word].kind in kinds and names[word] not in found.values():
+                found[ours] = names[word]
+                break
+    return found

@@ -1,0 +1,285 @@
+"""Which column is the question, which the answer: decided by names first and by values second.
+
+Names are compared without case, spaces and punctuation; of several words that match, the first in its list wins.
+"""
+
+import ast
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from rag_eval_pipeline.conversion.validation import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES
+from rag_eval_pipeline.scaffold.profile import Column, DataFile, identifier, literal
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
+
+METADATA_CHARACTERS = 100  # of the longest value; longer ones are texts rather than labels
+
+# In the tables of evaluation tools `answer` and `response` may be a system's output: words for the truth come first.
+ROLES = {
+    role: tuple(words.split())
+    for role, words in {
+        "question": "question query user_input query_text question_text input_question user_query user_question prompt "
+        "input question_stem problem utterance",
+        "answer": "ground_truth ground_truth_answer true_answer gold_answer golden_answer best_answer correct_answer "
+        "reference_answer expected_answer expected_output expected_response expected ideal_answer ideal reference "
+        "answer answer_text short_answer final_answer gold gold_truth target answer_value solution output response "
+        "generation_gt completion label",
+        "answers": "answers aliases answer_aliases accepted_answers acceptable_answers possible_answers "
+        "correct_answers alternative_answers alternate_answers also_accepted gold_answers ground_truths "
+        "reference_answers expected_answers generation_gt references answer_alias synonyms targets",
+        "is_impossible": "is_impossible impossible unanswerable is_unanswerable not_answerable no_answer",
+        "answerable": "answerable is_answerable has_answer",
+        "source_id": "id qid query_id question_id uid uuid guid example_id sample_id item_id source_id ref source_key "
+        "key number no nr",
+        "query_type": "query_type question_type type qtype category kind",
+        "difficulty": "difficulty level difficulty_level hardness complexity",
+    }.items()
+}
+ROLE_SUFFIXES = {"question": "_question", "answer": "_answer", "source_id": "_id"}
+NOT_GOLD = frozenset(
+    "adversarial bad distractor distractors generated hard incorrect model negative negatives neg plausible predicted "
+    "prediction retrieved wrong".split()
+)
+
+_NO = ("no", "false", "0", "n", "f")
+_YES = ("yes", "true", "1", "y", "t")
+_SEPARATOR_NAMES = {";": "separated by ';'", "|": "separated by '|'", "\n": "one per line", ",": "separated by ','"}
+
+
+class Roles(NamedTuple):
+    """The meaning of a file's columns, except those that name documents.
+
+    Args:
+        exprs: The columns of `questions`, in order.
+        used: Columns of the file that the expressions read.
+        metadata: Columns with short values that are kept with the question.
+    """
+
+    exprs: dict[str, ColumnExpr]
+    used: frozenset[str]
+    metadata: tuple[str, ...]
+    guesses: tuple[Guess, ...]
+
+
+class ListForm(NamedTuple):
+    """One way to read a column's cells as lists of texts.
+
+    Args:
+        sql: The list; NULL for a NULL cell.
+        values: The lists of the sample cells that are not empty.
+        shown: A description for users.
+        item: The SQL of the value if each cell is a single one; None for lists.
+    """
+
+    sql: str
+    values: list[list[str]]
+    shown: str
+    item: str | None = None
+
+    @property
+    def distinct(self) -> list[str]:
+        """The different values of the sample, in order."""
+        return list(dict.fromkeys(value for cell in self.values for value in cell))
+
+
+def normalised(name: str) -> str:
+    """Return a name as lower-case words joined by `_`."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unicodedata.normalize("NFKC", name))
+    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_")
+
+
+def is_gold(column: Column) -> bool:
+    """Return whether no word of the name says that the column holds something other than the truth."""
+    return NOT_GOLD.isdisjoint(normalised(column.name).split("_"))
+
+
+def as_column(column: Column) -> ColumnExpr:
+    """Return a column unchanged."""
+    return ColumnExpr(identifier(column.name), column.name)
+
+
+def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
+    """Find the roles of a file's columns, except those taken by documents and links."""
+    rest = [column for column in file.columns if column.name not in taken and is_gold(column)]
+    exprs: dict[str, ColumnExpr] = {}
+    guesses: list[Guess] = []
+    used: set[str] = set()
+
+    def assign(role: str, column: Column | None, expr: ColumnExpr | None = None, remark: str = "") -> None:
+        if column is not None and column.name not in used:
+            exprs[role] = expr or as_column(column)
+            used.add(column.name)
+            guesses.append(Guess("questions", f"{role}: column {column.described}{remark}."))
+
+    question = _find_named(rest, "question", _is_text) or _find_questions(rest)
+    assign("question", question)
+    rest = [column for column in rest if column is not question]
+    answer = _find_named(rest, "answer", lambda column: column.kind in {"text", "integer", "number", "boolean"})
+    answers = _find_named(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
+    answers = answers or _find_named(rest, "answer", lambda column: column.kind == "texts")
+    if answer is not None:
+        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text))
+    if answers is not None:
+        assign("answers", answers, *_split_answers(answers))
+    flag = _impossible(rest, answer or answers)
+    if flag is not None:
+        exprs["is_impossible"], source, remark = flag
+        used.update([] if source is None else [source.name])
+        guesses.append(Guess("questions", f"is_impossible: {remark}"))
+    rest = [column for column in rest if column.name not in used]
+    assign("source_id", _find_named(rest, "source_id", lambda column: column.is_unique))
+    for role, known in (("query_type", QUERY_TYPES), ("difficulty", DIFFICULTIES)):
+        assign(role, _find_named(rest, role, partial(_uses_words, known)))
+    metadata = tuple(column.name for column in rest if column.name not in used and _is_label(column))
+    if metadata:
+        text = f"metadata: columns with short values, kept with the question: {', '.join(metadata)}."
+        guesses.append(Guess("questions", text))
+    order = ("source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty")
+    return Roles({role: exprs[role] for role in order if role in exprs}, frozenset(used), metadata, tuple(guesses))
+
+
+def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[ListForm]:
+    r"""Yield the ways to read a column of texts, lists of texts or integers as lists, the plainest first.
+
+    Args:
+        column: Any column; other kinds have no form.
+        separators: Those of `;`, `|`, `,` and `\n` that may separate values.
+    """
+    name = identifier(column.name)
+    cells = column.present
+    if column.kind == "texts":
+        yield ListForm(name, [[v for v in cell if v is not None] for cell in cells], "a list")
+    elif column.kind == "text lists":
+        flat = [[v for inner in cell if inner for v in inner if v is not None] for cell in cells]
+        yield ListForm(f"flatten({name})", flat, "a list of lists")
+    elif column.kind == "integer":
+        yield ListForm(f"[{column.as_text}]", [[str(value)] for value in cells], "one value", column.as_text)
+    elif column.kind == "text" and cells:
+        yield from _text_forms(column, name, separators)
+
+
+def _text_forms(column: Column, name: str, separators: Sequence[str]) -> Iterator[ListForm]:
+    cells = column.present
+    json_list = f"""from_json(nullif(trim({name}), ''), '["VARCHAR"]')"""
+    parsed = [_parse_list(cell, json.loads) for cell in cells]
+    if all(value is not None for value in parsed):
+        yield ListForm(json_list, [value or [] for value in parsed], "JSON lists")
+        return
+    if "," in separators and any(value is not None for value in parsed):
+        # Evret's label cells are a JSON list or values separated by commas, row by row.
+        pattern = _split_pattern(",")
+        sql = f"CASE WHEN trim({name}) LIKE '[%' THEN {json_list} "
+        sql += f"ELSE regexp_extract_all({name}, {literal(pattern)}) END"
+        mixed = [re.findall(pattern, cell, re.ASCII) if v is None else v for v, cell in zip(parsed, cells, strict=True)]
+        yield ListForm(sql, mixed, "JSON lists, or values separated by ','")
+    parsed = [_parse_list(cell.strip(), ast.literal_eval) for cell in cells]
+    if all(value is not None for value in parsed):
+        yield ListForm(f"python_list({name})", [value or [] for value in parsed], "Python lists")
+        return
+    single = f"[{name}]" if column.is_full else f"CASE WHEN trim({name}) <> '' THEN [{name}] ELSE [] END"
+    yield ListForm(single, [[cell] for cell in cells], "one value", name)
+    for separator in separators:
+        if any(separator in cell for cell in cells):
+            pattern = _split_pattern(separator)
+            values = [re.findall(pattern, cell, re.ASCII) for cell in cells]
+            yield ListForm(f"regexp_extract_all({name}, {literal(pattern)})", values, _SEPARATOR_NAMES[separator])
+
+
+def _split_pattern(separator: str) -> str:
+    """Return a pattern that matches each trimmed, non-empty part between separators, in RE2 as in Python."""
+    outside = r"\r\n" if separator == "\n" else re.escape(separator)
+    return rf"[^{outside}\s](?:[^{outside}]*[^{outside}\s])?"
+
+
+def _parse_list(cell: str, parse: Callable[[str], object]) -> list[str] | None:
+    if not cell.lstrip().startswith("["):
+        return None
+    try:
+        value = parse(cell)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+
+
+def _find_named(columns: Sequence[Column], role: str, fits: Callable[[Column], bool]) -> Column | None:
+    """Return the fitting column whose name comes first in a role's words, or else one whose name ends like them."""
+    named = [(normalised(column.name), column) for column in columns]
+    found = (column for word in ROLES[role] for name, column in named if name == word and fits(column))
+    suffix = ROLE_SUFFIXES.get(role)
+    ending = (column for name, column in named if suffix is not None and name.endswith(suffix) and fits(column))
+    return next(found, None) or next(ending, None)
+
+
+def _find_questions(columns: Sequence[Column]) -> Column | None:
+    """Return a text column of which at least half of the values end with a question mark."""
+    for column in columns:
+        texts = column.present if column.kind == "text" else []
+        if texts and 2 * sum(text.rstrip().endswith(("?", "？", "؟")) for text in texts) >= len(texts):
+            return column
+    return None
+
+
+def _split_answers(column: Column) -> tuple[ColumnExpr, str]:
+    """Return accepted answers as a list, and a remark on how the cells were split."""
+    if column.kind == "texts":
+        return as_column(column), ""
+    forms = list(list_forms(column, separators=(";", "|", "\n")))
+    for form in forms:
+        if any(len(values) > 1 for values in form.values):
+            return ColumnExpr(form.sql), f", read as {form.shown}"
+    return (ColumnExpr(forms[0].sql), "") if forms else (as_column(column), "")
+
+
+def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[ColumnExpr, Column | None, str] | None:
+    """Return what marks a question as unanswerable: a flag, its opposite, or an empty answer."""
+    flag = _find_named(columns, "is_impossible", _is_flag)
+    if flag is not None:
+        is_plain = flag.kind == "boolean" or all(str(value).lower() in IMPOSSIBLE for value in flag.values)
+        return as_column(flag) if is_plain else ColumnExpr(_is_one_of(flag, _YES)), flag, f"column {flag.described}."
+    flag = _find_named(columns, "answerable", _is_flag)
+    if flag is not None:
+        sql = f"NOT {identifier(flag.name)}" if flag.kind == "boolean" else _is_one_of(flag, _NO)
+        return ColumnExpr(sql), flag, f"column {flag.described}, negated."
+    empty = 0 if answer is None else len(answer.values) - len(answer.present)
+    if answer is None or not empty or empty == len(answer.values):
+        return None
+    name = identifier(answer.name)
+    is_empty = f"coalesce(trim(CAST({name} AS VARCHAR)), '') = ''"
+    if answer.kind == "texts":
+        is_empty = f"coalesce(len({name}), 0) = 0"
+    remark = (
+        f"{empty} of {len(answer.values)} rows have no {answer.name!r} and are treated as unanswerable. If their "
+        "answers are only missing, remove this column: the rows are then quarantined."
+    )
+    return ColumnExpr(is_empty), None, remark
+
+
+def _is_one_of(column: Column, words: Sequence[str]) -> str:
+    listed = ", ".join(f"'{word}'" for word in words)
+    return f"coalesce(lower(trim(CAST({identifier(column.name)} AS VARCHAR))) IN ({listed}), false)"
+
+
+def _is_flag(column: Column) -> bool:
+    words = {str(value).strip().lower() for value in column.present}
+    return column.kind == "boolean" or (column.kind in {"text", "integer"} and bool(words) and words <= {*_YES, *_NO})
+
+
+def _is_text(column: Column) -> bool:
+    return column.kind == "text" and bool(column.present or not column.values)
+
+
+def _uses_words(known: frozenset[str], column: Column) -> bool:
+    """Return whether the column uses the specification's words; the conversion would note each row with others."""
+    return column.kind == "text" and any(value in known for value in column.present)
+
+
+def _is_label(column: Column) -> bool:
+    if re.fullmatch(r"column_\d+|unnamed(_\d+)*|index(_\d+)*", normalised(column.name)) or not column.present:
+        return False
+    if column.kind in {"integer", "boolean"}:
+        return True
+    texts = column.present if column.kind == "text" else []
+    return bool(texts) and all(len(text) <= METADATA_CHARACTERS and "://" not in text for text in texts)

@@ -1,0 +1,195 @@
+"""`rag-eval init` starts a benchmark completely or not at all, from a file, a folder or a URL, whatever it is called."""
+
+import csv
+import io
+import resource
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.conversion.spec import read_spec
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold import propose, start_benchmark
+from rag_eval_pipeline.workspace import Workspace
+from tests.scaffold.conftest import write
+
+TABLE = "question,answer\nA?,a\n"
+URL = "https://data.example.org/sets/table.csv?version=2#rows"
+
+
+def everything(workspace):
+    return sorted(path.relative_to(workspace.root).as_posix() for path in workspace.root.rglob("*"))
+
+
+def test_init_copies_a_single_file(empty, tmp_path):
+    origin = write(tmp_path / "origin", {"table.csv": TABLE, "other.csv": TABLE})
+
+    paths, proposal = start_benchmark(empty, "scratch", origin / "table.csv")
+
+    assert sorted(path.name for path in paths.source.iterdir()) == ["benchmark.yaml", "table.csv"]
+    assert proposal.files == ["table.csv"]
+    assert read_spec(paths).source.path == ("table.csv",)
+
+
+def test_init_copies_a_folder_without_hidden_files_and_links(empty, tmp_path):
+    origin = write(tmp_path / "origin", {"table.csv": TABLE, "docs/a.md": "x", ".git/config": "", ".DS_Store": ""})
+    (origin / "outside.csv").symlink_to(write(tmp_path / "else", {"secret.csv": TABLE}) / "secret.csv")
+    (origin / "elsewhere").symlink_to(tmp_path / "else")
+
+    paths, proposal = start_benchmark(empty, "scratch", origin)
+
+    assert proposal.files == ["docs/a.md", "table.csv"]
+    assert not any(path.is_symlink() for path in paths.source.rglob("*"))
+    assert any("'outside.csv'" in guess and "'elsewhere'" in guess for guess in proposal.guesses)
+
+
+def test_propose_writes_nothing_and_is_deterministic(empty, tmp_path):
+    files = {"b.csv": TABLE, "a.csv": TABLE, "docs/x.md": "x", "docs/y.md": "y"}
+    before = everything(empty)
+
+    first = propose(empty, "scratch", write(tmp_path / "one", files))
+    second = propose(empty, "scratch", write(tmp_path / "two", dict(reversed(files.items()))))
+
+    assert first == second
+    assert everything(empty) == before
+
+
+def test_long_file_says_how_many_rows_were_read(empty, tmp_path):
+    rows = "".join(f"Question {n}?,answer {n}\n" for n in range(5_001))
+    origin = write(tmp_path / "origin", {"table.csv": "question,answer\n" + rows})
+
+    assert "# Values were read from the first 5000 rows only.\n" in propose(empty, "scratch", origin).text
+
+
+REFUSED = {
+    "invalid name":               ("Scratch!", {"table.csv": TABLE},                       "bad_name"),
+    "folder is a benchmark":      ("scratch",  {"table.csv": TABLE, "benchmark.yaml": ""}, "already_a_benchmark"),
+    "no rows":                    ("scratch",  {"a.pdf": "%PDF-", "b.png": "x"},           "nothing_to_propose"),
+    "empty folder":               ("scratch",  {},                                         "nothing_to_propose"),
+    "single file is no table":    ("scratch",  {"a.pdf": "%PDF-"},                         "unsupported_format"),
+    "single file is malformed":   ("scratch",  {"a.csv": 'question,answer\nA?,"b\n'},      "unclosed_quote"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "files", "code"), REFUSED.values(), ids=REFUSED)
+def test_refused_origin_leaves_nothing(empty, tmp_path, name, files, code):
+    before = everything(empty)
+
+    with pytest.raises(InputError) as error:
+        start_benchmark(empty, name, write(tmp_path / "origin", files))
+
+    assert error.value.code == code
+    assert everything(empty) == before
+
+
+def test_existing_folder_is_not_touched(empty, tmp_path):
+    kept = write(empty.sources / "scratch", {"mine.txt": "kept"})
+
+    with pytest.raises(InputError, match="benchmark_exists"):
+        start_benchmark(empty, "scratch", write(tmp_path / "origin", {"table.csv": TABLE}))
+
+    assert [path.name for path in kept.iterdir()] == ["mine.txt"]
+
+
+def test_full_disk_leaves_nothing(empty, tmp_path):
+    origin = write(tmp_path / "origin", {"table.csv": TABLE})
+    before = everything(empty)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # enough for table.csv, not for benchmark.yaml
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            start_benchmark(empty, "scratch", origin)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert everything(empty) == before
+
+
+def test_url_body_is_read_and_not_kept(empty):
+    asked = []
+
+    def download(url, target):
+        asked.append(url)
+        target.write_text(TABLE)
+
+    paths, proposal = start_benchmark(empty, "scratch", URL, download=download)
+
+    assert asked == [URL]
+    assert [path.name for path in paths.source.iterdir()] == ["benchmark.yaml"]
+    assert proposal.files == []
+    assert f'source: {{url: "{URL}"}}\n' in proposal.text
+
+
+def test_url_serves_every_list_of_a_json_file(empty):
+    def download(url, target):
+        target.write_text(
+            '{"queries": [{"query_id": "q", "query_text": "A", "relevant_doc_ids": ["d"]}],'
+            ' "documents": [{"doc_id": "d", "text": "x"}]}'
+        )
+
+    text = propose(empty, "scratch", "https://data.example.org/evret.json", download=download).text
+
+    assert 'source: {url: "https://data.example.org/evret.json", root: queries}' in text
+    assert 'tables: {documents: {url: "https://data.example.org/evret.json", root: documents}}' in text
+
+
+def test_failed_download_leaves_nothing(empty):
+    before = everything(empty)
+
+    def download(url, target):
+        target.write_text("a part")
+        raise InputError("not_found", url, "a file")
+
+    with pytest.raises(InputError, match="not_found"):
+        start_benchmark(empty, "scratch", URL, download=download)
+
+    assert everything(empty) == before
+
+
+@pytest.mark.parametrize("path", ["..", "a/..", "%2e%2e", "x" * 400 + ".csv", "a\x00b.csv", ""])
+def test_url_path_never_names_a_file_on_disk(empty, path):
+    targets = []
+
+    def download(url, target):
+        targets.append(target.name)
+        target.write_text(TABLE)
+
+    propose(empty, "scratch", f"https://data.example.org/{path}", download=download)
+
+    assert targets in (["source"], ["source.csv"])
+
+
+# Names that YAML or SQL would read as something else, which random text seldom contains.
+NASTY = st.sampled_from(
+    ["null", "~", "yes", "1.0", "- a", "a: b", "a #b", "'", '"', "\\", "{a}", "[a", "&a", "*a", "!a", "%a", "@a", "`a", "| a",
+     "a\nb", "a\r\nb", "a\x85b", "a\u2028b", "\ufeffa", " a ", "a\tb", '"; SELECT 1 --', "source", "select", "part", "end", "url",
+     "é😀", "a'b", "--", "/*", "?", "$1", "{{a}}", "name", "file", "document", "text", "source_row", "metadata", "question"]
+)  # fmt: skip
+NAME = st.one_of(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40), NASTY)
+FILE_NAME = NAME.filter(
+    lambda name: not name.startswith(".") and not {"/", "\x00"} & set(name) and len(name.encode()) < 200
+)
+CELL = st.sampled_from(["a; b", "x", "https://a.org/1"])
+
+
+@given(st.lists(NAME, min_size=1, max_size=4), FILE_NAME, st.booleans(), CELL)
+def test_any_column_and_file_name_gives_a_spec_that_is_read_and_planned(others, file_name, is_short, cell):
+    names = ["question", "answer", *others] if is_short else ["question", "number", "aliases", *others]
+    assume(len({name.casefold() for name in names}) == len(names))
+    assume(all("\x00" not in name for name in names))
+    table = io.StringIO(newline="")
+    csv.writer(table).writerows([names, ["What is it?", "1", *[cell] * (len(names) - 2)]])
+    with tempfile.TemporaryDirectory() as root:
+        workspace = Workspace(Path(root, "workspace"))
+        workspace.sources.mkdir(parents=True)
+        origin = write(Path(root, "origin"), {f"{file_name}.csv": table.getvalue()}) / f"{file_name}.csv"
+
+        paths, proposal = start_benchmark(workspace, "scratch", origin)
+
+        assert read_spec(paths).source.path == (f"{file_name}.csv",)
+        if not proposal.missing:
+            assert plan(paths).counts.rows == 1

@@ -1,0 +1,290 @@
+"""Each recognised shape on the smallest files that have it: what questions, answers, contexts and documents become."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_eval_pipeline.conversion.planning import plan
+
+
+def jsonl(*objects):
+    return "".join(json.dumps(item) + "\n" for item in objects)
+
+
+def gold(plan):
+    """The documents of each question's contexts; a context without one is its text in quotes."""
+    return [[context.document or f"'{context.text}'" for context in question.contexts] for question in plan.questions]
+
+
+def answers(plan):
+    return [question.answers for question in plan.questions]
+
+
+def missing(proposal):
+    """The keys that have to be filled in."""
+    return [sentence.split(":")[0] for sentence in proposal.missing]
+
+
+def table(header, *cells):
+    """A question with its answer and one more column."""
+    rows = "".join('A?,a,"' + cell.replace('"', '""') + '"\n' for cell in cells)
+    return {"table.csv": f"question,answer,{header}\n{rows}"}
+
+
+FLIGHTS = {"doc_id": "t2", "text": "Flights above 500 dollars require approval.", "metadata": {"source": "a.md"}}
+HOTELS = {"doc_id": "t3", "text": "Hotels are capped at 180 dollars.", "metadata": {"source": "a.md"}}
+QUERIES = [
+    {"query_id": "q1", "query_text": "does a flight need approval", "relevant_doc_ids": ["t2"]},
+    {"query_id": "q2", "query_text": "what is the hotel limit", "relevant_doc_ids": ["t3", "t2"]},
+]
+TEXT_QUERY = {"id": "q1", "query": "does a flight need approval", "expected_answers": [FLIGHTS["text"]]}
+BEIR = {
+    "corpus.jsonl": jsonl(
+        {"_id": "d1", "title": "T", "text": "one"}, {"_id": "d2", "title": "", "text": "two"}, {"_id": "d3", "title": "X", "text": "3"}
+    ),
+    "queries.jsonl": jsonl({"_id": "1", "text": "first"}, {"_id": "2", "text": "second"}, {"_id": "3", "text": "third"}),
+    "qrels/test.tsv": "query-id\tcorpus-id\tscore\n1\td2\t1\n1\td1\t2\n2\td3\t0\n",
+    "qrels/train.tsv": "query-id\tcorpus-id\tscore\n3\td3\t1\n",
+}  # fmt: skip
+NUMBERED_BEIR = {
+    "corpus.jsonl": jsonl(*({"_id": str(n), "title": "", "text": f"text {n}"} for n in range(1, 5))),
+    "queries.jsonl": jsonl({"_id": "1", "text": "first"}, {"_id": "2", "text": "second"}),
+    "qrels/test.tsv": "query-id\tcorpus-id\tscore\n1\t2\t1\n2\t1\t1\n",
+}
+TREC = {
+    "qrels.txt": "301 0 d1 1\n301 0 d2 0\n302 0 d3 2\n",
+    "topics.txt": "<top>\n<num> Number: 301\n<title> Organized Crime\n<desc> Description:\nWho?\n</top>\n"
+    "<top>\n<num> Number: 302\n<title> Polio\n</top>\n",
+}
+HOTPOT = {
+    "_id": "5a", "question": "Which?", "answer": "yes", "type": "comparison", "level": "hard",
+    "supporting_facts": [["A", 0], ["B", 1]],
+    "context": [["A", ["One.", " Two."]], ["B", ["Three.", " Four."]], ["C", ["Five."]]],
+}  # fmt: skip
+MUSIQUE = {
+    "id": "2hop", "question": "A?", "answer": "a", "answerable": True,
+    "paragraphs": [
+        {"title": "A", "paragraph_text": "x", "is_supporting": True},
+        {"title": "B", "paragraph_text": "y", "is_supporting": False},
+    ],
+}  # fmt: skip
+RAGAS = {
+    "user_input": "A?", "response": "said", "reference": "true",
+    "retrieved_contexts": ["found"], "reference_contexts": ["g1", "g2"],
+}  # fmt: skip
+CONTEXTS = [{"filename": "x.pdf"}, {"filename": "y.pdf", "text": "gold"}]
+TRAIN_JSON = {"id": 0, "question": "A?", "answer": "a", "is_impossible": False, "contexts": CONTEXTS}
+PAGES = {"docs/a b.html": "<p>x</p>", "docs/c.html": "<p>y</p>", "docs/img/c.png": b"\x89PNG", "README.md": "about"}
+
+SHAPES = {
+    # files                                                                           gold                          documents
+    "HotpotQA, pairs":       ({"dev.json": json.dumps([HOTPOT])},                      [["A", "B"]],                 {"A": "One. Two.", "B": "Three. Four.", "C": "Five."}),
+    "Evret, ids":            ({"eval.json": json.dumps({"queries": QUERIES, "documents": [FLIGHTS, HOTELS]})},
+                                                                                       [["t2"], ["t3", "t2"]],       {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
+    "Evret, CSV":            ({"eval.csv": 'query_id,query_text,relevant_doc_ids\nq1,a flight,"[""t2""]"\nq2,a hotel,"t3, t2"\n',
+                               "corpus.jsonl": jsonl(FLIGHTS, HOTELS)},                [["t2"], ["t3", "t2"]],       {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
+    "Evret, ids or texts":   ({"eval.csv": 'query,relevant_doc_ids,expected_answers\na flight,"[""t2""]",\na hotel,,"[""At 180.""]"\n',
+                               "corpus.jsonl": jsonl(FLIGHTS, HOTELS)},                [["t2"], ["'At 180.'"]],      {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
+    "Evret, texts":          ({"eval.json": json.dumps({"queries": [TEXT_QUERY], "documents": [FLIGHTS, HOTELS]})},
+                                                                                       [[f"'{FLIGHTS['text']}'"]],   {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
+    "BEIR":                  (BEIR,                                                    [["d1", "d2"], []],           {"d1": "T\n\none", "d2": "two", "d3": "X\n\n3"}),
+    "BEIR, equal ids":       (NUMBERED_BEIR,                                           [["2"], ["1"]],               {str(n): f"text {n}" for n in range(1, 5)}),
+    "TREC, table":           ({**TREC, "docs.jsonl": jsonl(*({"docno": n, "text": n} for n in ("d1", "d2", "d3")))},
+                                                                                       [["d1"], ["d3"]],             {"d1": "d1", "d2": "d2", "d3": "d3"}),
+    "TREC, files":           ({**TREC, **{f"docs/{n}.html": "<p>x</p>" for n in ("d1", "d2", "d3")}},
+                                                                                       [["docs/d1.html"], ["docs/d3.html"]], ["docs/d1.html", "docs/d2.html", "docs/d3.html"]),
+    "train.json":            ({"train.json": json.dumps([TRAIN_JSON]), "corpus/x.pdf": b"%PDF-", "corpus/y.pdf": b"%PDF-"},
+                                                                                       [["corpus/x.pdf", "corpus/y.pdf"]], ["corpus/x.pdf", "corpus/y.pdf"]),
+    "MuSiQue":               ({"musique.jsonl": jsonl(MUSIQUE)},                       [["A"]],                      {"A": "x", "B": "y"}),
+    "ragas":                 ({"ragas.jsonl": jsonl(RAGAS)},                           [["'g1'", "'g2'"]],           []),
+    "gold text":             (table("context", "gold"),                                [["'gold'"]],                 []),
+    "own number":            ({"questions.jsonl": jsonl({"id": 1, "question": "A?", "answer": "a"}),
+                               "corpus.jsonl": jsonl({"id": 1, "text": "x"}, {"id": 2, "text": "y"})},
+                                                                                       [[]],                         []),
+    "numbered URL columns":  ({"t.csv": "question,answer,link_1,link_10,link_2\nA?,a,https://a.org/1,https://a.org/10,https://a.org/2\n"},
+                                                                                       [["a.org/1", "a.org/2", "a.org/10"]], ["a.org/1", "a.org/10", "a.org/2"]),
+    "URL":                   (table("links", "https://a.org/x"),                       [["a.org/x"]],                ["a.org/x"]),
+    "URLs, Python list":     (table("links", "['https://a.org/x', 'https://a.org/y']"), [["a.org/x", "a.org/y"]],    ["a.org/x", "a.org/y"]),
+    "URLs, glued in a list": (table("links", "['https://a.org/x,https://a.org/y']"),   [["a.org/x", "a.org/y"]],     ["a.org/x", "a.org/y"]),
+    "URLs, semicolons":      (table("links", "https://a.org/x; https://a.org/y"),      [["a.org/x", "a.org/y"]],     ["a.org/x", "a.org/y"]),
+    "URLs, JSON list":       (table("links", '["https://a.org/x"]'),                   [["a.org/x"]],                ["a.org/x"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "contexts", "documents"), SHAPES.values(), ids=SHAPES)
+def test_shape_gives_contexts_and_documents(planned, files, contexts, documents):
+    found = planned(files)
+
+    assert gold(found) == contexts
+    if isinstance(documents, dict):
+        assert {document.key: document.content for document in found.documents} == documents
+    else:
+        assert sorted(document.key for document in found.documents) == documents
+
+
+FILES = {
+    "name":               ("a b.html",          ["docs/a b.html"]),
+    "without suffix":     ("a b",               ["docs/a b.html"]),
+    "lines":              ("a b.html\nc.html",  ["docs/a b.html", "docs/c.html"]),
+    "glob":               ("*b*",               ["docs/a b.html"]),
+    "globs, semicolons":  ("a*; c*",            ["docs/a b.html", "docs/c.html"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cell", "expected"), FILES.values(), ids=FILES)
+@pytest.mark.parametrize("column", ["Source Docs", "name"])
+def test_files_are_found_by_any_kind_of_cell_and_column(planned, column, cell, expected):
+    found = planned({**table(column, cell), **PAGES})
+
+    assert gold(found) == [expected]
+    assert {document.path.name for document in found.documents} == {"a b.html", "c.html"}
+
+
+def test_files_in_folders_of_several_depths_and_kinds_are_all_documents(planned):
+    files = {"a/x.md": "1", "b/c/y.txt": "2", "z.pdf": b"%PDF-"}
+    found = planned({"questions.csv": "question,answer,file\nA?,a,x.md\nB?,b,y.txt\nC?,c,z.pdf\n", **files})
+
+    assert gold(found) == [["a/x.md"], ["b/c/y.txt"], ["z.pdf"]]
+    assert len(found.documents) == 3
+
+
+def test_parquet_ids_lead_to_the_rows_of_another_table(planned, tmp_path):
+    (tmp_path / "origin").mkdir()
+    questions = {"qid": ["q1"], "query": ["Who?"], "generation_gt": [["a", "b"]], "retrieval_gt": [[["p2"], ["p1"]]]}
+    corpus = {"doc_id": ["p1", "p2", "p3"], "contents": ["x", "y", "z"]}
+    pq.write_table(pa.table(questions), tmp_path / "origin" / "qa.parquet")
+    pq.write_table(pa.table(corpus), tmp_path / "origin" / "corpus.parquet")
+
+    found = planned({})
+
+    assert (gold(found), answers(found)) == ([["p2", "p1"]], [("a", "b")])
+    assert len(found.documents) == 3
+
+
+ANSWERS = {
+    "plain":                     ("question,answer\nWhat?,one\n",                          ("one",)),
+    "capitals and spaces":       ("Question ,Answer\nWhat?,one\n",                         ("one",)),
+    "truth beside an output":    ("question,answer,ground_truth\nWhat?,said,true\n",       ("true",)),
+    "aliases, semicolons":       ("query,answer,aliases\nWhat?,one,1; I\n",                ("one", "1", "I")),
+    "aliases, Python list":      ("query,answer,aliases\nWhat?,one,\"['1', 'I']\"\n",      ("one", "1", "I")),
+    "aliases, JSON list":        ('query,answer,aliases\nWhat?,one,"[""1"", ""I""]"\n',    ("one", "1", "I")),
+    "aliases, all empty":        ("query,answer,aliases\nWhat?,one,\n",                    ("one",)),
+    "wrong answers beside it":   ("question,incorrect_answer,answer\nWhat?,no,yes\n",      ("yes",)),
+    "question by its values":    ("asked,answer\nWhat is it?,one\n",                       ("one",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), ANSWERS.values(), ids=ANSWERS)
+def test_answers_are_found_by_column_name(planned, text, expected):
+    assert answers(planned({"table.csv": text})) == [expected]
+
+
+def test_answer_may_be_a_number(planned):
+    assert answers(planned({"q.jsonl": jsonl({"question": "A?", "answer": 3})})) == [("3",)]
+
+
+IMPOSSIBLE = {
+    "flag":                  ("question,answer,is_impossible\nA?,a,false\nB?,,true\n", [False, True]),
+    "flag in other words":   ("question,answer,unanswerable\nA?,a,no\nB?,,yes\n",      [False, True]),
+    "negated flag":          ("question,answer,Answerable?\nA?,a,yes\nB?,,no\n",       [False, True]),
+    "empty answer":          ("question,answer\nA?,a\nB?,\n",                          [False, True]),
+    "all answered":          ("question,answer\nA?,a\nB?,b\n",                         [False, False]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_unanswerable_questions_are_recognised(planned, text, expected):
+    assert [question.is_impossible for question in planned({"table.csv": text}).questions] == expected
+
+
+def test_guesses_say_how_to_undo_them(started):
+    guesses = started({"q.csv": "question,answer\nA?,a\nB?,\n"}).guesses
+
+    [guess] = [guess for guess in guesses if guess.startswith("is_impossible")]
+    assert "1 of 2 rows" in guess
+    assert "remove this column" in guess
+
+
+def test_beir_names_the_splits_that_are_not_used(started):
+    assert any("qrels/train.tsv" in guess for guess in started(BEIR).guesses)
+
+
+SQUAD_1 = {"version": "1.1", "data": [{"title": "Normans", "paragraphs": [
+    {"context": "They lived.", "qas": []},
+    {"context": "They ate bread.", "qas": [{"id": "a", "question": "What?", "answers": [{"text": "bread", "answer_start": 9}]}]},
+]}]}  # fmt: skip
+SQUAD_ROWS = [
+    {"id": "z", "context": "They lived.", "question": "Who?", "answers": {"text": ["They"], "answer_start": [0]}},
+    {"id": "a", "context": "They ate bread.", "question": "What?", "answers": {"text": ["bread"], "answer_start": [9]}},
+    {"id": "b", "context": "They ate bread.", "question": "Why?", "answers": {"text": [], "answer_start": []}},
+]
+
+
+def test_squad_1_offsets_count_from_the_start_of_the_article(planned):
+    [question] = planned({"train-v1.1.json": json.dumps(SQUAD_1)}).questions
+
+    # "They lived." has 11 characters, the empty line 2, and "bread" starts at 9 of its paragraph: 11 + 2 + 9.
+    assert (question.answer, question.is_impossible, question.source_id) == ("bread", False, "a")
+    assert [(c.document, c.text, c.start, c.end) for c in question.contexts] == [("Normans", "bread", 22, 27)]
+
+
+def test_squad_rows_convert_like_nested_articles(planned):
+    found = planned({"validation.jsonl": jsonl(*({"title": "Normans", **row} for row in SQUAD_ROWS))})
+
+    assert [(q.source_id, q.is_impossible) for q in found.questions] == [("z", False), ("a", False), ("b", True)]
+    assert [(c.text, c.start, c.end) for c in found.questions[1].contexts] == [("bread", 22, 27)]
+    assert [document.content for document in found.documents] == ["They lived.\n\nThey ate bread."]
+
+
+def test_hotpotqa_keeps_the_difficulty(planned):
+    assert planned({"dev.json": json.dumps([HOTPOT])}).questions[0].difficulty == "hard"
+
+
+def test_text_beside_a_url_is_the_gold_text_of_its_page(planned):
+    found = planned({"t.csv": "question,answer,url,passage\nA?,a,https://a.org/1,gold\nB?,b,,\n"})
+
+    assert [[(c.document, c.text) for c in q.contexts] for q in found.questions] == [[("a.org/1", "gold")], []]
+
+
+def test_truth_is_preferred_to_what_a_system_answered_and_retrieved(planned):
+    assert answers(planned({"ragas.jsonl": jsonl(RAGAS)})) == [("true",)]
+
+
+@pytest.mark.parametrize("files", [{"q.csv": "question,url\nA?,https://a.org/1\n"}, BEIR], ids=["URLs", "BEIR"])
+def test_questions_without_answers_measure_retrieval(planned, files):
+    assert planned(files).spec.retrieval_only
+
+
+def test_plain_columns_need_no_sql(started):
+    proposal = started({"table.csv": "Question,Answer,URL\nA?,a,https://a.org/1\n"})
+
+    assert "questions:\n  question: Question\n  answer: Answer\n  urls: URL\n" in proposal.text
+
+
+MISSING = {
+    "unknown columns":      ({"table.csv": "foo,bar\n1,2\n"},                   ["question", "answer"]),
+    "questions alone":      ({"q.csv": "question\nA?\n"},                       ["answer"]),
+    "TREC, no documents":   (TREC,                                              ["documents"]),
+    "Evret, no documents":  ({"eval.json": json.dumps({"queries": QUERIES})},   ["documents"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "expected"), MISSING.values(), ids=MISSING)
+def test_proposal_says_what_has_to_be_filled_in(started, files, expected):
+    proposal = started(files)
+
+    assert missing(proposal) == expected
+    assert "This benchmark does not convert yet." in proposal.text
+
+
+def test_skeleton_lists_every_column_and_converts_when_filled_in(started, empty):
+    text = started({"table.csv": "foo,bar\n1,2\n"}).text
+    assert "'foo' (text, such as '1')" in text
+    assert "'bar' (text, such as '2')" in text
+
+    filled = text.replace("question: FILL_IN", "question: foo", 1).replace("answer: FILL_IN", "answer: bar", 1)
+    empty.benchmark("scratch").spec.write_text(filled)
+
+    assert answers(plan(empty.benchmark("scratch"))) == [("2",)]
