@@ -1,7 +1,10 @@
 """TREC qrels and runs: `qid iteration docid grade` and `qid Q0 docid rank score tag`, as trec_eval reads them.
 
-Read line by line and strictly: another number of fields, a number that is none, NaN and a document that stands twice
-for a query are faults with their line. Ids stay as they are written. `.gz` is read by content and written by name.
+Read line by line. What trec_eval reads is read here, with the same value: in runs blank lines, comments and fields
+after the tag, in qrels comments; any word as iteration, Q0 and rank; every spelling of a number that C's `atof` and
+`atol` read to its end. Where they would make a number of something that is none (`0,5`, `high`), and where a document
+stands twice for a query, the line is a fault. Ids stay as they are written. `.gz` is read by content and written by
+name.
 Topics are in `trec_topics`, what all these files share in `trec_lines`.
 """
 
@@ -45,8 +48,10 @@ __all__ = [
 ]
 
 # Narrower than int() and float(), which take `1_0` and other alphabets' digits. 18 digits fit into 64 bits.
-_INTEGER = re.compile(rb"[+-]?[0-9]{1,18}")
-_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|INF|Inf)")
+_INTEGER = re.compile(rb"([+-]?[0-9]{1,18})(?:\.0*)?")
+_RANK = re.compile(rb"[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
+_HEX_NUMBER = re.compile(rb"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 class Qrel(NamedTuple):
@@ -58,11 +63,15 @@ class Qrel(NamedTuple):
 
 
 class RunLine(NamedTuple):
-    """One retrieved document. trec_eval orders by score, then by document id descending, and never looks at ranks."""
+    """One retrieved document. trec_eval orders by score, then by document id descending, and never looks at ranks.
+
+    Args:
+        rank: None where the file has a word that is no whole number.
+    """
 
     query_id: str
     document_id: str
-    rank: int
+    rank: int | None
     score: float
     tag: str
 
@@ -137,7 +146,7 @@ def write_qrels(path: Path, qrels: Iterable[Qrel]) -> int:
     with packing(path) as file:
         for query, document, grade in qrels:
             count += 1
-            ids = f"{check_id(path, query, 'query id')} 0 {check_id(path, document, 'document id')}"
+            ids = f"{_query_id(path, query)} 0 {check_id(path, document, 'document id')}"
             file.write(f"{ids} {grade}\n".encode())
     return count
 
@@ -154,19 +163,31 @@ def write_run(path: Path, run: Iterable[RunLine]) -> int:
     count = 0
     with packing(path) as file:
         for count, line in enumerate(run, start=1):
-            query, document = check_id(path, line.query_id, "query id"), check_id(path, line.document_id, "document id")
+            query, document = _query_id(path, line.query_id), check_id(path, line.document_id, "document id")
             if math.isnan(line.score):
                 raise InputError("bad_score", path, f"a number as the score of {document!r}", row=count, found="nan")
             tag = check_id(path, line.tag, "tag")
-            file.write(f"{query} Q0 {document} {line.rank} {float(line.score)!r} {tag}\n".encode())
+            rank = 0 if line.rank is None else line.rank
+            file.write(f"{query} Q0 {document} {rank} {float(line.score)!r} {tag}\n".encode())
     return count
+
+
+def _query_id(path: Path, identifier: str) -> str:
+    if identifier.startswith("#"):
+        expected = "a query id that does not begin with #, because trec_eval takes such a line for a comment"
+        raise InputError("bad_id", path, expected, field="query id", found=identifier)
+    return check_id(path, identifier, "query id")
 
 
 def _qrel_parser(path: Path) -> Parse[Qrel]:
     seen = SeenPairs()
 
-    def parse(line: bytes, row: int) -> Qrel:
-        query, _, document, grade = _fields(path, line, row, "query id, iteration, document id, grade")
+    def parse(line: bytes, row: int) -> Qrel | None:
+        if line.startswith(b"#"):
+            return None
+        query, _, document, grade = _fields(
+            path, line, row, "query id, iteration, document id, grade", line.split()
+        )  # fmt: skip
         qrel = Qrel(query.decode(), document.decode(), _integer(path, grade, row, "grade"))
         return _once(path, qrel, row, seen)
 
@@ -176,20 +197,20 @@ def _qrel_parser(path: Path) -> Parse[Qrel]:
 def _run_parser(path: Path) -> Parse[RunLine]:
     seen = SeenPairs()
 
-    def parse(line: bytes, row: int) -> RunLine:
-        query, _, document, rank, score, tag = _fields(
-            path, line, row, "query id, Q0, document id, rank, score, tag"
-        )  # fmt: skip
-        found = RunLine(
-            query.decode(), document.decode(), _integer(path, rank, row, "rank"), _score(path, score, row), tag.decode()
-        )
+    def parse(line: bytes, row: int) -> RunLine | None:
+        fields = line.split(maxsplit=6)
+        if not fields or fields[0].startswith(b"#"):
+            return None
+        names = "query id, Q0, document id, rank, score, tag"
+        query, _, document, rank, score, tag = _fields(path, line, row, names, fields[:6])
+        place = int(rank) if _RANK.fullmatch(rank) else None
+        found = RunLine(query.decode(), document.decode(), place, _score(path, score, row), tag.decode())
         return _once(path, found, row, seen)
 
     return parse
 
 
-def _fields(path: Path, line: bytes, row: int, names: str) -> list[bytes]:
-    fields = line.split()  # at ASCII white space only, as trec_eval
+def _fields(path: Path, line: bytes, row: int, names: str, fields: list[bytes]) -> list[bytes]:
     expected = names.count(",") + 1
     if len(fields) != expected:
         raise InputError(
@@ -200,8 +221,8 @@ def _fields(path: Path, line: bytes, row: int, names: str) -> list[bytes]:
 
 
 def _integer(path: Path, text: bytes, row: int, field: str) -> int:
-    if _INTEGER.fullmatch(text):
-        return int(text)
+    if found := _INTEGER.fullmatch(text):
+        return int(found[1])
     raise InputError(
         "bad_number", path, "an integer", row=row, field=field, found=text.decode(errors="backslashreplace")
     )
@@ -212,9 +233,9 @@ def _score(path: Path, text: bytes, row: int) -> float:
     if shown.lower().lstrip("+-") == "nan":
         raise InputError("bad_score", path, "a number, which NaN is not", row=row, field="score", found=shown)
     if _NUMBER.fullmatch(text):
-        score = float(text)
-        if math.isfinite(score) or b"n" in text.lower():
-            return score
+        return float(text)
+    if _HEX_NUMBER.fullmatch(text):
+        return float.fromhex(shown)
     raise InputError("bad_number", path, "a decimal number", row=row, field="score", found=shown)
 
 

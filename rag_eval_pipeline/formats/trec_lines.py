@@ -8,11 +8,12 @@ kind follows already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, an
 import gzip
 import re
 import zlib
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
+
+import msgspec
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.atomic import publishing
@@ -22,7 +23,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 T = TypeVar("T")
-Parse = Callable[[bytes, int], T]
+Parse = Callable[[bytes, int], T | None]
 
 
 def _escape(character: str) -> str:
@@ -95,10 +96,15 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def parsed(path: Path, parse: Parse[T]) -> Iterator[T | InputError]:
-    """What `parse` makes of each line, or the fault that it raises for it; faults of the file itself are raised."""
+    """What `parse` makes of each line that is no comment, or the fault that it raises for it.
+
+    Raises:
+        InputError: Faults of the file itself.
+    """
     for row, line in lines(path):
         try:
-            yield parse(line, row)
+            if (record := parse(line, row)) is not None:
+                yield record
         except InputError as fault:
             yield fault
         except UnicodeDecodeError as error:
@@ -137,29 +143,28 @@ def packing(path: Path) -> Iterator[BinaryIO]:
 class SeenPairs:
     """Which documents each query has had, to find repeats.
 
-    Lines of a query usually stand together: its documents are hashes in a set while they come and 8 bytes a line
-    afterwards. A query that returns keeps its set. Two of a million documents of one query share a hash with a
-    probability of 3e-8.
+    Lines of a query usually stand together: its documents are a set while they come, and afterwards a JSON list, which
+    takes little more than the ids themselves. A query that returns keeps its set.
     """
 
     def __init__(self) -> None:
         self._query: str | None = None
-        self._current: set[int] = set()
-        self._closed: dict[str, array[int]] = {}
-        self._returned: dict[str, set[int]] = {}
+        self._current: set[str] = set()
+        self._closed: dict[str, bytes] = {}
+        self._returned: dict[str, set[str]] = {}
 
     def add(self, query: str, document: str) -> bool:
         """Whether the pair is new."""
         if query != self._query:
             self._turn_to(query)
         size = len(self._current)
-        self._current.add(hash(document))
+        self._current.add(document)
         return len(self._current) > size
 
     def _turn_to(self, query: str) -> None:
         if self._query is not None and self._query not in self._returned:
-            self._closed[self._query] = array("q", self._current)
+            self._closed[self._query] = msgspec.json.encode(list(self._current))
         self._query = query
         if query in self._closed:
-            self._returned[query] = set(self._closed.pop(query))
+            self._returned[query] = msgspec.json.decode(self._closed.pop(query), type=set[str])
         self._current = self._returned.get(query, set())

@@ -205,7 +205,7 @@ def _trec_format(path: Path) -> str | None:
     text = sample.decode("utf-8", "replace")
     if _TOPIC.search(text):
         return "trec_topics"
-    lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+    lines = [line.rstrip("\r") for line in text.split("\n") if line.strip() and not line.startswith("#")]
     if len(sample) == SNIFFED_BYTES:
         lines = lines[:-1]
     return "trec_qrels" if lines and all(map(_QRELS_LINE.fullmatch, lines)) else None

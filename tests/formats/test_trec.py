@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 
 import pytest
 from hypothesis import example, given
@@ -36,7 +37,8 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 NAMES = st.one_of(TEXT, st.lists(PIECES, min_size=1, max_size=8).map("".join))
 FINITE = st.floats(allow_nan=False)
-FAST = st.lists(st.tuples(NAMES, NAMES), max_size=6, unique=True)
+QUERY_NAMES = NAMES.filter(lambda name: not name.startswith("#"))  # such a line is a comment
+FAST = st.lists(st.tuples(QUERY_NAMES, NAMES), max_size=6, unique=True)
 
 ENCODED = {
     #                                        name                       id
@@ -107,13 +109,40 @@ def test_equal_content_gives_equal_compressed_bytes(tmp_path):
     assert gzip.decompress((tmp_path / "one.gz").read_bytes()) == b"1 0 a 1\n"
 
 
+# What trec_eval 10 reads, and the value that it has there.
+READ_RUN_LINES = {
+    "fields after the tag":      (b"1 Q0 a 1 0.5 tag more and more",  RunLine("1", "a", 1, 0.5, "tag")),
+    "a rank that is a word":     (b"1 Q0 a first 0.5 t",              RunLine("1", "a", None, 0.5, "t")),
+    "a rank beyond 64 bits":     (b"1 Q0 a 99999999999999999999 2 t", RunLine("1", "a", None, 2.0, "t")),
+    "tabs, blanks and CR":       (b"\t1 \tQ0\x0b a  1\t.5 t \r",      RunLine("1", "a", 1, 0.5, "t")),
+    "beyond the largest float":  (b"1 Q0 a 1 1e999 t",                RunLine("1", "a", 1, math.inf, "t")),
+    "minus infinity, written out": (b"1 Q0 a 1 -Infinity t",          RunLine("1", "a", 1, -math.inf, "t")),
+    "a hexadecimal number":      (b"1 Q0 a 1 0x1.8p1 t",              RunLine("1", "a", 1, 3.0, "t")),
+    "a query that begins with #": (b"1# Q0 #a 1 1 #",                 RunLine("1#", "#a", 1, 1.0, "#")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "expected"), READ_RUN_LINES.values(), ids=READ_RUN_LINES)
+def test_a_line_of_a_run_that_trec_eval_reads_is_read_with_its_value(line, expected, tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_bytes(b"# a comment\n\n \t\r\n  # another\n" + line + b"\n#\n \n")
+    assert list(iterate_run(path)) == [expected]
+
+
+def test_comments_of_qrels_are_passed_over_and_a_whole_grade_may_have_a_point(tmp_path):
+    path = tmp_path / "qrels.txt"
+    path.write_bytes(b"# judged by hand\n# twice\n1 0 a 1.0\n#2 0 a 1\n1 0 b +2.\n# end")
+    assert list(iterate_qrels(path)) == [Qrel("1", "a", 1), Qrel("1", "b", 2)]
+
+
 QRELS = {
     #                             line                              code
     "three fields":              (b"1 0 a\n",                       "bad_fields"),
     "five fields":               (b"1 0 a b 1\n",                   "bad_fields"),
     "an empty line":             (b"\n",                            "bad_fields"),
     "a grade that is a word":    (b"1 0 a yes\n",                   "bad_number"),
-    "a grade with a point":      (b"1 0 a 1.0\n",                   "bad_number"),
+    "a grade with a fraction":   (b"1 0 a 1.5\n",                   "bad_number"),
+    "a comment after a blank":   (b" # 1\n",                        "bad_fields"),
     "a grade with a low line":   (b"1 0 a 1_0\n",                   "bad_number"),
     "Arabic digits":             ("1 0 a ١\n".encode(),             "bad_number"),
     "a grade beyond 64 bits":    (b"1 0 a 99999999999999999999\n",  "bad_number"),
@@ -136,11 +165,11 @@ def test_a_bad_line_of_qrels_is_named_by_its_number(line, code, tmp_path):
 
 RUNS = {
     "no tag":                    (b"1 Q0 a 1 0.5\n",                "bad_fields"),
-    "a rank that is a word":     (b"1 Q0 a first 0.5 t\n",          "bad_number"),
     "not a number":              (b"1 Q0 a 1 NaN t\n",              "bad_score"),
     "minus not a number":        (b"1 Q0 a 1 -nan t\n",             "bad_score"),
     "a decimal comma":           (b"1 Q0 a 1 0,5 t\n",              "bad_number"),
-    "beyond the largest float":  (b"1 Q0 a 1 1e999 t\n",            "bad_number"),
+    "a word":                    (b"1 Q0 a 1 high t\n",             "bad_number"),
+    "half a hexadecimal number": (b"1 Q0 a 1 0x t\n",               "bad_number"),
     "a low line":                (b"1 Q0 a 1 1_0 t\n",              "bad_number"),
     "the first line once more":  (b"0 Q0 first 9 0.1 t\n",          "duplicate_document"),
 }  # fmt: skip
@@ -214,6 +243,15 @@ def test_every_fault_of_a_file_is_a_finding_and_not_only_the_first(tmp_path):
     assert [line.partition("[")[2].partition("]")[0] for line in check_run(run)] == ["bad_score", "bad_fields"]
 
 
+def test_documents_whose_hashes_are_equal_are_no_repeat(tmp_path, monkeypatch):
+    from rag_eval_pipeline.formats import trec_lines
+
+    monkeypatch.setattr(trec_lines, "hash", lambda text: 0, raising=False)
+    path = tmp_path / "qrels.txt"
+    path.write_text("1 0 a 1\n1 0 b 1\n2 0 a 1\n1 0 c 1\n1 0 b 1\n")
+    assert [line.split(",")[1] for line in check_qrels(path)] == [" row 5"]
+
+
 def test_a_repeat_is_found_when_the_lines_of_a_query_do_not_stand_together(tmp_path):
     path = tmp_path / "qrels.txt"
     path.write_text("1 0 a 1\n2 0 a 1\n1 0 b 1\n2 0 b 1\n1 0 c 1\n2 0 a 0\n1 0 a 0\n")
@@ -267,6 +305,13 @@ def test_an_id_that_would_split_is_not_written(identifier, tmp_path):
 
     assert error.value.code == "bad_id"
     assert not path.exists()
+
+
+def test_a_query_whose_lines_would_be_comments_is_not_written(tmp_path):
+    for write, record in ((write_qrels, Qrel("#1", "a", 1)), (write_run, RunLine("#1", "a", 1, 0.5, "t"))):
+        with pytest.raises(InputError) as error:
+            write(tmp_path / "file.txt", [record])
+        assert (error.value.code, error.value.field) == ("bad_id", "query id")
 
 
 def test_not_a_number_and_broken_lines_are_not_written(tmp_path):

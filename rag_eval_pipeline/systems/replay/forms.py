@@ -52,7 +52,8 @@ def read_recordings(path: Path, aliases: Aliases) -> Recordings:
         if _is_one_of_many(first_line, text):
             return indexed(path, "lines", _from_lines(whole, path, aliases))
         return _from_object(text, path)
-    if len(first_line.split()) == TREC_FIELDS:
+    first_record = next((line for line in text.split(b"\n") if line.strip()[:1] not in {b"", b"#"}), b"")
+    if len(first_record.split()) >= TREC_FIELDS:
         return indexed(path, "trec", _from_run(path, aliases))
     raise InputError("unknown_form", path, FORMS, found=text[:80].decode(errors="backslashreplace"))
 

@@ -45,6 +45,17 @@ def test_the_output_is_trec_evals(oracles, file, options):
     assert printed.stderr == ""
 
 
+def test_comments_blank_lines_and_fields_after_the_tag_change_nothing(oracles, tmp_path):
+    folder = oracles / "trec_eval"
+    lines = (folder / "results.test").read_text().splitlines()
+    (tmp_path / "run").write_text("# a run\n" + "".join(f"{line}\tand more\n \n" for line in lines))
+    (tmp_path / "qrels").write_text("# judged\n" + (folder / "qrels.test").read_text())
+
+    printed = run("--qrels", tmp_path / "qrels", "--run", tmp_path / "run", "-q", *ALL)
+
+    assert printed.stdout == (folder / "out.test.aq").read_text()
+
+
 QRELS = {"q1": {"a": 1, "b": 0}, "q2": {"c": 2, "d": 1}, "q3": {"e": 1}, "q4": {"f": 0}}
 RUN = {"q2": {"x": 3.0, "c": 2.5, "d": 2.5}, "q1": {"a": 1.0}, "q4": {"f": 1.0}, "q9": {"z": 1.0}}
 PRINTED = {

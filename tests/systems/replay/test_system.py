@@ -100,7 +100,12 @@ q%20two Q0 cats 1 1 bm25
 """
 
 
-@pytest.mark.parametrize("content", [RUN, gzip.compress(RUN.encode())], ids=["plain", "packed"])
+COMMENTED = "# bm25\n\n" + RUN.replace(" bm25\n", " bm25 k1=1.2\n")
+
+
+@pytest.mark.parametrize(
+    "content", [RUN, gzip.compress(RUN.encode()), COMMENTED], ids=["plain", "packed", "with comment and further fields"]
+)
 async def test_a_run_gives_contexts_in_trec_evals_order_and_no_answer(content, replayed):
     async with replayed("bm25.run", content) as system:
         first, second = await system.answer(SLEEP), await system.answer(Query("q two", "?"))
