@@ -17,6 +17,7 @@ from rag_eval_pipeline.exporting.identity import Identity
 from rag_eval_pipeline.exporting.report import Written
 from rag_eval_pipeline.exporting.source import ExportSource
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.json_text import each_key_once
 from rag_eval_pipeline.formats.query_metadata import pack, unpack
 from rag_eval_pipeline.formats.train_json import TrainRow
 from rag_eval_pipeline.formats.trec_lines import lines
@@ -140,8 +141,8 @@ def _converted(path: Path, number: int, value: dict[str, Any]) -> RagasRow:
 def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in lines(path):
         try:
-            value = json.loads(line)
-        except ValueError as error:
+            value = json.loads(line, object_pairs_hook=each_key_once)
+        except (ValueError, RecursionError) as error:
             raise InputError("bad_format", path, "one JSON object a line", row=number, found=str(error)) from error
         if not isinstance(value, dict):
             raise InputError("bad_format", path, "one JSON object a line", row=number, found=value)

@@ -18,6 +18,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery, SourceDocument
+from rag_eval_pipeline.formats.json_text import each_key_once
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.query_metadata import pack, unpack
 from rag_eval_pipeline.formats.trec import Qrel
@@ -211,7 +212,7 @@ def _records(path: Path, form: type[Line]) -> Iterator[Line]:
     seen: set[str] = set()
     for row, line in lines(path):
         try:
-            record = msgspec.convert(json.loads(line, parse_constant=_refuse), form)
+            record = msgspec.convert(json.loads(line, parse_constant=_refuse, object_pairs_hook=each_key_once), form)
         except msgspec.ValidationError as error:
             message, _, place = str(error).partition(" - at ")
             raise InputError(

@@ -78,6 +78,20 @@ def checked_json(data: bytes, path: Path | str) -> bytes:
     return data
 
 
+def each_key_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, for the `object_pairs_hook` of `json.loads`, which by itself keeps the last of two equal keys.
+
+    Raises:
+        ValueError: A key stands twice.
+    """
+    value: dict[str, Any] = {}
+    for key, item in members:
+        if key in value:
+            raise ValueError(f"the key {key!r} stands twice")
+        value[key] = item
+    return value
+
+
 def unpacked(data: bytes, path: Path | str) -> bytes:
     """The content of gzip bytes; `path` is for messages.
 

@@ -72,7 +72,10 @@ def test_a_document_with_two_names_has_one_id(awkward, tmp_path, answer_by_hand)
     assert len(row["reference_context_ids"]) == 1
 
 
-@pytest.mark.parametrize("line", ['{"query_id": "0"', '["0"]', '{"query_id": "0", "user_input": 5}'])
+REPEATED = '{"query_id": "0", "user_input": "a", "user_input": "b", "reference_context_ids": []}'
+
+
+@pytest.mark.parametrize("line", ['{"query_id": "0"', '["0"]', '{"query_id": "0", "user_input": 5}', REPEATED])
 def test_a_bad_row_is_named_by_its_line(line, tmp_path):
     path = tmp_path / "dataset.jsonl"
     path.write_text('{"query_id": "9", "user_input": "?", "reference_context_ids": []}\n' + line + "\n")
@@ -83,8 +86,9 @@ def test_a_bad_row_is_named_by_its_line(line, tmp_path):
     assert (error.value.code, error.value.row) == ("bad_format", 2)
 
 
-def test_metadata_of_another_form_is_refused(tmp_path):
-    (tmp_path / "metadata.jsonl").write_text('{"query_id": "0", "metadata": []}\n')
+@pytest.mark.parametrize("metadata", ["[]", '{"n": 1, "n": 2}'], ids=["a list", "a key that stands twice"])
+def test_metadata_of_another_form_is_refused(tmp_path, metadata):
+    (tmp_path / "metadata.jsonl").write_text(f'{{"query_id": "0", "metadata": {metadata}}}\n')
 
     with pytest.raises(InputError) as error:
         read_ragas(tmp_path, Identity("back"))

@@ -153,6 +153,7 @@ LINES = {
     "an id that is a number":      ('{"_id": 1, "text": "a"}',              "bad_format",    2),
     "an empty id":                 ('{"_id": "", "text": "a"}',             "duplicate_id",  2),
     "an id twice":                 ('{"_id": "first", "text": "a"}',        "duplicate_id",  2),
+    "a key that stands twice":     ('{"_id": "b", "text": "a", "text": "b"}', "bad_json",    2),
     "not a number":                ('{"_id": "a", "text": "a", "x": NaN}',  "bad_json",      2),
     "an empty line":               ("",                                     "bad_json",      2),
 }  # fmt: skip
