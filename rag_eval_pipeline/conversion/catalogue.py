@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from rag_eval_pipeline.conversion.mapped import MappedRow
 from rag_eval_pipeline.conversion.row_fault import RowFault
-from rag_eval_pipeline.conversion.validation import NamedContext, check_url
+from rag_eval_pipeline.conversion.validation import NamedContext, check_url, scalar_text
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
 from rag_eval_pipeline.corpus.text.folding import fold
@@ -27,7 +27,7 @@ class Entry:
     """A document before it has file names.
 
     Args:
-        key: `PlannedDocument.key`.
+        key: `PlannedDocument.key`, which no other document has.
         name: Of documents without URL.
         url: Its own, or the first that a question used.
         given: URLs by which rows of `documents` name it; a page listed under two fragments has two.
@@ -75,8 +75,9 @@ class Catalogue:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self._files: dict[str, list[str]] = {}
+        self._urls: dict[str, str] = {}  # `document_key` of a URL -> key of its entry
         self._names: dict[str, str] = {}
+        self._files: dict[str, list[str]] = {}
 
     def add_row(self, origins: Origins, row: MappedRow) -> None:
         """A row of the `documents` query.
@@ -84,16 +85,19 @@ class Catalogue:
         Raises:
             RowFault: `bad_document`, `bad_url`, `path_outside`, `duplicate_document`.
         """
+        if row.fault is not None:
+            raise row.fault
         values = {name: value for name, value in row.values.items() if value is not None}
         bodies = [name for name in BODIES if name in values]
         if len(bodies) > 1 or ("url" in values and "name" in values):
             expected = "one of url, name and at most one of file, html, markdown, text"
             raise RowFault("bad_document", "documents", expected, sorted(values))
         for name in ("url", "name", *bodies):
-            if name in values and (not isinstance(values[name], str) or not values[name]):
+            if name in values and not scalar_text(values[name]):
                 raise RowFault("bad_document", f"documents.{name}", "text", values[name])
+        values = {name: scalar_text(value) or "" for name, value in values.items()}
         entry = self._entry(origins, values, bodies[0] if bodies else "url")
-        known = self.entries.get(entry.key)
+        known = self._known(entry.key, is_url=entry.url is not None)
         if known is None:
             self._add(entry)
         elif not known.same_body(entry):
@@ -104,7 +108,7 @@ class Catalogue:
     def add_files(self, files: Mapping[str, Path]) -> None:
         """Files of a `files:` table: documents if a question names them."""
         for file, path in files.items():
-            if file not in self.entries:
+            if file not in self._names:
                 self._add(Entry(file, "file", name=PurePosixPath(file).name, path=path, is_planned=False))
 
     def find(self, context: NamedContext) -> Found:
@@ -114,8 +118,10 @@ class Catalogue:
             RowFault: `unknown_document`, `ambiguous_file`, `span_mismatch`, `bad_span`.
         """
         if context.url is not None:
-            key = document_key(context.url)
-            entry = self.entries.get(key) or Entry(key, "url", url=context.url, is_planned=False)
+            value = document_key(context.url)
+            entry = self._known(value, is_url=True) or Entry(
+                self._free_key(value, is_url=True), "url", url=context.url, is_planned=False
+            )
         elif context.document is not None:
             if context.document not in self._names:
                 raise RowFault("unknown_document", "contexts.document", "the name of a document", context.document)
@@ -134,6 +140,7 @@ class Catalogue:
         entry.is_planned = True
         if found.context.url is not None:
             entry.used.setdefault(found.context.url)
+            self._urls.setdefault(document_key(found.context.url), entry.key)
 
     def planned(
         self, pinned: Mapping[NameIdentity, str] | None, *, strict: bool
@@ -188,10 +195,21 @@ class Catalogue:
             raise RowFault("bad_document", "documents", expected, sorted(values))
         return Entry(name, body, name, None, None, values.get(body))
 
+    def _known(self, value: str, *, is_url: bool) -> Entry | None:
+        key = (self._urls if is_url else self._names).get(value)
+        return None if key is None else self.entries[key]
+
+    def _free_key(self, value: str, *, is_url: bool) -> str:
+        """A key for a new document; a name may be spelt like a URL, and then the later of the two is marked."""
+        while value in self.entries:
+            value = f"{'//' if is_url else './'}{value}"
+        return value
+
     def _add(self, entry: Entry) -> None:
+        value, is_url = entry.key, entry.url is not None
+        entry.key = self._free_key(value, is_url=is_url)
         self.entries[entry.key] = entry
-        if entry.url is None:
-            self._names.setdefault(entry.key, entry.key)
+        (self._urls if is_url else self._names)[value] = entry.key
         if entry.path is not None:
             for name in {entry.path.name, entry.path.as_posix()}:
                 self._files.setdefault(name, []).append(entry.key)

@@ -1,9 +1,12 @@
 """Rows that a mapping gave: foreign columns under our names, with what `where` said of them and where they stood."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from rag_eval_pipeline.conversion.row_fault import RowFault, bad_value
+from rag_eval_pipeline.sources.decoded import BadRow
+from rag_eval_pipeline.sources.json_values import json_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,12 +26,14 @@ class MappedRow:
         keep: False when `where` was false or NULL.
         file: Source file, None when the query does not say.
         row: 1-based row in it.
+        fault: Why a value could not be decoded.
     """
 
     values: dict[str, Any]
     keep: bool
     file: str | None
     row: int | None
+    fault: RowFault | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +55,44 @@ class Mapped:
 
 
 def mapped_rows(batch: "pa.RecordBatch") -> list[MappedRow]:
-    """The rows of a batch as Python values."""
-    own = [name for name in batch.schema.names if not name.startswith("__")]
-    rows = batch.to_pylist()
-    for name in own:
-        _decode_mixed(rows, batch.schema.field(name))
-    return [
-        MappedRow({name: row[name] for name in own}, row[KEEP] is True, row[FROM_FILE], row[FROM_ROW]) for row in rows
-    ]
+    """The rows of a batch as Python values; JSON text is given as the value it stands for."""
+    from rag_eval_pipeline.sources.kinds import has_json
+
+    own = [field for field in batch.schema if not field.name.startswith("__")]
+    encoded = [field for field in own if has_json(field)]
+    rows = []
+    for row in batch.to_pylist():
+        fault = None
+        for field in encoded:
+            try:
+                row[field.name] = _decoded(row[field.name], field)
+            except BadRow as bad:
+                fault = fault or bad_value(bad, field.name)
+        values = {field.name: row[field.name] for field in own}
+        rows.append(MappedRow(values, row[KEEP] is True, row[FROM_FILE], row[FROM_ROW], fault))
+    return rows
 
 
-def _decode_mixed(rows: Sequence[dict[str, Any]], field: "pa.Field") -> None:
-    """Gives JSON texts of a column whose values share no type as the values that stood in the source."""
-    if is_mixed(field):
-        for row in rows:
-            row[field.name] = None if row[field.name] is None else json.loads(row[field.name])
-    for inner in getattr(field.type, "fields", ()) if field.name == "metadata" else ():
-        _decode_mixed([row[field.name] for row in rows if row[field.name] is not None], inner)
+def _decoded(value: Any, field: "pa.Field") -> Any:
+    """A value of a column in which some places, at any depth, are JSON text.
 
+    Raises:
+        BadRow: A key stands twice, or a number is none.
+    """
+    from pyarrow import types
 
-def is_mixed(field: "pa.Field") -> bool:
-    """Whether a column's values are kept as JSON text."""
-    from rag_eval_pipeline.sources.kinds import MIXED
+    from rag_eval_pipeline.sources.kinds import has_json, inner_fields, is_json
 
-    return bool((field.metadata or {}).items() >= MIXED.items())
+    if value is None:
+        return None
+    if is_json(field):
+        return json_value(value)
+    inner = inner_fields(field.type)
+    if types.is_struct(field.type):
+        return {**value, **{part.name: _decoded(value[part.name], part) for part in inner if has_json(part)}}
+    if types.is_map(field.type):
+        key, item = inner_fields(inner[0].type)
+        return [(_decoded(name, key), _decoded(held, item)) for name, held in value]
+    if inner and has_json(inner[0]):
+        return [_decoded(item, inner[0]) for item in value]
+    return value

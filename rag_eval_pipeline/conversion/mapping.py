@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.mapped import FROM_FILE, FROM_ROW, KEEP, TRACE_COLUMNS, Mapped
 from rag_eval_pipeline.conversion.queries import Limits, Place, Query, Result, run_queries
-from rag_eval_pipeline.conversion.short_form import check_short_form, renamed, short_fields, short_form_sql
+from rag_eval_pipeline.conversion.short_form import check_short_form, renamed, short_form_sql
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec
 from rag_eval_pipeline.errors import InputError
 
@@ -45,8 +45,7 @@ def map_source(
     results = run_queries(relations, queries, place, limits) if queries else {}
     if "questions" in results:
         result = results["questions"]
-        fields = {} if columns is None else short_fields(columns, source.schema)
-        mapped["questions"] = read_result(result, source.files, fields)
+        mapped["questions"] = read_result(result, source.files)
         own = [name for name in result.schema.names if not name.startswith("__")]
         asked = {name.casefold() for name in result.condition}  # a column that only `where` looks at means something
         known = [name for name in own if name.casefold() not in asked or name in QUESTION_COLUMNS]
@@ -58,14 +57,8 @@ def map_source(
     return mapped
 
 
-def read_result(result: Result, files: Sequence[str], fields: "Mapping[str, pa.Field] | None" = None) -> Mapped:
-    """A query's rows, with the origin that they state or that was traced; of one file, that file.
-
-    Args:
-        result: Of the query.
-        files: Of the source.
-        fields: Columns that are the source's own, as it marks them.
-    """
+def read_result(result: Result, files: Sequence[str]) -> Mapped:
+    """A query's rows, with the origin that they state or that was traced; of one file of `files`, that file."""
     import pyarrow as pa
 
     def opened() -> "Iterator[pa.RecordBatch]":
@@ -79,7 +72,7 @@ def read_result(result: Result, files: Sequence[str], fields: "Mapping[str, pa.F
         for batch in opened():
             arrays = [batch.column(name) for name in own]
             arrays += [batch.column(KEEP), *_origin(batch, files)]
-            known = [(fields or {}).get(name, batch.schema.field(name)) for name in own]
+            known = [batch.schema.field(name) for name in own]
             known += [pa.field(KEEP, pa.bool_()), pa.field(FROM_FILE, pa.string()), pa.field(FROM_ROW, pa.int64())]
             yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(known))
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa  # noqa: TID253  # this module exists to work on Arrow columns
 import pyarrow.compute as pc  # noqa: TID253
 
-from rag_eval_pipeline.conversion.mapped import FROM_FILE, FROM_ROW, KEEP, is_mixed
+from rag_eval_pipeline.conversion.mapped import FROM_FILE, FROM_ROW, KEEP
 from rag_eval_pipeline.conversion.questions_file import schema
 from rag_eval_pipeline.conversion.validation import DIFFICULTIES, IMPOSSIBLE, MAX_TEXT, QUERY_TYPES, word_note
 from rag_eval_pipeline.formats.json_columns import objects, text_bytes, texts
+from rag_eval_pipeline.sources.kinds import has_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def plain_rows(
     metadata = kinds.pop("metadata", None)
     if "answer" not in kinds and not retrieval_only:
         return None
-    if any(is_mixed(batch.schema.field(name)) for name in columns):
+    if any(has_json(batch.schema.field(name)) for name in columns):
         return None
     if any(kind not in _KINDS.get(name, ()) for name, kind in kinds.items()) or not _is_flat(metadata):
         return None
@@ -120,7 +121,7 @@ def _is_flat(metadata: pa.DataType | None) -> bool:
     if not pa.types.is_struct(metadata) or not metadata.num_fields:
         return False
     fields = [metadata.field(number) for number in range(metadata.num_fields)]
-    plain = all(not is_mixed(field) and field.type in {pa.string(), pa.int64(), pa.bool_()} for field in fields)
+    plain = all(field.type in {pa.string(), pa.int64(), pa.bool_()} for field in fields)
     return plain and not {field.name for field in fields} & {f"{name}_source" for name in _WORDS}
 
 

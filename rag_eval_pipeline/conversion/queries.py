@@ -150,7 +150,9 @@ def _run_child(folder: Path, place: Place, limits: Limits) -> Any:
 
 def _sql_error(error: Mapping[str, Any], relations: "Mapping[str, Relation]", place: Place) -> InputError:
     """One line with DuckDB's words and the names there are: a misspelt column is the commonest mistake."""
-    if error["query"] == "where":
+    if "Malformed JSON" in error["message"]:  # a column whose values share no type beside a text that is not JSON
+        known = "Cast JSON values to text first: CAST(column AS VARCHAR)."
+    elif error["query"] == "where":
         known = "Known: the columns that `questions` returns."
     else:
         listed = "; ".join(f"{name}({', '.join(relation.schema.names)})" for name, relation in relations.items())

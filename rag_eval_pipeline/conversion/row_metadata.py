@@ -2,31 +2,46 @@
 
 import datetime
 import decimal
-import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
-from rag_eval_pipeline.conversion.row_fault import RowFault
+from rag_eval_pipeline.conversion.row_fault import RowFault, bad_value
+from rag_eval_pipeline.sources.decoded import BadRow
+from rag_eval_pipeline.sources.json_values import json_value
+
+_EXPECTED = "a struct, a map or a JSON object"
 
 
 def metadata_of(value: Any) -> dict[str, Any]:
     """The metadata of a row; none is an empty mapping.
 
     Raises:
-        RowFault: `bad_metadata`, `bad_number`.
+        RowFault: `bad_metadata`, `bad_number`, `duplicate_key`, `bad_encoding`.
     """
     if value is None:
         return {}
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise RowFault("bad_metadata", "metadata", "a struct, a map or a JSON object", value) from None
+            value = json_value(value)
+        except BadRow as bad:
+            if bad.code == "bad_json":
+                raise RowFault("bad_metadata", "metadata", _EXPECTED, value) from None
+            raise bad_value(bad, "metadata") from None
+    if isinstance(value, dict):
+        return _object(value.items())
     if isinstance(value, list) and all(isinstance(item, tuple) for item in value):  # how Arrow gives a MAP
-        value = dict(value)
-    if not isinstance(value, dict):
-        raise RowFault("bad_metadata", "metadata", "a struct, a map or a JSON object", value)
-    return {str(key): _json_value(item) for key, item in value.items()}
+        return _object(value)
+    raise RowFault("bad_metadata", "metadata", _EXPECTED, value)
+
+
+def _object(members: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for key, item in members:
+        if str(key) in value:
+            raise RowFault("duplicate_key", "metadata", "each key once", str(key))
+        value[str(key)] = _json_value(item)
+    return value
 
 
 def _json_value(value: Any) -> Any:
@@ -44,9 +59,9 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, list) and value and all(isinstance(item, tuple) for item in value):
-        return {str(key): _json_value(item) for key, item in value}
+        return _object(value)
     if isinstance(value, list):
         return [_json_value(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _json_value(item) for key, item in value.items()}
+        return _object(value.items())
     raise RowFault("bad_metadata", "metadata", "JSON values", value)

@@ -15,12 +15,25 @@ import duckdb  # noqa: TID253  # the process exists to run it
 import pyarrow as pa  # noqa: TID253  # and to hand it Arrow relations
 import pyarrow.ipc  # noqa: TID253
 
-from rag_eval_pipeline.conversion.syntax import columns_used, has_own_order, order_hazard, traced, volatile_parts
+from rag_eval_pipeline.conversion.python_literals import literal_json
+from rag_eval_pipeline.conversion.syntax import (
+    JsonCalls,
+    columns_used,
+    has_own_order,
+    json_as_text,
+    order_hazard,
+    text_places,
+    traced,
+    volatile_parts,
+)
+from rag_eval_pipeline.sources.kinds import JSON_TEXT, inner_fields, is_json
 from rag_eval_pipeline.storage.confinement import confine
 
 KEEP = "__keep"  # what `where` said of a row: true, false or NULL
 RESULT = "result"
 BATCH_ROWS = 4_096
+_JSON_WORDS = re.compile(r"json|python_dict|->", re.IGNORECASE)  # SQL that may make JSON values itself
+_ARROW_JSON = {b"ARROW:extension:name": b"arrow.json", b"ARROW:extension:metadata": b""}
 DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
 
 # Address space beyond what DuckDB may use, for arenas, stacks and result buffers. With 1 GiB a sort of 12 million texts
@@ -28,12 +41,15 @@ DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
 HEADROOM_BYTES = 4 << 30
 FILE_BYTES = 32 << 30  # a result or a spill file; `SELECT range(1e12)` must not fill the disk
 
-# What other people's cells hold and SQL has no word for: lists as Python wrote them, URLs glued by commas, blanks or
-# semicolons, the last segment of a URL with its fragment (the corpus's stem rule), offsets counted in bytes of UTF-8.
+# What other people's cells hold and SQL has no word for: lists and dictionaries as Python wrote them, URLs glued by
+# commas, blanks or semicolons, the last segment of a URL with its fragment (the corpus's stem rule), the text of a JSON
+# value without its quotes, offsets counted in bytes of UTF-8.
 MACROS = r"""
-CREATE MACRO python_list(text) AS list_transform(
-    regexp_extract_all(text, $$'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"$$),
-    lambda item: regexp_replace(item[2:-2], $$\\(['"\\])$$, '\1', 'g'));
+CREATE MACRO python_json(text, kind) AS CASE WHEN trim(text) = '' THEN NULL ELSE coalesce(python_literal(text, kind),
+    error('a Python ' || kind || ' is expected, found ' || left(text, 100))) END;
+CREATE MACRO python_list(text) AS
+    CASE WHEN trim(text) = '' THEN [] ELSE from_json(python_json(text, 'list'), '["VARCHAR"]') END;
+CREATE MACRO python_dict(text) AS CAST(python_json(text, 'dict') AS JSON);
 CREATE MACRO url_split(text) AS list_filter(
     list_transform(string_split(regexp_replace(text, '(^|[\s,;|]+)(https?://)', chr(10) || '\2', 'g'), chr(10)),
                    lambda item: trim(item, ' ,;|' || chr(9) || chr(13))),
@@ -41,6 +57,11 @@ CREATE MACRO url_split(text) AS list_filter(
 CREATE MACRO url_stem(url) AS
     split_part(regexp_extract(url, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://[^/?#]*)?(?:[^?#]*/)?([^/?#]*)', 1), ';', 1)
     || CASE WHEN regexp_extract(url, '#(.+)$', 1) <> '' THEN '#' || regexp_extract(url, '#(.+)$', 1) ELSE '' END;
+CREATE MACRO json_text(value) AS CASE
+    WHEN typeof(value) = 'JSON' THEN json_extract_string(CAST(value AS VARCHAR), '$') ELSE CAST(value AS VARCHAR) END;
+CREATE MACRO json_texts(list) AS CASE
+    WHEN typeof(list) = 'JSON[]' THEN list_transform(CAST(list AS JSON[]), lambda item: json_extract_string(item, '$'))
+    ELSE CAST(list AS VARCHAR[]) END;
 CREATE MACRO byte_slice(text, first, last) AS decode(encode(text)[first + 1 : last]);
 CREATE MACRO char_offset(text, byte) AS length(decode(encode(text)[1 : byte]));
 """
@@ -89,25 +110,34 @@ def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     for name, file in job["relations"].items():
         relation = pa.ipc.open_file(pa.memory_map(file)).read_all()
         columns.update(column.lower() for column in relation.column_names)
-        connection.register(name, relation)
+        schema = pa.schema(map(_as_json_type, relation.schema))
+        connection.register(name, pa.Table.from_arrays(relation.columns, schema=schema))
+    texts = ["VARCHAR", "VARCHAR"]
+    connection.create_function("python_literal", literal_json, texts, "VARCHAR", null_handling="special")
     connection.execute(MACROS)
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:
-        return {query["name"]: _run_query(connection, query, columns, folder) for query in job["queries"]}
+        queries, relations = job["queries"], list(job["relations"])
+        return {query["name"]: _run_query(connection, query, relations, columns, folder) for query in queries}
     finally:
         connection.close()
 
 
 def _run_query(
-    connection: duckdb.DuckDBPyConnection, query: dict[str, Any], columns: set[str], folder: Path
+    connection: duckdb.DuckDBPyConnection, query: dict[str, Any], relations: list[str], columns: set[str], folder: Path
 ) -> dict[str, Any]:
     name, sql, where = query["name"], query["sql"], query.get("where")
     tree = _one_select(connection, name, sql)
     _refuse_volatile(connection, name, tree, columns)
     hazard, own_order = order_hazard(tree["statements"][0]["node"]), has_own_order(tree)
-    if not _create_view(connection, _text(connection, traced(tree))):
+    has_json = bool(_JSON_WORDS.search(f"{sql}\n{where or ''}")) or any(
+        "JSON" in str(kind) for relation in relations for kind in connection.table(relation).types
+    )
+    if has_json:
+        tree = _with_json_as_text(connection, tree)
+    if not any(_create_view(connection, _text(connection, form)) for form in (traced(tree), tree)):
         try:
             connection.execute(f"CREATE OR REPLACE TEMP VIEW {RESULT} AS {sql}")
         except duckdb.Error as error:
@@ -119,14 +149,19 @@ def _run_query(
         _refuse_volatile(connection, "where", expression, columns)
         condition = columns_used(expression)
         keep = f"(\n{where}\n)::BOOLEAN"
+        if has_json:
+            tree = _with_json_as_text(connection, _tree(connection, "where", f"SELECT {keep}"))
+            keep = (_text(connection, tree) or "").removeprefix("SELECT ")
     own = connection.sql(f"SELECT * FROM {RESULT}").columns
     order = _order(name, own, query["files"]) if hazard or own_order else ""
     order = "" if name == "documents" and own_order else order
     try:
-        reader = connection.sql(f'SELECT *, {keep} AS "{KEEP}" FROM {RESULT} {order}').to_arrow_reader(BATCH_ROWS)
-        with pa.ipc.new_file(str(folder / f"{name}.arrow"), reader.schema) as writer:
+        result = connection.sql(f'SELECT *, {keep} AS "{KEEP}" FROM {RESULT} {order}')
+        reader = result.to_arrow_reader(BATCH_ROWS)
+        schema = pa.schema(map(_with_json_marked, reader.schema, result.types))
+        with pa.ipc.new_file(str(folder / f"{name}.arrow"), schema) as writer:
             for batch in reader:
-                writer.write_batch(batch)
+                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
     except (duckdb.Error, pa.ArrowException) as error:
         raise _failed("where" if where is not None else name, error) from None
     return {"hazard": hazard, "condition": condition}
@@ -165,6 +200,44 @@ def _failed(name: str, error: Exception) -> QueryError:
     line = re.search(r"^LINE (\d+):", str(error), re.MULTILINE)
     code = "query_memory" if isinstance(error, duckdb.OutOfMemoryException) else "bad_sql"
     return QueryError(name, code, _first_line(error), int(line[1]) if line else None)
+
+
+def _as_json_type(field: pa.Field) -> pa.Field:
+    """A field as DuckDB takes it: what is kept as JSON text has its type JSON, at any depth."""
+    return _rebuilt(field, [_as_json_type(part) for part in inner_fields(field.type)], _ARROW_JSON, is_json(field))
+
+
+def _with_json_marked(field: pa.Field, kind: Any) -> pa.Field:
+    """A field of a result, marked where DuckDB's type is JSON, at any depth."""
+    parts = [child for name, child in kind.children] if kind.id in {"list", "array", "struct", "map"} else []
+    if kind.id == "map":  # Arrow has a struct of key and value between
+        [entries] = inner_fields(field.type)
+        marked = map(_with_json_marked, inner_fields(entries.type), parts)
+        return field.with_type(pa.map_(*marked))
+    inner = [_with_json_marked(part, own) for part, own in zip(inner_fields(field.type), parts, strict=False)]
+    return _rebuilt(field, inner, JSON_TEXT, str(kind) == "JSON")
+
+
+def _rebuilt(field: pa.Field, inner: list[pa.Field], mark: dict[bytes, bytes], is_marked: bool) -> pa.Field:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct(inner)
+    elif pa.types.is_list(kind):
+        kind = pa.list_(inner[0])
+    elif pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(inner[0], kind.list_size)
+    return pa.field(field.name, kind, field.nullable, mark if is_marked else None)
+
+
+def _with_json_as_text(connection: duckdb.DuckDBPyConnection, tree: Any) -> Any:
+    """The tree with JSON values as their text wherever text is asked for."""
+    forms = "SELECT json_text(0), json_texts(0), CASE WHEN typeof(0) = 'JSON' THEN 0 ELSE 0 END"
+    calls = _tree(connection, "questions", forms)["statements"][0]["node"]["select_list"]
+    listed = connection.execute(
+        "SELECT lower(function_name), parameter_types FROM duckdb_functions() "
+        "WHERE function_type IN ('scalar', 'aggregate') AND NOT starts_with(function_name, 'json_')"
+    ).fetchall()
+    return json_as_text(tree, text_places(listed), JsonCalls(*calls))
 
 
 def _one_select(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> Any:

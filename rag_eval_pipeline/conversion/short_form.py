@@ -70,12 +70,6 @@ def renamed(columns: QuestionColumns, source: "AnyRelation") -> Mapped:
     return Mapped(tuple(wanted), batches)
 
 
-def short_fields(columns: QuestionColumns, schema: "pa.Schema") -> "dict[str, pa.Field]":
-    """The source's own fields under our names."""
-    wanted = {ours: theirs for ours, theirs in columns.model_dump(exclude_none=True).items() if theirs}
-    return {ours: _field(ours, theirs, schema) for ours, theirs in wanted.items()}
-
-
 def _column(batch: "pa.RecordBatch", theirs: str | Sequence[str]) -> "pa.Array":
     import pyarrow as pa
 

@@ -6,8 +6,8 @@ order.
 """
 
 import copy
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 Node = dict[str, Any]
 
@@ -15,6 +15,11 @@ TRACE_FILE = "__source_file"
 TRACE_ROW = "__source_row"
 _TRACES = {TRACE_FILE: "source_file", TRACE_ROW: "source_row"}
 _SOURCE = "source"
+_TEXT_PLACES = {  # of macros and aggregates, whose parameters have no types
+    "split_part": {0, 1}, "string_agg": {0, 1}, "group_concat": {0, 1}, "listagg": {0, 1},
+    "python_list": {0}, "python_dict": {0}, "url_split": {0}, "url_stem": {0}, "byte_slice": {0}, "char_offset": {0},
+}  # fmt: skip
+_LIST_FUNCTIONS = frozenset({"array_to_string", "array_to_string_comma_default"})
 CLOCK_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
 
 
@@ -76,6 +81,101 @@ def volatile_parts(node: Any, functions: Collection[str], columns: Collection[st
         if reference.lower() in CLOCK_WORDS and reference.lower() not in columns:
             found.append(reference)
     return found + [part for item in node.values() for part in volatile_parts(item, functions, columns)]
+
+
+def text_places(functions: Iterable[tuple[str, Sequence[str]]]) -> dict[str, set[int]]:
+    """Return the arguments of each function that are text in all its forms.
+
+    Args:
+        functions: Name and types of the parameters of each form.
+    """
+    types: dict[str, dict[int, set[str]]] = {}
+    for name, parameters in functions:
+        for place, kind in enumerate(parameters):
+            types.setdefault(name, {}).setdefault(place, set()).add(kind)
+    return {
+        **{name: {place for place, kinds in places.items() if kinds == {"VARCHAR"}} for name, places in types.items()},
+        **_TEXT_PLACES,
+    }
+
+
+class JsonCalls(NamedTuple):
+    """Expressions, with any arguments, that become parts of a tree.
+
+    Args:
+        text: A call of the function that gives a JSON value's text.
+        texts: The same for a list of JSON values.
+        case: `CASE WHEN typeof(x) = 'JSON' THEN x ELSE x END`.
+    """
+
+    text: Node
+    texts: Node
+    case: Node
+
+
+def json_as_text(node: Any, places: Mapping[str, Collection[int]], calls: JsonCalls) -> Any:
+    """Return the tree with calls around what is taken for text, so that a JSON text loses its quotes there.
+
+    DuckDB takes a JSON value for text as it is written, quotes included, in a cast and in a function of texts alike;
+    a text that is compared with one it takes for JSON.
+
+    Args:
+        node: A syntax tree.
+        places: Arguments of functions that are text.
+        calls: What is put in.
+    """
+    if isinstance(node, list):
+        return [json_as_text(item, places, calls) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: json_as_text(value, places, calls) for key, value in node.items()}
+    if node.get("class") == "CAST":
+        kind = node["type_expr"]
+        if _is_text_type(kind):
+            node["child"] = _called(calls.text, node["child"])
+        elif str(kind.get("type_name")).upper() == "LIST" and all(map(_is_text_type, kind["children"])):
+            node["child"] = _called(calls.texts, node["child"])
+    elif node.get("class") == "FUNCTION":
+        name, arguments = str(node["function_name"]).lower(), node["arguments"]
+        chosen = places.get(name, ())
+        if name in {"||", "concat"} and any(_is_text_constant(item["expression"]) for item in arguments):
+            chosen = range(len(arguments))
+        for place, item in enumerate(arguments):
+            if place in chosen and not _is_text_constant(item["expression"]):
+                item["expression"] = _called(calls.text, item["expression"])
+        if name in _LIST_FUNCTIONS and arguments:
+            arguments[0]["expression"] = _called(calls.texts, arguments[0]["expression"])
+    elif node.get("class") == "COMPARISON":
+        if _is_text_constant(node["left"]) != _is_text_constant(node["right"]):
+            side = "right" if _is_text_constant(node["left"]) else "left"
+            return _if_json(node[side], {**node, side: _called(calls.text, node[side])}, node, calls)
+    elif node.get("type") in {"COMPARE_IN", "COMPARE_NOT_IN"}:
+        first, *others = node["children"]
+        if all(map(_is_text_constant, others)):
+            return _if_json(first, {**node, "children": [_called(calls.text, first), *others]}, node, calls)
+    return node
+
+
+def _called(call: Node, value: Node) -> Node:
+    call = copy.deepcopy(call)
+    call["arguments"][0]["expression"] = {**value, "alias": ""}
+    return {**call, "alias": value.get("alias", "")}
+
+
+def _if_json(value: Node, then: Node, otherwise: Node, calls: JsonCalls) -> Node:
+    case = copy.deepcopy(calls.case)
+    [check] = case["case_checks"]
+    check["when_expr"]["left"]["arguments"][0]["expression"] = value
+    check["then_expr"], case["else_expr"] = {**then, "alias": ""}, {**otherwise, "alias": ""}
+    return {**case, "alias": otherwise.get("alias", "")}
+
+
+def _is_text_type(kind: Node) -> bool:
+    return str(kind.get("type_name")).upper() in {"VARCHAR", "TEXT", "STRING", "CHAR", "BPCHAR", "NVARCHAR"}
+
+
+def _is_text_constant(node: Node) -> bool:
+    return node.get("class") == "CONSTANT" and (node.get("literal") or {}).get("kind") == "STRING"
 
 
 def _from_hazard(table: Node, common: dict[str, Node]) -> str | None:

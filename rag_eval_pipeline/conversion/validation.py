@@ -1,10 +1,12 @@
 """A mapped row as a question, or the reason why it is none.
 
-Nothing is repaired: white space stays, numbers are not made text, a word is not guessed to mean false. What a row may
-lack is stated here once; every refusal names the field, what was expected and what was found.
+Nothing is repaired: white space stays, a word is not guessed to mean false. A number or a boolean is its text, except
+as a question, where it would be a column that was mixed up with another. What a row may lack is stated here once; every
+refusal names the field, what was expected and what was found.
 """
 
 import decimal
+import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -29,6 +31,7 @@ IMPOSSIBLE = {
 MAX_TEXT = 10_000_000  # characters
 MAX_URL = 8_000  # characters; servers refuse longer request lines
 
+EXACT_FLOAT = 2**53  # doubles up to here hold every whole number
 _URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
 
 
@@ -78,7 +81,11 @@ def validate(row: MappedRow, *, retrieval_only: bool = False) -> Draft:
             `text_too_long`.
     """
     values = row.values
-    question = _text(values.get("question"), "question")
+    if row.fault is not None:
+        raise row.fault
+    if isinstance(values.get("question"), int | float | decimal.Decimal):
+        raise RowFault("bad_type", "question", "text (in SQL: CAST(... AS VARCHAR))", values["question"])
+    question = text_of(values.get("question"), "question")
     if question is None or not question.strip():
         raise RowFault("empty_question", "question", "a question", question)
     notes: list[str] = []
@@ -126,16 +133,37 @@ def check_url(url: object, field: str = "urls") -> str:
     return url
 
 
-def _text(value: Any, field: str) -> str | None:
+def text_of(value: Any, field: str) -> str | None:
+    """Return the text of a value; that of a number or a boolean is what JSON writes for it.
+
+    Raises:
+        RowFault: `bad_type`, `bad_character`, `text_too_long`.
+    """
     if value is None:
         return None
-    if not isinstance(value, str):
-        raise RowFault("bad_type", field, "text (in SQL: CAST(... AS VARCHAR))", value)
-    if len(value) > MAX_TEXT:
-        raise RowFault("text_too_long", field, f"at most {MAX_TEXT} characters", value)
-    if "\x00" in value:
-        raise RowFault("bad_character", field, "text without NUL", value)
-    return value
+    text = scalar_text(value)
+    if text is None:
+        hint = "a list of accepted answers is `answers`" if field == "answer" else "in SQL: CAST(... AS VARCHAR)"
+        raise RowFault("bad_type", field, f"text ({hint})", value)
+    if len(text) > MAX_TEXT:
+        raise RowFault("text_too_long", field, f"at most {MAX_TEXT} characters", text)
+    if "\x00" in text:
+        raise RowFault("bad_character", field, "text without NUL", text)
+    return text
+
+
+def scalar_text(value: Any) -> str | None:
+    """Return a text as it is, a number or a boolean as JSON writes it; None for anything else, NaN included."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | decimal.Decimal):
+        return str(value)
+    if not isinstance(value, float) or not math.isfinite(value):
+        return None
+    # A column of 12 and 0.5 is one of doubles, in which 12 still means 12.
+    return str(int(value)) if value.is_integer() and abs(value) < EXACT_FLOAT else repr(value)
 
 
 def _boolean(value: Any) -> bool:
@@ -153,13 +181,13 @@ def _answers(
     values: Mapping[str, Any], is_impossible: bool, notes: list[str], *, retrieval_only: bool
 ) -> tuple[str, tuple[str, ...]]:
     """The answer and all accepted ones."""
-    answer = _text(values.get("answer"), "answer")
+    answer = text_of(values.get("answer"), "answer")
     given = values.get("answers")
-    if isinstance(given, str):
+    if scalar_text(given) is not None:
         given = [given]
     if given is not None and not isinstance(given, list):
         raise RowFault("bad_type", "answers", "a list of texts", given)
-    aliases = [_text(item, "answers") for item in given or ()]
+    aliases = [text_of(item, "answers") for item in given or ()]
     if is_impossible:
         if aliases:
             notes.append("answers of impossible questions are left out")
@@ -192,7 +220,7 @@ def _url_contexts(value: Any) -> tuple[NamedContext, ...]:
 def _contexts(value: Any) -> tuple[NamedContext, ...]:
     if value is None or value == "":
         return ()
-    if isinstance(value, str):
+    if scalar_text(value) is not None or isinstance(value, dict):
         value = [value]
     if not isinstance(value, list):
         raise RowFault("bad_type", "contexts", "a list of structs or texts, or one text", value)
@@ -200,20 +228,23 @@ def _contexts(value: Any) -> tuple[NamedContext, ...]:
 
 
 def _context(item: Any) -> NamedContext:
-    if isinstance(item, str):
+    if scalar_text(item) is not None:
         item = {"text": item}
     if not isinstance(item, dict):
         raise RowFault("empty_context", "contexts", "a struct or a text", item)
+    if unknown := [name for name in item if name not in NamedContext._fields]:
+        raise RowFault("bad_context", "contexts", f"the fields {', '.join(NamedContext._fields)}", unknown)
     named = [name for name in ("url", "file", "document") if item.get(name) is not None]
-    text = _text(item.get("text"), "contexts.text")
+    text = text_of(item.get("text"), "contexts.text")
     if len(named) > 1:
         raise RowFault("bad_context", "contexts", "one of url, file, document", item)
     if (not named and text is None) or (text is not None and not text.strip()):
         raise RowFault("empty_context", "contexts", "a document, a text, or both", item)
     if item.get("url") is not None:
         check_url(item["url"], "contexts.url")
-    for name in ("file", "document"):
-        if _text(item.get(name), f"contexts.{name}") == "":
+    names = {name: text_of(item.get(name), f"contexts.{name}") for name in ("file", "document")}
+    for name, given in names.items():
+        if given == "":
             raise RowFault("empty_context", f"contexts.{name}", "a name", item)
     page = _whole(item.get("page"), "contexts.page", "bad_page", 1)
     start = _whole(item.get("start"), "contexts.start", "bad_span", 0)
@@ -221,7 +252,13 @@ def _context(item: Any) -> NamedContext:
     if (start is None) != (end is None) or (start is not None and end is not None and start >= end):
         raise RowFault("bad_span", "contexts", "start < end, or neither", {"start": start, "end": end})
     relevance = _whole(item.get("relevance"), "contexts.relevance", "bad_relevance", 0)
-    return NamedContext(item.get("url"), item.get("file"), item.get("document"), text, page, start, end, relevance)
+    return NamedContext(item.get("url"), names["file"], names["document"], text, page, start, end, relevance)
+
+
+def _identifier(value: Any) -> str | None:
+    if isinstance(value, bool | float):  # 12.0 and 12 would be one id
+        raise RowFault("bad_type", "source_id", "text or a whole number (in SQL: CAST(... AS VARCHAR))", value)
+    return text_of(value, "source_id")
 
 
 def _whole(value: Any, field: str, code: str, least: int) -> int | None:
@@ -234,15 +271,9 @@ def _whole(value: Any, field: str, code: str, least: int) -> int | None:
     return value
 
 
-def _identifier(value: Any) -> str | None:
-    if type(value) is int:
-        return str(value)
-    return _text(value, "source_id")
-
-
 def _word(value: Any, field: str, known: frozenset[str], metadata: dict[str, Any], notes: list[str]) -> str | None:
     """A word of the specification; any other is kept in metadata as `<field>_source`."""
-    word = _text(value, field)
+    word = text_of(value, field)
     if word is None or word == "" or word in known:
         return word or None
     metadata[f"{field}_source"] = word

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.kinds import is_json
 from rag_eval_pipeline.sources.reading import read_relation
 from rag_eval_pipeline.sources.source_spec import SourceSpec
 from rag_eval_pipeline.workspace import BenchmarkPaths
@@ -250,12 +251,22 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **stated: str 
     origin = Origin(**({"url": url} if url else {"path": name}), **stated)
     # A name with glob characters that exists is read as that file, as the conversion does.
     table = read_relation(paths, SourceSpec.model_validate({"path": name, **stated})).table
+    for place, column in enumerate(table.schema):
+        if is_json(column):
+            table = table.set_column(place, column.name, _unquoted(table.column(place)))
     columns = [
         _column(table, place, name)
         for place, name in enumerate(table.column_names)
         if name.casefold() not in HIDDEN_COLUMNS and "\x00" not in name
     ]
     return DataFile(origin, tuple(columns), table)
+
+
+def _unquoted(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return JSON texts as SQL's text functions see them: a text without its quotes, all else as JSON."""
+    cells = values.to_pylist()
+    texts = [json.loads(cell) if cell is not None and cell.startswith('"') else cell for cell in cells]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def _column(table: pa.Table, place: int, name: str) -> Column:

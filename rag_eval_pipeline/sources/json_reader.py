@@ -19,7 +19,9 @@ def read_json(handle: BinaryIO, file: SourceFile) -> Iterator[Piece]:
     try:
         value = json_value(whole_text(handle, file), allow_nan=file.spec.allow_nan)
     except BadRow as bad:
-        raise InputError(bad.code, file.shown, bad.expected, found=bad.found) from None
+        error = InputError(bad.code, file.shown, bad.expected)
+        error.found = bad.found  # an excerpt already
+        raise error from None
     for key in file.spec.root.split(".") if file.spec.root else ():
         if not isinstance(value, dict) or key not in value:
             found = list(value) if isinstance(value, dict) else type(value).__name__

@@ -112,19 +112,34 @@ def holds(old: Kind, new: Kind) -> bool:
 def arrow_type(kind: Kind) -> pa.DataType:
     """The Arrow type of a column of this kind."""
     if isinstance(kind, ListOf):
-        return pa.list_(arrow_type(kind.item))
+        return pa.list_(arrow_field("item", kind.item))
     if isinstance(kind, Record):
-        return pa.struct([(n, arrow_type(k)) for n, k in kind.fields.items()]) if kind.fields else pa.string()
+        return pa.struct([arrow_field(n, k) for n, k in kind.fields.items()]) if kind.fields else pa.string()
     return _ARROW[kind]
 
 
-MIXED = {b"values": b"JSON text"}  # of a field whose values share no type
+JSON_TEXT = {b"values": b"JSON text"}  # marks a field, at any depth, whose values are kept as JSON text
 
 
 def arrow_field(name: str, kind: Kind) -> pa.Field:
-    """A column of this kind, marked when its values are kept as JSON text."""
-    mixed = kind == "json" or kind == Record({})
-    return pa.field(name, arrow_type(kind), metadata=MIXED if mixed else None)
+    """Return a column or inner field of this kind, marked when its values are kept as JSON text."""
+    is_json = kind == "json" or kind == Record({})
+    return pa.field(name, arrow_type(kind), metadata=JSON_TEXT if is_json else None)
+
+
+def is_json(field: pa.Field) -> bool:
+    """Whether the values of a field are kept as JSON text."""
+    return (field.metadata or {}).get(b"values") == JSON_TEXT[b"values"]
+
+
+def inner_fields(kind: pa.DataType) -> list[pa.Field]:
+    """Return the fields inside a list, struct or map type; none for other types."""
+    return [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+
+
+def has_json(field: pa.Field) -> bool:
+    """Whether a field or one inside it keeps values as JSON text."""
+    return is_json(field) or any(map(has_json, inner_fields(field.type)))
 
 
 def holds_json_text(kind: Kind) -> bool:
@@ -144,13 +159,13 @@ def array(values: Sequence[Any], kind: Kind) -> pa.Array:
     if isinstance(kind, ListOf):
         return _lists(values, kind)
     if isinstance(kind, Record):
-        names = [(name, arrow_type(field)) for name, field in kind.fields.items()]
+        fields = [arrow_field(name, field) for name, field in kind.fields.items()]
         children = [
             array([None if value is None else value.get(name) for value in values], field)
             for name, field in kind.fields.items()
         ]
         mask = pa.array([value is None for value in values], pa.bool_())
-        return pa.StructArray.from_arrays(children, fields=[pa.field(*name) for name in names], mask=mask)
+        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
     return pa.array(values, _ARROW[kind])
 
 

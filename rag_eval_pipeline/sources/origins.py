@@ -4,6 +4,7 @@ Archives are unpacked and addresses downloaded into a cache, by their content; a
 `https://x.org/q.csv` stays the name of what it stands for.
 """
 
+import errno
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -192,6 +193,8 @@ def _inside(folder: Path, name: str, shown: str) -> Path:
     path = folder
     for part in inside.parts:
         path = path / part
+        if _is_too_long(path):
+            raise InputError("bad_path", shown, "a path that the file system can hold", found=name)
         if path.is_symlink():
             raise InputError(
                 "path_outside", shown, "a file, not a link", found=part, hint="Copy the file into the folder."
@@ -199,3 +202,11 @@ def _inside(folder: Path, name: str, shown: str) -> Path:
     if not path.is_file():
         raise InputError("missing_file", shown, "a file", hint="Check `path` in benchmark.yaml.")
     return path
+
+
+def _is_too_long(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False

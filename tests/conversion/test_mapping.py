@@ -187,6 +187,27 @@ def test_a_query_that_takes_all_memory_is_refused(relations):
 MACROS = {
     "a Python list with both quotes": ("""python_list('[''a'', "it''s", ''b\\''c'']')""", ["a", "it's", "b'c"]),
     "an empty Python list": ("python_list('[]')", []),
+    "an empty cell": ("python_list('  ')", []),
+    "a list of texts": ("python_list($$['a', 'b']$$)", ["a", "b"]),
+    "escapes": (
+        r"python_list($$['one\ntwo\tthree\\', 'caf\xe9 \u2019 \U0001f600 \101', '\N{DEGREE SIGN}']$$)",
+        ["one\ntwo\tthree\\", "café ’ 😀 A", "°"],
+    ),
+    "raw, tripled and glued literals": (
+        r"""python_list($$[r'a\n', '''it's "so"''', 'one ' 'two', u'x']$$)""",
+        ["a\\n", 'it\'s "so"', "one two", "x"],
+    ),
+    "a tuple over several lines": ("python_list('(''a'',' || chr(10) || ' ''b'')')", ["a", "b"]),
+    "numbers, None and True among texts": (
+        "python_list($$['a', 1, 2.5, True, None]$$)",
+        ["a", "1", "2.5", "true", None],
+    ),
+    "a Python dictionary": (
+        """python_dict($${'topic': "it's", 'n': 3, 'deep': {'x': [None, True, ('a\\n',)]}, 7: -1.5}$$)""",
+        {"topic": "it's", "n": 3, "deep": {"x": [None, True, ["a\n"]]}, "7": -1.5},
+    ),
+    "a value of a Python dictionary": ("""python_dict($${'topic': 'caf\\xe9'}$$)->>'topic'""", "café"),
+    "an empty cell where a dictionary may stand": ("python_dict('')", None),
     "glued URLs": (
         "url_split('https://a.org/x, https://b.org/y,z https://c.org')",
         ["https://a.org/x", "https://b.org/y,z", "https://c.org"],
@@ -211,6 +232,28 @@ def test_macros_for_lists_in_cells(relations):
     mapped = run(relations, f"SELECT q AS question, a AS answer, {{{fields}}} AS metadata FROM source")
 
     assert list(mapped.rows[0].values["metadata"].values()) == [expected for _, expected in MACROS.values()]
+
+
+NO_LITERALS = {
+    "a word": "python_list('nan')",
+    "a list that is not closed": "python_list($$['a'$$)",
+    "a call": "python_list($$[open('/etc/passwd')]$$)",
+    "a sum": "python_list($$['a' + 'b']$$)",
+    "a dictionary as a list": "python_list($${'a': 1}$$)",
+    "a list as a dictionary": "python_dict($$['a']$$)",
+    "a key that stands twice": "python_dict($${'a': 1, 'a': 2}$$)",
+    "bytes": "python_list($$[b'a']$$)",
+    "half a character": r"python_list($$['\ud800']$$)",
+    "an infinity": "python_dict($${'a': 1e999}$$)",
+    "too deep": "python_list(repeat('[', 100000))",
+}
+
+
+@pytest.mark.parametrize("call", NO_LITERALS.values(), ids=NO_LITERALS)
+def test_a_cell_that_is_no_python_literal_is_named(relations, call):
+    with pytest.raises(InputError, match=r"a Python (list|dict) is expected, found ") as caught:
+        run(relations, f"SELECT q AS question, CAST({call} AS VARCHAR) AS answer FROM source")
+    assert caught.value.code == "bad_sql"
 
 
 STEMS = [

@@ -237,6 +237,57 @@ def test_a_body_that_is_not_there_is_planned_so_that_the_corpus_lists_it_as_miss
     assert not document.path.exists()
 
 
+def test_a_file_that_no_file_system_holds_costs_its_row(benchmark):
+    bodies = [{"name": "good", "text": "x"}, {"name": "bad", "file": "a" * 5_000}, {"file": "a/" * 2_500 + "b"}]
+
+    found = with_documents(benchmark, bodies, [{"document": "good"}, {"document": "bad"}])
+
+    assert [key for key, _, _ in outline(found)] == ["good"]
+    assert [note[:20] for note in found.notes] == ["documents, row 2: ex", "documents, row 3: ex"]
+    assert all(note.endswith("[bad_path].") for note in found.notes)
+    assert [(record.code, record.question_id) for record in found.quarantine] == [("unknown_document", 1)]
+
+
+SAME_SPELLING = (
+    HEAD
+    + """\
+source: {path: questions.jsonl, format: jsonl}
+tables: {pages: {files: "*.org/*.html"}}
+questions: SELECT q AS question, 'a' AS answer, [context, context] AS contexts FROM source
+"""
+)
+
+
+@pytest.mark.parametrize("file_first", [True, False])
+def test_a_file_and_a_url_of_one_spelling_are_two_documents(benchmark, file_first):
+    contexts = ['{"file": "x.org/Ada.html", "url": null}', '{"file": null, "url": "https://x.org/Ada.html"}']
+    lines = [f'{{"q": "x", "context": {context}}}' for context in (contexts if file_first else contexts[::-1])]
+
+    paths = benchmark(SAME_SPELLING, {"questions.jsonl": "\n".join(lines), "x.org/Ada.html": "<p>Ada"})
+    found = plan(paths)
+
+    documents = {document.body: document for document in found.documents}
+    assert set(documents) == {"file", "url"}
+    assert documents["url"].url == "https://x.org/Ada.html"
+    assert len({document.key for document in found.documents}) == 2
+    assert len({name.name for document in found.documents for name in document.names}) == 2
+    named = [documents[body] for body in (("file", "url") if file_first else ("url", "file"))]
+    assert [
+        [(context.document, context.file_name) for context in question.contexts] for question in found.questions
+    ] == [[(document.key, document.names[0].name)] * 2 for document in named]
+
+
+def test_a_documents_name_and_a_url_of_one_spelling_are_two_documents(benchmark):
+    found = with_documents(
+        benchmark,
+        [{"url": "https://x.org/a", "text": "of the URL"}, {"name": "x.org/a", "text": "of the name"}],
+        [{"document": "x.org/a"}, {"url": "http://x.org/a"}],
+    )
+
+    content = {document.key: document.content for document in found.documents}
+    assert [content[question.contexts[0].document] for question in found.questions] == ["of the name", "of the URL"]
+
+
 def test_bad_rows_of_tables_are_noted_and_do_not_count_as_questions(benchmark):
     found = plan(
         benchmark(

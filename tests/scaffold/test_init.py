@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import resource
 import tempfile
 from pathlib import Path
@@ -193,3 +194,17 @@ def test_any_column_and_file_name_gives_a_spec_that_is_read_and_planned(others, 
         assert read_spec(paths).source.path == (f"{file_name}.csv",)
         if not proposal.missing:
             assert plan(paths).counts.rows == 1
+
+
+def test_one_number_in_columns_of_json_does_not_change_what_is_proposed_for_their_texts(empty, tmp_path):
+    rows = [{"question": f"q{n}", "answer": f"a{n}", "page": f"https://x.org/{n}"} for n in range(5)]
+    rows.append({"question": "q5", "answer": 12, "page": 7})
+    origin = write(tmp_path / "origin", {"q.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
+
+    paths, _ = start_benchmark(empty, "scratch", origin / "q.jsonl")
+
+    found = plan(paths)
+    assert [(question.answer, question.contexts[0].url) for question in found.questions] == [
+        (f"a{n}", f"https://x.org/{n}") for n in range(5)
+    ]
+    assert [(record.code, record.row) for record in found.quarantine] == [("bad_url", 6)]

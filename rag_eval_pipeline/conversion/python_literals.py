@@ -1,0 +1,54 @@
+"""Values that Python wrote into a cell, such as `['a', "b's"]` or `{'topic': 'Art', 'n': 3}`, as JSON text."""
+
+import ast
+import json
+import math
+from typing import Any
+
+
+def literal_json(text: str | None, kind: str) -> str | None:
+    """Return a Python list or dictionary as JSON text; None when the text is no such literal or JSON cannot hold it.
+
+    Tuples and sets are lists; keys that are numbers, booleans or None become their text. A key that stands twice,
+    bytes, infinities and half characters have no JSON.
+
+    Args:
+        text: The cell.
+        kind: `list` or `dict`.
+    """
+    if text is None:
+        return None
+    try:
+        value = _value(ast.parse(text.strip(), mode="eval").body)
+        if not isinstance(value, {"list": list, "dict": dict}[kind]):
+            return None
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        written.encode()
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return written
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return [_value(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        names = [_name(key) for key in node.keys]
+        if len(set(names)) < len(names):
+            raise ValueError("a key that stands twice")
+        return dict(zip(names, map(_value, node.values), strict=True))
+    value = ast.literal_eval(node)
+    if isinstance(value, set):  # `set()` is the only way to write an empty one
+        return []
+    if not (value is None or isinstance(value, str | bool | int | float)):
+        raise ValueError("a value that JSON cannot hold")
+    return value
+
+
+def _name(node: ast.expr | None) -> str:
+    value = None if node is None else ast.literal_eval(node)  # no node: `**other` in a dictionary
+    if node is None or not (value is None or isinstance(value, str | bool | int | float)):
+        raise ValueError("a key that JSON cannot hold")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a key that JSON cannot hold")
+    return str(value)
