@@ -185,7 +185,7 @@ UNKNOWN = {"question": "unknown", "answer": "4", "contexts": [{"document": "nobo
                 "2 gold texts have a document; convert says how many are found in it.",
             ],
             [
-                "  1 contexts found, 3 lost (file_missing 2, question_quarantined 1).",
+                "  1 context found, 3 lost (file_missing 2, question_quarantined 1).",
                 "  0 answerable questions are left without a document.",
                 "  0 of 1 gold texts that have a document are located in it.",
             ],

@@ -53,10 +53,8 @@ def without_document(questions: "pa.RecordBatch", name: str) -> int:
 
 
 def _contexts(found: int, lost: Mapping[str, int]) -> str:
-    causes = ", ".join(f"{cause} {number}" for cause, number in lost.items())
-    return (
-        f"{found} contexts found, {sum(lost.values())} lost ({causes})." if lost else f"{found} contexts found, 0 lost."
-    )
+    causes = f" ({', '.join(f'{cause} {number}' for cause, number in lost.items())})" if lost else ""
+    return f"{found} context{'' if found == 1 else 's'} found, {sum(lost.values())} lost{causes}."
 
 
 def _without_document(questions: int) -> str:
