@@ -145,6 +145,65 @@ def test_a_missing_file_costs_the_others_nothing(rag_eval, workspace):
     assert f"{good}: valid" in out
 
 
+LOSING = """name: losing
+version: 1.0.0
+source: rows.jsonl
+questions: SELECT question, answer, contexts FROM source
+documents: SELECT 'log' AS name, NULL AS file, 'The lamp was lit at dusk.' AS text UNION ALL SELECT 'gone', 'gone.txt', NULL
+on_missing_document: {policy}
+"""
+LOSING_ROWS = [
+    {"question": "both", "answer": "1", "contexts": [{"document": "log", "text": "at dusk"}, {"document": "gone"}]},
+    {"question": "gone", "answer": "2", "contexts": [{"document": "gone"}]},
+    {"question": "never", "answer": "3", "contexts": [{"document": "log", "text": "at dawn"}]},
+]
+UNKNOWN = {"question": "unknown", "answer": "4", "contexts": [{"document": "nobody"}, {"document": "log"}]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "rows", "planned", "converted"),
+    [
+        (
+            "keep",
+            [*LOSING_ROWS, UNKNOWN],
+            [
+                "5 contexts found, 1 lost (unknown_document 1).",
+                "0 answerable questions are left without a document.",
+                "2 gold texts have a document; convert says how many are found in it.",
+            ],
+            [
+                "  3 contexts found, 3 lost (file_missing 2, unknown_document 1).",
+                "  1 answerable question is left without a document.",
+                "  1 of 2 gold texts that have a document are located in it.",
+            ],
+        ),
+        (
+            "quarantine",
+            LOSING_ROWS,
+            [
+                "4 contexts found, 0 lost.",
+                "0 answerable questions are left without a document.",
+                "2 gold texts have a document; convert says how many are found in it.",
+            ],
+            [
+                "  1 context found, 3 lost (file_missing 2, question_quarantined 1).",
+                "  0 answerable questions are left without a document.",
+                "  0 of 1 gold texts that have a document are located in it.",
+            ],
+        ),
+    ],
+    ids=["keep", "quarantine"],
+)
+def test_plan_and_convert_end_with_what_was_lost(policy, rows, planned, converted, rag_eval, workspace):
+    source = workspace.benchmark("losing").source
+    source.mkdir()
+    (source / "benchmark.yaml").write_text(LOSING.format(policy=policy))
+    (source / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    assert rag_eval("plan", "losing")[1].splitlines()[-3:] == planned
+    assert rag_eval("convert", "losing")[1].splitlines()[1:] == converted
+
+
 def test_a_benchmark_is_started_converted_mended_and_exported(rag_eval, workspace, tmp_path):
     source = tmp_path / "quiz.jsonl"
     source.write_text('{"question": "one", "answer": "1"}\n{"question": 5, "answer": "2"}\nbroken\n')

@@ -80,6 +80,7 @@ def plan(
 
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes
+    from rag_eval_pipeline.conversion.report import plan_sentences
 
     paths = find_workspace(workspace).benchmark(name)
     planned = make_plan(paths)
@@ -92,7 +93,9 @@ def plan(
         refused = [record for record in planned.quarantine if record.stage != "where"]
         value["quarantine"] = [asdict(record) for record in refused]
         lines = [*quarantine_notes(name, planned.quarantine), *planned.notes]
-        emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines])
+        sentences = list(plan_sentences(planned.counts))
+        value["sentences"] = sentences
+        emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines, *sentences])
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
 
@@ -124,6 +127,7 @@ def convert(
 
     Example: rag-eval convert tarrow-lights
     """
+    from rag_eval_pipeline.conversion.report import conversion_sentences
     from rag_eval_pipeline.conversion.steps import convert as run
 
     root = find_workspace(workspace)
@@ -136,14 +140,19 @@ def convert(
             reports = run(root, name, progress=bar, done=print_notes, replace=replace, recheck=look)
         counts = {report.record.step: report.record.counts for report in reports}
         quarantined += counts["train_json"]["quarantined"]
-        return {"benchmark": name, "counts": counts, "train_json": str(root.benchmark(name).train_json)}
+        return {
+            "benchmark": name,
+            "counts": counts,
+            "sentences": list(conversion_sentences(counts)),
+            "train_json": str(root.benchmark(name).train_json),
+        }
 
     def line(done: dict[str, Any]) -> str:
         rows, files = done["counts"]["train_json"], done["counts"]["corpus"]
         return (
             f"{done['benchmark']}: {rows['accepted']} questions, {rows['dropped']} dropped, "
             f"{rows['quarantined']} quarantined, {files['files']} files ({files['new_or_changed']} new or changed), "
-            f"{done['train_json']}"
+            f"{done['train_json']}" + "".join(f"\n  {sentence}" for sentence in done["sentences"])
         )
 
     for_each(names, one, line, as_json)

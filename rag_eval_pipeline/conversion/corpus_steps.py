@@ -5,7 +5,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 
 import msgspec
@@ -64,7 +64,7 @@ def questions(conversion: Conversion) -> StepReport:
     wrong = {name: {"expected": e, "found": f} for name, e, f in spec.expect.differences(counts)}
     unknown = sum(record.code == "unknown_document" for record in planned.quarantine)
     checks = (
-        Check(name="rows_conserved", passed=counts.conserved, numbers=asdict(counts)),
+        Check(name="rows_conserved", passed=counts.conserved, numbers=counts.record()),
         Check(
             name="counts_as_expected",
             passed=not wrong,
@@ -81,7 +81,7 @@ def questions(conversion: Conversion) -> StepReport:
     shown = islice((question for batch in first for question in questions_of(batch)), PREVIEW_ROWS)
     preview = [{"id": q.id, "question": q.question, "answer": q.answer} for q in shown]
     notes = (*quarantine_notes(paths.name, planned.quarantine), *planned.notes)
-    return conversion.report("questions", asdict(counts), checks, preview, notes)
+    return conversion.report("questions", counts.record(), checks, preview, notes)
 
 
 def corpus(conversion: Conversion) -> StepReport:

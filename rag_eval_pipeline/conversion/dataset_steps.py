@@ -15,8 +15,9 @@ from rag_eval_pipeline.conversion.datasets import ground_truth as build_ground_t
 from rag_eval_pipeline.conversion.gold_spans import locate_gold, read_gold_spans, with_gold, write_gold_spans
 from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes, read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.questions_file import iterate_batches, questions_of
-from rag_eval_pipeline.conversion.records import Question
-from rag_eval_pipeline.conversion.settlement import STAGE, Settling
+from rag_eval_pipeline.conversion.records import Question, lost_counts
+from rag_eval_pipeline.conversion.report import without_document
+from rag_eval_pipeline.conversion.settlement import STAGE, Missing, Settling
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, StepRecord, StepReport
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_planned
@@ -60,7 +61,9 @@ def train_json(conversion: Conversion) -> StepReport:
         "impossible": tally.impossible,
         "contexts": tally.contexts,
         "contexts_lost": settling.contexts_lost,
+        "without_document": tally.without_document,
         "characters": tally.characters,
+        **lost_counts(settling.lost),
     }
     expected = conversion.spec.expect
     short = expected.questions is not None and written < expected.questions
@@ -163,7 +166,7 @@ class _Tally:
     """Counts of the questions that were written."""
 
     def __init__(self, files: set[str]) -> None:
-        self.questions = self.impossible = self.contexts = self.characters = 0
+        self.questions = self.impossible = self.contexts = self.characters = self.without_document = 0
         self.absent: set[str] = set()  # file names that the corpus does not have
         self._files = files
 
@@ -176,6 +179,7 @@ class _Tally:
             self.questions += batch.num_rows
             self.impossible += batch.column("is_impossible").true_count
             self.contexts += len(items)
+            self.without_document += without_document(batch, "file_name")
             self.characters += pc.sum(pc.utf8_length(batch.column("question"))).as_py() or 0
             named = pc.unique(items.field("file_name")).drop_null().to_pylist()
             self.absent.update(name for name in named if name not in self._files)
@@ -192,7 +196,11 @@ def _on_disk(conversion: Conversion) -> set[str]:
 
 def _settling(conversion: Conversion) -> Settling:
     documents = read_manifest(conversion.paths.documents)
-    missing = {d.file_name: d.error or "" for d in documents if d.origin == "missing"}
+    missing = {
+        d.file_name: Missing(d.error_code or "missing_document", d.error or "")
+        for d in documents
+        if d.origin == "missing"
+    }
     return Settling(missing, conversion.spec.on_missing_document)
 
 

@@ -11,6 +11,7 @@ from rag_eval_pipeline.conversion.drafts import Drafts
 from rag_eval_pipeline.conversion.mapped import MappedRow, mapped_rows
 from rag_eval_pipeline.conversion.questions_file import batch_of
 from rag_eval_pipeline.conversion.records import Context, QuarantineRecord, Question
+from rag_eval_pipeline.conversion.report import without_document
 from rag_eval_pipeline.conversion.row_fault import RowFault
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, BenchmarkSpec
 from rag_eval_pipeline.conversion.validation import Draft, validate
@@ -43,6 +44,8 @@ class Intake:
         self.refused: list[QuarantineRecord] = []  # and dropped ones
         self.notes: Counter[str] = Counter()
         self.kept_without: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()  # contexts, by cause
+        self.without_document = self.gold_texts = 0
         self.places = places
         self.source_ids = array("q")  # hashes: a million ids as text are 100 MB
         self._spec, self._catalogue = spec, catalogue
@@ -87,6 +90,9 @@ class Intake:
         self.impossible += questions.column("is_impossible").true_count
         lengths = questions.column("contexts").value_lengths()
         self.contexts += pc.sum(lengths).as_py()
+        items = questions.column("contexts").flatten()
+        self.gold_texts += pc.and_(items.field("document").is_valid(), items.field("text").is_valid()).true_count
+        self.without_document += without_document(questions, "document")
         bare = pc.and_not(pc.equal(lengths, 0), questions.column("is_impossible"))
         if self.bare == 0 and bare.true_count:
             self.first_bare = questions.column("id").filter(bare)[0].as_py()
@@ -124,6 +130,7 @@ class Intake:
                 if fault.code != "unknown_document" or self._spec.on_missing_document != "keep":
                     raise
                 self.kept_without[fault.excerpt or ""] += 1
+                self.lost[fault.code] += 1
         return found
 
 

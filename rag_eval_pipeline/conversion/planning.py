@@ -102,6 +102,9 @@ def plan(
         impossible=intake.impossible,
         contexts=intake.contexts,
         documents=len(documents),
+        contexts_lost=dict(sorted(intake.lost.items())),
+        without_document=intake.without_document,
+        gold_texts=intake.gold_texts,
     )
     return Plan(
         spec,

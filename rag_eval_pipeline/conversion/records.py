@@ -4,7 +4,8 @@ Question ids are 0-based over the rows that the `questions` query returns; messa
 from 1.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rag_eval_pipeline.errors import fault_line
@@ -103,9 +104,24 @@ class QuarantineRecord:
         return fault_line(self.code, file, self.expected, row=self.row, field=self.field, found=self.excerpt)
 
 
+LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows
+
+
+def lost_counts(lost: Mapping[str, int]) -> dict[str, int]:
+    """Lost contexts by cause, as counts of a step."""
+    return {f"{LOST}{cause}": lost[cause] for cause in sorted(lost)}
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of the rows: `rows == accepted + dropped + quarantined` always."""
+    """What became of the rows: `rows == accepted + dropped + quarantined` always.
+
+    Args:
+        contexts: Of accepted questions.
+        contexts_lost: Contexts that accepted questions name and that could not be kept, by cause.
+        without_document: Answerable accepted questions that have no context with a document.
+        gold_texts: Contexts with a text and a document.
+    """
 
     rows: int
     accepted: int
@@ -114,8 +130,17 @@ class Counts:
     impossible: int
     contexts: int
     documents: int
+    contexts_lost: Mapping[str, int] = field(default_factory=dict)
+    without_document: int = 0
+    gold_texts: int = 0
 
     @property
     def conserved(self) -> bool:
         """No row was lost and none was made up."""
         return self.rows == self.accepted + self.dropped + self.quarantined
+
+    def record(self) -> dict[str, int]:
+        """As the counts of a conversion step: numbers only."""
+        numbers = asdict(self)
+        lost = numbers.pop("contexts_lost")
+        return {**numbers, **lost_counts(lost)}

@@ -5,8 +5,9 @@ does the same and a blocking check fails, so that everything else can be looked 
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rag_eval_pipeline.conversion.questions_file import batch_of, questions_of
 from rag_eval_pipeline.conversion.records import QuarantineRecord, Question
@@ -20,14 +21,28 @@ Policy = Literal["quarantine", "keep", "fail"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settlement:
-    """Questions that stay, records of those that go, and how many contexts were taken out."""
+    """Questions that stay, records of those that go, and how many contexts were taken out.
+
+    Args:
+        contexts_lost: Taken out of questions that stay.
+        lost: All that are no longer there, by the code of their document's fault; `question_quarantined` for those
+            that have gone with their question.
+    """
 
     questions: list[Question]
     quarantined: list[QuarantineRecord]
     contexts_lost: int
+    lost: Counter[str]
 
 
-def settle(questions: Sequence[Question], missing: Mapping[str, str], policy: Policy) -> Settlement:
+class Missing(NamedTuple):
+    """Why a document is not in the corpus."""
+
+    code: str
+    reason: str
+
+
+def settle(questions: Sequence[Question], missing: Mapping[str, Missing], policy: Policy) -> Settlement:
     """Questions as the datasets will have them.
 
     Args:
@@ -37,16 +52,19 @@ def settle(questions: Sequence[Question], missing: Mapping[str, str], policy: Po
     """
     kept: list[Question] = []
     quarantined: list[QuarantineRecord] = []
-    lost = 0
+    contexts_lost = 0
+    lost: Counter[str] = Counter()
     for question in questions:
         gone = [c.file_name for c in question.contexts if c.file_name is not None and c.file_name in missing]
+        lost.update(missing[name].code for name in gone)
         if gone and policy == "quarantine":
-            quarantined.append(_record(question, gone[0], missing[gone[0]]))
+            quarantined.append(_record(question, gone[0], missing[gone[0]].reason))
+            lost["question_quarantined"] += len(question.contexts) - len(gone)
             continue
-        lost += len(gone)
+        contexts_lost += len(gone)
         contexts = tuple(context for context in question.contexts if context.file_name not in missing)
         kept.append(dataclasses.replace(question, contexts=contexts))
-    return Settlement(kept, quarantined, lost)
+    return Settlement(kept, quarantined, contexts_lost, +lost)
 
 
 class Settling:
@@ -57,9 +75,10 @@ class Settling:
         policy: `on_missing_document` of the spec.
     """
 
-    def __init__(self, missing: Mapping[str, str], policy: Policy) -> None:
+    def __init__(self, missing: Mapping[str, Missing], policy: Policy) -> None:
         self.quarantined: list[QuarantineRecord] = []
         self.contexts_lost = 0
+        self.lost: Counter[str] = Counter()
         self._missing, self._policy = missing, policy
 
     @property
@@ -81,6 +100,7 @@ class Settling:
             settled = settle(questions_of(batch), self._missing, self._policy)
             self.quarantined += settled.quarantined
             self.contexts_lost += settled.contexts_lost
+            self.lost += settled.lost
             yield batch_of(settled.questions)
 
 

@@ -1,12 +1,16 @@
 """A conversion: six steps in order, each one asset; `rag-eval convert` runs them all.
 
 A step reads what the steps before it wrote, refuses it when it was made from another source, writes its own files
-atomically, and leaves a record. Steps hold the benchmark's lock, so a conversion and an evaluation never mix.
+atomically, and leaves a record. A run holds the benchmark's lock from its first step to its last, so two conversions,
+or a conversion and an evaluation, never mix.
 """
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from rag_eval_pipeline.conversion import corpus_steps, dataset_steps
 from rag_eval_pipeline.conversion.digests import source_digest
@@ -28,11 +32,36 @@ STEPS: dict[str, Callable[[Conversion], StepReport]] = {
 }
 
 
+class RunPart(NamedTuple):
+    """A step as one of several of a run.
+
+    Args:
+        run_id: Of the run.
+        steps: All steps of the run, this one among them.
+    """
+
+    run_id: str
+    steps: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Held:
+    """A lock that a run of this process holds."""
+
+    run_id: str
+    to_do: set[str]
+    lock: contextlib.ExitStack
+
+
+_held: dict[Path, _Held] = {}
+
+
 def run_step(
     workspace: Workspace,
     benchmark: str,
     step: str,
     *,
+    part: RunPart | None = None,
     progress: Progress | None = None,
     tell: Tell | None = None,
     recheck: Recheck = "no",
@@ -43,6 +72,8 @@ def run_step(
         workspace: Where.
         benchmark: What.
         step: Its name in `STEPS`.
+        part: Of which run; its lock is kept until all its steps are done or one fails. A run whose steps are done by
+            several processes gives it back after each.
         progress: What to call with done and total.
         tell: What to call with a line on each document that is made.
         recheck: Whether the pages on the web are looked at again, and whether what they say now is accepted.
@@ -51,8 +82,24 @@ def run_step(
         InputError: A fault of the spec, of a source file, or an earlier step that is missing, stale or failed.
         ServiceError: `locked`, or a browser that could not be used.
     """
-    with _locked(workspace, benchmark, step) as paths:
-        return _run(workspace, paths, step, progress, tell, recheck=recheck)
+    if part is None:
+        with _locked(workspace, benchmark, step) as paths:
+            return _run(workspace, paths, step, progress, tell, recheck=recheck)
+    paths = workspace.benchmark(benchmark)
+    held = _held.pop(paths.lock, None)
+    if held is None or held.run_id != part.run_id:
+        if held is not None:
+            held.lock.close()  # of an earlier run of this process, which was ended between two steps
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_locked(workspace, benchmark, f"run {part.run_id[:8]}"))
+            held = _Held(part.run_id, set(part.steps), stack.pop_all())
+    with held.lock as lock:
+        report = _run(workspace, paths, step, progress, tell, recheck=recheck)
+        held.to_do.discard(step)
+        if held.to_do and not report.record.failed:
+            held.lock = lock.pop_all()
+            _held[paths.lock] = held
+        return report
 
 
 def convert(

@@ -32,14 +32,16 @@ class CorpusConfig(dg.Config):
 def _run(
     context: dg.AssetExecutionContext, resource: WorkspaceResource, recheck: Recheck = "no"
 ) -> dg.MaterializeResult:
-    from rag_eval_pipeline.conversion.steps import run_step
+    from rag_eval_pipeline.conversion.steps import STEPS, RunPart, run_step
 
     step = context.asset_key.path[-1]
+    steps = context.run.step_keys_to_execute or [node.name for node in context.job_def.nodes]
     with one_line_errors():
         report = run_step(
             resource.workspace,
             context.partition_key,
             step,
+            part=RunPart(context.run.run_id, STEPS.keys() & steps),
             progress=progress_log(context, f"{step} of {context.partition_key}"),
             tell=context.log.info,
             recheck=recheck,

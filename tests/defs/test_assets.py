@@ -1,15 +1,20 @@
 """Assets through Dagster: metadata people look at, checks a partition each, and faults in one line."""
 
 import logging
+import subprocess
 
 import dagster as dg
 import pytest
 
 from rag_eval_pipeline.corpus.manifest import read_planned
 from rag_eval_pipeline.definitions import defs
+from rag_eval_pipeline.defs import conversion
 from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.defs.shell import png_or_reason
+from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.storage.lock import locked
+from tests.e2e.reading import RAG_EVAL
 
 RAILWAY = "skarn-railway"
 
@@ -111,6 +116,59 @@ def test_a_failed_blocking_check_ends_the_run_and_leaves_no_stamp(run, workspace
     step, text = fault(run("evaluate", pair_key(RAILWAY, "embedded")))
     assert step == "responses"
     assert "[not_converted]" in text
+
+
+def test_a_conversion_by_hand_waits_for_all_steps_of_a_run(run, workspace):
+    """The hand begins in the middle of the run, and both come to their end."""
+    lock = workspace.benchmark(RAILWAY).lock
+    hands, refusals = [], []
+
+    @dg.asset(partitions_def=benchmarks, deps=["corpus"])
+    def by_hand():
+        with pytest.raises(ServiceError) as refused, locked(lock, holder="test", exclusive=True, wait_seconds=0):
+            pass
+        refusals.append(str(refused.value))
+        hands.append(subprocess.Popen([RAG_EVAL, "convert", RAILWAY, "--workspace", workspace.root]))
+
+    result = dg.materialize(
+        [*conversion.ASSETS, by_hand],
+        instance=run.instance,
+        partition_key=RAILWAY,
+        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+    )
+
+    assert result.success
+    [refusal] = refusals
+    assert f"is in use by run {result.run_id[:8]} of {RAILWAY}, process " in refusal
+    assert [hand.wait() for hand in hands] == [0]
+    assert workspace.benchmark(RAILWAY).stamp.exists()
+
+
+@pytest.mark.parametrize("selection", [["questions"], ["questions", "corpus"], ["corpus_text", "train_json"]], ids=str)
+def test_the_lock_is_free_after_the_last_step_of_a_run(selection, run, workspace):
+    result = dg.materialize(
+        conversion.ASSETS,
+        selection=selection,
+        instance=run.instance,
+        partition_key=RAILWAY,
+        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+    )
+
+    assert result.success
+    with locked(workspace.benchmark(RAILWAY).lock, holder="test", exclusive=True, wait_seconds=0):
+        pass
+
+
+def test_the_lock_is_free_after_a_run_that_failed(run, workspace):
+    paths = workspace.benchmark(RAILWAY)
+    spec = paths.spec.read_text()
+    for change in (spec.replace("questions: 40", "questions: 41"), spec + "nonsense: 1\n"):
+        paths.spec.write_text(change)
+
+        assert not run("convert", RAILWAY).success
+
+        with locked(paths.lock, holder="test", exclusive=True, wait_seconds=0):
+            pass
 
 
 FAULTS = {

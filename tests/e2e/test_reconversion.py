@@ -42,7 +42,7 @@ def test_a_second_conversion_starts_no_browser_and_leaves_every_byte(house, lend
     done = rag_eval("convert", *NAMES, "--workspace", workspace.root, env={EXECUTABLE_VARIABLE: str(browser)})
 
     assert done.returncode == 0, done.stderr
-    assert [line.count("(0 new or changed)") for line in done.stdout.splitlines()] == [1] * len(NAMES)
+    assert done.stdout.count("(0 new or changed)") == len(NAMES)
     assert started.read_text() == "--version\n"  # asked for its version, because another one would print anew
     assert {name: product_bytes(workspace, name) for name in NAMES} == before
     assert {name: on_disk(workspace, name) for name in NAMES} == files
@@ -57,7 +57,7 @@ def test_the_command_line_in_another_folder_gives_the_same_bytes(house, scratch)
     done = rag_eval("convert", *names, "--workspace", scratch)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert [line for line in done.stdout.splitlines() if not line.startswith("  ")] == [
         f"fetaqa: 19 questions, 0 dropped, 0 quarantined, 17 files (17 new or changed), "
         f"{scratch}/data/datasets/fetaqa/train.json",
         f"squad2: 908 questions, 0 dropped, 0 quarantined, 3 files (3 new or changed), "
