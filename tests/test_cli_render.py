@@ -78,6 +78,23 @@ def test_json_has_a_row_a_document_the_missing_ones_too(render, site):
     ]
 
 
+def test_json_is_json_when_a_page_had_to_be_asked_for_twice(render, site):
+    answers = iter([(503, {"Retry-After": "0"}, b""), (200, PDF, simple_pdf("a"))])
+    site.answers["/a"] = lambda: next(answers)
+
+    code, out, _ = render(site.url("/a"), "--allow", site.host, "--json")
+
+    assert (code, [row["file_name"] for row in json.loads(out)]) == (0, ["a.pdf"])
+    assert len(site.asked) == 2
+
+
+def test_a_url_that_is_none_is_a_line_and_not_the_end(render):
+    code, out, error = render("http://xn--a/", "paper.pdf")
+
+    assert (code, out) == (4, "paper.pdf: 2 pages\n")
+    assert error.endswith("[bad_url]\n")
+
+
 def test_private_hosts_are_refused_unless_allowed(render, site):
     site.answers["/a"] = (200, PDF, simple_pdf("a"))
 

@@ -31,7 +31,8 @@ def render(
         bool, typer.Option("--overwrite", help="Render all anew, over files that have the same names.")
     ] = False,
     allow: Annotated[
-        list[str] | None, typer.Option(metavar="HOST:PORT", help="A private host that may be asked; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="A private host that documents may come from; repeatable."),
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -76,7 +77,7 @@ def _policy(workspace: Path | None, allow: list[str]) -> "EgressPolicy":
     root = find_workspace_if_any(workspace)
     config = EgressConfig() if root is None else read_egress_config(root.egress_config)
     try:
-        given = EgressConfig(allowed_hosts=tuple(allow))
+        given = EgressConfig.model_validate({"allowed_hosts": allow})
     except ValidationError:
         raise InputError("bad_host", "--allow", "an exact host:port", found=", ".join(allow)) from None
     hosts = (*config.allowed_hosts, *given.allowed_hosts)

@@ -7,6 +7,7 @@ document that cannot be had becomes a row that says why, and never stops the oth
 import asyncio
 import functools
 import hashlib
+import logging
 import os
 import time
 from collections import defaultdict
@@ -22,9 +23,13 @@ from rag_eval_pipeline.corpus.fetching.bodies import local_body
 from rag_eval_pipeline.corpus.folder import CorpusFolder
 from rag_eval_pipeline.corpus.naming import NAME_FLAGS
 from rag_eval_pipeline.corpus.press import Fingerprint, Press
+from rag_eval_pipeline.corpus.rechecking import unchecked
 from rag_eval_pipeline.corpus.rendering.executable import find_browser
 from rag_eval_pipeline.corpus.rendering.pages import renderer_fingerprint
 from rag_eval_pipeline.corpus.rendering.serving import resources_unchanged
+from rag_eval_pipeline.errors import InputError, ServiceError
+
+logger = logging.getLogger(__name__)
 
 PAGES_A_CORE = 2  # open at once: a page waits for the disk and the network about half of its time
 
@@ -162,6 +167,13 @@ async def _made(piece: _Work, press: Press, folder: CorpusFolder) -> tuple[list[
             row, pdf = await press.make(document)
     except DocumentError as error:
         row = _missing(document, error)
+    except (InputError, ServiceError):
+        raise  # a setting or the browser, which is every document's
+    except Exception as error:
+        logger.exception("%s could not be made into a document", document.key)
+        message = " ".join(f"{document.url or document.key}: {type(error).__name__}: {error}".split())[:500]
+        fault = DocumentError("internal_error", message)
+        row = unchecked(_unnamed(accepted[0]), fault) if accepted else _missing(document, fault)
     return _named(replace(row, seconds=time.perf_counter() - start), document.names), pdf
 
 
@@ -183,7 +195,7 @@ def _same_body(document: PlannedDocument, row: CorpusDocument, fingerprint: Fing
         return row.final_url is not None  # what was fetched stays until someone asks for it anew
     try:
         body = local_body(document)
-    except DocumentError:
+    except Exception:  # is said when the document is made
         return False
     if hashlib.sha256(body.data).hexdigest() != row.body_sha256:
         return False

@@ -42,7 +42,7 @@ async def recheck(
             return of_version(_as_accepted(known), fetched.version), None
         row, pdf = await printed(fetched.body)
     except DocumentError as error:
-        return _as_accepted(known, drift="gone" if error.code in GONE else "unchecked", reason=str(error)), None
+        return unchecked(known, error), None
     if await asyncio.to_thread(_same_text, row, pdf, file):
         # The next night asks for this version, and need not print it again to find out that it says the same.
         return of_version(_as_accepted(known), fetched.version), None
@@ -56,6 +56,11 @@ def of_version(row: CorpusDocument, version: Version) -> CorpusDocument:
     """The row with the version that its server named."""
     # "Not modified" need not say it again.
     return replace(row, etag=version.etag or row.etag, last_modified=version.last_modified or row.last_modified)
+
+
+def unchecked(known: CorpusDocument, error: DocumentError) -> CorpusDocument:
+    """The accepted row, which stays although its page is gone or could not be looked at."""
+    return _as_accepted(known, drift="gone" if error.code in GONE else "unchecked", reason=str(error))
 
 
 def _as_accepted(known: CorpusDocument, *, drift: Drift | None = None, reason: str | None = None) -> CorpusDocument:

@@ -2,14 +2,13 @@
 
 import datetime as dt
 import email.utils
-from urllib.parse import urljoin
 
 import httpx
 
 from rag_eval_pipeline.corpus.documents import DocumentError
 from rag_eval_pipeline.corpus.egress.trust import UNTRUSTED, distrust
 from rag_eval_pipeline.corpus.fetching.retries import again
-from rag_eval_pipeline.corpus.fetching.urls import check_url
+from rag_eval_pipeline.corpus.fetching.urls import check_url, joined
 from rag_eval_pipeline.sources.download_cache import Version
 
 LATER = "Try again later: what has come is kept."
@@ -91,11 +90,9 @@ def lawful(url: str, *, base: httpx.URL | None = None) -> httpx.URL:
         Fault: `scheme`, `bad_url`.
     """
     try:
-        return check_url(url if base is None else urljoin(str(base), url))
+        return check_url(url if base is None else joined(str(base), url))
     except DocumentError as error:
         raise Fault(error.code, error.message, CHECK) from error
-    except ValueError as error:  # urljoin's, for broken brackets
-        raise Fault("bad_url", f"{url[:200]!r}: {error}", CHECK) from error
 
 
 def guarded(code: str, reason: str) -> Fault:

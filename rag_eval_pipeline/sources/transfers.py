@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 import httpx
 
+from rag_eval_pipeline.corpus.egress.clients import ClientFor, guarded_clients, redirect_of
 from rag_eval_pipeline.corpus.egress.config import origin_of
-from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
-from rag_eval_pipeline.corpus.egress.trust import trust
+from rag_eval_pipeline.corpus.egress.guard import Guard
 from rag_eval_pipeline.corpus.fetching.fetcher import USER_AGENT
 from rag_eval_pipeline.corpus.fetching.retries import BUSY, REDIRECTS, attempts, retry_after
 from rag_eval_pipeline.errors import InputError
@@ -62,8 +62,8 @@ class Asked(NamedTuple):
 class Transfer:
     """Brings one body; made by `transfer`."""
 
-    def __init__(self, client: httpx.AsyncClient, guard: Guard, asked: Asked, part: Part) -> None:
-        self._client = client
+    def __init__(self, clients: ClientFor, guard: Guard, asked: Asked, part: Part) -> None:
+        self._clients = clients
         self._guard = guard
         self._config = guard.policy.config
         self._asked = asked
@@ -103,25 +103,25 @@ class Transfer:
         if self._part.is_whole:
             return "whole"
         own = lawful(self._asked.url)
-        current = own
+        current = asking = own
         for _ in range(self._config.max_redirects + 1):
             deadline.reschedule(asyncio.get_running_loop().time() + stall_s)
-            request = self._client.build_request("GET", current, headers=self._headers(current, own))
+            client = self._clients(str(asking))
+            request = client.build_request("GET", current, headers=self._headers(current, own))
             try:
-                response = await self._client.send(request, stream=True)
+                response = await client.send(request, stream=True)
                 try:
                     location = self._redirect(response, own)
                     if location is None:
                         return await self._take(response, own, deadline, stall_s)
                 finally:
                     await response.aclose()
-                    self._client.cookies.clear()  # the jar would send them to other ports of the host
             except httpx.ProxyError as error:
                 # Only a CONNECT that the guard refused ends here; it carries the status line, "403 egress_blocked".
                 raise guarded(str(error).partition(" ")[2], f"{_origin(current)} was refused") from error
             except httpx.TransportError as error:
                 raise broken(error, f"{_origin(current)}", self._part.offset) from error
-            current = lawful(location, base=current)
+            asking, current = current, lawful(location, base=current)
         raise Fault("too_many_redirects", f"more than {self._config.max_redirects} redirects", CHECK)
 
     def _headers(self, current: httpx.URL, own: httpx.URL) -> dict[str, str]:
@@ -142,12 +142,12 @@ class Transfer:
         Raises:
             Fault: It is neither.
         """
-        refusal = response.headers.get(GUARD_HEADER, "")
-        if refusal.startswith(self._guard.secret):
-            raise guarded(response.reason_phrase, refusal.removeprefix(self._guard.secret).strip())
+        refusal = self._guard.refusal(str(response.url), response.headers)
+        if refusal is not None:
+            raise guarded(response.reason_phrase, refusal)
         status = response.status_code
-        if status in REDIRECTS and "location" in response.headers:
-            return str(response.headers["location"])
+        if status in REDIRECTS and (location := redirect_of(response)) is not None:
+            return location
         asked = response.request.headers
         if status == 200 or (status == 206 and "range" in asked):
             return None
@@ -223,7 +223,7 @@ class Transfer:
 
 @asynccontextmanager
 async def transfer(guard: Guard, asked: Asked, part: Part) -> AsyncIterator[Transfer]:
-    """A transfer behind a running guard; proxies named by environment variables are not used.
+    """A transfer behind a running guard.
 
     Args:
         guard: Its body limit has to leave room for `max_bytes` and what TLS adds.
@@ -233,16 +233,11 @@ async def transfer(guard: Guard, asked: Asked, part: Part) -> AsyncIterator[Tran
     Raises:
         InputError: `bad_ca_file`.
     """
-    async with httpx.AsyncClient(
-        proxy=guard.url,
-        verify=trust(guard.policy.config.ca_file),
-        trust_env=False,
-        follow_redirects=False,
-        timeout=None,  # the deadline of an attempt is moved on with its progress
-        # Encoded bodies differ from one request to the next on some servers, and then cannot be continued.
-        headers={"User-Agent": USER_AGENT, "Accept": "*/*", "Accept-Encoding": "identity"},
-    ) as client:
-        yield Transfer(client, guard, asked, part)
+    # Encoded bodies differ from one request to the next on some servers, and then cannot be continued.
+    headers = {"User-Agent": USER_AGENT, "Accept": "*/*", "Accept-Encoding": "identity"}
+    # The deadline of an attempt is moved on with its progress.
+    async with guarded_clients(guard, headers=headers, timeout_s=None) as clients:
+        yield Transfer(clients, guard, asked, part)
 
 
 def _origin(url: httpx.URL) -> str | None:

@@ -36,6 +36,8 @@ TEXTS = {
     "windows-1252": (b"caf\xe9 \x80", "text/plain", "café €"),
     "UTF-16": ("\ufeffé".encode("utf-16-le"), "text/plain", "é"),
     "an unknown charset": (b"x", "text/plain; charset=klingon", "x"),
+    "a charset of Python's that decodes nothing": (b"x", "text/plain; charset=undefined", "x"),
+    "a charset of Python's for names of hosts": (b"a..b", "text/plain; charset=idna", "a..b"),
 }
 
 

@@ -89,7 +89,7 @@ async def test_the_guard_lets_the_browser_through_to_what_is_allowed(own_temp):
         async with (
             Guard(policy) as guard,
             browser_pool(guard) as pool,
-            (await pool.process()).context(scripts=True) as context,
+            (await pool.process()).context(scripts=True, guard_url=guard.url_for(f"http://{host}/")) as context,
         ):
             page = await context.new_page()
             await page.goto(f"http://{host}/")

@@ -264,6 +264,20 @@ def test_a_document_that_cannot_be_had_says_why_and_stops_no_other(built, name, 
     assert not (built.folder / row.file_name).exists()
 
 
+def test_whatever_goes_wrong_with_one_document_is_its_row_and_is_logged(tmp_path, own_temp, caplog):
+    planned = [
+        PlannedDocument("odd", (FileName("odd.pdf"),), "file", None, Path("/a\0b.html")),  # no file system takes it
+        PlannedDocument("plain", (FileName("plain.pdf"),), "text", None, None, "A paragraph.\n"),
+    ]
+
+    odd, plain = build_corpus(planned, tmp_path / "c", [], EgressPolicy())
+
+    assert (odd.origin, odd.error_code, plain.origin) == ("missing", "internal_error", "rendered")
+    assert "ValueError" in odd.error
+    [record] = [record for record in caplog.records if record.exc_info]
+    assert "odd" in record.message
+
+
 def test_the_folder_holds_the_documents_and_nothing_else(built):
     assert sorted(os.listdir(built.folder)) == sorted(r.file_name for r in built.rows if r.origin != "missing")
     assert os.listdir(built.folder.parent) == ["bench"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rag_eval_pipeline.corpus.egress.config import EgressConfig, origin_of, read_egress_config
+from rag_eval_pipeline.corpus.egress.config import EgressConfig, HostPort, origin_of, read_egress_config
 from rag_eval_pipeline.corpus.egress.policy import EgressBlocked, EgressPolicy, HostUnresolved, is_public
 from rag_eval_pipeline.errors import InputError
 
@@ -102,11 +102,14 @@ async def test_ports_of_other_services_are_refused():
 async def test_a_private_host_is_allowed_by_exact_host_and_port():
     policy = EgressPolicy(EgressConfig(allowed_hosts=("wiki.corp:8081",)), resolver=resolving("10.0.0.5"))
 
-    assert await policy.addresses("Wiki.corp", 8081) == ["10.0.0.5"]
+    own = HostPort("wiki.corp", 8081)
+    assert await policy.addresses("Wiki.corp", 8081, document=own) == ["10.0.0.5"]
     with pytest.raises(EgressBlocked):
-        await policy.addresses("wiki.corp", 80)
+        await policy.addresses("wiki.corp", 80, document=own)
     with pytest.raises(EgressBlocked):
-        await policy.addresses("sub.wiki.corp", 8081)
+        await policy.addresses("sub.wiki.corp", 8081, document=own)
+    with pytest.raises(EgressBlocked, match=r"wiki\.corp:8081 is not open to documents from example\.org:443; `for`"):
+        await policy.addresses("wiki.corp", 8081, document=HostPort("example.org", 443))
 
 
 async def test_a_name_without_address_is_unresolved():
@@ -122,8 +125,9 @@ def test_without_a_file_the_defaults_hold(tmp_path):
 
 CONFIGS = {
     "unknown key": ("allow_all: true", "allow_all"),
-    "no port": ("allowed_hosts: [wiki.corp]", "allowed_hosts"),
-    "a wildcard with a scheme": ("allowed_hosts: ['http://wiki.corp:80']", "allowed_hosts"),
+    "no port": ("allowed_hosts: [wiki.corp]", "allowed_hosts.0.host"),
+    "a wildcard with a scheme": ("allowed_hosts: ['http://wiki.corp:80']", "allowed_hosts.0.host"),
+    "no port of a document": ("allowed_hosts: [{host: 'a:80', for: [b]}]", "allowed_hosts.0.for"),
     "not a number": ("max_redirects: many", "max_redirects"),
     "a proxy without port": ("proxy: proxy.corp", "proxy"),
     "credentials for a path": ("credentials: {'https://wiki.corp/x': {Authorization: TOKEN}}", "credentials"),

@@ -2,16 +2,20 @@
 
 import asyncio
 import gzip
+import http.server
+import socket
+import threading
 
 import pytest
 import stamina
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpus.certificates import Authority
 from corpus.making import serve, simple_pdf
 from rag_eval_pipeline.corpus.documents import DocumentError
 from rag_eval_pipeline.corpus.egress.config import EgressConfig
-from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
 from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.fetching.fetcher import fetcher
 from rag_eval_pipeline.corpus.fetching.urls import check_url
@@ -27,6 +31,12 @@ def _no_waiting():
 async def fetch(policy, url):
     async with Guard(policy) as guard, fetcher(guard) as source:
         return (await source.fetch(url)).body
+
+
+def both_ways(one, other, **settings):
+    """Allows two servers, each to the documents of the other as well."""
+    hosts = [{"host": one.host, "for": [other.host]}, {"host": other.host, "for": [one.host]}]
+    return EgressPolicy(EgressConfig(allowed_hosts=hosts, **settings))
 
 
 async def refusal(policy, url):
@@ -75,6 +85,9 @@ ANSWERS = {
     "gone": ((410, {}, b"no"), "http_410"),
     "forbidden": ((403, {}, b"no"), "http_403"),
     "redirect to this machine": ((302, {"Location": "http://127.0.0.1:1/"}, b""), "egress_blocked"),
+    "redirect to mail": ((302, {"Location": "mailto:x"}, b""), "scheme"),
+    "redirect to no host": ((302, {"Location": "http://xn--a/"}, b""), "bad_url"),
+    "redirect to broken brackets": ((302, {"Location": "http://[::1"}, b""), "bad_url"),
     "redirect to a file": ((302, {"Location": "file:///etc/passwd"}, b""), "scheme"),
     "redirect with credentials": ((302, {"Location": "http://u:p@example.org/"}, b""), "bad_url"),
     "redirect to itself": ((302, {"Location": "/doc"}, b""), "too_many_redirects"),
@@ -99,10 +112,94 @@ async def test_what_is_no_body_is_an_error(site, answer, code):
     assert await refusal(site.policy(max_body_bytes=10_000), site.url("/doc")) == code
 
 
-async def test_a_page_behind_a_pdf_address_is_a_mismatch(site):
-    site.answers["/paper.pdf"] = (200, {}, b"<html>not found")
+async def test_what_is_called_pdf_and_is_none_is_a_mismatch_unless_it_says_that_it_is_a_page(site):
+    site.answers["/paper.pdf"] = (200, {"Content-Type": "application/octet-stream"}, b"<html>not found")
+    site.answers["/wiki/File:X.pdf"] = (200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>About X")
 
     assert await refusal(site.policy(), site.url("/paper.pdf")) == "content_mismatch"
+    assert (await fetch(site.policy(), site.url("/wiki/File:X.pdf"))).kind == "html"
+
+
+class SixthServer(http.server.ThreadingHTTPServer):
+    """On ::1."""
+
+    address_family = socket.AF_INET6
+
+
+@pytest.mark.parametrize("tls", [None, Authority()], ids=["http", "https"])
+async def test_an_ipv6_address_is_asked_and_named_with_its_brackets(tls, tmp_path):
+    """Over TLS the address is a tunnel's target."""
+    hosts = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            hosts.append(self.headers["Host"])
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"hi")
+
+        def log_message(self, *args):
+            pass
+
+    with SixthServer(("::1", 0), Handler) as server:
+        settings = {}
+        if tls is not None:
+            server.socket = tls.server("::1").wrap_socket(server.socket, server_side=True)
+            (tmp_path / "ca.pem").write_bytes(tls.pem)
+            settings["ca_file"] = str(tmp_path / "ca.pem")
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        host = f"[::1]:{server.server_address[1]}"
+        policy = EgressPolicy(EgressConfig(allowed_hosts=(host,), **settings))
+        try:
+            body = await fetch(policy, f"{'https' if tls else 'http'}://{host}/a")
+        finally:
+            server.shutdown()
+
+    assert (body.data, hosts) == (b"hi", [host])
+
+
+REDIRECTS = {
+    "itself": ((), True),
+    "one that it is not open to": (("other",), False),
+    "one that is open to it": (("other for site",), True),
+    "one that is open to somebody else": (("other for nobody",), False),
+}
+
+
+@pytest.mark.parametrize("robots", ["ignore", "obey"])
+@pytest.mark.parametrize(("allowed", "works"), REDIRECTS.values(), ids=REDIRECTS)
+async def test_a_redirect_leads_to_private_hosts_that_are_open_to_who_redirects(site, allowed, works, robots):
+    for other in serve():
+        entries = {
+            "other": other.host,
+            "other for site": {"host": other.host, "for": [site.host]},
+            "other for nobody": {"host": other.host, "for": ["127.0.0.1:1"]},
+        }
+        target = other if allowed else site
+        config = EgressConfig(allowed_hosts=[site.host, *(entries[name] for name in allowed)], robots=robots)
+        site.answers["/a"] = (302, {"Location": target.url("/b")}, b"")
+        target.answers["/b"] = (200, {}, b"<p>private")
+
+        if works:
+            assert (await fetch(EgressPolicy(config), site.url("/a"))).data == b"<p>private"
+        else:
+            assert await refusal(EgressPolicy(config), site.url("/a")) == "egress_blocked"
+            assert other.asked == []  # not even its robots.txt
+        if allowed:
+            assert (await fetch(EgressPolicy(config), other.url("/b"))).data == b"<p>private"
+
+
+async def test_a_server_over_https_cannot_pass_itself_off_as_the_guard(tmp_path):
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    for site in serve(authority.server()):
+        policy = site.policy(ca_file=str(tmp_path / "ca.pem"))
+        async with Guard(policy) as guard, fetcher(guard) as source:
+            site.answers["/a"] = (200, {GUARD_HEADER: f"{guard.secret} not public"}, b"<p>here")
+            body = (await source.fetch(site.url("/a"))).body
+
+    assert body.data == b"<p>here"
 
 
 async def test_a_gzipped_page_is_decoded(site):
@@ -161,8 +258,7 @@ async def test_a_body_that_never_ends_meets_the_wall_clock():
 
     async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        policy = EgressPolicy()
-        policy.config = policy.config.model_copy(update={"allowed_hosts": (f"127.0.0.1:{port}",), "fetch_limit_s": 0.3})
+        policy = EgressPolicy(EgressConfig(allowed_hosts=(f"127.0.0.1:{port}",), fetch_limit_s=0.3))
         assert await refusal(policy, f"http://127.0.0.1:{port}/") == "fetch_timeout"
 
 
@@ -181,6 +277,7 @@ BAD_URLS = {
     "a lone surrogate": ("http://example.org/\ud800", "bad_url"),
     "no host": ("http:///a", "bad_url"),
     "broken brackets": ("http://[::1/a", "bad_url"),
+    "no Punycode": ("http://xn--a/", "bad_url"),
     "a port that is none": ("http://example.org:99999/", "bad_url"),
 }
 
@@ -238,8 +335,7 @@ async def test_not_modified_without_having_been_asked_is_an_error(site):
 async def test_credentials_go_to_their_origin_and_to_no_other(site, monkeypatch):
     monkeypatch.setenv("WIKI_TOKEN", "Bearer x")
     for other in serve():
-        policy = site.policy(credentials={f"http://{site.host}": {"Authorization": "WIKI_TOKEN"}})
-        policy.config = policy.config.model_copy(update={"allowed_hosts": (site.host, other.host)})
+        policy = both_ways(site, other, credentials={f"http://{site.host}": {"Authorization": "WIKI_TOKEN"}})
         site.answers["/a"] = (302, {"Location": other.url("/b")}, b"")
         other.answers["/b"] = (302, {"Location": site.url("/c")}, b"")
         site.answers["/c"] = (200, {}, b"<p>here")
@@ -252,8 +348,7 @@ async def test_credentials_go_to_their_origin_and_to_no_other(site, monkeypatch)
 
 async def test_cookies_stay_on_the_way_to_one_body_and_at_their_origin(site):
     for other in serve():  # another port of the same host, to which a browser's jar would send them
-        policy = site.policy()
-        policy.config = policy.config.model_copy(update={"allowed_hosts": (site.host, other.host)})
+        policy = both_ways(site, other)
         site.answers["/a"] = (302, {"Location": "/b", "Set-Cookie": "seen=1"}, b"")
         site.answers["/b"] = (302, {"Location": other.url("/c")}, b"")
         other.answers["/c"] = (200, {}, b"<p>here")

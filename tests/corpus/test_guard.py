@@ -35,7 +35,8 @@ def allowing(*ports):
 
 
 async def connect(guard):
-    return await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+    """As what an allowed server's documents ask; where none is allowed, as all others."""
+    return await asyncio.open_connection("127.0.0.1", int(guard.urls[-1].rpartition(":")[2]))
 
 
 async def ask(guard, request):
@@ -98,6 +99,27 @@ async def test_a_tunnel_reaches_an_allowed_server():
 
     assert established.startswith(b"HTTP/1.1 200 ")
     assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("target", ["CONNECT 127.0.0.1:{}", "GET http://127.0.0.1:{}/"])
+async def test_an_allowed_host_is_open_to_its_own_documents_and_to_those_that_are_named(target):
+    async with origin() as (port, received):
+        hosts = [{"host": f"127.0.0.1:{port}", "for": ["docs.example:443"]}, "lab.example:80"]
+        async with Guard(EgressPolicy(EgressConfig(allowed_hosts=hosts))) as guard:
+            answers = {}
+            for document in (
+                "https://docs.example/a",
+                "https://lab.example/",
+                "http://lab.example/",
+                "http://x.example/",
+            ):
+                reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url_for(document).split(":")[2]))
+                writer.write(f"{target.format(port)} HTTP/1.1\r\n\r\n".encode())
+                answers[document] = (await reader.readuntil(b"\r\n"))[9:12]
+                writer.close()
+
+    assert list(answers.values()) == [b"200", b"403", b"403", b"403"]
+    assert len(received) == 1
 
 
 @pytest.mark.parametrize("form", ["GET http://127.0.0.1:{}/ HTTP/1.1", "CONNECT 127.0.0.1:{} HTTP/1.1"])

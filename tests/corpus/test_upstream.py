@@ -47,8 +47,9 @@ async def guarded(proxy, resolver=nobody_knows, **settings):
             yield guard
 
 
-async def ask(guard, request):
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(guard.url.rpartition(":")[2]))
+async def ask(guard, request, document=""):
+    port = int(guard.url_for(document).rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     answer = await reader.read()
     writer.close()
@@ -126,9 +127,12 @@ async def test_an_allowed_host_is_dialled_directly(site):
         return ["127.0.0.1"]
 
     async with guarded(proxy, resolver=here, allowed_hosts=(site.host,)) as guard:
-        answer = await ask(guard, f"GET {site.url('/a')} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        request = f"GET {site.url('/a')} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        answer = await ask(guard, request, document=site.url("/"))
+        refused = await ask(guard, request)  # which the proxy might answer, too
 
     assert answer.endswith(b"here")
+    assert b"egress_blocked" in refused
     assert proxy.asked == []
 
 

@@ -94,7 +94,8 @@ def get(server, tmp_path):
     """Downloads from the server into a cache of the test's own."""
 
     def fetch(path="/data.csv", *, hosts=(), limits=None, **options):
-        config = EgressConfig(allowed_hosts=(server.host, *hosts), **(limits or {}))
+        allowed = [server.host, *({"host": host, "for": [server.host]} for host in hosts)]
+        config = EgressConfig(allowed_hosts=allowed, **(limits or {}))
         return download(server.url(path), tmp_path / "cache", EgressPolicy(config), **options)
 
     return fetch
@@ -446,7 +447,9 @@ REDIRECTS = {
     "to a local name": ("http://localhost/", "egress_blocked"),
     "to a file": ("file:///etc/passwd", "scheme"),
     "with credentials": ("http://u:p@example.org/", "bad_url"),
-    "with half an address": ("http://[::1", "download_failed"),  # httpx refuses the answer itself
+    "with half an address": ("http://[::1", "bad_url"),
+    "to a mailbox": ("mailto:x", "scheme"),
+    "to a name that is no Punycode": ("http://xn--a/", "bad_url"),
 }
 
 
@@ -506,6 +509,17 @@ def test_headers_are_not_sent_to_another_origin(server, elsewhere, get):
         {"authorization", "x-plain", "cookie"},
         set(),
     ]
+
+
+def test_a_redirect_leads_to_no_private_host_that_is_open_to_its_own_documents_only(server, elsewhere, tmp_path):
+    server.answers["/data.csv"] = redirect(elsewhere.url("/b"))
+    elsewhere.answers["/b"] = body()
+    policy = EgressPolicy(EgressConfig(allowed_hosts=[server.host, elsewhere.host]))
+
+    with pytest.raises(InputError) as refused:
+        download(server.url("/data.csv"), tmp_path / "cache", policy)
+
+    assert (refused.value.code, elsewhere.asked) == ("egress_blocked", [])
 
 
 def test_a_cookie_of_the_server_is_sent_to_nobody(server, elsewhere, get):

@@ -3,10 +3,10 @@
 import os
 import re
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rag_eval_pipeline.corpus.egress.trust import authorities
 from rag_eval_pipeline.errors import InputError
@@ -26,14 +26,42 @@ class HostPort(NamedTuple):
     port: int
 
 
+class AllowedHost(BaseModel):
+    """An entry of `allowed_hosts`: `host:port` alone, or `{host: host:port, for: [host:port, ...]}`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = Field(description="Private host as exact `host:port`. Documents that come from it may ask it for more.")
+    for_: tuple[str, ...] = Field(
+        default=(),
+        alias="for",
+        description="Further hosts, each as exact `host:port`: documents that come from them may ask this host, too.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"host": value} if isinstance(value, str) else value
+
+    @field_validator("host", "for_")
+    @classmethod
+    def _exact(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for entry in (value,) if isinstance(value, str) else value:
+            if not _HOST_PORT.fullmatch(entry):
+                raise ValueError(f"{entry!r} is not an exact host:port")
+        return value
+
+
 class EgressConfig(BaseModel):
     """`data/config/egress.config.yaml`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    allowed_hosts: tuple[str, ...] = Field(
+    allowed_hosts: tuple[AllowedHost, ...] = Field(
         default=(),
-        description="Private hosts that documents may come from, each as exact `host:port`; none by default.",
+        description="Private hosts that documents may come from, each as exact `host:port`; none by default. A host is "
+        "open to documents that come from it and to no others, whatever they embed or redirect to, except to those "
+        "from the hosts that `{host: host:port, for: [host:port, ...]}` names.",
     )
     allowed_ports: tuple[int, ...] = Field(
         default=(80, 443, 8080, 8443), description="Ports of public hosts that may be asked; others are refused."
@@ -85,14 +113,6 @@ class EgressConfig(BaseModel):
         description="Whether pages from URLs may be rendered where the browser's sandbox cannot be used.",
     )
 
-    @field_validator("allowed_hosts")
-    @classmethod
-    def _exact(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for entry in value:
-            if not _HOST_PORT.fullmatch(entry):
-                raise ValueError(f"{entry!r} is not an exact host:port")
-        return value
-
     @field_validator("proxy")
     @classmethod
     def _proxy(cls, value: str | None) -> str | None:
@@ -117,14 +137,24 @@ class EgressConfig(BaseModel):
         return {str(origin_of(entry)): headers for entry, headers in value.items()}
 
     @property
+    def openings(self) -> dict[HostPort, frozenset[HostPort]]:
+        """Hosts of documents to the private hosts that those documents may ask."""
+        openings: dict[HostPort, frozenset[HostPort]] = {}
+        for entry in self.allowed_hosts:
+            host = _parsed(entry.host)
+            for document in (host, *(_parsed(other) for other in entry.for_)):
+                openings[document] = openings.get(document, frozenset()) | {host}
+        return openings
+
+    @property
     def allowed(self) -> frozenset[HostPort]:
         """The private hosts, as they are compared."""
-        return frozenset(host_port(*entry.rsplit(":", 1)) for entry in self.allowed_hosts)
+        return frozenset(_parsed(entry.host) for entry in self.allowed_hosts)
 
     @property
     def proxy_address(self) -> HostPort:
         """Of the corporate proxy; of nothing when there is none."""
-        return host_port(*(self.proxy or ":0").rsplit(":", 1))
+        return _parsed(self.proxy or ":0")
 
 
 def read_egress_config(path: Path) -> EgressConfig:
@@ -179,6 +209,16 @@ def secret(variable: str, of: str) -> str:
     if re.search(r"[\x00-\x1f\x7f]|[^\x00-\xff]", value):
         raise InputError("bad_secret", "egress.config.yaml", f"{variable} as Latin-1 text in one line", field=of)
     return value
+
+
+def host_of(url: str) -> HostPort | None:
+    """Host and port of an http or https URL; None when it has none."""
+    origin = origin_of(url)
+    return None if origin is None else _parsed(origin.partition("://")[2])
+
+
+def _parsed(entry: str) -> HostPort:
+    return host_port(*entry.rsplit(":", 1))
 
 
 def host_port(host: str, port: str | int) -> HostPort:

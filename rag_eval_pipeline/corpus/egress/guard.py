@@ -1,19 +1,22 @@
 """The guard: a forward proxy on 127.0.0.1 through which both the fetcher and the browser reach the outside.
 
 It applies the egress policy to each connection, dials only addresses that the policy has judged, and answers one
-request per connection, so that nothing can be smuggled behind a lawful first request.
+request per connection, so that nothing can be smuggled behind a lawful first request. Whose request it is, the port
+says that it comes in at: documents that may ask a private host have a port of their own.
 """
 
 import asyncio
 import contextlib
+import functools
 import re
 import secrets
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.corpus.egress.config import HostPort, host_of
 from rag_eval_pipeline.corpus.egress.policy import (
     EgressBlocked,
     EgressPolicy,
@@ -65,49 +68,83 @@ class Guard:
         self.denials: deque[Denial] = deque(maxlen=_DENIALS_KEPT)
         self.denied = 0
         self.secret = secrets.token_hex(16)
-        self._answers: dict[tuple[str, int], tuple[float, list[str] | Exception]] = {}
-        self._asking: dict[tuple[str, int], asyncio.Lock] = {}
+        self._answers: dict[tuple[HostPort | None, str, int], tuple[float, list[str] | Exception]] = {}
+        self._asking: dict[tuple[HostPort | None, str, int], asyncio.Lock] = {}
+        self._servers: dict[HostPort | None, asyncio.Server] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self._proxy = policy.config.proxy_address
         self._proxy_authorization = proxy_authorization(policy.config)
 
     @property
     def url(self) -> str:
-        """Address of the proxy."""
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        """Address of the proxy, for all that may ask no private host."""
+        return self._url(None)
+
+    @property
+    def urls(self) -> list[str]:
+        """All its addresses."""
+        return [self._url(document) for document in self._servers]
+
+    def url_for(self, document: str) -> str:
+        """Address of the proxy, for what a document asks.
+
+        Args:
+            document: The URL that the document comes from.
+        """
+        host = host_of(document)
+        return self._url(host if host in self._servers else None)
+
+    def refusal(self, url: str, headers: Mapping[str, str]) -> str | None:
+        """Why the guard refused a request; None when the answer is a server's.
+
+        Over HTTPS every answer is a server's, whatever its headers say: what the guard refuses there is the tunnel.
+        """
+        value = headers.get(GUARD_HEADER, "")
+        if not url.startswith("http:") or not value.startswith(self.secret):
+            return None
+        return value.removeprefix(self.secret).strip()
+
+    def _url(self, document: HostPort | None) -> str:
+        return f"http://127.0.0.1:{self._servers[document].sockets[0].getsockname()[1]}"
 
     async def __aenter__(self) -> "Guard":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_HEAD_LIMIT_BYTES)
+        for document in (None, *self.policy.config.openings):
+            accept = functools.partial(self._accept, document)
+            self._servers[document] = await asyncio.start_server(accept, "127.0.0.1", 0, limit=_HEAD_LIMIT_BYTES)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.close()
+        for server in self._servers.values():
+            server.close()
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
+        for server in self._servers.values():
+            await server.wait_closed()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(
+        self, document: HostPort | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         if task is not None:
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
         with contextlib.suppress(OSError, asyncio.CancelledError):
             try:
-                await self._serve((reader, writer))
+                await self._serve((reader, writer), document)
             except Refused as refusal:
                 await self._refuse(writer, refusal)
             except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
                 pass  # the client went away, or never finished its request
         writer.close()
 
-    async def _serve(self, client: Streams) -> None:
+    async def _serve(self, client: Streams, document: HostPort | None) -> None:
         head = await asyncio.wait_for(client[0].readuntil(b"\r\n\r\n"), _IDLE_LIMIT_S)
         request = parse_request(head)
         by_proxy = self.policy.goes_by_proxy(request.host, request.port)
-        server = await self._dial(request.host, request.port, by_proxy=by_proxy)
+        server = await self._dial(request.host, request.port, document, by_proxy=by_proxy)
         limit = self.policy.config.max_body_bytes + _BODY_MARGIN_BYTES
         try:
             if request.method == "CONNECT":
@@ -125,10 +162,10 @@ class Guard:
         finally:
             server[1].close()
 
-    async def _dial(self, host: str, port: int, *, by_proxy: bool) -> Streams:
+    async def _dial(self, host: str, port: int, document: HostPort | None, *, by_proxy: bool) -> Streams:
         target = f"{host}:{port}"
         try:
-            addresses = await self._addresses(host, port)
+            addresses = await self._addresses(host, port, document)
         except EgressBlocked as error:
             self.denied += 1
             self.denials.append(Denial(error.code, target, str(error)))
@@ -155,16 +192,17 @@ class Guard:
         except HostUnresolved as error:
             raise Refused(502, error.code, f"the proxy: {error}") from error
 
-    async def _addresses(self, host: str, port: int) -> list[str]:
+    async def _addresses(self, host: str, port: int, document: HostPort | None) -> list[str]:
         """The policy's answer, asked once a host: a second answer could be another one."""
-        async with self._asking.setdefault((host, port), asyncio.Lock()):
-            until, answer = self._answers.get((host, port), (0.0, None))
+        asked = (document, host, port)
+        async with self._asking.setdefault(asked, asyncio.Lock()):
+            until, answer = self._answers.get(asked, (0.0, None))
             if answer is None or until < time.monotonic():
                 try:
-                    answer, kept_s = await self.policy.addresses(host, port), _RESOLVED_KEPT_S
+                    answer, kept_s = await self.policy.addresses(host, port, document=document), _RESOLVED_KEPT_S
                 except (EgressBlocked, HostUnresolved) as error:
                     answer, kept_s = error, _UNRESOLVED_KEPT_S
-                self._answers[host, port] = (time.monotonic() + kept_s, answer)
+                self._answers[asked] = (time.monotonic() + kept_s, answer)
         if isinstance(answer, Exception):
             raise answer
         return answer

@@ -1,7 +1,8 @@
 """What may be reached from here: one policy for every byte that comes from outside.
 
 A host is resolved once, every one of its addresses must be public, and the caller dials an address from the answer and
-never the name again. Private hosts are allowed by exact host and port, from a settings file and never from data.
+never the name again. Private hosts are allowed by exact host and port, from a settings file and never from data, and
+only to the documents that come from them or that the file names: a public page cannot show a private one.
 """
 
 import asyncio
@@ -70,15 +71,41 @@ class EgressPolicy:
         """Whether a host is reached through the corporate proxy; hosts allowed by name are reached directly."""
         return self.config.proxy is not None and host_port(host, port) not in self.config.allowed
 
-    async def addresses(self, host: str, port: int) -> list[str]:
-        """Addresses to dial, in the resolver's order; never empty.
+    def is_allowed(self, host: str, port: int, document: HostPort | None) -> bool:
+        """Whether a host is a private one that a document may ask.
+
+        Args:
+            host: The one that is asked.
+            port: Of that host.
+            document: Where the document comes from that asks; None for any other than those that the settings name.
 
         Raises:
-            EgressBlocked: One of them is not public, or the port is not allowed.
+            EgressBlocked: It is a private host that only other documents may ask.
+        """
+        target = host_port(host, port)
+        if target not in self.config.allowed:
+            return False
+        if document is not None and target in self.config.openings.get(document, ()):
+            return True
+        asking = f"documents from {_written(document)}" if document is not None else "other documents than its own"
+        raise EgressBlocked(
+            f"{_written(target)} is not open to {asking}; `for` at this host in egress.config.yaml opens it to more"
+        )
+
+    async def addresses(self, host: str, port: int, *, document: HostPort | None = None) -> list[str]:
+        """Addresses to dial, in the resolver's order; never empty.
+
+        Args:
+            host: The one that is asked.
+            port: Of that host.
+            document: Where the document comes from that asks, as of `is_allowed`.
+
+        Raises:
+            EgressBlocked: One of them is not public, the port is not allowed, or the host is open to others only.
             HostUnresolved: There is none.
         """
         host, port = host_port(host, port)
-        allowed = HostPort(host, port) in self.config.allowed
+        allowed = self.is_allowed(host, port, document)
         if not allowed:
             if port not in self.config.allowed_ports:
                 raise EgressBlocked(f"port {port} is not allowed")
@@ -97,6 +124,10 @@ class EgressPolicy:
                 if not is_public(address):
                     raise EgressBlocked(f"{host} has the address {address}, which is not public")
         return addresses
+
+
+def _written(host: HostPort) -> str:
+    return f"[{host.host}]:{host.port}" if ":" in host.host else f"{host.host}:{host.port}"
 
 
 def is_public(address: str) -> bool:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BARE_IPV6 = re.compile(r"([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*):([0-9]{1,5})")
 _HOP_BY_HOP = {"connection", "keep-alive", "upgrade", "te", "trailer", "expect", "host"}
 
 
@@ -52,6 +53,9 @@ def parse_request(head: bytes) -> ProxyRequest:
     if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or re.search(r"[\x00-\x1f\x7f-\xff]", line):
         raise Refused(400, "bad_request", "the request line cannot be read")
     method, target, _ = parts
+    if method == "CONNECT":
+        # httpx leaves out the brackets; a tunnel's target always ends with a port, so there is one way to read it.
+        target = _BARE_IPV6.sub(r"[\1]:\2", target) if _BARE_IPV6.fullmatch(target) else target
     try:
         url = urlsplit(f"//{target}" if method == "CONNECT" else target)
         host, port = url.hostname, url.port or 80

@@ -93,7 +93,9 @@ def fetched_body(data: bytes, content_type: str, url: str) -> Body:
     media_type, _, parameters = content_type.partition(";")
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
     media_type = media_type.strip().lower()
-    promised = media_type == "application/pdf" or PurePosixPath(urlsplit(url).path).suffix == ".pdf"
+    # A page may be about a file: `wiki/File:X.pdf`.
+    is_called_pdf = PurePosixPath(urlsplit(url).path).suffix == ".pdf" and media_type not in _HTML_TYPES
+    promised = media_type == "application/pdf" or is_called_pdf
     if promised and data.strip() and not is_pdf(data):
         raise DocumentError("content_mismatch", f"{url} should be a PDF and has no %PDF- at its start")
     return _body(sniff(data, media_type=media_type), data, url, charset[1].lower() if charset else None, final_url=url)
@@ -144,7 +146,7 @@ def decode_text(body: Body) -> str:
     charset = "utf-8-sig" if body.charset in (None, "utf-8") else body.charset
     try:
         return body.data.decode(charset, "replace")
-    except LookupError:
+    except (LookupError, UnicodeError):  # no charset, or one of Python's own that cannot be used: `undefined`, `idna`
         return body.data.decode("utf-8-sig", "replace")
 
 

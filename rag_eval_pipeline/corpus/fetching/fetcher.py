@@ -7,22 +7,23 @@ the origin they belong to.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import NamedTuple
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urldefrag
 
 import httpx
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.egress.config import EgressConfig, origin_of, secret
-from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER, Guard
-from rag_eval_pipeline.corpus.egress.trust import UNTRUSTED, distrust, trust
+from rag_eval_pipeline.corpus.egress.clients import ClientFor, guarded_clients, redirect_of
+from rag_eval_pipeline.corpus.egress.config import EgressConfig, host_of, origin_of, secret
+from rag_eval_pipeline.corpus.egress.guard import Guard
+from rag_eval_pipeline.corpus.egress.policy import EgressBlocked
+from rag_eval_pipeline.corpus.egress.trust import UNTRUSTED, distrust
 from rag_eval_pipeline.corpus.fetching.bodies import Body, fetched_body
 from rag_eval_pipeline.corpus.fetching.decoding import CutShort, read_decoded
 from rag_eval_pipeline.corpus.fetching.politeness import Politeness
 from rag_eval_pipeline.corpus.fetching.retries import BUSY, REDIRECTS, RETRY_WAIT_MAX_S, again, attempts, retry_after
 from rag_eval_pipeline.corpus.fetching.robots import Robots
-from rag_eval_pipeline.corpus.fetching.urls import check_url
+from rag_eval_pipeline.corpus.fetching.urls import check_url, joined
 
 USER_AGENT = "Mozilla/5.0 (compatible; rag-eval-pipeline)"
 
@@ -57,19 +58,19 @@ class _Transient(DocumentError):
 
 
 class Fetcher:
-    """A client behind the guard.
+    """Clients behind the guard.
 
     Args:
-        client: Sends to the guard and knows no other way out.
+        clients: Send to the guard and know no other way out.
         guard: Its answers are told from a server's by its secret.
         config: Limits.
         credentials: Origin to headers.
     """
 
     def __init__(
-        self, client: httpx.AsyncClient, guard: Guard, config: EgressConfig, credentials: dict[str, dict[str, str]]
+        self, clients: ClientFor, guard: Guard, config: EgressConfig, credentials: dict[str, dict[str, str]]
     ) -> None:
-        self._client = client
+        self._clients = clients
         self._guard = guard
         self._config = config
         self._credentials = credentials
@@ -110,15 +111,17 @@ class Fetcher:
     async def _follow(
         self, url: str, known: Version | None, robots: Robots | None, deadline: asyncio.Timeout
     ) -> Fetched:
-        current = url
+        current = asking = url
         jars: dict[str | None, httpx.Cookies] = {}
         for _ in range(self._config.max_redirects + 1):
-            request = self._request(check_url(current), known)
+            client = self._clients(asking)
+            request = self._request(client, check_url(current), known)
+            self._check_open(request.url, asking)
             jar = jars.setdefault(origin_of(str(request.url)), httpx.Cookies())
             jar.set_cookie_header(request)
             async with self._turn(str(request.url), robots, deadline):
                 try:
-                    response = await self._client.send(request, stream=True)
+                    response = await client.send(request, stream=True)
                     try:
                         jar.extract_cookies(response)
                         location = self._redirect(response)
@@ -136,8 +139,19 @@ class Fetcher:
                     raise _Transient("connection_broken", f"{current}: {type(error).__name__}: {error}") from error
                 except CutShort as error:
                     raise _Transient("connection_broken", f"{current}: the compressed body is cut short") from error
-            current = urljoin(str(response.url), location)
+            # Whoever redirects is who asks: a public page cannot have a private one fetched.
+            asking, current = str(response.url), joined(str(response.url), location)
         raise DocumentError("too_many_redirects", f"{url}: more than {self._config.max_redirects} redirects")
+
+    def _check_open(self, url: httpx.URL, asking: str) -> None:
+        """Refuses a private host that is not open to who asks, before even its robots.txt is asked for."""
+        target = host_of(str(url))
+        if target is None:
+            return
+        try:
+            self._guard.policy.is_allowed(*target, host_of(asking))
+        except EgressBlocked as error:
+            raise DocumentError(error.code, f"{url}: {error}") from error
 
     @asynccontextmanager
     async def _turn(self, url: str, robots: Robots | None, deadline: asyncio.Timeout) -> AsyncIterator[None]:
@@ -153,14 +167,14 @@ class Fetcher:
             deadline.reschedule(loop.time() + left_s)
             yield
 
-    def _request(self, url: httpx.URL, known: Version | None) -> httpx.Request:
+    def _request(self, client: httpx.AsyncClient, url: httpx.URL, known: Version | None) -> httpx.Request:
         headers = {"Connection": "close"} | self._credentials.get(origin_of(str(url)) or "", {})
         if known is not None and known.url == str(url):
             if known.etag is not None:
                 headers["If-None-Match"] = known.etag
             elif known.last_modified is not None:
                 headers["If-Modified-Since"] = known.last_modified
-        return self._client.build_request("GET", url, headers=headers)
+        return client.build_request("GET", url, headers=headers)
 
     def _redirect(self, response: httpx.Response) -> str | None:
         """Where an answer leads, or None when it is the body, or says that the body is the known one.
@@ -168,13 +182,12 @@ class Fetcher:
         Raises:
             DocumentError: It is neither.
         """
-        refusal = response.headers.get(GUARD_HEADER, "")
-        if refusal.startswith(self._guard.secret):
-            reason = refusal.removeprefix(self._guard.secret).strip()
-            raise _guarded(response.reason_phrase, f"{response.url}: {reason}")
+        refusal = self._guard.refusal(str(response.url), response.headers)
+        if refusal is not None:
+            raise _guarded(response.reason_phrase, f"{response.url}: {refusal}")
         status = response.status_code
-        if status in REDIRECTS and "location" in response.headers:
-            return str(response.headers["location"])
+        if status in REDIRECTS and (location := redirect_of(response)) is not None:
+            return location
         if status in BUSY:
             wait_s = retry_after(response)
             if wait_s is not None:
@@ -199,7 +212,7 @@ class Fetcher:
 
 @asynccontextmanager
 async def fetcher(guard: Guard) -> AsyncIterator[Fetcher]:
-    """A fetcher behind a running guard; proxies named by environment variables are not used.
+    """A fetcher behind a running guard.
 
     Raises:
         InputError: `missing_secret`, `bad_secret`, `bad_ca_file`.
@@ -209,21 +222,14 @@ async def fetcher(guard: Guard) -> AsyncIterator[Fetcher]:
         origin: {header: secret(variable, f"credentials of {origin}") for header, variable in headers.items()}
         for origin, headers in config.credentials.items()
     }
-    async with httpx.AsyncClient(
-        proxy=guard.url,
-        verify=trust(config.ca_file),
-        trust_env=False,
-        follow_redirects=False,
-        timeout=config.fetch_limit_s,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # keeps none: they would reach other documents
-        headers={
-            "User-Agent": USER_AGENT,
-            "Accept": "application/pdf,text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.8",
-            "Accept-Language": "en",
-            "Accept-Encoding": "gzip",
-        },
-    ) as client:
-        yield Fetcher(client, guard, config, credentials)
+    headers = {
+        "User-Agent": USER_AGENT,
+        "Accept": "application/pdf,text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.8",
+        "Accept-Language": "en",
+        "Accept-Encoding": "gzip",
+    }
+    async with guarded_clients(guard, headers=headers, timeout_s=config.fetch_limit_s) as clients:
+        yield Fetcher(clients, guard, config, credentials)
 
 
 def _is_conditional(request: httpx.Request) -> bool:

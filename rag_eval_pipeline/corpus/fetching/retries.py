@@ -5,8 +5,12 @@ from collections.abc import AsyncIterable, Callable
 
 import httpx
 import stamina
+import stamina.instrumentation
 
 from rag_eval_pipeline.endpoints import retries as endpoint_retries
+
+# Stamina logs each retry by structlog where that is installed, and structlog prints to stdout, into a command's JSON.
+stamina.instrumentation.set_on_retry_hooks([])
 
 REDIRECTS = {301, 302, 303, 307, 308}
 BUSY = {429, 500, 502, 503, 504}

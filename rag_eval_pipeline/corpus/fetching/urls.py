@@ -1,6 +1,7 @@
 """Which URLs may be asked for at all: http and https, spelled so that every reader sees the same host."""
 
 import re
+from urllib.parse import urljoin
 
 import httpx
 
@@ -22,8 +23,21 @@ def check_url(url: str) -> httpx.URL:
         raise DocumentError("bad_url", f"{url[:200]!r} holds blanks, control characters or credentials")
     try:
         checked = httpx.URL(url).copy_with(fragment=None)
+        host = checked.host  # decoded here, where `xn--a` is found to be none
     except (httpx.InvalidURL, ValueError) as error:
         raise DocumentError("bad_url", f"{url[:200]!r}: {error}") from error
-    if not checked.host or (checked.port is not None and not 0 < checked.port < 1 << 16):
+    if not host or (checked.port is not None and not 0 < checked.port < 1 << 16):
         raise DocumentError("bad_url", f"{url[:200]!r} names no host or no port")
     return checked
+
+
+def joined(base: str, location: str) -> str:
+    """Where a redirect leads.
+
+    Raises:
+        DocumentError: `bad_url` for broken brackets.
+    """
+    try:
+        return urljoin(base, location)
+    except ValueError as error:
+        raise DocumentError("bad_url", f"{location[:200]!r}: {error}") from error

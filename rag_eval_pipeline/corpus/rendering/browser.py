@@ -47,8 +47,11 @@ ARGUMENTS = [
 class BrowserProcess:
     """One browser process with its driver; `sandboxed` says whether its pages are confined."""
 
-    def __init__(self, folder: Path, driver: "Playwright", browser: "Browser", *, sandboxed: bool) -> None:
+    def __init__(
+        self, folder: Path, driver: "Playwright", browser: "Browser", guard: Guard, *, sandboxed: bool
+    ) -> None:
         self.sandboxed = sandboxed
+        self.guard = guard
         self.retired = False
         self._folder = folder
         self._driver = driver
@@ -75,8 +78,14 @@ class BrowserProcess:
         return self._open == 0
 
     @contextlib.asynccontextmanager
-    async def context(self, *, scripts: bool) -> AsyncIterator["BrowserContext"]:
-        """A fresh context for one page: no cookie, cache or worker of another page."""
+    async def context(self, *, scripts: bool, guard_url: str | None = None) -> AsyncIterator["BrowserContext"]:
+        """A fresh context for one page: no cookie, cache or worker of another page.
+
+        Args:
+            scripts: Whether the page's scripts run.
+            guard_url: Which of the guard's addresses is the only way out; the one that opens no private host unless
+                given.
+        """
         self._served += 1
         self._open += 1
         try:
@@ -89,6 +98,7 @@ class BrowserProcess:
                 timezone_id="UTC",
                 color_scheme="light",
                 reduced_motion="reduce",
+                proxy={"server": guard_url or self.guard.url, "bypass": "<-loopback>"},
             )
             try:
                 if scripts:
@@ -213,7 +223,7 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
             said = " ".join(str(error).split())
             raise ServiceError("browser_failed", f"{command[-1]} cannot be started: {said}") from error
         raise
-    return BrowserProcess(folder, driver, browser, sandboxed=sandboxed)
+    return BrowserProcess(folder, driver, browser, guard, sandboxed=sandboxed)
 
 
 @contextlib.contextmanager

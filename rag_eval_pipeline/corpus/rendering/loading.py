@@ -5,7 +5,6 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER
 from rag_eval_pipeline.corpus.rendering.page_scripts import MEASURE, SETTLE
 from rag_eval_pipeline.corpus.rendering.serving import MOVES_MAX, Serving
 
@@ -121,7 +120,7 @@ async def _arrive(page: "Page", serving: Serving, url: str, limit_s: float) -> b
                 response = await move.response()
     except TimeoutError:
         return False
-    if response is not None and GUARD_HEADER in response.headers:
+    if response is not None and serving.guard.refusal(response.url, response.headers) is not None:
         raise DocumentError("blocked_navigation", f"{url}: leads to {move.url}, which was refused")
     if response is not None and response.status >= 400:
         raise DocumentError(f"http_{response.status}", f"{url}: leads to {move.url}, HTTP {response.status}")

@@ -149,13 +149,14 @@ async def _render_in(
 
 
 async def _print(process: BrowserProcess, body: Body, load_limit_s: float, judge: Judge, *, scripts: bool) -> Rendered:
-    async with process.context(scripts=scripts) as context:
+    guard_url = process.guard.url_for(body.final_url or body.url)
+    async with process.context(scripts=scripts, guard_url=guard_url) as context:
         page = await context.new_page()
         context.on("page", _close_popup)
-        serving = Serving(page, body)
+        serving = Serving(page, body, process.guard)
         await page.route("**/*", serving.answer)
         rest = await bring_to_rest(page, serving, body.url, load_limit_s=load_limit_s, scripts=scripts)
-        _check_address(page, body)
+        _check_address(page, serving, body)
         judge(rest.seen, page.url)
         return await _print_at_rest(page, serving, body, rest)
 
@@ -171,7 +172,7 @@ async def _print_at_rest(page: "Page", serving: Serving, body: Body, rest: AtRes
         await bounded(page.emulate_media(media="screen"), ALIVE_LIMIT_S)
         flags.append("print_css_hides_content")
     height = await bounded(page.evaluate(REPAIR), MEASURE_LIMIT_S)
-    _check_address(page, body)  # once more, behind the last time that the page could move
+    _check_address(page, serving, body)  # once more, behind the last time that the page could move
     if height > _HEIGHT_MAX_PX:
         raise DocumentError("page_too_long", f"{body.url}: {height:,} pixels high, more than {_HEIGHT_MAX_PX:,}")
     if serving.has_left:
@@ -183,7 +184,9 @@ async def _print_at_rest(page: "Page", serving: Serving, body: Body, rest: AtRes
     return Rendered(fix_dates(pdf), tuple(flags), seen["imagesExpected"], seen["imagesDrawn"], resources)
 
 
-def _check_address(page: "Page", body: Body) -> None:
+def _check_address(page: "Page", serving: Serving, body: Body) -> None:
+    if serving.has_strayed:
+        raise DocumentError("blocked_navigation", f"{body.url}: a page of a private host leads to {page.url[:200]}")
     if not page.url.startswith(("http:", "https:")):
         raise DocumentError("blocked_navigation", f"{body.url}: leads to what is refused or no page ({page.url[:80]})")
 

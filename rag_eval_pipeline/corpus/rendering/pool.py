@@ -77,8 +77,9 @@ class BrowserPool:
             plain = [str(executable)] if "setpriv:" in error.message else command
             process = await launch(plain, self._guard, sandboxed=False)
         try:
-            async with process.context(scripts=False) as context:
-                await prove_closed(context, self._guard)
+            for url in self._guard.urls:
+                async with process.context(scripts=False, guard_url=url) as context:
+                    await prove_closed(context, self._guard)
         except BaseException:
             await process.close()
             raise

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from rag_eval_pipeline.corpus.egress.config import host_of
+from rag_eval_pipeline.corpus.egress.guard import Guard
 from rag_eval_pipeline.corpus.fetching.bodies import Body, image_type
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class Serving:
     Args:
         page: Whose requests they are.
         body: What the page is made from.
+        guard: The only way out.
 
     Attributes:
         leaving: Set when the page wants to be another one; each page has its own.
@@ -43,7 +46,8 @@ class Serving:
         resources: Files asked for in the body's folder, as in `CorpusDocument`.
     """
 
-    def __init__(self, page: "Page", body: Body) -> None:
+    def __init__(self, page: "Page", body: Body, guard: Guard) -> None:
+        self.guard = guard
         self.leaving = asyncio.Event()
         self.arrived = asyncio.Event()
         self.at_rest = False
@@ -52,6 +56,9 @@ class Serving:
         self.resources: set[str] = set()
         self._page = page
         self._body = body
+        document = body.final_url or body.url
+        self._strayed = False
+        self._home = host_of(document) if guard.url_for(document) != guard.url else None
         self._shown: str | None = None  # as the browser spells it
         self._been: set[str] = set()
         page.on("framenavigated", self._note)
@@ -60,6 +67,11 @@ class Serving:
     def has_left(self) -> bool:
         """Whether the page is another one now than it was."""
         return bool(self.moves) and _address(self._page.url) != self._shown
+
+    @property
+    def has_strayed(self) -> bool:
+        """Whether a page that may ask private hosts wanted to be one of another host, which may not."""
+        return self._strayed or self._is_abroad(self._page.url)
 
     async def answer(self, route: "Route") -> None:
         """The handler of every request, redirects excepted, which the guard sees."""
@@ -80,7 +92,8 @@ class Serving:
             # A page from a local body has no business elsewhere; a fetched one may move on, but not in a circle.
             may_move = self._body.final_url is not None and not self.at_rest and len(self.moves) < MOVES_MAX
             self.leaving.set()
-            if not may_move or address in self._been:
+            self._strayed = self._strayed or (may_move and self._is_abroad(request.url))
+            if not may_move or address in self._been or self._strayed:
                 self.blocked = True
                 await route.fulfill(status=204)  # leaves the page as it is; an error would blank it
                 return
@@ -89,6 +102,9 @@ class Serving:
             self.arrived, self.leaving = asyncio.Event(), asyncio.Event()
         elif address == self._shown:
             await route.fulfill(status=200, content_type=self._own_type(), body=self._body.data)
+            return
+        if self.has_strayed:
+            await route.abort()
             return
         relative = self._relative(request.url)
         if relative is not None and self._body.folder is not None:
@@ -111,6 +127,9 @@ class Serving:
         if self._body.kind == "image":
             return image_type(self._body.data) or "image/svg+xml"
         return f"text/html; charset={self._body.charset}" if self._body.charset else "text/html"
+
+    def _is_abroad(self, url: str) -> bool:
+        return self._home is not None and url.startswith("http") and host_of(url) != self._home
 
     def _note(self, frame: "Frame") -> None:
         if frame == self._page.main_frame:

@@ -58,11 +58,13 @@ async def make_all(press: Press, documents: Iterable[PlannedDocument | str], *, 
 
 
 @contextlib.asynccontextmanager
-async def pressing(*hosts: str, resolved: set[str] | None = None, **limits: object) -> AsyncIterator[Press]:
+async def pressing(
+    *hosts: str | dict[str, object], resolved: set[str] | None = None, **limits: object
+) -> AsyncIterator[Press]:
     """A running press that may ask some hosts of this machine, with limits that suit pages that hang.
 
     Args:
-        hosts: Each as `host:port`.
+        hosts: Each as in `allowed_hosts`.
         resolved: Is given every host that anything behind the guard wanted to reach.
         limits: Other settings of the egress policy.
     """

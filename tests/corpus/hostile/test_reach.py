@@ -9,6 +9,8 @@ from corpus.hostile.answers import moved, page
 from corpus.hostile.pressing import make_all, pressing
 from corpus.hostile.prying import KINDS, MOVES
 from corpus.hostile.site import Reply, Site, running
+from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
+from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER
 
 pytestmark = pytest.mark.browser
 
@@ -27,12 +29,66 @@ def reached(canary: Site) -> set[str]:
 async def test_every_kind_of_request_is_known_to_reach_a_host_that_is_allowed(own_temp):
     async with running({}, otherwise=CANARY) as canary:
         answers = {"/": prying_page(f"http://{canary.host}")}
-        async with running(answers) as site, pressing(site.host, canary.host) as press:
+        async with (
+            running(answers) as site,
+            pressing(site.host, {"host": canary.host, "for": [site.host]}) as press,
+        ):
             [outcome] = await make_all(press, [site.url("/")], at_once=1)
 
     assert "END" in outcome.text
     assert reached(canary) >= set(KINDS)
     assert SECRET in outcome.text
+
+
+@pytest.mark.parametrize("public", [False, True])
+async def test_no_kind_of_request_reaches_a_host_that_is_allowed_for_other_documents(own_temp, public):
+    """Not from a page of another private host, and not from one of a host that is no private one."""
+    answers = {}
+    async with running({}, otherwise=CANARY) as canary, running(answers) as site:
+        answers["/bounce"] = moved(canary.url("/redirected"))
+        html = page(
+            "".join(html.format(u=f"{canary.url('')}/{kind}") for kind, html in KINDS.items())
+            + f"<iframe src={site.url('/bounce')}></iframe><img src={site.url('/bounce')}>END"
+        )
+        answers["/"] = Reply(html.encode())
+        shown = PlannedDocument("x", (FileName("x.pdf"),), "html", "http://public.invalid/", None, html)
+        async with pressing(site.host, canary.host) as press:
+            outcome, own = await make_all(press, [shown if public else site.url("/"), canary.url("/own")], at_once=1)
+
+    assert "END" in outcome.text
+    assert SECRET not in outcome.text
+    assert own.text == SECRET
+    assert canary.asked == {"/own": 1, Site.CONNECTED: 1}
+
+
+async def test_a_page_that_may_ask_private_hosts_does_not_become_one_that_may_not(own_temp):
+    """What it leads to would else show a private page: here one of a host that is as private, and not open to it."""
+    answers, others = {"/own": CANARY}, {}
+    async with running(others) as other, running(answers) as site:
+        others["/"] = Reply(page(f"<iframe src={site.url('/own')}></iframe>OTHER").encode())
+        answers["/bounce"] = moved(other.url("/"))
+        answers |= {f"/{kind}": Reply(page("FIRST" + html).encode()) for kind, html in moves_to(other.url("/"))}
+        async with pressing(site.host, {"host": other.host, "for": [site.host]}) as press:
+            outcomes = await make_all(press, [site.url(f"/{kind}") for kind in MOVES], at_once=4)
+
+    assert {kind: o.code for kind, o in zip(MOVES, outcomes, strict=True)} == dict.fromkeys(MOVES, "blocked_navigation")
+    assert "/own" not in site.asked
+
+
+async def test_a_page_over_https_cannot_fake_a_refusal_of_the_guard(own_temp, tmp_path):
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    answers = {
+        "/": Reply(page("<script>location='/next'</script>FIRST").encode()),
+        "/next": Reply(page("NEXT").encode(), headers=(f"{GUARD_HEADER}: x",)),
+    }
+    async with (
+        running(answers, tls=authority.server()) as site,
+        pressing(site.host, ca_file=str(tmp_path / "ca.pem")) as press,
+    ):
+        [outcome] = await make_all(press, [site.url("/", "https")], at_once=1)
+
+    assert (outcome.code, outcome.text) == (None, "NEXT")
 
 
 HOSTS = ("127.0.0.1", "localhost", "0.0.0.0", "2130706433", "127.1", "[::1]")
@@ -147,7 +203,10 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(own_temp):
             "/beside": Reply(page(f"<img src={address}><iframe src={address}></iframe>END").encode()),
             "/leads": Reply(page(f"<script>location='{address}'</script>").encode()),
         }
-        async with running(answers) as site, pressing(site.host, canary.host) as press:
+        async with (
+            running(answers) as site,
+            pressing(site.host, {"host": canary.host, "for": [site.host]}) as press,
+        ):
             urls = [address, site.url("/leads"), site.url("/beside")]
             refused, leads, beside = await make_all(press, urls, at_once=1)
 
