@@ -19,6 +19,7 @@ from rag_eval_pipeline.cli.nights import ab, history, pin, prune, rescore
 from rag_eval_pipeline.cli.output import INTERNAL, say
 from rag_eval_pipeline.cli.scoring import score
 from rag_eval_pipeline.cli.spans import spans
+from rag_eval_pipeline.cli.systems import system
 from rag_eval_pipeline.errors import InputError, ServiceError
 
 __all__ = ["app", "main"]
@@ -36,6 +37,7 @@ COMMANDS = (
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(system, name="system")
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         dataset = EvaluationDataset.read(dataset_path)
         if not dataset.queries:
             raise InputError("no_questions", dataset_path, "one question or more", hint="Mend the benchmark's sources.")
-    file = _system_file(workspace, system)
+    file = find_system_file(workspace, system)
     settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     return Pair(
         paths=paths,
@@ -110,7 +110,12 @@ def system_fingerprint(file: SystemFile) -> str:
     return digest([file.kind, file.version, answer_settings(file.settings), file.limit, file.traits.version])
 
 
-def _system_file(workspace: Workspace, system: str) -> SystemFile:
+def find_system_file(workspace: Workspace, system: str) -> SystemFile:
+    """A system's settings; an unknown name is answered with the known ones.
+
+    Raises:
+        InputError: `no_system`, and the faults of the file.
+    """
     path = workspace.system_file(system)
     if not path.exists():
         known = ", ".join(workspace.systems()) or "none"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class PageText(NamedTuple):
@@ -28,6 +28,7 @@ class SystemCorpus:
         pages: Reads the text of every page, each document once.
         settings_folder: Where the system's file lies; paths in its settings are relative to it.
         state_folder: Where the system may keep what it knows of its server, such as what was uploaded.
+        observe: Is given the JSON of each reply before it is read, and returns what is read in its place.
     """
 
     benchmark: str
@@ -38,3 +39,4 @@ class SystemCorpus:
     pages: Callable[[], list[PageText]]
     settings_folder: Path
     state_folder: Path
+    observe: Callable[[Any], Any] | None = None

@@ -54,7 +54,7 @@ class Kind:
 _ROOT = "rag_eval_pipeline.systems"
 KINDS: dict[str, Kind] = {
     "embedded": Kind(
-        "embedded", "EmbeddedSettings", "open_embedded", "embedded/1", is_free=True, is_deterministic=True, in_flight=8
+        "embedded", "EmbeddedSettings", "open_embedded", "embedded/2", is_free=True, is_deterministic=True, in_flight=8
     ),
     "nvidia": Kind("nvidia", "NvidiaSettings", "open_nvidia", "nvidia/2", has_own_limits=True),
     "openai": Kind("openai", "OpenAiSettings", "open_openai", "openai/2", has_own_limits=True),

@@ -123,6 +123,10 @@ class AnswerReader:
             empty_answer=settings.empty_answer or "error",
         )
 
+    def observe(self, value: Any) -> Any:
+        """The JSON of a reply as it is to be read: itself, unless somebody watches what is read of it."""
+        return value if self._corpus.observe is None else self._corpus.observe(value)
+
     def document(self, name: str) -> str:
         """The basename in the corpus that a system's name of a document means; the name as given when none does."""
         # A corpus' file name may contain a backslash and `%2F`, but never a slash.

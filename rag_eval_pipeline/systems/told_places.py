@@ -1,6 +1,6 @@
 """Passages and citations that stand in a server's JSON, in the normal form."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -51,7 +51,7 @@ def _citation(item: Any, where: str, reader: AnswerReader) -> tuple[Citation, ..
         # Its mark stands in this text, not in the answer.
         found = reader.citations(plain_text(item))
         return tuple(msgspec.structs.replace(citation, marker_start=None, marker_end=None) for citation in found)
-    name = part(item, *DOCUMENT) if isinstance(item, dict) else None
+    name = part(item, *DOCUMENT) if isinstance(item, Mapping) else None
     if not isinstance(name, str):
         raise WrongShape(f"a citation with a document at {where!r}, found {str(item)[:100]!r}")
     start, end = whole(part(item, "start", "start_char")), whole(part(item, "end", "end_char"))

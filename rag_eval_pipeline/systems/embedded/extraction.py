@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from rag_eval_pipeline.systems.embedded.terms import STOP_WORDS, WORD, stem, terms
+from rag_eval_pipeline.systems.embedded.terms import STOP_WORDS, placed_terms, terms
+from rag_eval_pipeline.text.tokens import has_unspaced, iterate_tokens
 
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _YEAR = r"(?:1[0-9]{3}|20[0-9]{2})"
@@ -25,6 +26,9 @@ _NAME = re.compile(
 )  # fmt: skip
 
 
+_CLAUSE = re.compile(r"[^,;:()\n.!?，、；：。！？（）]+")
+
+
 class Place(NamedTuple):
     """A stretch of a sentence, half-open."""
 
@@ -35,13 +39,23 @@ class Place(NamedTuple):
 def extract(question: str, sentence: str) -> Place:
     """The place of the answer in a sentence; the whole sentence when nothing in it looks like the answer."""
     asked = set(terms(question))
-    anchors = [match.start() for match in WORD.finditer(sentence) if stem(match[0]) in asked]
+    if has_unspaced(sentence):
+        return _shared_clause(asked, sentence)
+    anchors = [term.start for term in placed_terms(sentence) if term.text in asked]
     candidates = [place for place in _finder(question)(sentence) if not set(terms(_cut(sentence, place))) & asked]
     if not candidates:
         return Place(0, len(sentence))
     if not anchors:
         return candidates[0]
     return min(candidates, key=lambda place: (_distance(place, anchors), place.start))
+
+
+def _shared_clause(asked: set[str], sentence: str) -> Place:
+    """The clause that has most of the question's terms: without spaces, nothing shows where a name or a noun ends."""
+    clauses = [Place(match.start(), match.end()) for match in _CLAUSE.finditer(sentence)]
+    return max(
+        clauses, key=lambda place: len(set(terms(_cut(sentence, place))) & asked), default=Place(0, len(sentence))
+    )
 
 
 def _cut(sentence: str, place: Place) -> str:
@@ -61,9 +75,9 @@ def _names(sentence: str) -> Iterator[Place]:
     """Capitalised runs but for months; the first word alone is none, as every sentence begins with a capital."""
     for match in _NAME.finditer(sentence):
         start = match.start()
-        first = WORD.match(sentence, start)
+        first = next(iterate_tokens(sentence[start:], keep_apostrophes=True), None)
         if first is not None and first[0].casefold() in STOP_WORDS:  # "The Hague" loses its article, "The" is nothing
-            rest = _NAME.search(sentence, first.end(), match.end())
+            rest = _NAME.search(sentence, start + first.end(), match.end())
             if rest is None:
                 continue
             start = rest.start()
@@ -78,14 +92,14 @@ def _clauses(sentence: str) -> Iterator[Place]:
     for match in re.finditer(r"[^,;:()\n.]+", sentence):
         begin = None
         end = 0
-        for word in WORD.finditer(sentence, match.start(), match.end()):
+        for word in iterate_tokens(match[0], keep_apostrophes=True):
             if word[0].casefold() in STOP_WORDS:
                 if begin is not None:
                     yield Place(begin, end)
                 begin = None
             else:
-                begin = word.start() if begin is None else begin
-                end = word.end()
+                begin = match.start() + word.start() if begin is None else begin
+                end = match.start() + word.end()
         if begin is not None:
             yield Place(begin, end)
 

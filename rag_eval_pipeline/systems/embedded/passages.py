@@ -8,12 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.systems.corpus import PageText
+from rag_eval_pipeline.systems.embedded.terms import spaced_words
+from rag_eval_pipeline.text.tokens import has_unspaced, tokenize
 
-# A sentence ends at `.`, `!` or `?` with closing marks, before white space and a new start, or at an empty line.
+# A sentence ends at `.`, `!` or `?` with closing marks, before white space and a new start, at an empty line, or at the
+# full stop of a script that needs no space behind it.
 # `Dr. Smith` and `3.5 m` are told apart by what stands around the mark.
 _BREAK = re.compile(
     r"(?<!\b[A-Z])(?<!\b(?:Dr|Mr|St|No))(?<!\b(?:Mrs|vol))[.!?][\"'”’)\]]*(?:\[\d+\])*\s+(?=[\"'“‘(]?[A-Z0-9])|\n\s*\n"
+    r"|[。！？｡។။།॥।]+[\"'”’」』）)\]]*(?:\[\d+\])*\s*"
 )
+CHARACTERS_A_WORD = 2  # about; in scripts that are written without spaces
 
 
 class Sentence(NamedTuple):
@@ -54,7 +59,7 @@ def passages(pages: Iterable[PageText], *, words: int) -> Iterator[Passage]:
         group: list[Sentence] = []
         size = 0
         for sentence in sentences(page):
-            length = len(sentence.text.split())
+            length = _words(sentence.text)
             if group and size + length > words:
                 yield _passage(page, group)
                 group, size = [], 0
@@ -62,6 +67,14 @@ def passages(pages: Iterable[PageText], *, words: int) -> Iterator[Passage]:
             size += length
         if group:
             yield _passage(page, group)
+
+
+def _words(text: str) -> int:
+    """Words of a text, those of unspaced scripts estimated."""
+    if not has_unspaced(text):
+        return len(text.split())
+    unspaced = sum(has_unspaced(token) for token in tokenize(text))
+    return len(spaced_words(text)) + -(-unspaced // CHARACTERS_A_WORD)
 
 
 def _passage(page: PageText, group: Sequence[Sentence]) -> Passage:

@@ -15,8 +15,9 @@ from rag_eval_pipeline.systems.corpus import PageText, SystemCorpus
 from rag_eval_pipeline.systems.embedded.extraction import Place, extract
 from rag_eval_pipeline.systems.embedded.passages import Passage, Sentence, passages
 from rag_eval_pipeline.systems.embedded.settings import EmbeddedSettings
-from rag_eval_pipeline.systems.embedded.terms import WORD, coverage, inverse_document_frequency, terms
+from rag_eval_pipeline.systems.embedded.terms import bigrams, coverage, inverse_document_frequency, spaced_words, terms
 from rag_eval_pipeline.systems.kinds import KINDS
+from rag_eval_pipeline.text.tokens import has_unspaced
 
 if TYPE_CHECKING:
     import tantivy
@@ -109,9 +110,14 @@ class EmbeddedSystem:
         return _Found(passage, score, sentence, best)
 
     def _search(self, question: str) -> list[tuple[Passage, float]]:
+        import tantivy
+
         # Lower-case words only: the query language's operators are upper-case words and punctuation.
-        words = " ".join(WORD.findall(question.lower())).replace("'", " ").replace("’", " ")
+        words = " ".join(spaced_words(question.lower())).replace("'", " ").replace("’", " ")
         query, _ = self._index.parse_query_lenient(words, ["text"])
+        if pairs := dict.fromkeys(term.text for term in bigrams(question)):
+            asked = [tantivy.Query.term_query(self._index.schema, "bigrams", pair) for pair in pairs]
+            query = tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in [query, *asked]])
         hits = self._searcher.search(query, self._settings.k * OVERFETCH).hits
         numbers = [(self._searcher.doc(address)["number"][0], score) for score, address in hits]
         ranked = [(self._passages[number], float(score)) for number, score in numbers]
@@ -129,11 +135,15 @@ def _build_index(all_passages: Sequence[Passage]) -> "tantivy.Index":
 
     schema = tantivy.SchemaBuilder()
     schema.add_text_field("text", tokenizer_name="en_stem")
+    schema.add_text_field("bigrams", tokenizer_name="whitespace")
     schema.add_unsigned_field("number", stored=True)
     index = tantivy.Index(schema.build())
     writer = index.writer(INDEX_HEAP_BYTES, num_threads=1)
     for number, passage in enumerate(all_passages):
-        writer.add_document(tantivy.Document(text=passage.text, number=number))
+        text, pairs = passage.text, ""
+        if has_unspaced(text):  # their runs would be one word each
+            text, pairs = " ".join(spaced_words(text)), " ".join(term.text for term in bigrams(text))
+        writer.add_document(tantivy.Document(text=text, bigrams=pairs, number=number))
     writer.commit()
     writer.wait_merging_threads()
     index.reload()

@@ -1,6 +1,7 @@
 """What a reply says, by the paths of a system's file; a stream says it in pieces."""
 
-from collections.abc import Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.endpoints.client import EndpointError, StreamReply
@@ -85,8 +86,10 @@ def told(values: Sequence[Any], settings: HttpSettings, paths: ReplyPaths) -> To
     )
 
 
-def told_by_stream(reply: StreamReply, settings: HttpSettings, paths: ReplyPaths) -> Told:
-    """The parts of a streamed reply.
+def told_by_stream(
+    reply: StreamReply, settings: HttpSettings, paths: ReplyPaths, observe: Callable[[Any], Any]
+) -> Told:
+    """The parts of a streamed reply; `observe` is given each JSON value and returns what is read in its place.
 
     Raises:
         WrongShape: As of `told`, or an event that is no JSON.
@@ -98,7 +101,7 @@ def told_by_stream(reply: StreamReply, settings: HttpSettings, paths: ReplyPaths
         if event.data.strip() == DONE:
             continue
         try:
-            values += json_values(event.data)
+            values += map(observe, json_values(event.data))
         except ValueError:
             raise WrongShape(f"JSON in event {number}, found {event.data[:200]!r}") from None
         if first_token_ms is None and any(text_at(value, settings.answer) for value in values):
@@ -146,7 +149,7 @@ def _items(
         return items
     # The parts with a path of their own replace what stands under a usual key.
     return [
-        {**(item if isinstance(item, dict) else {}), **{name: value_at(item, path) for name, path in inner.items()}}
+        ChainMap({name: value_at(item, path) for name, path in inner.items()}, item if isinstance(item, dict) else {})
         for item in items
     ]
 

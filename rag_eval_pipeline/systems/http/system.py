@@ -79,9 +79,9 @@ class HttpSystem:
 
     def _read(self, query: Query, reply: Reply) -> RagAnswer:
         if isinstance(reply, StreamReply) and "json" not in reply.headers.get("content-type", ""):
-            parts = told_by_stream(reply, self._settings, self._paths)
+            parts = told_by_stream(reply, self._settings, self._paths, self._reader.observe)
         else:
-            value = reply.json()
+            value = self._reader.observe(reply.json())
             raise_told_error([value], self._settings)
             parts = told([value], self._settings, self._paths)
         usage = self._usage(parts, reply.requests)

@@ -5,7 +5,7 @@ comes with status 200 as if it were an answer.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,12 +67,15 @@ class StreamedAnswer:
     chunks: int = 0
 
 
-def read_stream(events: Iterable[Event], *, unescape_html: bool) -> StreamedAnswer:
+def read_stream(
+    events: Iterable[Event], *, unescape_html: bool, observe: Callable[[Any], Any] = lambda value: value
+) -> StreamedAnswer:
     """What the events said, complete or not.
 
     Args:
         events: In order.
         unescape_html: Undo the escaping of `&`, `<` and `>`.
+        observe: Is given the JSON of each event and returns what is read in its place.
 
     Raises:
         NoAnswer: `bad_response`, for an event that is no JSON object.
@@ -81,7 +84,7 @@ def read_stream(events: Iterable[Event], *, unescape_html: bool) -> StreamedAnsw
     texts: list[str] = []
     errors: list[str] = []
     for event in events:
-        for chunk in _chunks(event):
+        for chunk in map(observe, _chunks(event)):
             read.chunks += 1
             kind = chunk.get("event_type")
             choice = _choice(chunk)

@@ -90,7 +90,7 @@ class NvidiaSystem:
         except EndpointError as error:
             return self._failed(query, error)
         try:
-            read = read_stream(reply.events, unescape_html=self._settings.unescape_html)
+            read = read_stream(reply.events, unescape_html=self._settings.unescape_html, observe=self._reader.observe)
             return self._answer(
                 query,
                 reply,

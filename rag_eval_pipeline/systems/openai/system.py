@@ -102,10 +102,11 @@ class OpenAiSystem:
         citations = self._reader.citations(reply.text)
         try:
             abstained = self._reader.abstained(reply.text)
-            self._paths.search(reply.objects)
+            objects = [self._reader.observe(value) for value in reply.objects]
+            self._paths.search(objects)
             if passages is None:
-                contexts = told_passages(*self._told(reply, self._settings.contexts_path), self._reader)
-                beside = told_citations(*self._told(reply, self._settings.citations_path), self._reader)
+                contexts = told_passages(*self._told(objects, self._settings.contexts_path), self._reader)
+                beside = told_citations(*self._told(objects, self._settings.citations_path), self._reader)
             else:
                 contexts, beside = tuple(passages), ()
         except EmptyAnswer as empty:
@@ -129,9 +130,9 @@ class OpenAiSystem:
             model=reply.model,
         )
 
-    def _told(self, reply: ChatReply, path: str | None) -> tuple[Sequence[Any], str]:
+    def _told(self, objects: Sequence[Any], path: str | None) -> tuple[Sequence[Any], str]:
         """What stands at a path: of a stream, in the last object that has something there."""
-        for value in reversed(reply.objects if path is not None else ()):
+        for value in reversed(objects if path is not None else ()):
             if items := items_at(value, str(path)):
                 return items, str(path)
         return (), str(path)

@@ -4,6 +4,7 @@ Adapters look at keys and attributes and import nothing: LangChain, LlamaIndex a
 takes a value and returns None where it is not meant; the first that is meant decides.
 """
 
+from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -171,13 +172,10 @@ ADAPTERS: dict[str, Adapter] = {
 }
 
 
-def _components(value: Mapping[Any, Any]) -> dict[str, Any]:
+def _components(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """The outputs of a pipeline's components as one mapping; of repeated names the last counts."""
-    flat: dict[str, Any] = {}
-    for component in value.values():
-        if isinstance(component, Mapping):
-            flat.update(component)
-    return flat | {str(key): item for key, item in value.items()}
+    components = [component for component in value.values() if isinstance(component, Mapping)]
+    return ChainMap(*cast("list[dict[Any, Any]]", [value, *reversed(components)]))
 
 
 def _text(value: Any) -> str | None:

@@ -81,7 +81,7 @@ class PythonSystem:
         latency_ms = clock.elapsed_ms()
         try:
             if outcome.error is None:
-                return answer_of(query, said(outcome.value), self._reader, latency_ms=latency_ms)
+                return answer_of(query, said(self._reader.observe(outcome.value)), self._reader, latency_ms=latency_ms)
             code = "python_stuck" if isinstance(outcome.error, TooManyAbandoned) else "python_error"
             error = told(outcome.error)
         except (NoAnswer, BadPassage) as wrong:

@@ -1,8 +1,10 @@
 """The embedded system finds, cites, abstains, and does all that equally every time."""
 
 import asyncio
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +98,44 @@ def test_answers_do_not_depend_on_the_process():
     ]
 
     assert runs[0] == runs[1] != ""
+
+
+CHINESE = [json.loads(line) for line in (Path(__file__).parent / "chinese.jsonl").read_text().splitlines()]
+ASKED = [(question, row["document"]) for row in CHINESE for question in row["questions"]]
+
+
+def test_chinese_documents_are_found():
+    """42 documents in Chinese, two questions each; a sentence without spaces is no single term."""
+    system = EmbeddedSystem([PageText(row["document"], 1, 0, row["text"]) for row in CHINESE], EmbeddedSettings())
+
+    found = [(system.retrieve(question)[0].document, document) for question, document in ASKED]
+    answered = [not asyncio.run(system.answer(Query("1", question))).abstained for question, _ in ASKED]
+
+    assert len(ASKED) == 84
+    assert sum(first == document for first, document in found) / len(found) >= 0.90
+    assert sum(answered) / len(answered) >= 0.80
+
+
+# Documents of one topic each, and a question about the second.
+UNSPACED = {
+    "Japanese": ("東京タワーは1958年に完成した。高さは333メートルである。", "琵琶湖は日本で最も大きい湖である。水は大阪に送られる。", "日本で最も大きい湖は何ですか"),
+    "Thai": ("สะพานข้ามแม่น้ำเปิดใช้ในปี 2475", "ตลาดน้ำแห่งนี้ขายผลไม้และดอกไม้ทุกเช้า", "ตลาดน้ำขายอะไร"),
+    "Khmer": ("ប្រាសាទអង្គរវត្តត្រូវបានសាងសង់នៅសតវត្សទី១២", "ទន្លេសាបជាបឹងទឹកសាបធំជាងគេ", "បឹងទឹកសាបធំជាងគេឈ្មោះអ្វី"),
+    "Chinese beside Latin": ("新款电脑的屏幕是14英寸。", "iPhone手机的电池可以用两天。", "iPhone手机的电池能用多久？"),
+    "a line that ends in a word": ("白鹭灯塔位于岛的最东端。", "石门隧道是铁路上最长的隧\n道。", "最长的隧道在哪里？"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("other", "right", "question"), UNSPACED.values(), ids=UNSPACED)
+def test_scripts_without_spaces_are_searched_by_pairs_of_characters(other, right, question):
+    system = EmbeddedSystem([PageText("a.pdf", 1, 0, other), PageText("b.pdf", 1, 0, right)], EmbeddedSettings())
+
+    assert [passage.document for passage in system.retrieve(question)][0] == "b.pdf"
+
+
+def test_a_chinese_answer_is_the_clause_and_its_passages_are_cut_at_full_stops():
+    text = "灯塔建于一八九二年。塔身用当地的花岗岩砌成，高二十七米。守塔人每晚添三次煤油。"
+    answer = ask("塔身是用什么砌成的？", [PageText("灯塔.pdf", 1, 0, text)], passage_words=8)
+
+    assert answer.answer == "塔身用当地的花岗岩砌成 [灯塔.pdf:1:10-28]"
+    assert answer.contexts[0].text == "塔身用当地的花岗岩砌成，高二十七米。"

@@ -1,0 +1,88 @@
+"""Commands on systems under test: system probe."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from rag_eval_pipeline.cli.options import AsJson, Root
+from rag_eval_pipeline.cli.output import UNAVAILABLE, emit, find_workspace
+
+EXCERPT_CHARS = 300
+
+system = typer.Typer(no_args_is_help=True)
+
+
+@system.callback()
+def _group() -> None:
+    """Look at a system under test.
+
+    Example: rag-eval system probe embedded
+    """
+
+
+@system.command()
+def probe(
+    name: Annotated[str, typer.Argument(metavar="SYSTEM", help="Name of a file in data/config/systems.")],
+    benchmark: Annotated[
+        str | None, typer.Option(help="A converted benchmark; by default the first that the system takes.")
+    ] = None,
+    questions: Annotated[int, typer.Option(min=1, max=100, help="How many of its questions are asked.")] = 3,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a system a few questions and show how its replies are read; writes nothing, and books no cost.
+
+    Exits 4 when no question was answered.
+
+    Example: rag-eval system probe embedded --questions 1
+    """
+    from rag_eval_pipeline.evaluation.probing import probe as run
+
+    found = run(find_workspace(workspace), name, benchmark, questions=questions)
+    emit(found, as_json, [line for row in found["questions"] for line in _lines(row)])
+    for warning in found["warnings"]:
+        print(f"rag-eval: {warning}", file=sys.stderr)
+    if not found["answered"]:
+        raise typer.Exit(UNAVAILABLE)
+
+
+def _lines(row: dict[str, Any]) -> list[str]:
+    usage = row["usage"]
+    state = "abstained" if row["abstained"] else row["status"]
+    if row["error"]:
+        state = f"{state}: {row['error']} [{row['error_code']}]"
+    passages, citations = row["passages"], row["citations"]
+    known = sum(passage["is_known"] for passage in passages)
+    paged = sum(passage["page"] is not None for passage in passages)
+    return [
+        f"{row['query_id']}  {row['question']}",
+        f"  {state}, {row['latency_ms']:.0f} ms, {usage['requests']} requests, {usage['prompt_tokens']} tokens read, "
+        f"{usage['completion_tokens']} written, {usage['estimated_cost_usd']:g} US dollars"
+        + (f", {row['model']}" if row["model"] else ""),
+        f"  answer: {_excerpt(row['answer'])}",
+        f"  passages: {len(passages)}, {known} of known documents, {paged} with a page",
+        *(
+            f"    {one['rank']}. {_place(one['document'], one['is_known'], one['page'])}: {_excerpt(one['text'], 80)}"
+            for one in passages
+        ),
+        f"  citations: {len(citations)}, {sum(citation['is_known'] for citation in citations)} of known documents",
+        *(
+            f"    {_place(one['file_name'], one['is_known'], one['page_number'])}, "
+            f"characters {one['start_char']} to {one['end_char']}"
+            for one in citations
+        ),
+        f"  keys left unread: {', '.join(row['keys_left_unread']) or 'none'}",
+    ]
+
+
+def _place(document: str, is_known: bool, page: int | None) -> str:
+    unknown = "" if is_known else " (not in the corpus)"
+    return f"{document or '(no document)'}{unknown if document else ''}{'' if page is None else f', page {page}'}"
+
+
+def _excerpt(text: str | None, limit: int = EXCERPT_CHARS) -> str:
+    if text is None:
+        return "(none)"
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
