@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rag_eval_pipeline.conversion.stamp import StepReport
 
@@ -23,7 +23,7 @@ STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 def find_workspace(given: Path | None) -> Workspace:
     """The workspace that was named, or the nearest folder upwards that holds data/sources."""
-    if given is None and (variable := os.environ.get("RAG_EVAL_WORKSPACE")):
+    if given is None and (variable := os.environ.get(WORKSPACE_VARIABLE)):
         given = Path(variable)
     if given is not None:
         if not (given / "data" / "sources").is_dir():
@@ -41,7 +41,7 @@ def find_workspace(given: Path | None) -> Workspace:
 def find_workspace_if_any(given: Path | None) -> Workspace | None:
     """The same for commands that can do without; None when nobody named one and none lies upwards of here."""
     here = Path.cwd()
-    named = given is not None or os.environ.get("RAG_EVAL_WORKSPACE")
+    named = given is not None or os.environ.get(WORKSPACE_VARIABLE)
     if named or any((folder / "data" / "sources").is_dir() for folder in (here, *here.parents)):
         return find_workspace(given)
     return None
@@ -68,6 +68,38 @@ def for_each(
         emit(done, as_json, ())
     if code:
         raise typer.Exit(code)
+
+
+def instance_folder(workspace: Workspace) -> Path | None:
+    """The folder of the Dagster instance that shows a workspace; None where there is none.
+
+    DAGSTER_HOME, if that instance works on this workspace (RAG_EVAL_WORKSPACE, else the project's own), or the
+    workspace's `.dagster`, as `make` has it.
+    """
+    home = os.environ.get("DAGSTER_HOME")
+    named = [Path(home)] if home and Path(default_root()).resolve() == workspace.root else []
+    return next((folder for folder in (*named, workspace.root / ".dagster") if folder.is_dir()), None)
+
+
+def tell_dagster(
+    workspace: Workspace,
+    assets: "Sequence[str]",
+    benchmark: str | None = None,
+    system: str | None = None,
+    **metadata: "float | str | None",
+) -> None:
+    """Reports assets as materialized, where Dagster runs; the work is done whatever becomes of that."""
+    home = instance_folder(workspace)
+    if home is None:
+        return
+    try:
+        from rag_eval_pipeline.defs.external import report_materializations
+
+        report_materializations(home, assets, benchmark=benchmark, system=system, metadata=metadata)
+    except Exception as error:  # of a database, a driver, another version of Dagster
+        first = (str(error).splitlines() or [""])[0]
+        why = f"{type(error).__name__}: {first}"
+        print(f"rag-eval: {home}: Dagster was not told of this and may show it as missing: {why}", file=sys.stderr)
 
 
 def say(error: InputError | ServiceError | OSError) -> int:
