@@ -16,6 +16,7 @@ from rag_eval_pipeline.cli.output import (
     find_workspace_if_any,
     for_each,
     progress_bars,
+    results,
     tell_dagster,
 )
 from rag_eval_pipeline.workspace import Workspace
@@ -161,7 +162,7 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
     else:
         from rich.console import Console
 
-        Console().print(leaderboard_table(board))
+        Console(file=results()).print(leaderboard_table(board))
 
 
 def compare(

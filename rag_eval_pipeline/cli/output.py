@@ -1,12 +1,14 @@
 """How `rag-eval` talks: results on standard output, faults and progress on standard error, exit codes."""
 
+import ctypes
+import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -63,7 +65,7 @@ def for_each(
             code = max(code, say(error))
         else:
             if not as_json:
-                print(line(done[-1]))
+                emit(None, False, [line(done[-1])])
     if as_json:
         emit(done, as_json, ())
     if code:
@@ -118,11 +120,62 @@ def print_notes(report: "StepReport") -> None:
 
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
     """Prints a value as JSON, or the lines that say the same."""
-    if as_json:
-        print(json.dumps(value, indent=2, ensure_ascii=False))
+    texts = [json.dumps(value, indent=2, ensure_ascii=False)] if as_json else lines
+    for text in texts:
+        print(text, file=results())
+
+
+def results() -> TextIO:
+    """Where results go: standard output, which nobody else may write to while a command runs."""
+    return _results or sys.stdout
+
+
+def keep_stdout_for_results(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose results alone reach standard output.
+
+    What a system under test, a metric or a library prints goes to standard error, by whichever way: Python's print,
+    the descriptor 1 of a C library, or a child process.
+    """
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        global _results
+        outside, stdout = _results, sys.stdout
+        try:
+            with _stdout_moved_away() as _results:
+                sys.stdout = sys.stderr
+                command(*args, **kwargs)
+        except BrokenPipeError:  # `rag-eval plan x | head` is no error
+            raise typer.Exit(0) from None
+        finally:
+            _results, sys.stdout = outside, stdout
+
+    return run
+
+
+_results: TextIO | None = None
+
+
+@contextmanager
+def _stdout_moved_away() -> "Iterator[TextIO]":
+    """A stream to the present standard output, while its descriptor leads to standard error."""
+    stdout = sys.stdout
+    try:
+        descriptor = stdout.fileno()
+    except (AttributeError, OSError, ValueError):  # closed, or a stream in memory as tests and notebooks have it
+        yield stdout
         return
-    for line in lines:
-        print(line)
+    stdout.flush()
+    kept = os.dup(descriptor)
+    try:
+        os.dup2(sys.stderr.fileno(), descriptor)
+        with open(os.dup(kept), "w", encoding=stdout.encoding, errors=stdout.errors) as stream:
+            yield stream
+    finally:
+        # A C library writes what it has buffered when the process ends, and that must not be behind the result.
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, descriptor)
+        os.close(kept)
 
 
 @contextmanager
