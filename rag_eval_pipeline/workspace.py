@@ -4,6 +4,7 @@ Nothing here reads a file's content or creates a folder; a `Workspace` of a fold
 any other.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,13 @@ from rag_eval_pipeline.errors import InputError
 # (its ranges).
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 SYSTEM_SUFFIX = ".config.yaml"
+WORKSPACE_VARIABLE = "RAG_EVAL_WORKSPACE"
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def default_root() -> str:
+    """The folder named by RAG_EVAL_WORKSPACE, else the project's own."""
+    return os.environ.get(WORKSPACE_VARIABLE) or str(PROJECT)
 
 
 def check_name(kind: str, name: str) -> str:

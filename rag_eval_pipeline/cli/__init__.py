@@ -5,7 +5,6 @@ Exit codes: 0 done; 1 done, but `--strict` found quarantined rows or failed ques
 they need when they run.
 """
 
-import os
 import sys
 
 import typer
@@ -16,7 +15,7 @@ from rag_eval_pipeline.cli.corpus import render
 from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, report
 from rag_eval_pipeline.cli.machine import doctor
 from rag_eval_pipeline.cli.nights import ab, history, pin, prune, rescore
-from rag_eval_pipeline.cli.output import INTERNAL, say
+from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, say
 from rag_eval_pipeline.cli.scoring import score
 from rag_eval_pipeline.cli.spans import spans
 from rag_eval_pipeline.cli.systems import system
@@ -36,7 +35,7 @@ COMMANDS = (
     ab, leaderboard, history, pin, report, prune,
 )  # fmt: skip
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(keep_stdout_for_results(command))
 app.add_typer(system, name="system")
 
 
@@ -44,9 +43,6 @@ def main() -> None:
     """The entry point: the one place where errors become text and exit codes."""
     try:
         app()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `rag-eval plan x | head` is no error
-        raise SystemExit(0) from None
     except (InputError, ServiceError, OSError) as error:
         raise SystemExit(say(error)) from None
     except Exception:

@@ -18,6 +18,7 @@ from rag_eval_pipeline.cli.output import (
     print_notes,
     progress_bars,
     say,
+    tell_dagster,
 )
 from rag_eval_pipeline.errors import InputError
 
@@ -139,6 +140,7 @@ def convert(
         with progress_bars() as bar:
             reports = run(root, name, progress=bar, done=print_notes, replace=replace, recheck=look)
         counts = {report.record.step: report.record.counts for report in reports}
+        tell_dagster(root, tuple(counts), name)
         quarantined += counts["train_json"]["quarantined"]
         return {
             "benchmark": name,

@@ -16,6 +16,8 @@ from rag_eval_pipeline.cli.output import (
     find_workspace_if_any,
     for_each,
     progress_bars,
+    results,
+    tell_dagster,
 )
 from rag_eval_pipeline.workspace import Workspace
 
@@ -54,6 +56,7 @@ def evaluate(
         nonlocal failed
         with progress_bars() as bar:
             answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"), which=which)
+        tell_evaluated(root, name, system, published)
         judging = published.judging
         failed += answered.report.failed + len(published.faults) + judging.failed
         for note in [*published.warnings, *published.faults, *_notes(f"{name} x {system}", answered, published)]:
@@ -82,6 +85,14 @@ def evaluate(
     for_each(names, one, line, as_json)
     if strict and failed:
         raise typer.Exit(STRICT)
+
+
+def tell_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:
+    """Reports the assets of an evaluation to Dagster, where it runs."""
+    from rag_eval_pipeline.evaluation.runs import SCORE_FILES
+
+    assets = ("responses", *SCORE_FILES, "evaluation_results")
+    tell_dagster(root, assets, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
 
 
 def _notes(pair: str, answered: "Answered", published: "Published") -> list[str]:
@@ -152,7 +163,7 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
     else:
         from rich.console import Console
 
-        Console().print(leaderboard_table(board))
+        Console(file=results()).print(leaderboard_table(board))
 
 
 def compare(
@@ -200,4 +211,5 @@ def report(workspace: Root = None, as_json: AsJson = False) -> None:
         "regressions": str(found.path),
         "report": str(write_report(root, found)),
     }
+    tell_dagster(root, tuple(paths))
     emit(paths, as_json, [paths["report"]])

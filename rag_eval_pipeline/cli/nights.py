@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rag_eval_pipeline.cli.evaluations import tell_evaluated
 from rag_eval_pipeline.cli.options import AsJson, Root
 from rag_eval_pipeline.cli.output import BAD_INPUT, emit, find_workspace, progress_bars
 from rag_eval_pipeline.workspace import Workspace
@@ -95,7 +96,8 @@ def _ask_missing(root: Workspace, benchmark: str, system: str) -> None:
 
     while missing := missing_runs(root, pair := load_pair(root, benchmark, system)):
         with progress_bars() as bar:
-            evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))
+            _, published = evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))
+        tell_evaluated(root, benchmark, system, published)
 
 
 def rescore(

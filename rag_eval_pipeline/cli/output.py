@@ -1,20 +1,22 @@
 """How `rag-eval` talks: results on standard output, faults and progress on standard error, exit codes."""
 
+import ctypes
+import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rag_eval_pipeline.conversion.stamp import StepReport
 
@@ -23,7 +25,7 @@ STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 def find_workspace(given: Path | None) -> Workspace:
     """The workspace that was named, or the nearest folder upwards that holds data/sources."""
-    if given is None and (variable := os.environ.get("RAG_EVAL_WORKSPACE")):
+    if given is None and (variable := os.environ.get(WORKSPACE_VARIABLE)):
         given = Path(variable)
     if given is not None:
         if not (given / "data" / "sources").is_dir():
@@ -41,7 +43,7 @@ def find_workspace(given: Path | None) -> Workspace:
 def find_workspace_if_any(given: Path | None) -> Workspace | None:
     """The same for commands that can do without; None when nobody named one and none lies upwards of here."""
     here = Path.cwd()
-    named = given is not None or os.environ.get("RAG_EVAL_WORKSPACE")
+    named = given is not None or os.environ.get(WORKSPACE_VARIABLE)
     if named or any((folder / "data" / "sources").is_dir() for folder in (here, *here.parents)):
         return find_workspace(given)
     return None
@@ -63,11 +65,43 @@ def for_each(
             code = max(code, say(error))
         else:
             if not as_json:
-                print(line(done[-1]))
+                emit(None, False, [line(done[-1])])
     if as_json:
         emit(done, as_json, ())
     if code:
         raise typer.Exit(code)
+
+
+def instance_folder(workspace: Workspace) -> Path | None:
+    """The folder of the Dagster instance that shows a workspace; None where there is none.
+
+    DAGSTER_HOME, if that instance works on this workspace (RAG_EVAL_WORKSPACE, else the project's own), or the
+    workspace's `.dagster`, as `make` has it.
+    """
+    home = os.environ.get("DAGSTER_HOME")
+    named = [Path(home)] if home and Path(default_root()).resolve() == workspace.root else []
+    return next((folder for folder in (*named, workspace.root / ".dagster") if folder.is_dir()), None)
+
+
+def tell_dagster(
+    workspace: Workspace,
+    assets: "Sequence[str]",
+    benchmark: str | None = None,
+    system: str | None = None,
+    **metadata: "float | str | None",
+) -> None:
+    """Reports assets as materialized, where Dagster runs; the work is done whatever becomes of that."""
+    home = instance_folder(workspace)
+    if home is None:
+        return
+    try:
+        from rag_eval_pipeline.defs.external import report_materializations
+
+        report_materializations(home, assets, benchmark=benchmark, system=system, metadata=metadata)
+    except Exception as error:  # of a database, a driver, another version of Dagster
+        first = (str(error).splitlines() or [""])[0]
+        why = f"{type(error).__name__}: {first}"
+        print(f"rag-eval: {home}: Dagster was not told of this and may show it as missing: {why}", file=sys.stderr)
 
 
 def say(error: InputError | ServiceError | OSError) -> int:
@@ -86,11 +120,62 @@ def print_notes(report: "StepReport") -> None:
 
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
     """Prints a value as JSON, or the lines that say the same."""
-    if as_json:
-        print(json.dumps(value, indent=2, ensure_ascii=False))
+    texts = [json.dumps(value, indent=2, ensure_ascii=False)] if as_json else lines
+    for text in texts:
+        print(text, file=results())
+
+
+def results() -> TextIO:
+    """Where results go: standard output, which nobody else may write to while a command runs."""
+    return _results or sys.stdout
+
+
+def keep_stdout_for_results(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose results alone reach standard output.
+
+    What a system under test, a metric or a library prints goes to standard error, by whichever way: Python's print,
+    the descriptor 1 of a C library, or a child process.
+    """
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        global _results
+        outside, stdout = _results, sys.stdout
+        try:
+            with _stdout_moved_away() as _results:
+                sys.stdout = sys.stderr
+                command(*args, **kwargs)
+        except BrokenPipeError:  # `rag-eval plan x | head` is no error
+            raise typer.Exit(0) from None
+        finally:
+            _results, sys.stdout = outside, stdout
+
+    return run
+
+
+_results: TextIO | None = None
+
+
+@contextmanager
+def _stdout_moved_away() -> "Iterator[TextIO]":
+    """A stream to the present standard output, while its descriptor leads to standard error."""
+    stdout = sys.stdout
+    try:
+        descriptor = stdout.fileno()
+    except (AttributeError, OSError, ValueError):  # closed, or a stream in memory as tests and notebooks have it
+        yield stdout
         return
-    for line in lines:
-        print(line)
+    stdout.flush()
+    kept = os.dup(descriptor)
+    try:
+        os.dup2(sys.stderr.fileno(), descriptor)
+        with open(os.dup(kept), "w", encoding=stdout.encoding, errors=stdout.errors) as stream:
+            yield stream
+    finally:
+        # A C library writes what it has buffered when the process ends, and that must not be behind the result.
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, descriptor)
+        os.close(kept)
 
 
 @contextmanager

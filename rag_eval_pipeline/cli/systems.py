@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_eval_pipeline.cli.options import AsJson, Root
-from rag_eval_pipeline.cli.output import UNAVAILABLE, emit, find_workspace
+from rag_eval_pipeline.cli.output import UNAVAILABLE, emit, find_workspace, keep_stdout_for_results
 
 EXCERPT_CHARS = 300
 
@@ -22,6 +22,7 @@ def _group() -> None:
 
 
 @system.command()
+@keep_stdout_for_results
 def probe(
     name: Annotated[str, typer.Argument(metavar="SYSTEM", help="Name of a file in data/config/systems.")],
     benchmark: Annotated[

@@ -17,6 +17,8 @@ from rag_eval_pipeline.defs.standing import left_out, left_out_check
 REQUESTS_PER_TICK = 50
 # A system that takes all night, or a backfill of a thousand pairs, keeps nobody else's results from the report longer.
 AGGREGATION_WAITS = timedelta(hours=1)
+# A night and a rerun are new answers, also when a metric has changed and the old ones are still to be scored with it.
+NEW_ANSWERS = {"ops": {"responses": {"config": {"new_answers": True}}}}
 
 convert = dg.define_asset_job(
     "convert", selection=conversion.ASSETS, description="One benchmark's corpus and datasets."
@@ -46,7 +48,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     both, so a tick that is killed half-way asks for nothing twice, and a dataset that was deleted is made again. A run
     that failed is not asked for again until its folder or its conversion changes: materialize it by hand.
     """
-    from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
+    from rag_eval_pipeline.evaluation.registry import read_registry, wanted_evaluation
 
     root = workspace.workspace
     with one_line_errors():
@@ -56,8 +58,8 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
             f"convert:{name}": digest for name, digest in registry.benchmarks.items() if name not in registry.stamps
         }
         for benchmark, system in registry.automatic_pairs():
-            if not is_evaluated(root, registry, benchmark, system):
-                wanted[f"evaluate:{benchmark}|{system}"] = registry.pair_digest(benchmark, system)
+            if (digest := wanted_evaluation(root, registry, benchmark, system)) is not None:
+                wanted[f"evaluate:{benchmark}|{system}"] = digest
     for fault in faults:
         context.log.warning(fault)
     cursor = {"asked": {}, "times": {}, "faults": []} | (json.loads(context.cursor) if context.cursor else {})
@@ -109,15 +111,18 @@ def _request(what: str, run_key: str) -> dg.RunRequest:
     description="Makes leaderboard, verdicts and report once, when results are new and no run is unfinished; under "
     "constant traffic once an hour.",
 )
-def aggregation_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-    """One aggregation when no run is unfinished and results are newer than those aggregated last.
+def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
+    """One aggregation when no run is unfinished and the results files are others than those aggregated last.
 
-    The cursor holds the newest result that was aggregated, and since when a newer one waits for runs to finish.
+    Files decide, so that what `rag-eval evaluate` published is aggregated too. The cursor holds the mark of the files
+    that were aggregated, and since when others wait for runs to finish.
     """
+    from rag_eval_pipeline.reporting.published import results_mark
+
     found = json.loads(context.cursor or "null")
-    cursor = found if isinstance(found, dict) else {"mark": context.cursor, "since": None}  # a bare mark, once
-    latest = context.instance.fetch_materializations(dg.AssetKey("evaluation_results"), limit=1).records
-    if not latest or (mark := str(latest[0].storage_id)) == cursor["mark"]:
+    cursor = found if isinstance(found, dict) else {"mark": None, "since": None}
+    mark = results_mark(workspace.workspace)
+    if mark is None or mark == cursor["mark"]:
         return dg.SensorResult(skip_reason="no new results", cursor=json.dumps(cursor | {"since": None}))
     now = datetime.now(UTC)
     since = datetime.fromisoformat(cursor["since"]) if cursor["since"] else now
@@ -149,6 +154,7 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
         dg.RunRequest(
             run_key=f"confirm:{rerun.evaluation_id}",
             partition_key=pair_key(rerun.benchmark, rerun.system),
+            run_config=NEW_ANSWERS,
             tags={"purpose": "confirm", "confirms": rerun.evaluation_id},
         )
         for rerun in due
@@ -201,7 +207,10 @@ def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
     know_partitions(context.instance, registry.benchmarks, registry.systems)
     return [
         dg.RunRequest(
-            run_key=f"{night}:{benchmark}|{system}", partition_key=pair_key(benchmark, system), tags={"night": night}
+            run_key=f"{night}:{benchmark}|{system}",
+            partition_key=pair_key(benchmark, system),
+            run_config=NEW_ANSWERS,
+            tags={"night": night},
         )
         for benchmark, system in registry.automatic_pairs()
     ] or dg.SkipReason("no converted benchmark has a nightly system")

@@ -10,11 +10,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from rag_eval_pipeline.defs.resources import PROJECT, WORKSPACE_VARIABLE
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.loopback.launch import RunningServer, loopback_server
 from rag_eval_pipeline.storage.atomic import atomic_write
-from rag_eval_pipeline.workspace import SYSTEM_SUFFIX, Workspace
+from rag_eval_pipeline.workspace import PROJECT, SYSTEM_SUFFIX, WORKSPACE_VARIABLE, Workspace
 
 FAULT_RATE = 0.1
 LATENCY_MS = 20.0

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import dagster as dg
+import pydantic
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.conversion.step_checks import CheckFact
@@ -43,22 +44,39 @@ def _pair(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> "Pa
     return load_pair(resource.workspace, names["benchmark"], names["system"])
 
 
+class ResponsesConfig(dg.Config):
+    """Whether a system is asked."""
+
+    new_answers: bool = pydantic.Field(
+        False,
+        description="Ask every question, as nights do. Off, stored answers are scored again after a change of metrics "
+        "or judge, and only what they lack is asked; where nothing has changed, every question is.",
+    )
+
+
 @dg.asset(
     partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=[evaluation_dataset, ground_truth],
     check_specs=check_specs("responses", RESPONSES_CHECKS, pairs),
 )  # fmt: skip
-def responses(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+def responses(
+    context: dg.AssetExecutionContext, config: ResponsesConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult:
     """The system's answer to each question, asked once, with its contexts and citations.
 
     A run that was ended asks only what is missing when it is started again; an unchanged deterministic system is not
-    asked again at all.
+    asked again at all, and no system is asked because a metric or the judge has changed.
 
     Source: Evaluation Data Formats 2.3, Evaluation Results Format: `query_results`.
     """
     import rag_eval_pipeline.evaluation.passes as passes
 
     with one_line_errors():
-        report = passes.ask_pair(workspace.workspace, _pair(context, workspace), progress_log(context, "questions"))
+        report = passes.ask_pair(
+            workspace.workspace,
+            _pair(context, workspace),
+            progress_log(context, "questions"),
+            which="all" if config.new_answers else "missing",
+        )
     covered = Check(
         name="answers_cover_the_dataset",
         passed=report.is_covered,

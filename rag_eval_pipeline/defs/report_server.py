@@ -19,8 +19,7 @@ from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.defs.links import REPORT_URL_VARIABLE
-from rag_eval_pipeline.defs.resources import default_root
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import Workspace, default_root
 
 MISSING = "This page is not in the report. A run's page is drawn by the aggregation that follows it.\n"
 

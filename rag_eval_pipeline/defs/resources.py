@@ -1,20 +1,11 @@
 """The workspace that assets, sensors and schedules work on."""
 
-import os
 from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
 
-from rag_eval_pipeline.workspace import Workspace
-
-WORKSPACE_VARIABLE = "RAG_EVAL_WORKSPACE"
-PROJECT = Path(__file__).resolve().parents[2]
-
-
-def default_root() -> str:
-    """The folder named by RAG_EVAL_WORKSPACE, else the project's own."""
-    return os.environ.get(WORKSPACE_VARIABLE) or str(PROJECT)
+from rag_eval_pipeline.workspace import Workspace, default_root
 
 
 class WorkspaceResource(dg.ConfigurableResource):

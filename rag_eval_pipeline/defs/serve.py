@@ -21,10 +21,9 @@ import psutil
 from rag_eval_pipeline.defs.links import REPORT_URL_VARIABLE
 from rag_eval_pipeline.defs.lost_runs import fail_lost_runs
 from rag_eval_pipeline.defs.report_server import report_server
-from rag_eval_pipeline.defs.resources import PROJECT, WORKSPACE_VARIABLE, default_root
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import PROJECT, WORKSPACE_VARIABLE, Workspace, default_root
 
 PATIENCE_SECONDS = 30.0  # for runs to write down that they were interrupted
 # An interrupt is an exception, raised wherever the run is just then; in a callback of the browser's driver it is

@@ -15,7 +15,7 @@ from rag_eval_pipeline.evaluation.measurements import NO_BASELINE, metadata, per
 from rag_eval_pipeline.evaluation.own_metrics import described, first_faults
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.parts import Parts
-from rag_eval_pipeline.evaluation.quality_limits import held_thresholds, read_quality_thresholds
+from rag_eval_pipeline.evaluation.quality_limits import thresholds_of_results
 from rag_eval_pipeline.evaluation.query_results import query_results
 from rag_eval_pipeline.evaluation.retrieved_documents import retrieved_documents
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, EvaluationRecord
@@ -108,7 +108,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         own_metrics=described(record.settings.own_metrics),
         metric_faults=first_faults(parts.retrieval, parts.citations, parts.answer_scores, parts.judged),
         warnings=(*record.warnings, *retrieved.warnings()),
-        quality_thresholds=held_thresholds(read_quality_thresholds(workspace), citations, answers, parts),
+        quality_thresholds=thresholds_of_results(workspace, record, citations, answers, parts),
         query_results=tuple(query_results(parts)),
         statistical_analysis=form.StatisticalAnalysis(
             significance_tests={"against_baseline": form.SignificanceTest(reason=NO_BASELINE)},

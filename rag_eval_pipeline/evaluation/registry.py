@@ -1,8 +1,8 @@
 """What the folders ask for: benchmarks to convert and pairs to evaluate, each with a digest of its source.
 
 Files decide, not Dagster's event log: a benchmark with a current stamp is converted, and a pair is evaluated when its
-newest published evaluation has the fingerprints of today's dataset, corpus and system. A new instance folder thus asks
-nobody again.
+newest published evaluation has the fingerprints of today's dataset, corpus, system, metrics and judge. A new instance
+folder thus asks nobody again.
 """
 
 import hashlib
@@ -15,8 +15,10 @@ from rag_eval_pipeline.conversion.stamp import Stamp, is_converted
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import system_fingerprint
 from rag_eval_pipeline.evaluation.runs import newest_evaluation
-from rag_eval_pipeline.evaluation.settings import merged_settings, metrics_fingerprint
+from rag_eval_pipeline.evaluation.settings import digest, merged_settings, metrics_fingerprint
+from rag_eval_pipeline.evaluation.taking_over import same_answers, scored_alike
 from rag_eval_pipeline.formats.model import read_bytes
+from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.judges.opening import judge_fingerprint
 from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import Workspace
@@ -82,19 +84,34 @@ def read_registry(workspace: Workspace) -> Registry:
 
 def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> bool:
     """Whether the pair's newest evaluation is published and made from what is there today."""
+    return wanted_evaluation(workspace, registry, benchmark, system) is None
+
+
+def wanted_evaluation(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> str | None:
+    """A digest of what an evaluation of the pair is wanted for; None where its newest one shows that already.
+
+    Where the answers are there and only metrics or judge have changed, it is another one for each such change: a run
+    then scores them and asks nobody, so that it may be tried again as often as these are edited.
+    """
+    asked_for = registry.pair_digest(benchmark, system)
     newest = newest_evaluation(workspace, benchmark, system)
     if newest is None or newest.record.state != "published":
-        return False
-    stamp = registry.stamps[benchmark]
-    found = newest.record.fingerprints
-    file = registry.system_files[system]
+        return asked_for
+    stamp, file = registry.stamps[benchmark], registry.system_files[system]
     try:
         spec = read_spec(workspace.benchmark(benchmark))
         settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     except InputError:
-        return False  # the evaluation will say what is wrong with its settings
-    wanted = (
-        stamp.dataset_fingerprint, stamp.corpus_fingerprint, system_fingerprint(file), metrics_fingerprint(settings),
-        judge_fingerprint(settings.judge),
-    )  # fmt: skip
-    return (found.dataset, found.corpus, found.system, found.metrics, found.judge) == wanted
+        return asked_for  # the evaluation will say what is wrong with its settings
+    today = Fingerprints(
+        dataset=stamp.dataset_fingerprint,
+        corpus=stamp.corpus_fingerprint,
+        system=system_fingerprint(file),
+        metrics=metrics_fingerprint(settings),
+        judge=judge_fingerprint(settings.judge),
+    )
+    if not same_answers(newest.record.fingerprints, today):
+        return asked_for
+    if scored_alike(newest.record.fingerprints, today):
+        return None
+    return f"{asked_for}.{digest([today.metrics, today.judge])[:16]}"

@@ -195,6 +195,13 @@ class HeldThreshold(Model):
     limit: float
     bound: Literal["least", "most"] = pydantic.Field(description="Whether a figure below or above breaks it.")
     value: float | None = pydantic.Field(description="The evaluation's figure; null where there is none.")
-    is_broken: bool | None = pydantic.Field(description="By the figure; null where there is none.")
+    is_broken: bool | None = pydantic.Field(description="By the figure; null where `reason` says why nobody knows.")
     answers_scored: int = pydantic.Field(description="Answers that have the score.")
-    answers_broken: int = pydantic.Field(description="Answers whose score is worse than the limit.")
+    answers_broken: int | None = pydantic.Field(
+        description="Answers whose score is worse than the limit; null where `reason` stands."
+    )
+    reason: Literal["no_value", "not_calibrated"] | None = pydantic.Field(
+        None,
+        description="`not_calibrated`: the figure is of a judge that nobody has compared with people here, and "
+        "breaks no limit.",
+    )

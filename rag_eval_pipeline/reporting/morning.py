@@ -7,6 +7,7 @@ import msgspec
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.conversion.step_checks import CheckFact
+from rag_eval_pipeline.evaluation.quality_limits import held_thresholds
 from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
 from rag_eval_pipeline.metrics.thresholds import QualityThresholds
 from rag_eval_pipeline.reporting.comparison import Comparisons
@@ -62,20 +63,16 @@ def _missing_pairs(workspace: Workspace) -> tuple[list[str], int]:
 def _broken(thresholds: QualityThresholds, rows: Sequence[ResultsHeader], trust: Trust) -> Iterator[str]:
     """A line for each figure beyond its threshold; figures without a value, or of a judge nobody vouches for, pass."""
     for row in rows:
-        spans, quality = row.citation_metrics["span_accuracy"], row.answer_quality_metrics
-        least = {"span_accuracy": (thresholds.span_accuracy, spans["mean_tolerance_jaccard"])}
-        most: dict[str, tuple[float | None, float | None]] = {}
-        if trust.doubt(row, "faithfulness") is None:
-            validity = _value(row.citation_metrics["citation_correctness"])
-            least["citation_validity"] = (thresholds.citation_validity, validity)
-            least["answer_consistency"] = (thresholds.answer_consistency, _value(quality["factual_consistency"]))
-            most["hallucination_rate"] = (thresholds.hallucination_tolerance, _value(quality["hallucination_rate"]))
-        for name, (limit, value) in least.items():
-            if limit is not None and value is not None and value < limit:
-                yield f"{row.benchmark} x {row.system}: {name} {value:.3f}, at least {limit:g}"
-        for name, (limit, value) in most.items():
-            if limit is not None and value is not None and value > limit:
-                yield f"{row.benchmark} x {row.system}: {name} {value:.3f}, at most {limit:g}"
+        figures = {
+            "span_accuracy": row.citation_metrics["span_accuracy"]["mean_tolerance_jaccard"],
+            "citation_validity": _value(row.citation_metrics["citation_correctness"]),
+            "answer_consistency": _value(row.answer_quality_metrics["factual_consistency"]),
+            "hallucination_tolerance": _value(row.answer_quality_metrics["hallucination_rate"]),
+        }
+        is_calibrated = trust.doubt(row, "faithfulness") is None
+        for name, held in held_thresholds(thresholds, figures, is_calibrated=is_calibrated).items():
+            if held.is_broken:
+                yield f"{row.benchmark} x {row.system}: {name} {held.value:.3f}, at {held.bound} {held.limit:g}"
 
 
 def _value(figure: Any) -> float | None:

@@ -33,6 +33,20 @@ _SHELVES: dict[Path, _Shelf] = {}
 _ONE_AT_A_TIME = threading.Lock()  # sensors of one process run in threads
 
 
+def results_mark(workspace: Workspace) -> str | None:
+    """Another text whenever a results file has come, gone or changed; None where there is none."""
+    try:
+        with os.scandir(workspace.results) as entries:
+            times = [
+                entry.stat().st_mtime_ns
+                for entry in entries
+                if entry.name.startswith("eval_run_") and entry.name.endswith(".results.json")
+            ]
+    except FileNotFoundError:
+        return None
+    return f"{len(times)}-{max(times)}" if times else None
+
+
 def published_evaluations(workspace: Workspace, benchmark: str, system: str) -> list[Evaluation]:
     """Those of one pair, oldest first; equal times in the order of their ids."""
     return _published(workspace, (benchmark, system)).get((benchmark, system), [])

@@ -1,16 +1,18 @@
 """What runs by itself: each new or edited thing once, nothing that the files already show, one aggregation afterwards."""
 
 import json
+import os
 import shutil
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
+import yaml
 
 from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.definitions import defs
-from rag_eval_pipeline.defs import automation
+from rag_eval_pipeline.defs import automation, evaluation
 from rag_eval_pipeline.defs.automation import (
     REQUESTS_PER_TICK,
     aggregation_sensor,
@@ -18,9 +20,11 @@ from rag_eval_pipeline.defs.automation import (
     recheck,
     workspace_sensor,
 )
+from rag_eval_pipeline.defs.partitions import pair_key
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
+from tests.paid_server import set_system
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 
@@ -340,28 +344,35 @@ def test_pages_are_looked_at_again_each_night_where_a_benchmark_asks_for_it(work
     assert dg.validate_run_config(defs.resolve_job_def("convert"), request.run_config)
 
 
-def aggregation_tick(instance, cursor=None):
-    return aggregation_sensor(dg.build_sensor_context(instance=instance, cursor=cursor))
+@pytest.fixture
+def aggregation_tick(workspace, instance):
+    """Evaluates the sensor on the workspace's results."""
+
+    def tick(cursor=None):
+        resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
+        return aggregation_sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources))
+
+    return tick
 
 
-def test_one_aggregation_when_results_are_new_and_nothing_runs(instance):
-    nothing = aggregation_tick(instance)
-    report_results(instance)
-    first = aggregation_tick(instance, nothing.cursor)
-    second = aggregation_tick(instance, first.cursor)
-    report_results(instance)
-    third = aggregation_tick(instance, second.cursor)
+def test_one_aggregation_when_results_are_new_and_nothing_runs(workspace, aggregation_tick):
+    nothing = aggregation_tick()
+    publish_results(workspace)
+    first = aggregation_tick(nothing.cursor)
+    second = aggregation_tick(first.cursor)
+    publish_results(workspace)
+    third = aggregation_tick(second.cursor)
 
     assert [result.skip_reason.skip_message for result in (nothing, second)] == ["no new results"] * 2
     assert len(first.run_requests) == len(third.run_requests) == 1
     assert first.run_requests[0].run_key != third.run_requests[0].run_key
 
 
-def test_no_aggregation_while_a_run_is_not_finished(instance):
-    report_results(instance)
+def test_no_aggregation_while_a_run_is_not_finished(workspace, instance, aggregation_tick):
+    publish_results(workspace)
     instance.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED)
 
-    result = aggregation_tick(instance)
+    result = aggregation_tick()
 
     assert result.skip_reason.skip_message == "new results wait: 1 run is not finished"
     assert not result.run_requests
@@ -376,24 +387,39 @@ WAITS = {
 
 
 @pytest.mark.parametrize(("job", "minutes", "aggregated"), WAITS.values(), ids=WAITS)
-def test_results_wait_an_hour_at_most_for_runs_that_go_on(job, minutes, aggregated, instance, monkeypatch):
-    report_results(instance)
+def test_results_wait_an_hour_at_most_for_runs_that_go_on(
+    job, minutes, aggregated, workspace, instance, aggregation_tick, monkeypatch
+):
+    publish_results(workspace)
     instance.create_run_for_job(_job(job), status=dg.DagsterRunStatus.STARTED)
     began = datetime(2026, 11, 21, 2, tzinfo=UTC)
     cursor = None
     for now in (began, began + timedelta(minutes=minutes)):
         monkeypatch.setattr(automation, "datetime", clock(now))
-        result = aggregation_tick(instance, cursor)
+        result = aggregation_tick(cursor)
         cursor = result.cursor
 
     assert bool(result.run_requests) is aggregated
 
 
-def test_a_cursor_of_an_earlier_version_is_understood(instance):
-    report_results(instance)
-    [record] = instance.fetch_materializations(dg.AssetKey("evaluation_results"), limit=1).records
+@pytest.mark.parametrize("cursor", ["4711", '{"mark": "4711", "since": null}'])
+def test_a_cursor_of_an_earlier_version_is_aggregated_over_once(cursor, workspace, aggregation_tick):
+    publish_results(workspace)
 
-    assert aggregation_tick(instance, str(record.storage_id)).skip_reason.skip_message == "no new results"
+    first = aggregation_tick(cursor)
+
+    assert len(first.run_requests) == 1
+    assert aggregation_tick(first.cursor).skip_reason.skip_message == "no new results"
+
+
+def test_results_that_are_removed_or_replaced_are_news(workspace, aggregation_tick):
+    paths = [publish_results(workspace), publish_results(workspace)]
+    before = aggregation_tick().cursor
+    paths[0].unlink()
+    removed = aggregation_tick(before)
+    os.utime(paths[1], ns=(0, paths[1].stat().st_mtime_ns + 1))
+
+    assert len(removed.run_requests) == len(aggregation_tick(removed.cursor).run_requests) == 1
 
 
 def clock(now):
@@ -407,8 +433,12 @@ def clock(now):
     return Clock
 
 
-def report_results(instance):
-    instance.report_runless_asset_event(dg.AssetMaterialization("evaluation_results"))
+def publish_results(workspace):
+    """A results file as any process leaves it; the sensor asks for no more than that it is there."""
+    workspace.results.mkdir(parents=True, exist_ok=True)
+    path = workspace.results / f"eval_run_20261121_{len(list(workspace.results.iterdir())) + 1:03d}.results.json"
+    path.write_text("{}")
+    return path
 
 
 def _job(name="anything"):
@@ -417,3 +447,77 @@ def _job(name="anything"):
         pass
 
     return job
+
+
+@pytest.fixture
+def paid(workspace, server, tick):
+    """A workspace whose one system is a paid server that takes part in nights, and is evaluated on both benchmarks."""
+    for name in ("embedded", "embedded-weak"):
+        workspace.system_file(name).unlink()
+    set_system(workspace, server)
+    for benchmark in (OBSERVATORY, RAILWAY):
+        evaluate(workspace, load_pair(workspace, benchmark, "paid"))
+    assert (tick(), server.asked.total()) == ([], 56)
+    return workspace
+
+
+def run_asked_for(workspace, instance, request):
+    """Runs a request as the daemon does."""
+    return defs.resolve_job_def(request.job_name or "evaluate").execute_in_process(
+        instance=instance,
+        partition_key=request.partition_key,
+        run_config=request.run_config,
+        tags=request.tags,
+        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+    )
+
+
+def set_defaults(workspace, **changes):
+    path = workspace.defaults_config
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+
+
+def test_a_changed_metric_or_judge_is_scored_on_the_answers_that_are_there(paid, server, tick, instance):
+    for change in ({"tolerance_chars": 3}, {"judge": {"kind": "none"}}):
+        set_defaults(paid, **change)
+        assert tick() == [f"evaluate {OBSERVATORY}|paid", f"evaluate {RAILWAY}|paid"]
+        for request in tick.result.run_requests:
+            assert run_asked_for(paid, instance, request).success
+        assert tick() == []
+
+    assert server.asked.total() == 56
+
+
+def test_a_metric_that_cannot_be_used_is_asked_for_again_once_it_is_mended(paid, server, tick):
+    set_defaults(paid, measures=["no_such_measure@3"])
+    assert len(tick()) == 2
+    assert tick() == []
+    set_defaults(paid, measures=["hit@1"])
+
+    assert (len(tick()), server.asked.total()) == (2, 56)
+
+
+def test_a_night_after_a_changed_metric_asks_the_system(paid, server, stored):
+    set_defaults(paid, tolerance_chars=3)
+
+    for request in nightly(schedule_context(paid, stored)):
+        assert run_asked_for(paid, stored, request).success
+
+    assert server.asked.total() == 2 * 56
+
+
+def test_a_score_asset_alone_is_materialized_after_a_changed_metric(paid, server, tick, instance):
+    set_defaults(paid, tolerance_chars=3)
+    assets = [asset for asset in evaluation.ASSETS if asset.key.to_user_string() != "responses"]
+
+    for some in ([assets[0]], assets):
+        result = dg.materialize(
+            some,
+            instance=instance,
+            partition_key=pair_key(RAILWAY, "paid"),
+            resources={"workspace": WorkspaceResource(root=str(paid.root))},
+            selection=[asset.key for asset in some],
+        )
+        assert result.success
+
+    assert (tick(), server.asked.total()) == ([f"evaluate {OBSERVATORY}|paid"], 56)

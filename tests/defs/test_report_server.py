@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rag_eval_pipeline.defs.report_server import report_server
-from rag_eval_pipeline.defs.resources import WORKSPACE_VARIABLE
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE
 
 
 @pytest.fixture

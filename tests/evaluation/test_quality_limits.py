@@ -8,7 +8,16 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.evaluation.quality_limits import read_quality_thresholds
 from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.judges.calibration_card import (
+    ConfusionRecord,
+    KappaRecord,
+    TaskTrust,
+    TrustCard,
+    write_trust_card,
+)
 from rag_eval_pipeline.metrics.thresholds import QualityThresholds
+from rag_eval_pipeline.reporting.comparison import write_comparisons
+from rag_eval_pipeline.reporting.morning import morning_checks
 
 
 def limits(workspace, **thresholds):
@@ -30,9 +39,63 @@ def test_what_is_broken_stands_in_the_results(workspace):
     assert spans.model_dump() == {
         "limit": 0.99, "bound": "least", "value": results.citation_metrics.span_accuracy.mean_tolerance_jaccard,
         "is_broken": True, "answers_scored": len(scored), "answers_broken": sum(value < 0.99 for value in scored),
+        "reason": None,
     }  # fmt: skip
-    assert (hallucination.bound, hallucination.is_broken, hallucination.answers_broken) == ("most", False, 0)
-    assert hallucination.value == results.answer_quality_metrics.hallucination_rate.value
+    assert (hallucination.bound, hallucination.value) == (
+        "most", results.answer_quality_metrics.hallucination_rate.value,
+    )  # fmt: skip
+
+
+def vouch_for(workspace, pair):
+    """Says that people's labels have found the judge good enough for support on this benchmark."""
+    trust = TaskTrust(
+        task="support", n_labels=200, n_compared=200, is_calibrated=True,
+        kappa=KappaRecord(value=0.9), kappa_sure=KappaRecord(value=0.9),
+        confusion=ConfusionRecord(both_yes=95, both_no=95, labels_yes_judge_no=5, labels_no_judge_yes=5),
+    )  # fmt: skip
+    card = TrustCard(
+        benchmark=pair.paths.name, judge="lexical", judge_fingerprint=pair.fingerprints.judge, labels_by="human",
+        seed=1, tasks=(trust,),
+    )  # fmt: skip
+    write_trust_card(card, workspace.trust_cards)
+
+
+WRONG = """
+def answer(question):
+    cited = {"document": "line-opening.pdf", "start": 0, "end": 20}
+    return {"answer": "The moon was sold for 77 pounds.", "citations": [cited]}
+"""
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_an_uncalibrated_judge_breaks_no_limit_in_the_results_nor_in_the_check(calibrated, workspace):
+    limits(workspace, span_accuracy=0.0, citation_validity=1.0, answer_consistency=1.0, hallucination_tolerance=0.0)
+    (workspace.config / "systems" / "wrong.py").write_text(WRONG)
+    workspace.system_file("wrong").write_text("kind: python\nsettings: {callable: 'wrong:answer', path: [.]}\n")
+    pair = load_pair(workspace, "skarn-railway", "wrong")
+    if calibrated:
+        vouch_for(workspace, pair)
+
+    _, published = evaluate(workspace, pair)
+
+    held = EvaluationResults.read(published.path).quality_thresholds
+    judged = {name: one for name, one in held.items() if name != "span_accuracy"}
+    broken = {name for name, one in held.items() if one.is_broken}
+    assert all(one.value is not None for one in judged.values())
+    if calibrated:
+        assert broken == judged.keys()
+        assert {one.reason for one in held.values()} == {None}
+        assert all(judged[name].answers_broken for name in broken)
+    else:
+        assert {(one.is_broken, one.answers_broken, one.reason) for one in judged.values()} == {
+            (None, None, "not_calibrated")
+        }
+    [check] = [
+        one
+        for one in morning_checks(workspace, write_comparisons(workspace))
+        if one.name == "quality_thresholds_are_met"
+    ]
+    assert {line.split(": ")[1].split()[0] for line in check.numbers["which"]} == broken
 
 
 def test_a_limit_without_a_figure_is_not_broken(workspace):
@@ -43,7 +106,8 @@ def test_a_limit_without_a_figure_is_not_broken(workspace):
     _, published = evaluate(workspace, load_pair(workspace, "skarn-railway", "embedded"))
 
     validity = EvaluationResults.read(published.path).quality_thresholds["citation_validity"]
-    assert (validity.value, validity.is_broken, validity.answers_scored, validity.answers_broken) == (None, None, 0, 0)
+    assert (validity.value, validity.is_broken, validity.answers_scored) == (None, None, 0)
+    assert (validity.answers_broken, validity.reason) == (None, "no_value")
 
 
 def test_no_file_is_no_limit(workspace):

@@ -15,8 +15,7 @@ import httpx
 import psutil
 import pytest
 
-from rag_eval_pipeline.defs.resources import WORKSPACE_VARIABLE
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUNDLED = REPOSITORY / "data" / "sources"

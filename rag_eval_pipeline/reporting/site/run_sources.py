@@ -42,7 +42,8 @@ class HeldThreshold(msgspec.Struct, frozen=True):
     value: float | None = None
     is_broken: bool | None = None
     answers_scored: int = 0
-    answers_broken: int = 0
+    answers_broken: int | None = None
+    reason: str | None = None
 
 
 class RunFile(msgspec.Struct, frozen=True):
