@@ -37,13 +37,13 @@ _DECIDING = (
 _KNOWLEDGE = r"(?:information|data|details?|knowledge|access|records?|context|evidence|answer|idea|clue)"
 _GIVEN = r"(?:provided|given|available|supplied|retrieved|above|cited|referenced|attached|relevant|uploaded|shared)"
 _SOURCE = (
-    r"(?:contexts?|documents?|texts?|passages?|evidence|sources?|materials?|excerpts?|snippets?|knowledge base"
+    r"(?:contexts?|documents?|texts?|passages?|evidence|sources?|excerpts?|snippets?|knowledge base"
     r"|documentation|search results?|extracts?|paragraphs?|transcripts?|pages?|tables?)"
 )
 _WORK = (
     r"(?:articles?|reports?|handbooks?|manuals?|papers?|filings?|stud(?:y|ies)|guides?|guidelines?|books?|chapters?"
     r"|sections?|stor(?:y|ies)|records?|files?|datasets?|notes|summar(?:y|ies)|information|data|content|details|faq"
-    r"|results?|statements?)"
+    r"|results?|statements?|materials?)"
 )
 # "The text of the treaty" and "the documents of the council" are things in the world, unless they were handed over.
 _WORLDLY = rf"(?! of (?!(?:the |these |those )?(?:{_GIVEN} |{_SOURCE}|{_WORK})))"
@@ -60,7 +60,8 @@ _SAYING = (
     r"|name|tell|elaborate|clarify|define|talk|speak|touch|go into|answer|comment)"
 )
 _STATING = (
-    rf"(?:{_SAYING}|contain|provide|include|give|cover|list|offer|have|report|present|show|allow|make|support|help)"
+    rf"(?:{_SAYING}|contain|provide|include|give|cover|list|offer|have|report|present|show|allow|make|support|help"
+    r"|suggest|break (?:down|out))"
 )
 _STATED = (
     r"(?:mentioned|provided|specified|stated|available|given|found|included|disclosed|described|indicated|discussed"
@@ -86,6 +87,10 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         rf"(?:know\b|have (?:\w+ ){{0,4}}?{_KNOWLEDGE}\b)",
         r"\b(?:i|we)(?:'m| am|'re| are) (?:\w+ )?(?:not (?:\w+ )?(?:sure|aware|certain|familiar)|unaware|unsure)\b",
         rf"\b(?:i|we) (?:have no|lack|(?:don't|do not) have any) (?:\w+ ){{0,3}}?{_KNOWLEDGE}\b",
+        r"\b(?:i|we) (?:\w+ )?(?:found|find|see|saw) (?:no|nothing)\b",
+        r"\b(?:i|we)(?:'m| am|'re| are) not (?:seeing|finding)\b",
+        rf"\b(?:i|we) (?:don't|do not) (?:think|believe) (?:\w+ ){{0,4}}?(?:{_GIVEN_TEXT}|information|answer)\b",
+        r"\b(?:i|we) (?:have not|haven't|was not|wasn't) (?:been )?(?:given|provided)\b",
         r"\b(?:i|we)(?:'d| would)? need (?:more|additional|further) (?:\w+ )?(?:information|context|details|data)\b",
     ),
     "cannot": _patterns(
@@ -97,9 +102,10 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         r"\b(?:i|we) (?:did not|didn't|do not|don't|have not|haven't) (?:\w+ )?(?:find|found|see|locate|come across)\b",
         rf"\bit(?: is| would be| seems|'s) (?:\w+ )?(?:impossible|not possible|not feasible) to (?:\w+ ){{0,3}}?"
         rf"{_DECIDING}\b",
-        r"\b(?:cannot|can not|can't|could not|couldn't) be (?:\w+ )?(?:determined|answered|calculated|inferred"
+        r"\b(?:cannot|can not|can't|could not|couldn't) be (?:\w+ )?(?:determined|answered|said|calculated|inferred"
         r"|ascertained|derived|computed|concluded|deduced)"
-        r"(?:\W*$| (?:\w+ ){0,2}?(?:from|based|using|with|given|without|in the)\b)",
+        r"(?:\W*$| (?:\w+ ){0,2}?(?:from|based|using|with|given|without|in the|who|what|when|where|which|how|why"
+        r"|whether)\b)",
         r"\b(?:cannot|can not|can't|could not|couldn't) be (?:\w+ )?(?:found|located|identified|confirmed|verified"
         rf"|established) (?:{_IN_GIVEN}|with(?:out)? (?:\w+ )?(?:information|context))\b",
         rf"^(?:cannot|can't|could not|couldn't) {_ADVERB}{_FINDING}\b",
@@ -109,10 +115,13 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         r"(?<!no )\b(?:more|additional|further) (?:information|context|details|data) (?:is|are|would be) (?:needed"
         r"|required"
         r"|necessary)(?: to (?:answer|determine|say|tell)\b|\W*$)",
+        r"\bnot (?:something|a question) (?:that )?(?:i|we) can\b",
+        r"\b(?:system|search|assistant|model) (?:could not|couldn't|did not|didn't) find\b",
         r"\bquestion is (?:\w+ )?(?:unclear|ambiguous|vague|incomplete)\b",
     ),
     "context": _patterns(
-        rf"\b{_GIVEN_TEXT}{_AFTER} (?:\w+ )?{_DOES_NOT} {_ADVERB}(?:\w+ ){{0,2}}?{_STATING}s?\b",
+        rf"\b{_GIVEN_TEXT}{_AFTER} (?:\w+ly |also |itself |themselves |alone |which |therefore |thus "
+        rf"|just )?{_DOES_NOT} {_ADVERB}(?:\w+ ){{0,2}}?{_STATING}s?\b",
         rf"\b{_WORK}{_WORLDLY} (?:\w+ )?(?:does not|doesn't|do not|don't) {_ADVERB}{_SAYING}\b",
         rf"\b{_WORK}{_WORLDLY} (?:\w+ )?(?:does not|doesn't|do not|don't) {_ADVERB}"
         rf"(?:contain|provide|include|give|offer|have) (?:any|enough|sufficient|specific|information|details|data"
@@ -134,9 +143,11 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         rf"\b{_GIVEN_TEXT}{_AFTER} (?:[\w']+,? ){{0,14}}?nothing (?:\w+ )?{_ABOUT}\b",
         rf"^but (?:\w+ )?nothing {_ABOUT}\b",
         rf"\b{_GIVEN_TEXT}{_AFTER} leaves? (?:\w+ ){{1,8}}?(?:unspecified|unclear|open|unanswered)\b",
-        rf"\b(?:none|neither|nothing|no (?:\w+ )?{_SOURCE})(?: of| in| within| from| among)? (?:\w+ ){{0,4}}?"
-        rf"(?:{_GIVEN_TEXT}{_AFTER} )?(?:\w+ )?(?:{_STATING}(?:s|es)?|specifies|addresses|relates? to|deals? with)\b"
-        rf"(?<!have)(?<!show)(?<!make)(?<!report)",
+        rf"\b(?:none|neither|nothing|no)(?: of| in| within| from| among)? (?:\w+ ){{0,3}}?{_GIVEN_TEXT}{_AFTER} "
+        rf"(?:\w+ )?(?:{_STATING}(?:s|es)?|specifies|addresses|relates? to|deals? with)\b",
+        rf"\b(?:none|neither) of (?:them|these|those) (?:\w+ )?{_STATING}(?:s|es)?\b",
+        rf"^nothing in (?:\w+ ){{1,3}}?{_WORK}\b",
+        rf"^but (?:\w+ ){{0,2}}?{_GIVEN_TEXT}{_AFTER} only\b",
     ),
     "absent": _patterns(
         # Not what is said of a part only: "services that are not listed in the plan document are not covered".
@@ -149,11 +160,18 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         rf"{_GIVEN_TEXT}",
         rf"(?:\b(?:is|are)|'s)(?: not|n't) {_ADVERB}{_STATED}(?: anywhere)? (?:in|by) (?:the|this|these|your|any)"
         rf" (?:\w+ )?{_WORK}\b{_WORLDLY}",
+        r"\bthere (?:does not|doesn't|do not|don't) (?:appear|seem) to be (?:\w+ ){0,3}?(?:information|mention"
+        r"|reference|data"
+        r"|details?|evidence|answer|anything)\b",
+        rf"(?:does not|doesn't|do not|don't) appear (?:\w+ )?{_IN_GIVEN}\b",
         rf"\b(?:missing|absent|omitted|unspecified|unstated|unclear|undisclosed|unknown) {_IN_GIVEN}\b",
         r"\b(?:is|are|was) (?:not answerable|unanswerable)\b|\bquestion (?:does not|doesn't) have an answer\b",
         r"(?<!who )(?<!which )(?<!that )\b(?:is|are|was|were)(?: not|n't) (?:\w+ )?(?:mentioned|specified|stated"
-        r"|disclosed|provided|indicated|named"
-        r"|recorded|documented|identified|given)(?: anywhere| here| at all)?\W*$",
+        r"|disclosed"
+        r"|provided|indicated)(?: anywhere| here| at all)?\W*$",
+        r"(?<!who )(?<!which )(?<!that )\b(?:is|are)(?: not|n't) (?:\w+ )?(?:named|recorded|documented|identified"
+        r"|given)"
+        r"(?: anywhere| here| at all)?\W*$",
         r"\bit(?: is|'s)(?: not (?:\w+ )?(?:mentioned|specified|stated|indicated|disclosed|given)| unclear| not clear"
         r"| unknown| not known) (?:\w+ )?(?:who|whom|whose|what|when|where|why|how|which|whether|if|that)\b",
         rf"\bit(?: is|'s| remains) (?:not (?:\w+ )?clear|unclear|uncertain|not known|unknown) {_IN_GIVEN}\b",
@@ -162,7 +180,8 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         rf"(?: be)? (?:\w+ )?(?:available|found|provided|given|present|included|mentioned|contained|in (?:\w+ ){{0,3}}?"
         rf"{_GIVEN_TEXT})\b",
         rf"^(?:\w+ ){{0,2}}?(?:information|details?|answers?) not (?:\w+ )?{_STATED}\b",
-        r"\bthere(?:'s| is| was| are| were) (?:\w+ )?(?:no|not|insufficient)(?: (?:enough|any|sufficient))? "
+        r"(?:\bthere(?:'s| is| are)|(?:^|, )there (?:was|were)) (?:\w+ )?(?:no|not|insufficient)(?: (?:enough|any"
+        r"|sufficient))? "
         rf"(?:\w+ ){{0,3}}?(?:mention|details?|reference|answer(?= to| in| found| available| provided|\W*$)"
         rf"|information(?= {_ABOUT}| in| within| from| to| that"
         r"| which| available| provided| given| here|\W*$))\b",
@@ -171,10 +190,12 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         rf"\bthere(?:'s| is| was| are| were|) (?:no|not any|insufficient|nothing)(?: \w+){{0,9}}? {_IN_GIVEN}\b",
         rf"^\W*(?:based on|according to|from|in|given) (?:\w+ ){{0,4}}?{_GIVEN_TEXT}[^,]{{0,40}}, there(?:'s| is"
         rf"| are) no "
-        r"(?:\w+ ){0,2}?(?:indication|evidence|data|records?|statement|discussion)\b",
+        r"(?:\w+ ){0,2}?(?:(?:indication|evidence) (?:of|as to|about|on|regarding) (?:who|what|when|where|why|how"
+        r"|which)"
+        r"|data|records?|statement|discussion)\b",
         rf"^(?:\W*(?:based on|according to|from|in|given) [^,]{{1,60}}, )?(?:no|not enough|insufficient)"
         rf"(?: \w+){{1,9}}? {_IN_GIVEN}\b",
-        r"(?:^|\b(?:is|are|was|were|due to|gives?|provides?|with|has|have|contains?) )(?:not enough|insufficient) "
+        r"(?:^|\b(?:is|are|due to|gives?|provides?|with|has|have|contains?) )(?:not enough|insufficient) "
         r"(?:\w+ )?(?:information|context|details)(?: to| for| in| about| on| provided| available| given|\W*$)",
         rf"\bnothing (?:is|was) (?:said|mentioned|stated|written|given) {_ABOUT}\b",
         r"\b(?:we|readers?) (?:is|are)(?: not|n't) (?:told|informed)\b",
@@ -188,13 +209,15 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         r"(?: for (?:this|the|your) \w+)?\W*$",
         rf"\bno (?:\w+ ){{1,3}}(?:is|are) (?:\w+ )?(?:named|mentioned|specified|stated|given|identified|indicated)"
         rf"(?:\W*$| {_IN_GIVEN})",
-        rf"^\W*no (?:\w+ ){{0,2}}?(?:information|mention|details?|data)(?: {_ABOUT}\b|\W*$)",
+        rf"^\W*no (?:\w+ ){{0,2}}?(?:information|mention|details?|data)(?: (?:available |provided )?{_ABOUT}\b|\W*$)",
         r"^\W*(?:(?:it|that|this) )?(?:does not|doesn't) (?:say|specify|mention|state)(?: (?:that|this|it|so))?\W*$",
-        r"^\W*(?:(?:the |final )?answer(?: is|:)? )?(?:n ?/ ?a|not applicable|unanswerable|unknown|unclear"
+        r"^\W*(?:(?:the |final )?answer(?: is|:)? |(?:it|this|that)(?: is|'s) )?(?:n ?/ ?a|not applicable"
+        r"|unanswerable|unknown|unclear"
         r"|undetermined|idk"
         r"|not available|not answerable|none (?:found|available)|no answer(?: found| available)?"
         r"|no (?:relevant )?(?:information|results?|documents?)(?: found| available)?|no idea|not sure"
-        r"|insufficient (?:information|context|data)|not (?:mentioned|provided|specified|stated|found|given|disclosed"
+        r"|insufficient (?:information|context|data|evidence)|data not available|not in the \w+|not (?:mentioned"
+        r"|provided|specified|stated|found|given|disclosed"
         r"|known|clear|enough (?:information|context|data)))(?: (?:in|from|by) (?:\w+ ){0,5}\w+)?\W*$",
     ),
     "policy": _patterns(
@@ -337,7 +360,9 @@ _RECIPE = re.compile(
     r"\b(?:we|you|i|one)(?:'d| would| will)? (?:need|require|have to|must|should)\b"
     r"|(?:you|we|one)(?:'d| would| will)? need (?:the following|to (?:know|have)|more|additional|further)\b)"
 )
-_TURN = re.compile(r"^\W*(?:but|however|based on|although|though|nevertheless|nonetheless|that said|yet)\b")
+_TURN = re.compile(
+    r"^\W*(?:but(?! (?:not|no|none)\b)|however|based on|although|though|nevertheless|nonetheless|that said|yet)\b"
+)
 _GUIDANCE = re.compile(
     r"\b(?:i|we) (?:can|could|may be able to)\b|\b(?:typically|generally|usually|in general|worth noting"
     r"|important to note|note that|you (?:can|could|may|might|would|should)|if you"
@@ -347,7 +372,8 @@ _GUIDANCE = re.compile(
 _TOPIC = re.compile(
     rf"^\W*(?:but|however|although|though|nevertheless|nonetheless|that said|yet)?\W*(?:(?:the|these|this|some) )?"
     rf"(?:\w+ ){{0,2}}?(?:it|they|{_SOURCE}|{_WORK}){_AFTER} (?:(?:do|does|only|also|primarily|mainly|instead|just"
-    rf"|briefly|generally) ){{0,3}}(?:(?:is|are) about|mentions?|discuss(?:es)?|describes?|covers?|focus(?:es)?"
+    rf"|briefly|generally) ){{0,3}}(?:(?:is|are) about|(?<=only )(?:says?|states?)|mentions?|discuss(?:es)?"
+    rf"|describes?|covers?|focus(?:es)?"
     rf"|refers?|talks?|lists?"
     rf"|(?:contains?|provides?|includes?|offers?|gives?) (?:\w+ ){{0,3}}?(?:information|details|context|data))\b"
     rf"(?!.*\b(?:suggest|impl|indicat|mean|so )\w*)"

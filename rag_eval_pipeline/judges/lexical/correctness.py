@@ -6,21 +6,17 @@ deeper word lists were measured too, and do not carry over to other answers.
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from threading import Lock
 from typing import NamedTuple
 
 from rapidfuzz.fuzz import partial_ratio
-from snowballstemmer.english_stemmer import EnglishStemmer
 
 from rag_eval_pipeline.judges.judgement import Correctness, Verdict
 from rag_eval_pipeline.judges.lexical.languages import NO, YES
 from rag_eval_pipeline.judges.lexical.settings import LanguageCode, LexicalSettings
-from rag_eval_pipeline.judges.lexical.stop_words import STOP_WORDS
+from rag_eval_pipeline.judges.lexical.words import Vocabulary, content
 from rag_eval_pipeline.text.normalise import fold, plain, unify
-from rag_eval_pipeline.text.numbers import COUNTING_WORDS, NumberIndex, Quantity, in_digits, quantities
+from rag_eval_pipeline.text.numbers import NumberIndex, Quantity, quantities
 from rag_eval_pipeline.text.refusals import Refusal
-from rag_eval_pipeline.text.tokens import tokenize
 
 _BRIEF = 3  # words of a gold answer that is little but its number
 _SHORT = 4  # words of a gold answer that is a name
@@ -31,11 +27,7 @@ _SURE_RECALL = 0.35  # of the words when all numbers match
 _SURE_WRONG_RECALL = 0.50  # below it, and without a number that matches, nothing speaks for the answer
 _SPELLING = 0.25  # taken off a fuzzy ratio: chance agreement of letters
 _ASKED_WEIGHT = 4  # a gold's word that the question has counts a quarter
-_LONGEST_STEMMED = 40  # letters; longer ones are no words, and a stemmer's time grows with them
 _SAID = re.compile(r"[^\W_]")
-_THOUSANDS = {False: re.compile(r"(?<=[0-9])[,'](?=[0-9]{3})"), True: re.compile(r"(?<=[0-9])[.' ](?=[0-9]{3})")}
-_ABBREVIATION = re.compile(r"\b(?:[A-Za-z]\.){2,}")
-_POSSESSIVE = re.compile(r"'s?\b(?!\w)")
 # "No. 12" is a number and no "no".
 _NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither)\b")
 # "No changes were made" does not answer a yes-or-no question.
@@ -43,22 +35,34 @@ _BARE_NO = re.compile(r"\W*(?:$|[,.;:!-]|(?:it|they|he|she|we|the|this|there|tha
 _FIRST_WITHOUT_SPACES = "\u2e80"
 _RANK: dict[Verdict, int] = {"correct": 3, "refused": 2, "unsure": 1, "incorrect": 0}
 _AMBIGUOUS = frozenset({"absent", "context", "other_language"})
-_STOP_WORDS = STOP_WORDS["en"]
-_STEMMER = EnglishStemmer()
-_STEMMING = Lock()  # a stemmer keeps the word that it works on
 
 
 class _Reading(NamedTuple):
-    """A text, ready to be compared: its words as stems, which of them are content, its spelling, its numbers."""
+    """A text, ready to be compared.
+
+    Args:
+        words: Its words as stems.
+        spelling: Its words without case and accents.
+        weights: Of the content words.
+        text: Without case and accents.
+        quantities: Its numbers.
+    """
 
     words: list[str]
+    spelling: list[str]
     weights: dict[str, int]
     text: str
     quantities: list[Quantity]
 
 
 def judge_correctness(
-    answer: str, refusal: Refusal, *, question: str, accepted: Sequence[str], settings: LexicalSettings
+    answer: str,
+    refusal: Refusal,
+    *,
+    question: str,
+    accepted: Sequence[str],
+    vocabulary: Vocabulary,
+    settings: LexicalSettings,
 ) -> Correctness | None:
     """Compare an answer to an answerable question with its gold answers.
 
@@ -67,6 +71,7 @@ def judge_correctness(
         refusal: What was found of refusing in it.
         question: As it was asked.
         accepted: Gold answers, any of which is right.
+        vocabulary: Words of the language.
         settings: Language and thresholds.
 
     Returns:
@@ -82,13 +87,11 @@ def judge_correctness(
         if _AMBIGUOUS.issuperset(refusal.families) and any(_NONE.match(fold(gold)) for gold in golds):
             return Correctness("unsure", 0.5, f"refusal ({families}), and the gold answer is none")
         return Correctness("refused", 0.0, f"refusal ({families})")
-    comma = settings.has_decimal_comma
-    given = _read(answer, decimal_comma=comma)
+    given, asked = _read(answer, vocabulary), _read(plain(question), vocabulary)
     found = []
-    asked = _read(plain(question), decimal_comma=comma)
     index = NumberIndex(given.quantities)
     for gold in golds:
-        read = _read(gold, decimal_comma=comma)
+        read = _read(gold, vocabulary)
         if settings.language == "en":
             found.append(_Comparison(read, given, index, asked, settings).verdict())
         elif (verdict := _exact(read, given) or _yes_no(read, given, settings.language)) is not None:
@@ -170,7 +173,7 @@ def _unsure(share: float, reason: str, is_rather_right: bool) -> Correctness:
 
 
 def _exact(gold: _Reading, given: _Reading) -> Correctness | None:
-    return Correctness("correct", 1.0, "the gold answer itself") if gold.words == given.words else None
+    return Correctness("correct", 1.0, "the gold answer itself") if gold.spelling == given.spelling else None
 
 
 def _yes_no(gold: _Reading, given: _Reading, language: LanguageCode) -> Correctness | None:
@@ -198,33 +201,13 @@ def _opening(text: str, language: LanguageCode) -> tuple[str | None, str]:
     return None, text
 
 
-def _read(text: str, *, decimal_comma: bool) -> _Reading:
+def _read(text: str, vocabulary: Vocabulary) -> _Reading:
     unified = unify(text)
-    written = _ABBREVIATION.sub(lambda match: match[0].replace(".", ""), in_digits(unified))
-    written = _THOUSANDS[decimal_comma].sub("", written).replace("%", " percent ")
-    words, content, every = [], {}, {}
-    for token in tokenize(written, keep_apostrophes=True):
-        folded = _POSSESSIVE.sub("", fold(token)) or fold(token)
-        stem = _stem(folded)
-        weight = 20 + min(len(folded), 10)  # longer words say a little more; whole, so that sums need no order
-        words.append(stem)
-        every[stem] = weight
-        # WHO and US are names where they are written so.
-        if folded not in _STOP_WORDS or (len(token) > 1 and token.isupper()):
-            content[stem] = weight
-    # If nothing is left, all of it counts: "The Who".
-    return _Reading(words, content or every, fold(unified), quantities(unified, decimal_comma=decimal_comma))
-
-
-@lru_cache(maxsize=100_000)
-def _stem(word: str) -> str:
-    if COUNTING_WORDS.get(word, 0) > 1:
-        return str(COUNTING_WORDS[word])
-    if not word.isascii() or len(word) > _LONGEST_STEMMED:
-        return word
-    with _STEMMING:
-        stem: str = _STEMMER.stemWord(word)
-    return stem
+    words = vocabulary.words(unified)
+    numbers = quantities(unified, decimal_comma=vocabulary.decimal_comma)
+    return _Reading(
+        [word.stem for word in words], [word.folded for word in words], content(words), fold(unified), numbers
+    )
 
 
 def _wanted_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:

@@ -107,6 +107,7 @@ class LexicalJudge:
             refusal,
             question=case.question,
             accepted=case.accepted,
+            vocabulary=self._vocabulary,
             settings=self.settings,
         )
 

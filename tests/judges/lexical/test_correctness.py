@@ -75,7 +75,12 @@ def test_other_languages(language, gold, answer, verdict):
 
 @pytest.mark.parametrize(
     ("gold", "answer"),
-    [("Ada Thorne", "Das war Ada Thorne."), ("1,5 Mio. Euro", "1.500.000 Euro"), ("Der Turm", "Die Glocke")],
+    [
+        ("Ada Thorne", "Das war Ada Thorne."),
+        ("1,5 Mio. Euro", "1.500.000 Euro"),
+        ("Das Haus", "Die Häuser"),
+        ("Der Turm", "Die Glocke"),
+    ],
 )
 def test_other_languages_are_not_judged_beyond_that(gold, answer):
     found = LexicalJudge(LexicalSettings(language="de")).judge_case(Case("1", "Wer?", (gold,), False, answer))
