@@ -80,9 +80,11 @@ def plan(
 
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes
+    from rag_eval_pipeline.reporting.power import planned_power
+    from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
-    paths = find_workspace(workspace).benchmark(name)
-    planned = make_plan(paths)
+    root = find_workspace(workspace)
+    planned = make_plan(root.benchmark(name))
     files = [(document, file) for document in planned.documents for file in document.names]
     if names:
         rows = [{"url": f.url or d.key, "file_name": f.name, "flags": list(f.flags)} for d, f in files]
@@ -91,7 +93,10 @@ def plan(
         value = {"benchmark": name, **asdict(planned.counts), "files": len(files), "notes": planned.notes}
         refused = [record for record in planned.quarantine if record.stage != "where"]
         value["quarantine"] = [asdict(record) for record in refused]
-        lines = [*quarantine_notes(name, planned.quarantine), *planned.notes]
+        settings = read_verdict_settings(root)
+        power = planned_power(planned.counts.accepted, planned.counts.documents, settings)
+        value["power"] = power.record()
+        lines = [power.sentence(settings), *quarantine_notes(name, planned.quarantine), *planned.notes]
         emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines])
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
@@ -125,6 +130,8 @@ def convert(
     Example: rag-eval convert tarrow-lights
     """
     from rag_eval_pipeline.conversion.steps import convert as run
+    from rag_eval_pipeline.reporting.power import power_of
+    from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     quarantined = 0
@@ -136,14 +143,21 @@ def convert(
             reports = run(root, name, progress=bar, done=print_notes, replace=replace, recheck=look)
         counts = {report.record.step: report.record.counts for report in reports}
         quarantined += counts["train_json"]["quarantined"]
-        return {"benchmark": name, "counts": counts, "train_json": str(root.benchmark(name).train_json)}
+        power = power_of(root, name)
+        return {
+            "benchmark": name,
+            "counts": counts,
+            "train_json": str(root.benchmark(name).train_json),
+            "power": power.record(),
+            "detects": power.sentence(read_verdict_settings(root)),
+        }
 
     def line(done: dict[str, Any]) -> str:
         rows, files = done["counts"]["train_json"], done["counts"]["corpus"]
         return (
             f"{done['benchmark']}: {rows['accepted']} questions, {rows['dropped']} dropped, "
             f"{rows['quarantined']} quarantined, {files['files']} files ({files['new_or_changed']} new or changed), "
-            f"{done['train_json']}"
+            f"{done['train_json']}\n{done['detects']}"
         )
 
     for_each(names, one, line, as_json)
