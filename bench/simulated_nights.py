@@ -7,7 +7,7 @@ rank; four ratings of five steps.
   probability, uniform in (0, 1). Two runs then differ on a share phi of the answers. A rating moves by one step in 3 %.
 - With phi = 0 nothing moves at all. Questions are independent, except in the table of document clusters, and where
   noise is shared: in each run, with a probability (the ICC), all unstable questions of a document then have the same
-  luck, so that those about equally steady are right or wrong together.
+  luck, so that those about equally steady are right or wrong, ranked high or low together. Ratings move singly.
 - A drop of x points makes x % of the questions, stable and right, wrong for good; ranks and ratings stay. Where
   equivalence is asked about the number is binomial, because the claim is about all questions that could be asked.
 - Churn changes 12 % of the answers for good, half to right and half to wrong.
@@ -125,6 +125,7 @@ def luck(rng: np.random.Generator, system: System, n_runs: int) -> np.ndarray:
 
 def runs(rng: np.random.Generator, system: System, n_runs: int) -> np.ndarray:
     """Runs of an unchanged system: (runs, metrics, questions)."""
+    n = system.usual.shape[1]
     found = np.repeat(system.usual[np.newaxis], n_runs, axis=0)
     for part, flips in ((ANSWER, system.answer_flips), (RANK, system.rank_flips)):
         unstable = np.flatnonzero(flips)
@@ -134,7 +135,7 @@ def runs(rng: np.random.Generator, system: System, n_runs: int) -> np.ndarray:
         shows_other = np.where(is_better, luck_of < flips[unstable], luck_of > 1 - flips[unstable])[:, np.newaxis]
         found[:, part, unstable] = np.where(shows_other, system.other[part][:, unstable], found[:, part, unstable])
     if system.rating_noise:
-        moves = np.stack([luck(rng, system, n_runs) for _ in range(4)], axis=1)
-        steps = 0.25 * ((moves < system.rating_noise / 2) * 1.0 - (moves > 1 - system.rating_noise / 2))
-        found[:, RATING] = np.clip(found[:, RATING] + steps, 0, 1)
+        moved = rng.random((n_runs, 4, n)) < system.rating_noise
+        steps = np.where(rng.random((n_runs, 4, n)) < 0.5, 0.25, -0.25)
+        found[:, RATING] = np.clip(found[:, RATING] + moved * steps, 0, 1)
     return found

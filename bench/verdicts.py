@@ -189,9 +189,9 @@ def shared_noise(rng: np.random.Generator, years: int, nights: int, pool: Pool) 
         for n_documents in (3, 12, 50):
             independent = 0.0
             for icc in (0.0, 0.1, 0.3, 0.6):
-                # Twice as many of independent noise, which the others are divided by.
+                # More of independent noise, which the others are divided by.
                 found = [
-                    quiet_year(rng, phi, pool, nights, n_documents, icc) for _ in range(years if icc else 2 * years)
+                    quiet_year(rng, phi, pool, nights, n_documents, icc) for _ in range(years if icc else 3 * years)
                 ]
                 total = len(found) * nights / NIGHTS
                 count = sum(int(year.alerted[WORSE].sum()) for year in found)

@@ -14,7 +14,7 @@ from rag_eval_pipeline.cli.calibration import calibrate
 from rag_eval_pipeline.cli.corpus import render
 from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, report
 from rag_eval_pipeline.cli.machine import doctor
-from rag_eval_pipeline.cli.nights import ab, history, pin, prune, rescore
+from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune, rescore
 from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, say
 from rag_eval_pipeline.cli.scoring import score
 from rag_eval_pipeline.cli.spans import spans
@@ -32,7 +32,7 @@ app = typer.Typer(
 
 COMMANDS = (
     doctor, init, plan, convert, mend, validate, export, render, evaluate, rescore, calibrate, score, spans, compare,
-    ab, leaderboard, history, pin, report, prune,
+    ab, leaderboard, history, power, pin, report, prune,
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(keep_stdout_for_results(command))

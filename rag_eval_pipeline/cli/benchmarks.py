@@ -82,9 +82,11 @@ def plan(
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes
     from rag_eval_pipeline.conversion.report import plan_sentences
+    from rag_eval_pipeline.reporting.power import planned_power
+    from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
-    paths = find_workspace(workspace).benchmark(name)
-    planned = make_plan(paths)
+    root = find_workspace(workspace)
+    planned = make_plan(root.benchmark(name))
     files = [(document, file) for document in planned.documents for file in document.names]
     if names:
         rows = [{"url": f.url or d.key, "file_name": f.name, "flags": list(f.flags)} for d, f in files]
@@ -93,10 +95,12 @@ def plan(
         value = {"benchmark": name, **asdict(planned.counts), "files": len(files), "notes": planned.notes}
         refused = [record for record in planned.quarantine if record.stage != "where"]
         value["quarantine"] = [asdict(record) for record in refused]
-        lines = [*quarantine_notes(name, planned.quarantine), *planned.notes]
-        sentences = list(plan_sentences(planned.counts))
-        value["sentences"] = sentences
-        emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines, *sentences])
+        settings = read_verdict_settings(root)
+        power = planned_power(planned.counts.accepted, planned.counts.documents, settings)
+        value["power"] = power.record()
+        value["sentences"] = [*plan_sentences(planned.counts), power.sentence(settings)]
+        lines = [*quarantine_notes(name, planned.quarantine), *planned.notes, *value["sentences"]]
+        emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines])
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
 
@@ -130,6 +134,8 @@ def convert(
     """
     from rag_eval_pipeline.conversion.report import conversion_sentences
     from rag_eval_pipeline.conversion.steps import convert as run
+    from rag_eval_pipeline.reporting.power import power_of
+    from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     quarantined = 0
@@ -142,11 +148,13 @@ def convert(
         counts = {report.record.step: report.record.counts for report in reports}
         tell_dagster(root, tuple(counts), name)
         quarantined += counts["train_json"]["quarantined"]
+        power = power_of(root, name)
         return {
             "benchmark": name,
             "counts": counts,
-            "sentences": list(conversion_sentences(counts)),
             "train_json": str(root.benchmark(name).train_json),
+            "power": power.record(),
+            "sentences": [*conversion_sentences(counts), power.sentence(read_verdict_settings(root))],
         }
 
     def line(done: dict[str, Any]) -> str:

@@ -44,6 +44,9 @@ def evaluate(
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.passes import evaluate as run
+    from rag_eval_pipeline.reporting.power import power_of_questions
+    from rag_eval_pipeline.reporting.published import published_evaluations
+    from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
@@ -54,8 +57,13 @@ def evaluate(
 
     def one(name: str) -> dict[str, Any]:
         nonlocal failed
+        pair = load_pair(root, name, system)
+        detects = None
+        if not published_evaluations(root, name, system):  # said once, before anybody waits for a verdict
+            settings = read_verdict_settings(root)
+            detects = power_of_questions(pair.queries, settings).sentence(settings)
         with progress_bars() as bar:
-            answered, published = run(root, load_pair(root, name, system), bar(f"{name} x {system}"), which=which)
+            answered, published = run(root, pair, bar(f"{name} x {system}"), which=which)
         tell_evaluated(root, name, system, published)
         judging = published.judging
         failed += answered.report.failed + len(published.faults) + judging.failed
@@ -72,6 +80,7 @@ def evaluate(
             "partial": published.partial,
             "judge": {"judged": judging.judged, "failed": judging.failed, "reasons": judging.reasons},
             "rescored_from": published.rescored_from,
+            "detects": detects,
         }
 
     def line(done: dict[str, Any]) -> str:
@@ -80,7 +89,8 @@ def evaluate(
             for name, value in done["headline"].items()
             if value is not None
         )
-        return f"{done['evaluation_id']}: {done['benchmark']} x {system}: {figures}"
+        said = f"{done['evaluation_id']}: {done['benchmark']} x {system}: {figures}"
+        return f"{said}\n  {done['detects']}" if done["detects"] else said
 
     for_each(names, one, line, as_json)
     if strict and failed:

@@ -1,4 +1,4 @@
-"""Commands on what nights add up to: history, pin, rescore, prune, ab."""
+"""Commands on what nights add up to: history, power, pin, rescore, prune, ab."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,6 +49,21 @@ def _history_line(row: dict[str, Any]) -> str:
     said = f": {row['verdict']}" if row["verdict"] else ""
     role = f" ({row['role']})" if row["role"] else ""
     return f"{row['evaluation_id']}{role}  {row['benchmark']} x {row['system']}  {figures}{said}"
+
+
+def power(
+    benchmark: Annotated[str, typer.Argument(help="A converted benchmark.")],
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how large a drop a benchmark can detect, and how many questions a drop of 5 points takes.
+
+    Example: rag-eval power skarn-railway
+    """
+    from rag_eval_pipeline.reporting.power import power_of
+
+    found = power_of(find_workspace(workspace), benchmark)
+    emit(found.record(), as_json, found.lines())
 
 
 def _query(root: Workspace, sql: str, as_json: bool) -> None:

@@ -137,7 +137,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         return parquet.read_rows(path)
     except FileNotFoundError:
         return []
-    except (pa.ArrowInvalid, OSError) as error:
+    except pa.ArrowException as error:
         raise _bad_manifest(path, error) from error
 
 

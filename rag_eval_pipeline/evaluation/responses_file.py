@@ -46,11 +46,11 @@ def iter_responses(path: Path) -> Iterator[RagAnswer]:
 
     try:
         # Opened by us: Arrow would take a path such as `file:...` for an address.
-        with path.open("rb") as file, pq.ParquetFile(file) as table:
+        with parquet.damage_raised(), path.open("rb") as file, pq.ParquetFile(file) as table:
             for batch in table.iter_batches(BATCH_ROWS):
                 for row in batch.to_pylist():
                     yield msgspec.convert({**row, "timings": dict(row.get("timings") or ())}, RagAnswer)
-    except (OSError, pa.ArrowException, msgspec.ValidationError) as error:
+    except (FileNotFoundError, pa.ArrowException, msgspec.ValidationError) as error:
         raise _damaged("bad_responses", path, "the answers of an evaluation", error) from error
 
 
@@ -60,12 +60,16 @@ def _row(answer: RagAnswer) -> dict[str, Any]:
 
 
 def read_rows(path: Path, code: str, expected: str) -> list[dict[str, Any]]:
-    """The rows of a parquet file of a run; one that is missing, cut or damaged is an `InputError` with this code."""
+    """The rows of a parquet file of a run; one that is missing, cut or damaged is an `InputError` with this code.
+
+    Raises:
+        OSError: The machine could not read it, which says nothing of the file.
+    """
     import pyarrow as pa
 
     try:
         return parquet.read_rows(path)
-    except (OSError, pa.ArrowException) as error:
+    except (FileNotFoundError, pa.ArrowException) as error:
         raise _damaged(code, path, expected, error) from error
 
 

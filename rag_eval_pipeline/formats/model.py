@@ -100,13 +100,14 @@ def read_bytes(path: Path) -> bytes:
     """The file's bytes.
 
     Raises:
-        InputError: `missing_file`, or `unreadable_file` with the system's reason.
+        InputError: `missing_file`, or `unreadable_file` for a folder.
+        OSError: The machine could not read it, which says nothing of the file (EIO, EMFILE, no permission).
     """
     try:
         return path.read_bytes()
     except FileNotFoundError:
         raise InputError("missing_file", path, "a file") from None
-    except OSError as error:
+    except (IsADirectoryError, NotADirectoryError) as error:
         raise InputError("unreadable_file", path, "a readable file", found=error.strerror) from error
 
 

@@ -103,7 +103,7 @@ class Evidence:
         baseline_mean: Mean over the baseline runs and the pairs; None without pairs.
         current_mean: Tonight's mean over the pairs; None without pairs.
         estimate: Mean of tonight minus baseline over the pairs, in the metric's unit; None without pairs.
-        adjusted_interval: What the test does not reject at the level that Holm's correction leaves to the metric, in the
+        adjusted_interval: What the test does not reject at the level that Holm's correction leaves, in the
             metric's unit: it leaves 0 out exactly where p_corrected is at most alpha / 2. None without pairs.
         confidence_interval: 95 %, with pseudo-units, in the metric's unit; what "equivalent" rests on. None without
             pairs.

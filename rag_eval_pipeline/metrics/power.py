@@ -157,7 +157,7 @@ def detectable_drop(
     flip_share: float,
     n_metrics: int,
     n_runs: int,
-    n_documents: int | None,
+    n_documents: float | None,
     alpha: float,
     min_effect: float,
 ) -> Detection:
@@ -168,8 +168,9 @@ def detectable_drop(
         flip_share: Share of the answers that differ between two runs of the unchanged system.
         n_metrics: Tests that are corrected together.
         n_runs: Pinned runs; with one of a deterministic system, a flip share of 0.
-        n_documents: Documents that the questions share evenly; None where each has its own. Noise is then taken to be
-            independent, which the pinned runs show the less surely the fewer documents there are.
+        n_documents: Documents that the questions share evenly (`clusters.effective_clusters`); None where each has its
+            own. Noise is taken to be independent, which the pinned runs show the less surely the fewer documents there
+            are.
         alpha: Two-sided.
         min_effect: Smaller changes are not flagged.
 

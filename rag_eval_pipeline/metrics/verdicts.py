@@ -75,8 +75,8 @@ def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules
         rules: The same as in `compare`.
     """
     if evidence.coverage is not None and not is_covered(evidence, rules):
-        shown = math.floor(1000 * evidence.coverage) / 10  # never rounded up to the limit
-        needed = f"coverage {shown:.1f} %, {100 * rules.min_coverage:g} % is needed"
+        coverage = math.floor(1000 * evidence.coverage) / 10  # never rounded up to the limit
+        needed = f"coverage {coverage:.1f} %, {100 * rules.min_coverage:g} % is needed"
         return Verdict("withheld", f"Withheld: {needed}{_besides(evidence, rules)}.", None, evidence)
     if evidence.estimate is None or evidence.confidence_interval is None or evidence.n_pairs < rules.min_questions:
         few = f"{evidence.n_pairs} questions, {rules.min_questions} are needed"

@@ -128,7 +128,7 @@ class HistoryIndex:
         states = _states(self._workspace)
         checked, changed, left = [], [], max_bytes
         for name, size, digest in rows:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):
                 if hashlib.sha256((self._workspace.results / name).read_bytes()).hexdigest() != digest:
                     changed.append(self._row(name, states.get(name, ""), number))
             checked.append((number, name))
@@ -161,7 +161,7 @@ class HistoryIndex:
             data = path.read_bytes()
             digest = hashlib.sha256(data).hexdigest()
             header: ResultsHeader = read_header_of(path, data)
-        except (OSError, HeaderFault) as error:
+        except (FileNotFoundError, IsADirectoryError, HeaderFault) as error:
             damage = str(error) if isinstance(error, HeaderFault) else f"{path}: {error}"
             return (name, state, read_at, checked, "", 0, *(None,) * 5, 0, damage, None)
         seal = look_at_seal(self._workspace, path, data, digest)

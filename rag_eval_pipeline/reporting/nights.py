@@ -74,10 +74,10 @@ class MetricNight(Model):
 
     def verdict(self, name: str) -> Verdict:
         """The verdict again."""
-        limits = {interval: getattr(self, interval) for interval in _INTERVALS}
         evidence = Evidence(
             metric=name,
-            **{interval: None if found is None else Interval(*found) for interval, found in limits.items()},
+            adjusted_interval=None if self.adjusted_interval is None else Interval(*self.adjusted_interval),
+            confidence_interval=None if self.confidence_interval is None else Interval(*self.confidence_interval),
             **{number: getattr(self, number) for number in _NUMBERS},
         )
         return Verdict(self.kind, self.sentence, self.confirmation, evidence)

@@ -95,7 +95,7 @@ def _record(shelf: _Shelf, runs: Path, name: str, wanted: tuple[str, str] | None
     path = runs / name / RECORD
     try:
         stat = path.stat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None  # `by_pair`, or a folder that was just taken
     state = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
     if known is None or known.state != state:

@@ -29,7 +29,7 @@ class VerdictSettings(Model):
     units: Units = pydantic.Field(
         RULES.units,
         description="What is tested where questions share documents. auto: questions, with the design effect that the "
-        "pinned runs show (documents while fewer than three are pinned); documents: whole documents; questions: each by "
+        "pinned runs show (documents while fewer than three are pinned); documents: whole ones; questions: each by "
         "itself, also where noise is shared, which then raises false alarms.",
     )
     rerun_after_hours: float = pydantic.Field(

@@ -37,7 +37,7 @@ class SiteFolder:
         self._old = _read_state(root / STATE)
         self._kept: set[str] = set()
         self._runs: dict[str, tuple[str, list[str]]] = {}
-        self._current: list[str] | None = None
+        self._current: str | None = None
 
     def write(self, name: str, data: bytes) -> None:
         """A file of the site, by its path in the folder."""
@@ -53,7 +53,7 @@ class SiteFolder:
         names = list(names)
         self._kept.update(names)
         if self._current is not None:
-            self._current += names
+            self._runs[self._current][1].extend(names)
 
     def is_made(self, run: str, key: str) -> bool:
         """Whether a run's files are there and made from this; they are kept then."""
@@ -66,11 +66,13 @@ class SiteFolder:
 
     def making(self, run: str, key: str) -> None:
         """From here to `made`, files belong to this run."""
-        self._current = []
-        self._runs[run] = (key, self._current)
+        self._current = run
+        self._runs[run] = (key, [])
 
-    def made(self) -> None:
-        """The run's files are written."""
+    def made(self, *, is_whole: bool = True) -> None:
+        """The run's files are written; the next report makes them again where a part was missing, which may be back."""
+        if self._current is not None and not is_whole:
+            self._runs[self._current] = ("", self._runs[self._current][1])
         self._current = None
 
     def close(self) -> None:

@@ -98,7 +98,7 @@ class PagePictures:
             drawn = draw_page(
                 self._corpus / name, page, width=PICTURE_WIDTH, ranges=[(mark.start, mark.end) for mark in marks]
             )
-        except (DocumentError, OSError) as error:
+        except (DocumentError, FileNotFoundError) as error:
             logger.warning("Page %d of %s is not shown: %s", page, name, error)
             return None
         if is_new:

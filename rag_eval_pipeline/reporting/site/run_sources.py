@@ -121,17 +121,21 @@ class DatasetShelf:
         paths = workspace.benchmark(header.benchmark)
         try:
             texts = DocumentTexts(read_pages(paths.pages), CorpusFiles.read(paths).aliases())
-        except (InputError, OSError):
+        except InputError:
             return DatasetSources(queries, DocumentTexts([], {}), False)
         return DatasetSources(queries, texts, True)
 
 
 def read_run(workspace: Workspace, header: ResultsHeader, shelf: DatasetShelf) -> RunSources:
-    """Everything there is of a run; what is missing or damaged is left out, and said."""
+    """Everything there is of a run; what is missing or damaged is left out, and said.
+
+    Raises:
+        OSError: The machine could not read a file, which says nothing of the run.
+    """
     lost = []
     try:
         file = msgspec.json.decode(results_path(workspace, header.evaluation_id).read_bytes(), type=RunFile)
-    except (msgspec.MsgspecError, OSError) as error:
+    except (msgspec.MsgspecError, FileNotFoundError) as error:
         file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
     answers: dict[str, RagAnswer] = {}
     judgements: dict[str, Judgement] = {}
@@ -139,7 +143,7 @@ def read_run(workspace: Workspace, header: ResultsHeader, shelf: DatasetShelf) -
         evaluation = load_evaluation(workspace, header.evaluation_id)
         answers = {answer.query_id: answer for answer in read_responses(evaluation.responses)}
         judgements = {one.query_id: one for one in read_judgements(evaluation)}
-    except (InputError, OSError, msgspec.MsgspecError):
+    except (InputError, FileNotFoundError, msgspec.MsgspecError):
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
     dataset = shelf.of(header, file.dataset_id)
     if not dataset.queries:
@@ -160,7 +164,7 @@ def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> di
         if hashlib.sha256(read_bytes(path)).hexdigest() != header.fingerprints.get("dataset"):
             return {}
         return {query.query_id: query for query in EvaluationDataset.read(path).queries}
-    except (InputError, OSError):
+    except InputError:
         return {}
 
 

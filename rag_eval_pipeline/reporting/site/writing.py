@@ -100,9 +100,10 @@ def _write_pair(
                     ),
                 )  # fmt: skip
             write_run(site, morning, run, night=nights[place], before=before, pictures=drawing)
+            site.made(is_whole=not run.lost)
         else:
             write_run_page(site, morning, header)
-        site.made()
+            site.made()
     site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", nights_value(nights)))
     return {night.header.evaluation_id: night for night in nights}
 
@@ -117,7 +118,7 @@ def _asked(workspace: Workspace, evaluation_id: str) -> Asked:
 
     try:
         return read_questions(results_path(workspace, evaluation_id))
-    except (msgspec.MsgspecError, OSError):
+    except (msgspec.MsgspecError, FileNotFoundError):
         return Asked()
 
 

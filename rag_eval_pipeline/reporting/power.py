@@ -1,0 +1,175 @@
+"""What a benchmark can detect, said before anything is evaluated: drops, and how many questions smaller ones take."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.evaluation.question_documents import question_clusters
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.metrics.baselines import BASELINE_RUNS
+from rag_eval_pipeline.metrics.clusters import effective_clusters
+from rag_eval_pipeline.metrics.power import Detection, detectable_drop, needed_units, smallest_detectable_drop
+from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.workspace import Workspace
+
+FLIP_SHARES = (0.0, 0.02, 0.05, 0.10)  # of the answers that differ between two runs; above, no rates are known
+USUAL = 0.05
+WANTED = 0.05  # the drop that people ask for first
+# Metrics that are compared where no judge is calibrated: hit@1, hit@5, nDCG, MRR, citations, EM, F1, failure rate.
+METRICS = 8
+QUESTIONS_MAX = 100_000
+
+
+class PowerRow(NamedTuple):
+    """What a benchmark detects of a system whose answers differ so much between two runs.
+
+    Args:
+        flip_share: Of the answers.
+        drops: That are detected.
+        needed: Questions, or documents where these are tested, that a drop of 5 points takes; None: too many.
+    """
+
+    flip_share: float
+    drops: Detection
+    needed: int | None
+
+
+class Power(NamedTuple):
+    """The table of a benchmark.
+
+    Args:
+        n_questions: Of the benchmark.
+        n_groups: Groups by document; as many as questions where none is shared.
+        unit: What is tested.
+        rows: By flip share.
+    """
+
+    n_questions: int
+    n_groups: int
+    unit: str
+    rows: Sequence[PowerRow]
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        rows = [{"flip_share": row.flip_share, **row.drops._asdict(), "needed": row.needed} for row in self.rows]
+        return {
+            "questions": self.n_questions,
+            "documents": self.n_groups,
+            "unit": self.unit,
+            "metrics": METRICS,
+            "runs": BASELINE_RUNS,
+            "wanted": WANTED,
+            "rows": rows,
+        }
+
+    def sentence(self, settings: VerdictSettings) -> str:
+        """A line: what is detected, and how many questions or documents 5 points take."""
+        if not self.n_questions:
+            return "Without questions nothing is detected."
+        best, usual = self.rows[0], next((row for row in self.rows if row.flip_share == USUAL), self.rows[0])
+        noisy = f"{_points(usual.drops.usually)} when {100 * USUAL:g} % of the answers differ between two runs"
+        takes = f"{100 * WANTED:g} points take {_count(best.needed, self.unit)}, then {_count(usual.needed)}"
+        if self.unit == "documents":
+            noisy = "more when answers differ between runs"
+            takes = f"{100 * WANTED:g} points take {_count(best.needed, self.unit)} of this size"
+        if self.n_questions < settings.min_questions:
+            few = f"{self.n_questions} question{'s get' if self.n_questions > 1 else ' gets'} no verdict"
+            return f"{few}, {settings.min_questions} are needed; {takes}."
+        shown = f"{self.n_questions} questions in {self.n_groups} groups by document"
+        return f"{shown} detect drops of {_points(best.drops.at_best)} at best, {noisy}; {takes}."
+
+    def lines(self) -> Iterator[str]:
+        """The table for a terminal."""
+        unit = "whole documents" if self.unit == "documents" else "questions"
+        yield (
+            f"{self.n_questions} questions in {self.n_groups} groups by document; {unit} are tested, "
+            f"with {METRICS} metrics and {BASELINE_RUNS} pinned runs."
+        )
+        yield f"{'answers that differ':>20}{'detected at best':>18}{'on 4 nights of 5':>18}{'5 points take':>18}"
+        for row in self.rows:
+            shares = f"{100 * row.flip_share:g} %", _points(row.drops.at_best), _points(row.drops.usually)
+            yield f"{shares[0]:>20}{shares[1]:>18}{shares[2]:>18}{_count(row.needed, self.unit):>18}"
+
+
+def power_of(workspace: Workspace, benchmark: str) -> Power:
+    """What a converted benchmark can detect.
+
+    Raises:
+        InputError: `not_converted`, or a fault of a file.
+    """
+    stamp = Stamp.read(workspace.benchmark(benchmark).stamp)
+    dataset = EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
+    return power_of_questions(dataset.queries, read_verdict_settings(workspace))
+
+
+def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSettings) -> Power:
+    """The same of questions that are known."""
+    return power(list(Counter(question_clusters(queries).values()).values()), settings)
+
+
+def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
+    """The same of groups by document.
+
+    Args:
+        sizes: Questions of each group.
+        settings: Alpha, minimum effect and units are used.
+    """
+    n_questions, n_groups = sum(sizes), len(sizes)
+    by_document = settings.units == "documents" and n_groups < n_questions
+    rules = {"alpha": settings.alpha, "min_effect": settings.min_effect}
+    documents = (
+        None
+        if settings.units == "questions" or n_groups == n_questions
+        else effective_clusters(np.array(sizes, dtype=np.float64))
+    )
+
+    def row(share: float) -> PowerRow:
+        if by_document:
+            best = smallest_detectable_drop(sizes, n_metrics=METRICS, **rules) if sizes else None
+            return PowerRow(share, Detection(best, None), round(needed_units(METRICS, alpha=settings.alpha) / WANTED))
+
+        def found(questions: int) -> Detection:
+            return detectable_drop(
+                questions, flip_share=share, n_metrics=METRICS, n_runs=BASELINE_RUNS, n_documents=documents, **rules
+            )
+
+        return PowerRow(share, found(n_questions), _needed(found))
+
+    shares = FLIP_SHARES[:1] if by_document or not sizes else FLIP_SHARES
+    rows = [row(share) for share in shares]
+    return Power(n_questions, n_groups, "documents" if by_document else "questions", rows)
+
+
+def planned_power(n_questions: int, n_documents: int, settings: VerdictSettings) -> Power:
+    """The same before a conversion, with questions spread evenly over the documents."""
+    groups = max(1, min(n_documents, n_questions)) if n_questions else 0
+    return power([n_questions // groups + (place < n_questions % groups) for place in range(groups)], settings)
+
+
+def _needed(found: Callable[[int], Detection]) -> int | None:
+    """The fewest questions with which the wanted drop is detected on most nights."""
+
+    def is_enough(questions: int) -> bool:
+        usually = found(questions).usually
+        return usually is not None and usually <= WANTED
+
+    low, high = 0, 100
+    while not is_enough(high):
+        low, high = high, 2 * high
+        if high > QUESTIONS_MAX:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _points(share: float | None) -> str:
+    return "none" if share is None else f"{100 * share:.1f} points"
+
+
+def _count(needed: int | None, unit: str = "questions") -> str:
+    return f"over {QUESTIONS_MAX:,}" if needed is None else f"{needed:,} {unit}"

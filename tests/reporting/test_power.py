@@ -1,0 +1,83 @@
+"""People are told what a benchmark can detect before they wait for a verdict: by plan, convert, evaluate and power."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.reporting.power import planned_power
+from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
+
+RAILWAY = "skarn-railway"
+
+
+@pytest.fixture
+def rag_eval(workspace):
+    def run(*words):
+        done = CliRunner().invoke(app, [*words, "--workspace", str(workspace.root)])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return run
+
+
+def test_plan_convert_and_the_first_evaluate_say_what_is_detected(rag_eval):
+    # 8 metrics: ten of 40 questions must fall and none rise, which is ten of 200 for 5 points.
+    detects = (
+        "detect drops of 25.0 points at best, 30.0 points when 5 % of the answers differ between two runs; 5 points"
+    )
+
+    planned, converted, first, second = (
+        rag_eval(*words)
+        for words in (
+            ("plan", RAILWAY),
+            ("convert", RAILWAY),
+            ("evaluate", RAILWAY, "--system", "embedded"),
+            ("evaluate", RAILWAY, "--system", "embedded"),
+        )
+    )
+
+    assert [detects in said for said in (planned, converted, first, second)] == [True, True, True, False]
+    assert f"40 questions in 20 groups by document {detects} take 200 questions, then " in first
+
+
+def test_power_prints_a_row_a_share_of_answers_that_differ(rag_eval):
+    found = json.loads(rag_eval("power", RAILWAY, "--json"))
+    lines = rag_eval("power", RAILWAY).splitlines()
+
+    assert lines[0].startswith("40 questions in 20 groups by document; questions are tested, with 8 metrics")
+    assert [line.split()[:2] for line in lines[2:]] == [["0", "%"], ["2", "%"], ["5", "%"], ["10", "%"]]
+    assert [row["at_best"] for row in found["rows"]] == [0.25] * 4
+    usually, needed = ([row[name] for row in found["rows"]] for name in ("usually", "needed"))
+    assert (usually, needed) == (sorted(usually), sorted(needed))
+    assert needed[0] == 200
+
+
+def test_power_counts_documents_where_these_are_tested(rag_eval, workspace):
+    (workspace.config / "verdicts.config.yaml").write_text("units: documents\n")
+
+    found = json.loads(rag_eval("power", RAILWAY, "--json"))
+
+    # Ten of the 20 groups must fall as a whole; the ten smallest hold one of the 40 questions each.
+    assert (found["unit"], found["documents"], found["rows"][0]["at_best"]) == ("documents", 20, 0.25)
+    assert found["rows"][0]["needed"] == 200
+
+
+def test_few_questions_are_told_that_there_will_be_no_verdict(rag_eval):
+    said = rag_eval("plan", "cairnmoor-observatory")
+
+    assert " questions get no verdict, 30 are needed; 5 points take 200 questions" in said
+
+
+@pytest.mark.parametrize(("questions", "documents"), [(900, 3), (900, 7)])
+def test_few_documents_detect_less_because_their_noise_is_known_less_well(questions, documents):
+    few, many = (planned_power(questions, n, VerdictSettings()).rows[2].drops for n in (documents, 300))
+
+    assert many.usually < few.usually < 1.6 * many.usually
+
+
+def test_a_benchmark_without_questions_detects_nothing():
+    found = planned_power(0, 0, VerdictSettings())
+
+    assert found.sentence(VerdictSettings()) == "Without questions nothing is detected."
