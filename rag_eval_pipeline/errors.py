@@ -20,14 +20,20 @@ def fault_line(
     expected: str,
     *,
     row: int | None = None,
+    line: int | None = None,
     field: str | None = None,
     found: str | None = None,
     hint: str | None = None,
 ) -> str:
-    """Place, expectation, finding, code and remedy as one line; the arguments are those of `InputError`."""
+    """Place, expectation, finding, code and remedy as one line.
+
+    The arguments are those of `InputError`, and the physical line where that is not the row.
+    """
     place = file or "the input"
     if row is not None:
         place += f", row {row}"
+    if line is not None:
+        place += f" (line {line})"
     if field is not None:
         place += f', field "{field}"'
     what = "" if found is None else f", found {found}"

@@ -119,11 +119,28 @@ def test_strict_exits_1_when_rows_were_quarantined(rag_eval, workspace):
 
     assert code == 1
     assert "1 quarantined" in out
-    assert ", row 41, field" in out
+    assert ", row 41 (line 41), field" in out
     code, _, error = rag_eval("convert", RAILWAY, "--strict")
     assert code == 1
-    assert ", row 41, field" in error
+    assert ", row 41 (line 41), field" in error
     assert one_line(error)
+
+
+def test_plan_says_a_fault_once_with_its_count_and_the_first_line(rag_eval, workspace):
+    source = workspace.root / "data" / "sources" / "scratch"
+    source.mkdir()
+    (source / "q.csv").write_text('q,a\n"one\nline",\ntwo,\nfour,4\n,5\nthree,\n')
+    (source / "benchmark.yaml").write_text(
+        "name: scratch\nversion: 1.0.0\nsource: q.csv\nquestions: {question: q, answer: a}\n"
+    )
+
+    _, out, _ = rag_eval("plan", "scratch")
+
+    assert [line for line in out.splitlines() if "quarantined" not in line and "[" in line] == [
+        "data/sources/scratch/q.csv, row 1 (line 2), field \"a\": expected an answer, or is_impossible, found '' "
+        "[empty_answer]. 3 rows have this fault.",
+        "data/sources/scratch/q.csv, row 4 (line 6), field \"q\": expected a question, found '' [empty_question].",
+    ]
 
 
 def test_a_validation_fault_exits_2_and_names_the_place(rag_eval, workspace):

@@ -43,7 +43,7 @@ class Intake:
         self.first_bare: int | None = None
         self.refused: list[QuarantineRecord] = []  # and dropped ones
         self.notes: Counter[str] = Counter()
-        self.kept_without: Counter[str] = Counter()
+        self.kept_without: Counter[str] = Counter()  # contexts that were left out, by what was wrong with them
         self.lost: Counter[str] = Counter()  # contexts, by cause
         self.without_document = self.gold_texts = 0
         self.places = places
@@ -110,7 +110,8 @@ class Intake:
                 self.refused.append(self.places.record("where", number, row, fault))
                 continue
             try:
-                draft = validate(row, retrieval_only=self._spec.retrieval_only)
+                keep_without = self._spec.on_missing_document == "keep"
+                draft = validate(row, retrieval_only=self._spec.retrieval_only, keep_without=keep_without)
                 contexts = self._found(draft)
             except RowFault as fault:
                 self.refused.append(self.places.record("validation", number, row, fault))
@@ -118,6 +119,8 @@ class Intake:
             for found in contexts:
                 self._catalogue.use(found)
             self.notes.update(draft.notes)
+            self.kept_without.update(f"the bad URL {url}" for url in draft.bad_urls)
+            self.lost.update("bad_url" for _ in draft.bad_urls)
             yield _question(number, row, draft, contexts)
 
     def _found(self, draft: Draft) -> list[Found]:
@@ -129,7 +132,7 @@ class Intake:
             except RowFault as fault:
                 if fault.code != "unknown_document" or self._spec.on_missing_document != "keep":
                     raise
-                self.kept_without[fault.excerpt or ""] += 1
+                self.kept_without[f"unknown document {fault.excerpt}"] += 1
                 self.lost[fault.code] += 1
         return found
 
@@ -163,12 +166,13 @@ class Places:
 def intake_notes(intake: Intake, drafts: Drafts) -> list[str]:
     """What is odd about accepted rows, with how many rows it is odd about."""
     notes = [f"{note} ({number} rows)." for note, number in intake.notes.most_common()]
-    if repeated := _repeated(intake.source_ids):
-        first = next(source_id for source_id in drafts.source_ids() if hash(source_id) in repeated)
-        notes.append(f"source_id: {len(repeated)} ids stand for several questions, the first is {excerpt(first)}.")
-    unknown = [
-        f"contexts of unknown document {name} were left out ({number})." for name, number in intake.kept_without.items()
-    ]
+    if suspects := _repeated(intake.source_ids):
+        counts = Counter(source_id for source_id in drafts.source_ids() if hash(source_id) in suspects)
+        repeated = [source_id for source_id, count in counts.items() if count > 1]
+        if repeated:
+            first = excerpt(repeated[0])
+            notes.append(f"source_id: {len(repeated)} ids stand for several questions, the first is {first}.")
+    unknown = [f"contexts of {what} were left out ({number})." for what, number in intake.kept_without.items()]
     if 0 < intake.bare < intake.accepted:  # no fault, but maybe a mapping that finds nothing
         notes.append(f"{intake.bare} answerable questions name no document, the first is id {intake.first_bare}")
     return [*shortened(notes), *shortened(unknown)]

@@ -1,6 +1,7 @@
 """`quarantine.jsonl`: a line for each row that was dropped or refused, and why."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ from rag_eval_pipeline.conversion.records import QuarantineRecord
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.atomic import atomic_write
 
-LISTED = 20  # rows that a message names; the file has them all
+LISTED = 20  # faults that messages name; the file has them all
 
 
 def quarantine_lines(records: Iterable[QuarantineRecord]) -> bytes:
@@ -48,8 +49,14 @@ def read_quarantine(path: Path) -> list[QuarantineRecord]:
 
 
 def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Iterator[str]:
-    """A line for each refused row, of many only the first; rows that `where` drops are as the spec wants them."""
-    refused = [record for record in records if record.stage != "where"]
-    yield from (record.message(benchmark) for record in refused[:LISTED])
-    if len(refused) > LISTED:
-        yield f"{benchmark}: {len(refused) - LISTED} more rows are quarantined; quarantine.jsonl lists them all"
+    """Yield a line for each fault, once for all rows that have it; rows that `where` drops are no fault."""
+    rows: dict[tuple[str | None, ...], list[QuarantineRecord]] = {}
+    for record in records:
+        if record.stage != "where":
+            fault = (record.code, record.file, record.field, record.expected, record.excerpt)
+            rows.setdefault(fault, []).append(record)
+    for same in islice(rows.values(), LISTED):
+        more = f" {len(same)} rows have this fault." if len(same) > 1 else ""
+        yield same[0].message(benchmark) + more
+    if left := sum(map(len, islice(rows.values(), LISTED, None))):
+        yield f"{benchmark}: {left} more rows are quarantined; quarantine.jsonl lists them all"

@@ -101,7 +101,9 @@ class QuarantineRecord:
     def message(self, benchmark: str) -> str:
         """The record as a line for people, with the file as it is named from the workspace's root."""
         file = None if self.file is None else f"data/sources/{benchmark}/{self.file}"
-        return fault_line(self.code, file, self.expected, row=self.row, field=self.field, found=self.excerpt)
+        return fault_line(
+            self.code, file, self.expected, row=self.row, line=self.line, field=self.field, found=self.excerpt
+        )
 
 
 LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows

@@ -1,6 +1,6 @@
 """From a benchmark's files to its questions: read, mapped, validated, a few thousand rows in memory at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -106,13 +106,14 @@ def _catalogue(
     notes: list[str],
 ) -> Catalogue:
     catalogue = Catalogue()
-    refused = []
+    refused: list[tuple[str, str]] = []
     for number, row in enumerate(documents.rows if documents else [], start=1):
         try:
             catalogue.add_row(origins, row)
         except RowFault as fault:
-            refused.append(f"documents, row {number}: expected {fault.expected}, found {fault.excerpt} [{fault.code}].")
-    notes.extend(shortened(refused))
+            what = f"expected {fault.expected}, found {fault.excerpt} [{fault.code}]."
+            refused.append((f"documents, row {number}", what))
+    notes.extend(_each_fault_once(refused))
     for name, table in spec.tables.items():
         if table.files is not None:
             catalogue.add_files(relations[name].paths)
@@ -120,8 +121,21 @@ def _catalogue(
 
 
 def _unread_notes(name: str, table: "AnyRelation") -> list[str]:
-    return shortened(
-        f"table {name}: {row.file}, row {row.row}{f' (line {row.line})' if row.line else ''}: "
-        f"expected {row.expected}, found {row.found} [{row.code}]."
+    return _each_fault_once(
+        (
+            f"table {name}: {row.file}, row {row.row}{f' (line {row.line})' if row.line else ''}",
+            f"expected {row.expected}, found {row.found} [{row.code}].",
+        )
         for row in table.unread
+    )
+
+
+def _each_fault_once(faults: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each fault at the first of its places, with the number of rows that have it."""
+    places: dict[str, list[str]] = {}
+    for place, what in faults:
+        places.setdefault(what, []).append(place)
+    return shortened(
+        f"{found[0]}: {what}" + (f" {len(found)} rows have this fault." if len(found) > 1 else "")
+        for what, found in places.items()
     )

@@ -54,6 +54,7 @@ class Draft:
 
     Args:
         notes: What a person should know of the row, worded alike for alike rows so that they can be counted.
+        bad_urls: What stands where a URL is expected, of contexts that were left out for it.
     """
 
     question: str
@@ -66,14 +67,16 @@ class Draft:
     difficulty: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    bad_urls: tuple[str, ...] = ()
 
 
-def validate(row: MappedRow, *, retrieval_only: bool = False) -> Draft:
+def validate(row: MappedRow, *, retrieval_only: bool = False, keep_without: bool = False) -> Draft:
     """The question of a row.
 
     Args:
         row: As the mapping gave it.
         retrieval_only: The benchmark has no answers: one may be missing, and then none is accepted.
+        keep_without: A context whose URL is none is left out, and the question stays.
 
     Raises:
         RowFault: `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`, `bad_page`,
@@ -92,18 +95,30 @@ def validate(row: MappedRow, *, retrieval_only: bool = False) -> Draft:
     is_impossible = _boolean(values.get("is_impossible"))
     answer, answers = _answers(values, is_impossible, notes, retrieval_only=retrieval_only)
     metadata = metadata_of(values.get("metadata"))
-    contexts = _url_contexts(values["urls"]) if "urls" in values else _contexts(values.get("contexts"))
+    made = _url_contexts(values["urls"]) if "urls" in values else _contexts(values.get("contexts"))
+    contexts, bad_urls = [], []
+    for context in made:
+        try:
+            if context.url is not None:
+                check_url(context.url, "urls" if "urls" in values else "contexts.url")
+        except RowFault as fault:
+            if not keep_without:
+                raise
+            bad_urls.append(fault.excerpt or "")
+        else:
+            contexts.append(context)
     return Draft(
         question=question,
         answer=answer,
         answers=answers,
         is_impossible=is_impossible,
-        contexts=contexts,
+        contexts=tuple(contexts),
         source_id=_identifier(values.get("source_id")),
         query_type=_word(values.get("query_type"), "query_type", QUERY_TYPES, metadata, notes),
         difficulty=_word(values.get("difficulty"), "difficulty", DIFFICULTIES, metadata, notes),
         metadata=metadata,
         notes=tuple(notes),
+        bad_urls=tuple(bad_urls),
     )
 
 
@@ -214,7 +229,7 @@ def _url_contexts(value: Any) -> tuple[NamedContext, ...]:
         value = [value]
     if not isinstance(value, list):
         raise RowFault("bad_type", "urls", "a list of URLs, or one", value)
-    return tuple(NamedContext(url=check_url(url)) for url in value)
+    return tuple(NamedContext(url="" if url is None else url) for url in value)
 
 
 def _contexts(value: Any) -> tuple[NamedContext, ...]:
@@ -240,8 +255,6 @@ def _context(item: Any) -> NamedContext:
         raise RowFault("bad_context", "contexts", "one of url, file, document", item)
     if (not named and text is None) or (text is not None and not text.strip()):
         raise RowFault("empty_context", "contexts", "a document, a text, or both", item)
-    if item.get("url") is not None:
-        check_url(item["url"], "contexts.url")
     names = {name: text_of(item.get(name), f"contexts.{name}") for name in ("file", "document")}
     for name, given in names.items():
         if given == "":

@@ -31,7 +31,11 @@ _OTHER_KINDS = {
     b"\x93NUMPY": "a numpy array",
     b"SQLite format 3": "an SQLite database",
     b"\xd0\xcf\x11\xe0": "an old Excel file",
+    b"ARROW1": "an Arrow file",
+    b"\x89HDF": "an HDF5 file",
+    b"{\\rtf": "an RTF document",
 }
+GIT_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def detect_encoding(sample: bytes, stated: str | None = None) -> str:
@@ -65,25 +69,42 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
         return "parquet"
     kind = next((kind for magic, kind in _OTHER_KINDS.items() if sample.startswith(magic)), None)
     if kind is not None:
-        raise InputError(
-            "unsupported_format", shown, "CSV, TSV, JSONL, JSON or parquet", found=kind, hint="Unpack or convert it."
-        )
+        raise _unsupported(shown, kind, "Unpack or convert it.")
     text = _decoded(sample, encoding)
     if not text.strip():
         raise InputError("empty_source", shown, "rows", found="an empty file")
     suffix = name.rpartition(".")[2].lower()
+    if text.startswith(("%YAML", "---\n", "---\r\n")) or (suffix in {"yaml", "yml"} and text.lstrip()[0] not in "{["):
+        raise _unsupported(shown, "a YAML file", "Convert it to JSON.")
+    if text.lstrip().startswith("<?xml"):
+        raise _unsupported(shown, "an XML file", "Convert it to JSON or CSV.")
     start = text.lstrip()[:1]
     if start == "{" or (start == "[" and (suffix not in {"csv", "tsv"} or _is_json(text.lstrip().split("\n", 1)[0]))):
         return _json_layout(text, start, suffix, whole=whole)
     if text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")):
-        raise InputError(
-            "unsupported_format",
-            shown,
-            "CSV, TSV, JSONL, JSON or parquet",
-            found="an HTML page",
-            hint="Was it a log-in page?",
-        )
+        raise _unsupported(shown, "an HTML page", "Was it a log-in page?")
     return "tsv" if sniff_delimiter(text) == "\t" else "csv"
+
+
+def refuse_stand_in(sample: bytes, shown: str) -> None:
+    """Refuse a file that only stands for another, whatever format is stated for it.
+
+    Raises:
+        InputError: `unsupported_format`.
+    """
+    if sample.startswith(GIT_LFS_POINTER):
+        raise _unsupported(shown, "a Git LFS pointer", "Fetch the file itself: git lfs pull.")
+
+
+def is_one_document(sample: bytes, encoding: str, *, whole: bool) -> bool:
+    """Whether a text is one JSON value over several lines, of which none is a value by itself."""
+    lines = [line for line in _decoded(sample, encoding).split("\n") if line.strip()]
+    lines = lines if whole else lines[:-1]
+    return len(lines) > 1 and _is_unfinished(lines[0]) and not any(map(_is_json, lines[:SNIFFED_ROWS]))
+
+
+def _unsupported(shown: str, found: str, hint: str) -> InputError:
+    return InputError("unsupported_format", shown, "CSV, TSV, JSONL, JSON or parquet", found=found, hint=hint)
 
 
 def sniff_delimiter(text: str) -> str:
@@ -133,7 +154,7 @@ def _json_layout(text: str, start: str, suffix: str, *, whole: bool) -> Format:
         return "json"
     complete = sum(map(_is_json, lines[:SNIFFED_ROWS]))
     if complete == 0:
-        return "jsonl" if suffix in {"jsonl", "ndjson", "jsonlines"} else "json"
+        return "jsonl" if suffix in {"jsonl", "ndjson", "jsonlines"} and not _is_unfinished(lines[0]) else "json"
     return "jsonl" if 2 * complete >= len(lines[:SNIFFED_ROWS]) or _is_json(lines[0]) else "json"
 
 
@@ -143,3 +164,14 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _is_unfinished(text: str) -> bool:
+    """Whether JSON begins here and goes on in the next line, as in `{` or `{"data": [`."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text.rstrip())
+    except (ValueError, RecursionError):
+        return False
+    return False

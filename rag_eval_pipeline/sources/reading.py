@@ -13,7 +13,14 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.compression import open_decoded
 from rag_eval_pipeline.sources.csv_reader import read_csv
 from rag_eval_pipeline.sources.decoded import Piece, Reader, SourceFile
-from rag_eval_pipeline.sources.detect import SAMPLE_BYTES, detect_encoding, detect_format, looks_like_utf16
+from rag_eval_pipeline.sources.detect import (
+    SAMPLE_BYTES,
+    detect_encoding,
+    detect_format,
+    is_one_document,
+    looks_like_utf16,
+    refuse_stand_in,
+)
 from rag_eval_pipeline.sources.json_lines import read_jsonl
 from rag_eval_pipeline.sources.json_reader import read_json
 from rag_eval_pipeline.sources.origins import OriginFile, Origins
@@ -135,8 +142,12 @@ def _pieces(origin: OriginFile, file: SourceFile) -> Iterator[Piece]:
     """A file's rows by the reader for what it holds."""
     with open_decoded(origin.path, origin.compression, shown=file.shown) as handle:
         sample = _sample(handle)
+    refuse_stand_in(sample, file.shown)
     encoding = detect_encoding(sample, file.spec.encoding)
     kind = file.spec.format or _format(sample, encoding, file)
+    if kind == "jsonl" and is_one_document(sample, encoding, whole=len(sample) < SAMPLE_BYTES):
+        found, hint = "one JSON value over several lines", "State `format: json` in benchmark.yaml."
+        raise InputError("bad_json", file.shown, "one JSON object a line", found=found, hint=hint)
     if kind != "parquet" and encoding == "utf-8" and looks_like_utf16(sample):
         raise InputError(
             "bad_encoding",

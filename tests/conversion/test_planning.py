@@ -237,6 +237,44 @@ def test_a_body_that_is_not_there_is_planned_so_that_the_corpus_lists_it_as_miss
     assert not document.path.exists()
 
 
+BAD_LINKS = "q,a,u\nx,a,en.wikipedia.org/wiki/Ada\ny,b,https://x.org/y\n"
+URL_LISTS = (
+    HEAD
+    + """\
+source: questions.csv
+questions: SELECT q AS question, a AS answer, [u, 'https://x.org/' || q] AS urls FROM source
+"""
+)
+
+
+def test_with_keep_a_bad_url_is_a_lost_context_and_not_a_lost_question(benchmark):
+    found = plan(benchmark(URL_LISTS + "on_missing_document: keep\n", {"questions.csv": BAD_LINKS}))
+
+    assert [[context.url for context in question.contexts] for question in found.questions] == [
+        ["https://x.org/x"],
+        ["https://x.org/y", "https://x.org/y"],
+    ]
+    assert found.quarantine == []
+    assert found.notes == ["contexts of the bad URL 'en.wikipedia.org/wiki/Ada' were left out (1)."]
+
+
+def test_without_keep_a_bad_url_costs_its_question(benchmark):
+    found = plan(benchmark(URL_LISTS, {"questions.csv": BAD_LINKS}))
+
+    assert [question.question for question in found.questions] == ["y"]
+    assert [(record.code, record.row, record.line) for record in found.quarantine] == [("bad_url", 1, 2)]
+
+
+def test_with_keep_a_bad_url_of_a_struct_is_a_lost_context_too(benchmark):
+    found = with_documents(
+        benchmark,
+        [{"name": "here", "text": "x"}],
+        [{"url": "file:///etc/passwd", "text": "gold"}, {"document": "here"}],
+        more="on_missing_document: keep\n",
+    )
+    assert [len(question.contexts) for question in found.questions] == [0, 1]
+
+
 def test_a_file_that_no_file_system_holds_costs_its_row(benchmark):
     bodies = [{"name": "good", "text": "x"}, {"name": "bad", "file": "a" * 5_000}, {"file": "a/" * 2_500 + "b"}]
 

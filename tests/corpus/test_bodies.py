@@ -126,6 +126,23 @@ MISSING = {
 }
 
 
+STAND_INS = {
+    "a Git LFS pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a Git LFS pointer"),
+    "rich text": (rb"{\rtf1\ansi Hello\par}", "an RTF document"),
+}
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.txt", "a.md", "a.rtf"])
+@pytest.mark.parametrize(("data", "what"), STAND_INS.values(), ids=STAND_INS)
+def test_source_text_that_no_reader_should_see_is_named_and_not_printed(tmp_path, data, what, name):
+    (tmp_path / name).write_bytes(data)
+
+    with pytest.raises(DocumentError, match=what) as refused:
+        local_body(planned(tmp_path / name))
+
+    assert refused.value.code == "unsupported_type"
+
+
 @pytest.mark.parametrize(("data", "code"), MISSING.values(), ids=MISSING)
 def test_a_file_that_is_no_body_is_an_error(tmp_path, data, code):
     path = tmp_path / "a.pdf"

@@ -18,6 +18,8 @@ ROWS = {
         ("cell_too_long", 2, 3, "q"),
     ),
     "latin-1 among UTF-8": ("q,a\né,z\n".encode() + b"x,\xe9\n", ("bad_encoding", 2, 3, "a")),
+    "a last line that was cut inside quotes": (b'q,a\ny,z\nx,"cut', ("truncated", 2, 3, None)),
+    "the same, with a line end": (b'q,a\r\ny,z\r\n"cut\r\n', ("truncated", 2, 3, None)),
     "half a character as three bytes": (b"q,a\n\xed\xa0\x80,2\ny,z\n", ("bad_encoding", 1, 2, "q")),
 }
 
@@ -32,6 +34,7 @@ def test_a_bad_row_is_quarantined_with_its_line_and_the_other_is_a_question(raw,
 
 FILES = {
     "an unclosed quote, which swallows all later rows": (b'q,a\nx,"y\nz,1\n', "unclosed_quote", "line 2"),
+    "a header that was cut inside quotes": (b'q,"a', "unclosed_quote", "line 1"),
     "a column that stands twice": (b"q,a,q\n1,2,3\n", "duplicate_column", "line 1"),
     "nothing": (b"", "empty_source", ""),
     "UTF-16 without its mark": ("q,a\nx,1\n".encode("utf-16-le"), "bad_encoding", ""),
@@ -45,6 +48,15 @@ def test_a_file_whose_rows_cannot_be_counted_is_refused_whole(raw, code, place, 
 
     assert error.code == code
     assert error.file.endswith(place)
+
+
+def test_the_rows_before_a_line_that_was_cut_inside_quotes_are_kept(read):
+    rows = "".join(f'"question {number}\nof 199","answer {number}"\n' for number in range(199))
+
+    found = read("q,a\n" + rows + 'question 199,"answ', "q.csv")
+
+    assert found.answers == [f"answer {number}" for number in range(199)]
+    assert found.refused == [("truncated", 200, 2 + 2 * 199, None)]
 
 
 def test_a_column_that_is_missing_is_asked_for_by_its_name(read):

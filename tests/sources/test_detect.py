@@ -4,8 +4,10 @@ import gzip
 
 import pytest
 
+from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.detect import detect_encoding, detect_format
+from tests.conversion.conftest import write_benchmark
 
 OBJECTS = b'{"q": 1}\n{"q": 2}\n'
 
@@ -15,6 +17,13 @@ FORMATS = {
     "one JSON line called .jsonl": (b'{"q": 1}\n', "q.jsonl", "jsonl"),
     "one object on one line": (b'{"data": [1]}', "q.json", "json"),
     "an indented object": (b'{\n "data": [\n  1\n ]\n}\n', "q.json", "json"),
+    "an indented object called .jsonl, with a key that stands twice": (b'{\n "a": 1,\n "a": 2\n', "q.jsonl", "json"),
+    "an indented object called .jsonl, its first row on the first line": (
+        b'{"data": [\n {"q": 1},\n',
+        "q.jsonl",
+        "json",
+    ),
+    "Python's dictionaries called .jsonl": (b"{'q': 1}\n{'q': 2}\n", "q.jsonl", "jsonl"),
     "an array": (b'[\n {"q": 1}\n]', "q.dat", "json"),
     "JSON lines whose second line is cut": (b'{"q": 1}\n{"q": \n{"q": 3}', "q.json", "jsonl"),
     "JSON lines whose first line is bad": (b'{"q": \n{"q": 2}\n{"q": 3}', "q.jsonl", "jsonl"),
@@ -37,6 +46,9 @@ REFUSED = {
     "blanks": (b" \n\n", "empty_source"),
     "a compressed file, by its bytes": (gzip.compress(OBJECTS), "unsupported_format"),
     "an archive": (b"PK\x03\x04....", "unsupported_format"),
+    "YAML by its first line": (b"---\n- q: who?\n  a: me\n", "unsupported_format"),
+    "XML": (b"<?xml version='1.0'?>\n<questions/>\n", "unsupported_format"),
+    "rich text": (b"{\\rtf1\\ansi q,a\\par}", "unsupported_format"),
     "a log-in page instead of the data": (b"<!DOCTYPE html><title>Sign in</title>", "unsupported_format"),
 }
 
@@ -46,3 +58,42 @@ def test_refused(raw, code):
     with pytest.raises(InputError) as caught:
         detect_format(raw, "q.csv", "q.csv", encoding="utf-8", whole=True)
     assert caught.value.code == code
+
+
+NAMED = {
+    "a Git LFS pointer": (
+        "q.csv",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n",
+        "found 'a Git LFS pointer' [unsupported_format]. Fetch the file itself: git lfs pull.",
+    ),
+    "a Git LFS pointer whose format is stated": (
+        "{path: q.csv, format: parquet}",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n",
+        "found 'a Git LFS pointer' [unsupported_format]. Fetch the file itself: git lfs pull.",
+    ),
+    "YAML": ("q.yaml", b"- q: who?\n  a: me\n", "found 'a YAML file' [unsupported_format]. Convert it to JSON."),
+    "rich text": (
+        "q.rtf",
+        b"{\\rtf1\\ansi q,a\\par}",
+        "found 'an RTF document' [unsupported_format]. Unpack or convert it.",
+    ),
+    "one JSON value that is stated to be lines": (
+        "{path: q.jsonl, format: jsonl}",
+        b'{\n "data": [\n  {\n   "q": "x"\n  }\n ]\n}\n',
+        "found 'one JSON value over several lines' [bad_json]. State `format: json` in benchmark.yaml.",
+    ),
+    "one JSON value called .jsonl": (
+        "q.jsonl",
+        b'{\n "data": [\n  {\n   "q": "x"\n  }\n ]\n}\n',
+        "found ['data'] [missing_root]. State `root: data`.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "raw", "said"), NAMED.values(), ids=NAMED)
+def test_a_file_that_is_no_table_is_named_for_what_it_is(source, raw, said, tmp_path):
+    name = source.removeprefix("{path: ").partition(",")[0]
+    spec = f"name: scratch\nversion: 1.0.0\nsource: {source}\nquestions: {{question: q, answer: a}}\n"
+    with pytest.raises(InputError) as caught:
+        plan(write_benchmark(tmp_path, spec, {name: raw}))
+    assert str(caught.value).endswith(said)
