@@ -81,7 +81,7 @@ class InputError(Exception):
 
 
 def os_fault(error: OSError) -> InputError:
-    """A fault of the file system as the house's error: which file, and what the system says of it."""
+    """Convert an OSError to an InputError: which file, and what the system says of it."""
     file = error.filename or "the file system"
     return InputError("os_error", file, "a place to read and write", found=error.strerror or str(error))
 

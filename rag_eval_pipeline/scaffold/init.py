@@ -6,6 +6,7 @@ so that it appears completely or not at all.
 
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -106,11 +107,9 @@ def _folder(origin: Path) -> Path:
 
 @contextmanager
 def _staging_folder(workspace: Workspace) -> Iterator[Path]:
-    staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=workspace.sources))
+    staging = workspace.sources / f"{STAGING_PREFIX}{secrets.token_hex(8)}"
+    staging.mkdir()  # not by mkdtemp, which makes folders that only their owner may enter
     try:
-        mask = os.umask(0)
-        os.umask(mask)
-        staging.chmod(0o777 & ~mask)  # mkdtemp makes folders that only their owner may enter
         yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)

@@ -1,13 +1,15 @@
 """Publishing a file: readers see the old content or the new, never a part, whatever kills the writer.
 
-Temp file beside the target, fsync, rename, fsync of the folder. `mkstemp` makes files 0600 and rename keeps that, so
-the mode is set by the umask first: a RAG server under another user has to read the corpus.
+Temp file beside the target, fsync, rename, fsync of the folder. The temp file is made with the mode that the umask
+leaves, which rename keeps: a RAG server under another user has to read the corpus. (`mkstemp` makes files 0600, and the
+umask can only be read by setting it, for all threads.) Errors of the file system name the target.
 """
 
 import contextlib
+import io
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,10 +17,33 @@ from typing import Any, BinaryIO
 TEMP_PREFIX = ".tmp-"  # names never derive from the target: a stem of 255 bytes leaves no room for a suffix
 
 
-def _file_mode() -> int:
-    mask = os.umask(0)  # the only way to read it; workers that write are single-threaded when they publish
-    os.umask(mask)
-    return 0o666 & ~mask
+class _TargetFile(io.FileIO):
+    """A new file that stands for another until it is published; its errors name that one."""
+
+    def __init__(self, path: Path, target: Path) -> None:
+        with _errors_about(target):
+            super().__init__(path, "xb")
+        self._target = target
+
+    def write(self, data: Any) -> Any:
+        with _errors_about(self._target):
+            return super().write(data)
+
+
+@contextlib.contextmanager
+def _errors_about(target: Path) -> Iterator[None]:
+    """Has errors of the file system name the target: writing names no file, and the temp file's name says nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = str(target)
+        raise
+
+
+def temp_path(folder: Path) -> Path:
+    """Return a path in a folder that nothing has, for what is to be renamed."""
+    return folder / f"{TEMP_PREFIX}{secrets.token_hex(8)}"
 
 
 def fsync_folder(folder: Path) -> None:
@@ -41,27 +66,28 @@ def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[Bin
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = temp_folder or target.parent
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor, temp = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=folder)
+    temp = temp_path(folder)
+    raw = _TargetFile(temp, target)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with io.BufferedWriter(raw) as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), _file_mode())
-            os.fsync(file.fileno())
-        os.replace(temp, target)
+            with _errors_about(target):
+                os.fsync(file.fileno())
+        with _errors_about(target):
+            os.replace(temp, target)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temp)
+        temp.unlink(missing_ok=True)
         raise
     fsync_folder(target.parent)
 
 
 def publish(temp: Path, target: Path) -> None:
-    """Publishes a finished file that lies on the same filesystem by moving it."""
-    with temp.open("rb") as file:
-        os.fchmod(file.fileno(), _file_mode())
-        os.fsync(file.fileno())
-    os.replace(temp, target)
+    """Publishes a finished file that lies on the same filesystem by moving it; its mode stays."""
+    with _errors_about(target):
+        with temp.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temp, target)
     fsync_folder(target.parent)
 
 
@@ -83,19 +109,21 @@ def atomic_write_all(files: Sequence[tuple[Path, bytes]], *, temp_folder: Path) 
     """
     temp_folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        written: list[tuple[BinaryIO, str, Path]] = []
+        written: list[tuple[BinaryIO, Path, Path]] = []
         for target, data in files:
-            descriptor, temp = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=temp_folder)
-            stack.callback(Path(temp).unlink, missing_ok=True)
-            file: BinaryIO = stack.enter_context(os.fdopen(descriptor, "wb"))
+            temp = temp_path(temp_folder)
+            raw = _TargetFile(temp, target)
+            stack.callback(temp.unlink, missing_ok=True)
+            file: BinaryIO = stack.enter_context(io.BufferedWriter(raw))
             file.write(data)
             file.flush()
             written.append((file, temp, target))
-        for file, _, _ in written:
-            os.fchmod(file.fileno(), _file_mode())
-            os.fsync(file.fileno())
+        for file, _, target in written:
+            with _errors_about(target):
+                os.fsync(file.fileno())
         for _, temp, target in written:
-            os.replace(temp, target)
+            with _errors_about(target):
+                os.replace(temp, target)
     for folder in {target.parent for target, _ in files}:
         fsync_folder(folder)
 

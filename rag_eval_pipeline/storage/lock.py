@@ -37,9 +37,11 @@ def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WA
         if exclusive:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, holder.encode(), 0)
-        yield
-        if exclusive:
-            os.ftruncate(descriptor, 0)  # who waits for sharing holders must not be sent to a process that is gone
+        try:
+            yield
+        finally:
+            if exclusive:  # who waits for sharing holders must not be sent to a process that is gone
+                os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 

@@ -66,6 +66,26 @@ async def test_pages_are_confined_and_without_rights(own_temp, sandbox):
     assert os.listdir(own_temp) == []
 
 
+class _Unchanged(dict):
+    """An environment that nobody may change."""
+
+    def __setitem__(self, name, value):
+        pytest.fail(f"{name} was set for the whole process")
+
+
+@pytest.mark.browser
+async def test_the_drivers_temp_files_go_to_its_own_folder_and_other_threads_temp_files_do_not(own_temp, monkeypatch):
+    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "environ", _Unchanged(os.environ))
+            await pool.process()
+        drivers = [child for child in psutil.Process().children() if "run-driver" in child.cmdline()]
+        [folder] = [Path(driver.environ()["TMPDIR"]) for driver in drivers]
+
+        assert folder.name == "driver"
+        assert folder.parent.name.startswith(TEMP_PREFIX)
+
+
 @pytest.mark.browser
 async def test_a_browser_that_could_reach_this_machine_is_not_used(own_temp):
     async with Guard(EgressPolicy()) as guard, Guard(EgressPolicy()) as other, browser_pool(other) as pool:

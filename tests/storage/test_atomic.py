@@ -1,11 +1,13 @@
 """A published file is whole, readable by others, and leaves nothing beside it."""
 
 import os
+import resource
 import stat
 
 import pytest
 
-from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_all, atomic_write_json, publishing
+from rag_eval_pipeline.errors import os_fault
+from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_all, atomic_write_json, publish, publishing
 
 
 def test_the_target_has_the_new_bytes_and_the_folder_nothing_else(tmp_path):
@@ -66,6 +68,45 @@ def test_the_mode_is_the_umasks_not_the_temp_files(tmp_path):
         os.umask(before)
 
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644
+
+
+def test_nothing_sets_the_umask_which_all_threads_share(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
+
+    atomic_write(tmp_path / "file", b"")
+    atomic_write_all([(tmp_path / "other", b"")], temp_folder=tmp_path / "temp")
+    publish(tmp_path / "file", tmp_path / "moved")
+
+
+WRITERS = {
+    "one file": lambda target, data: atomic_write(target, data),
+    "several files": lambda target, data: atomic_write_all([(target, data)], temp_folder=target.parent / "temp"),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_an_error_while_writing_names_the_file_that_was_to_be_published(tmp_path, write):
+    target = tmp_path / "results.json"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, before[1]))
+    try:
+        with pytest.raises(OSError, match="results.json") as error:
+            write(target, b"x" * 1_000_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert str(os_fault(error.value)).startswith(f"{target}: ")
+    assert not target.exists()
+
+
+def test_an_error_while_moving_names_the_file_that_was_to_be_published(tmp_path):
+    target = tmp_path / "corpus"
+    (target / "inside").mkdir(parents=True)
+
+    with pytest.raises(OSError, match="corpus") as error:
+        atomic_write(target, b"")
+
+    assert str(os_fault(error.value)).startswith(f"{target}: ")
 
 
 def test_json_refuses_nan(tmp_path):

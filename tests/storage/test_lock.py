@@ -31,6 +31,19 @@ def test_shared_holders_do_not_wait_for_each_other(tmp_path):
         pass
 
 
+def test_a_holder_whose_block_failed_is_not_named_to_those_who_wait(tmp_path):
+    path = tmp_path / "frames" / ".lock"
+    with pytest.raises(RuntimeError), locked(path, holder="convert frames, process 412", exclusive=True):
+        raise RuntimeError
+
+    with (
+        locked(path, holder="evaluate", exclusive=False, wait_seconds=0),
+        pytest.raises(ServiceError, match="frames is in use by an evaluation"),
+        locked(path, holder="convert frames, process 413", exclusive=True, wait_seconds=0),
+    ):
+        pass
+
+
 def test_a_lock_is_free_after_its_block_failed(tmp_path):
     path = tmp_path / ".lock"
     with pytest.raises(RuntimeError, match="inside"), locked(path, holder="a", exclusive=True):

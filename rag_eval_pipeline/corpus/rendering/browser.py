@@ -12,6 +12,7 @@ import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -226,23 +227,34 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
     return BrowserProcess(folder, driver, browser, guard, sandboxed=sandboxed)
 
 
+_driver_folder: ContextVar[Path | None] = ContextVar("driver_folder", default=None)
+
+
 @contextlib.contextmanager
 def _temp_folder(folder: Path) -> Iterator[None]:
-    """Has processes that are started now put their temp files into a folder.
+    """Has a driver that is started in this context put its temp files into a folder.
 
-    The driver takes it from the environment only, and leaves its files behind when its connection is cut: when a run is
-    ended by a signal, an event loop's tasks are all cancelled at once, the driver's among them.
+    The driver takes it from its environment only, and leaves its files behind when its connection is cut: when a run is
+    ended by a signal, an event loop's tasks are all cancelled at once, the driver's among them. Playwright copies this
+    process's environment, which other threads read too, so the copy is changed and not the original.
     """
     folder.mkdir()
-    before = os.environ.get("TMPDIR")
-    os.environ["TMPDIR"] = str(folder)
+    from playwright._impl import transport
+
+    if transport.get_driver_env is not _driver_environment:
+        _driver_environment.plain = transport.get_driver_env  # type: ignore[attr-defined]
+        transport.get_driver_env = _driver_environment
+    token = _driver_folder.set(folder)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["TMPDIR"]
-        else:
-            os.environ["TMPDIR"] = before
+        _driver_folder.reset(token)
+
+
+def _driver_environment() -> dict[str, str]:
+    folder = _driver_folder.get()
+    environment: dict[str, str] = _driver_environment.plain()  # type: ignore[attr-defined]
+    return environment if folder is None else {**environment, "TMPDIR": str(folder)}
 
 
 def _playwright_error() -> type[Exception]:
