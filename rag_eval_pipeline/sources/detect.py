@@ -100,7 +100,7 @@ def is_one_document(sample: bytes, encoding: str, *, whole: bool) -> bool:
     """Whether a text is one JSON value over several lines, of which none is a value by itself."""
     lines = [line for line in _decoded(sample, encoding).split("\n") if line.strip()]
     lines = lines if whole else lines[:-1]
-    return len(lines) > 1 and _is_unfinished(lines[0]) and not any(map(_is_json, lines[:SNIFFED_ROWS]))
+    return len(lines) > 1 and not any(map(_is_json, lines[:SNIFFED_ROWS])) and _goes_on("\n".join(lines))
 
 
 def _unsupported(shown: str, found: str, hint: str) -> InputError:
@@ -154,7 +154,7 @@ def _json_layout(text: str, start: str, suffix: str, *, whole: bool) -> Format:
         return "json"
     complete = sum(map(_is_json, lines[:SNIFFED_ROWS]))
     if complete == 0:
-        return "jsonl" if suffix in {"jsonl", "ndjson", "jsonlines"} and not _is_unfinished(lines[0]) else "json"
+        return "jsonl" if suffix in {"jsonl", "ndjson", "jsonlines"} and not _goes_on(text) else "json"
     return "jsonl" if 2 * complete >= len(lines[:SNIFFED_ROWS]) or _is_json(lines[0]) else "json"
 
 
@@ -166,12 +166,13 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _is_unfinished(text: str) -> bool:
-    """Whether JSON begins here and goes on in the next line, as in `{` or `{"data": [`."""
+def _goes_on(text: str) -> bool:
+    """Whether a JSON value begins in the first line of a text, as in `{` or `{"data": [`, and goes on after it."""
+    lines = text.lstrip().split("\n", 2)
     try:
-        json.loads(text)
+        json.loads(text.lstrip())
     except json.JSONDecodeError as error:
-        return error.pos >= len(text.rstrip())
+        return error.pos > len("\n".join(lines[:2]).rstrip()) or error.pos >= len(text.strip())
     except (ValueError, RecursionError):
-        return False
-    return False
+        return True
+    return True

@@ -72,7 +72,7 @@ REFUSED = {
     "no rows":                    ("scratch",  {"a.pdf": "%PDF-", "b.png": "x"},           "nothing_to_propose"),
     "empty folder":               ("scratch",  {},                                         "nothing_to_propose"),
     "single file is no table":    ("scratch",  {"a.pdf": "%PDF-"},                         "unsupported_format"),
-    "single file is malformed":   ("scratch",  {"a.csv": 'question,answer\nA?,"b\n'},      "unclosed_quote"),
+    "single file is malformed":   ("scratch",  {"a.csv": 'question,answer\nA?,"b\nC?,d\n'},      "unclosed_quote"),
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ FORMATS = {
         "q.jsonl",
         "json",
     ),
+    "two lines that are no JSON called .jsonl": (b"{\n[\n", "q.jsonl", "jsonl"),
     "Python's dictionaries called .jsonl": (b"{'q': 1}\n{'q': 2}\n", "q.jsonl", "jsonl"),
     "an array": (b'[\n {"q": 1}\n]', "q.dat", "json"),
     "JSON lines whose second line is cut": (b'{"q": 1}\n{"q": \n{"q": 3}', "q.json", "jsonl"),
