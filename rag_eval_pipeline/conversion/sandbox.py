@@ -14,6 +14,7 @@ from typing import Any
 import duckdb  # noqa: TID253  # the process exists to run it
 import pyarrow as pa  # noqa: TID253  # and to hand it Arrow relations
 import pyarrow.ipc  # noqa: TID253
+from duckdb.func import SPECIAL  # noqa: TID253
 
 from rag_eval_pipeline.conversion.python_literals import literal_json
 from rag_eval_pipeline.conversion.syntax import (
@@ -112,8 +113,8 @@ def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         columns.update(column.lower() for column in relation.column_names)
         schema = pa.schema(map(_as_json_type, relation.schema))
         connection.register(name, pa.Table.from_arrays(relation.columns, schema=schema))
-    texts = ["VARCHAR", "VARCHAR"]
-    connection.create_function("python_literal", literal_json, texts, "VARCHAR", null_handling="special")
+    text = duckdb.dtype("VARCHAR")
+    connection.create_function("python_literal", literal_json, [text, text], text, null_handling=SPECIAL)
     connection.execute(MACROS)
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 Tell = Callable[[str], None]
 Recheck = Literal["no", "look", "accept"]
 
-CODE_VERSION = "conversion/4"  # raised when the same source may convert differently; then every benchmark converts anew
+CODE_VERSION = "conversion/5"  # raised when the same source may convert differently; then every benchmark converts anew
 
 
 class Check(Model):

@@ -241,9 +241,7 @@ def _temp_folder(folder: Path) -> Iterator[None]:
     folder.mkdir()
     from playwright._impl import transport
 
-    if transport.get_driver_env is not _driver_environment:
-        _driver_environment.plain = transport.get_driver_env  # type: ignore[attr-defined]
-        transport.get_driver_env = _driver_environment
+    transport.__dict__["get_driver_env"] = _driver_environment
     token = _driver_folder.set(folder)
     try:
         yield
@@ -252,8 +250,11 @@ def _temp_folder(folder: Path) -> Iterator[None]:
 
 
 def _driver_environment() -> dict[str, str]:
+    """What Playwright's own function of `transport` returns, and the folder."""
+    from playwright._impl._driver import get_driver_env
+
     folder = _driver_folder.get()
-    environment: dict[str, str] = _driver_environment.plain()  # type: ignore[attr-defined]
+    environment: dict[str, str] = get_driver_env()
     return environment if folder is None else {**environment, "TMPDIR": str(folder)}
 
 
