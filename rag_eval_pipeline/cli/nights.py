@@ -1,5 +1,6 @@
 """Commands on what nights add up to: history, power, pin, rescore, prune, ab."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -146,12 +147,44 @@ def prune(
 ) -> None:
     """Remove what data/config/retention.config.yaml lets go: old evaluations, unused downloads, unused judgements.
 
+    Also removes temporary files that killed runs have left, and, where DAGSTER_HOME is set, Dagster's old runs.
+
     Example: rag-eval prune --dry-run
     """
     from rag_eval_pipeline.reporting.retention import prune as run
 
-    found = run(find_workspace(workspace), now=datetime.now(UTC), dry_run=dry_run)
+    root, now = find_workspace(workspace), datetime.now(UTC)
+    found = run(root, now=now, dry_run=dry_run)
+    found.runs = _prune_runs(root, now=now, dry_run=dry_run)
+    found.paths += _prune_browsers(dry_run=dry_run)
     emit(found.record(), as_json, found.lines())
+
+
+def _prune_browsers(*, dry_run: bool) -> list[Path]:
+    """Folders of browsers whose owner was killed a day ago or longer."""
+    from rag_eval_pipeline.corpus.rendering.browser import browser_temp, stale_folders
+    from rag_eval_pipeline.storage.scratch import remove_leftover
+
+    folders = list(stale_folders(browser_temp()))
+    if not dry_run:
+        for folder in folders:
+            remove_leftover(folder)
+    return folders
+
+
+def _prune_runs(root: Workspace, *, now: datetime, dry_run: bool) -> list[str] | None:
+    """Dagster's old runs; None where no instance is known or they are kept for ever."""
+    from rag_eval_pipeline.reporting.retention_settings import read_retention_settings
+
+    days = read_retention_settings(root).runs
+    if days is None or not os.environ.get("DAGSTER_HOME"):
+        return None
+    import dagster as dg
+
+    from rag_eval_pipeline.defs.run_retention import prune_runs
+
+    with dg.DagsterInstance.get() as instance:
+        return prune_runs(instance, days=days, now=now, dry_run=dry_run)
 
 
 def ab(

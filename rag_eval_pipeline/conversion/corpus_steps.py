@@ -1,12 +1,13 @@
 """The steps from a benchmark's files to a corpus: questions, PDFs, their text."""
 
+import glob
 import logging
 import os
-import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 
@@ -37,8 +38,9 @@ from rag_eval_pipeline.corpus.text.pages import Page, corpus_pages, extractor, r
 from rag_eval_pipeline.corpus.web_state import with_web_state, write_web_state
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.origins import Origins
+from rag_eval_pipeline.storage.atomic import TEMP_PREFIX
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
-from rag_eval_pipeline.storage.scratch import SCRATCH_PREFIX
+from rag_eval_pipeline.storage.scratch import SCRATCH_PREFIX, remove_leftover
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 logger = logging.getLogger(__name__)
@@ -54,8 +56,8 @@ def questions(conversion: Conversion) -> StepReport:
     discard_stamp(paths)
     policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
     origins = Origins(paths, paths.cache, policy, _logged(paths.name))
-    for left in paths.dataset.glob(f".{SCRATCH_PREFIX}*"):  # of a conversion that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    for left in _leftovers(paths):
+        remove_leftover(left)
     planned = plan(paths, pins(_manifest(paths)), origins=origins, beside=paths.questions)
     planned.publish_questions(paths.questions)
     write_planned(paths.planned, planned.documents, base=paths.source)
@@ -161,6 +163,14 @@ def corpus_text(conversion: Conversion) -> StepReport:
     check = Check(name="every_pdf_has_text", passed=not silent, blocking=False, numbers={"files": silent[:LISTED]})
     preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in pages[:PREVIEW_ROWS]]
     return conversion.report("corpus_text", counts, (check,), preview)
+
+
+def _leftovers(paths: BenchmarkPaths) -> Iterator[Path]:
+    """What a conversion that was killed has left; the benchmark's lock says that no other is on its way."""
+    yield from paths.dataset.glob(f".{SCRATCH_PREFIX}*")
+    yield from paths.dataset.glob(f"{TEMP_PREFIX}*")
+    yield from paths.steps.glob(f"{TEMP_PREFIX}*")
+    yield from paths.corpus.parent.glob(f"{TEMP_PREFIX}{glob.escape(paths.name)}")
 
 
 def _look_again(conversion: Conversion) -> LookAgain | None:

@@ -41,7 +41,7 @@ def _run(
             resource.workspace,
             context.partition_key,
             step,
-            part=RunPart(context.run.run_id, STEPS.keys() & steps),
+            part=RunPart(context.run.run_id, frozenset(STEPS.keys() & steps)),
             progress=progress_log(context, f"{step} of {context.partition_key}"),
             tell=context.log.info,
             recheck=recheck,

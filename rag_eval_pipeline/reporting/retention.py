@@ -5,6 +5,7 @@ open, or as the one whose answers another has copied. A folder is first moved to
 deleted, so that a removal that was killed leaves nothing half there; the next one empties the trash first.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -27,10 +28,15 @@ from rag_eval_pipeline.reporting.published import all_published
 from rag_eval_pipeline.reporting.retention_settings import RetentionSettings, read_retention_settings
 from rag_eval_pipeline.reporting.seals import history_folder
 from rag_eval_pipeline.sources.download_cache import Record
+from rag_eval_pipeline.storage.atomic import TEMP_PREFIX
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.scratch import SCRATCH_PREFIX, remove_leftover
 from rag_eval_pipeline.workspace import Workspace
 
 MEGABYTE = 1_000_000
+LEFTOVER_AFTER = timedelta(days=1)
+GENERATED = ("benchmarks", "datasets", "evaluation", "reports")  # folders of data/
+LEFTOVER_PREFIXES = (TEMP_PREFIX, f".{SCRATCH_PREFIX}")
 BODY = re.compile(r"[0-9a-f]{64}")  # a download is named by its sha256
 
 
@@ -44,6 +50,7 @@ class Pruned:
         size_bytes: Their size.
         judgements: Replies of judges; None when there is no cache, or in a dry run.
         kept: Evaluation -> why it stays although it is old.
+        runs: Dagster's runs; None where no instance is known.
     """
 
     dry_run: bool
@@ -51,6 +58,7 @@ class Pruned:
     size_bytes: int = 0
     judgements: int | None = None
     kept: dict[str, str] = field(default_factory=dict)
+    runs: list[str] | None = None
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
@@ -59,6 +67,7 @@ class Pruned:
             "removed": [str(path) for path in self.paths],
             "size_bytes": self.size_bytes,
             "judgements": self.judgements,
+            "runs": self.runs,
             "kept": self.kept,
         }
 
@@ -69,6 +78,8 @@ class Pruned:
         yield from (f"kept {name}: {why}" for name, why in self.kept.items())
         if self.judgements:
             yield f"removed {self.judgements} judgements"
+        if self.runs:
+            yield f"{word} {len(self.runs)} runs of Dagster"
         yield f"{word} {len(self.paths)} files and folders, {self.size_bytes / MEGABYTE:.1f} MB"
 
 
@@ -100,10 +111,13 @@ def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False) -> Prun
         held = referenced(workspace, by_pair)
         paths = [*_evaluations(published, held, settings, now, found)]
         paths += [*_results(workspace, {*held, *present}, settings, now), *_downloads(workspace, settings, now)]
-        found.size_bytes = sum(_size(path) for path in paths)
-        found.paths = paths
+        leftovers = list(_leftovers(workspace, now))
+        found.paths = [*paths, *leftovers]
+        found.size_bytes = sum(_size(path) for path in found.paths)
         if not dry_run:
             _remove(workspace, paths)
+            for path in leftovers:
+                remove_leftover(path)
             found.judgements = _prune_judgements(workspace, settings)
         return found
 
@@ -193,6 +207,21 @@ def _downloads(workspace: Workspace, settings: RetentionSettings, now: datetime)
         used = _used_bodies(workspace, folder)
         bodies = (file for file in sorted(folder.iterdir()) if BODY.fullmatch(file.name))
         yield from (file for file in bodies if file.name not in used and file.stat().st_mtime < oldest)
+
+
+def _leftovers(workspace: Workspace, now: datetime) -> Iterator[Path]:
+    """Temporary files and folders of runs that were killed: nobody works on one for more than a day."""
+    found = [*(workspace.root / "corpus").glob(f"{TEMP_PREFIX}*")]
+    for generated in GENERATED:
+        for folder, folders, files in os.walk(workspace.root / "data" / generated):
+            left = [name for name in (*folders, *files) if name.startswith(LEFTOVER_PREFIXES)]
+            folders[:] = [name for name in folders if name not in left]
+            found += [Path(folder) / name for name in left]
+    oldest = (now - LEFTOVER_AFTER).timestamp()
+    for path in sorted(found):
+        with contextlib.suppress(FileNotFoundError):  # published meanwhile
+            if path.lstat().st_mtime < oldest:
+                yield path
 
 
 def _used_bodies(workspace: Workspace, folder: Path) -> set[str]:

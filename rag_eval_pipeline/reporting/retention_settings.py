@@ -23,6 +23,9 @@ class RetentionSettings(Model):
         30, ge=1, description="Bodies that no benchmark names any more, since they came."
     )
     judgement_days: int | None = pydantic.Field(90, ge=1, description="Replies of judges, since their last use.")
+    runs: int | None = pydantic.Field(
+        90, ge=LEAST_DAYS, description="Days that Dagster's own runs are kept; the newest of each partition always are."
+    )
     judgement_mb: int | None = pydantic.Field(2048, ge=1, description="Of the replies that are left, what stays.")
 
 

@@ -1,4 +1,4 @@
-"""A temporary folder that is there for as long as somebody refers to it."""
+"""Temporary folders, there for as long as somebody refers to them, and what killed processes leave of them."""
 
 import shutil
 import tempfile
@@ -6,6 +6,14 @@ import weakref
 from pathlib import Path
 
 SCRATCH_PREFIX = "rag-eval-"
+
+
+def remove_leftover(path: Path) -> None:
+    """Removes a temporary file or folder that a killed process has left; one that has gone meanwhile is no fault."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 class ScratchFolder:

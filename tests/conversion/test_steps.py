@@ -198,3 +198,23 @@ def test_a_folder_in_the_place_of_the_corpus_link_is_one_line(workspace, paths):
         convert(workspace, NAME)
 
     assert error.value.code == "foreign_folder"
+
+
+def test_what_a_killed_conversion_has_left_goes_with_the_next(workspace):
+    paths = workspace.benchmark("skarn-railway")
+    left = [
+        paths.dataset / ".tmp-a",
+        paths.dataset / ".rag-eval-sql-a" / "rows.parquet",
+        paths.steps / ".tmp-b",
+        paths.corpus.parent / ".tmp-skarn-railway" / "link",
+    ]
+    another = paths.corpus.parent / ".tmp-cairnmoor-observatory"
+    for path in (*left, another):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+
+    run_step(workspace, "skarn-railway", "questions")
+
+    assert [path for path in left if path.exists()] == []
+    assert {path.name for path in workspace.root.rglob(".*") if path.is_dir()} == {".steps"}
+    assert another.exists()

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,32 @@ def test_old_evaluations_go_and_the_newest_of_each_pair_stays(workspace):
     assert [path.name for path in found.paths] == [old]
     assert set(found.kept) == {newest, only}
     assert (workspace.results / f"{old}.results.json").exists()  # results are kept for ever unless set otherwise
+
+
+def test_temporary_files_of_killed_runs_go_after_a_day(workspace):
+    made_evaluation(workspace, 0)
+    left = [
+        workspace.root / "data" / "datasets" / "b" / ".tmp-a",
+        workspace.root / "data" / "datasets" / "b" / ".rag-eval-sql-a" / "rows.parquet",
+        workspace.root / "data" / "reports" / ".tmp-page",
+        workspace.root / "corpus" / ".tmp-b" / "link",
+    ]
+    kept = [
+        workspace.root / "data" / "sources" / "b" / ".tmp-of-a-person",
+        workspace.root / "data" / "datasets" / "b" / "train.json",
+        workspace.root / "corpus" / "b" / ".tmp-is-a-document.pdf",
+    ]
+    for path in (*left, *kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    now = datetime.now(UTC)
+
+    assert prune(workspace, now=now + timedelta(hours=23)).paths == []
+    assert len(prune(workspace, now=now + timedelta(hours=25)).paths) == len(left)
+
+    assert [path for path in left if path.exists()] == []
+    assert [path for path in workspace.root.rglob(".*") if path.is_dir()] == []
+    assert all(path.exists() for path in kept)
 
 
 def test_thirty_days_are_kept(workspace):

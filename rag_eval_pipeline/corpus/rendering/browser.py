@@ -156,8 +156,13 @@ def remove_browser(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_stale(parent: Path) -> None:
-    """Removes the folders of browsers whose owner was killed; those browsers ended with their driver.
+def browser_temp() -> Path:
+    """The folder that browsers' folders lie in."""
+    return Path(browser_folder_parent() or tempfile.gettempdir())
+
+
+def stale_folders(parent: Path) -> Iterator[Path]:
+    """The folders of browsers whose owner was killed; those browsers ended with their driver.
 
     Only after a day: another container may share the temp folder, and its processes cannot be seen.
     """
@@ -167,7 +172,7 @@ def _remove_stale(parent: Path) -> None:
             facts = folder.lstat()
             is_old = time.time() - facts.st_mtime > _STALE_AFTER_S
             if is_old and facts.st_uid == os.geteuid() and owner.isdecimal() and not psutil.pid_exists(int(owner)):
-                shutil.rmtree(folder, ignore_errors=True)
+                yield folder
 
 
 def _is_running(group: int) -> bool:
@@ -188,9 +193,9 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
     """
     from playwright.async_api import async_playwright
 
-    parent = browser_folder_parent()
-    _remove_stale(Path(parent or tempfile.gettempdir()))
-    folder = Path(tempfile.mkdtemp(prefix=f"{TEMP_PREFIX}{os.getpid()}-", dir=parent))
+    for folder in stale_folders(browser_temp()):
+        shutil.rmtree(folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{TEMP_PREFIX}{os.getpid()}-", dir=browser_temp()))
     driver = None
     try:
         launcher = write_launcher(folder, command)

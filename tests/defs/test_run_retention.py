@@ -1,0 +1,82 @@
+"""Dagster's old runs go; those that made the newest materialization of a partition, and unfinished ones, stay."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from rag_eval_pipeline.defs.run_retention import prune_runs
+from rag_eval_pipeline.workspace import Workspace
+from tests.e2e.reading import rag_eval
+
+LETTERS = dg.StaticPartitionsDefinition(["a", "b"])
+
+
+@dg.asset(partitions_def=LETTERS)
+def letter():
+    print("logged")
+
+
+@dg.asset
+def board():
+    pass
+
+
+@dg.job
+def nothing():
+    """A job of no steps."""
+
+
+@pytest.fixture
+def instance(tmp_path, monkeypatch):
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with dg.DagsterInstance.get() as instance:
+        yield instance
+
+
+def run_ids(instance):
+    return {run.run_id for run in instance.get_runs()}
+
+
+def made(instance, asset, partition=None):
+    return dg.materialize([asset], instance=instance, partition_key=partition).run_id
+
+
+def test_old_runs_go_and_the_newest_of_each_partition_stays(instance):
+    old = [made(instance, letter, "a"), made(instance, board)]
+    newest = [made(instance, letter, "b"), made(instance, letter, "a"), made(instance, board)]
+    finished = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.FAILURE).run_id
+    started = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED).run_id
+    later = datetime.now(UTC) + timedelta(days=91)
+
+    assert prune_runs(instance, days=92, now=later) == []
+    assert set(prune_runs(instance, days=90, now=later, dry_run=True)) == {*old, finished}
+    assert run_ids(instance) == {*old, *newest, finished, started}
+    assert set(prune_runs(instance, days=90, now=later)) == {*old, finished}
+
+    assert run_ids(instance) == {*newest, started}
+    assert instance.get_materialized_partitions(dg.AssetKey("letter")) == {"a", "b"}
+    assert instance.all_logs(old[0]) == []
+
+
+def test_logs_of_a_run_go_with_it(instance, tmp_path):
+    old, newest = made(instance, board), made(instance, board)
+    assert {old, newest} <= {path.name for path in (tmp_path / "storage").iterdir()}
+
+    prune_runs(instance, days=30, now=datetime.now(UTC) + timedelta(days=31))
+
+    assert old not in {path.name for path in (tmp_path / "storage").iterdir()}
+    assert newest in {path.name for path in (tmp_path / "storage").iterdir()}
+
+
+def test_prune_counts_the_runs_of_the_instance_where_one_is_known(instance, tmp_path):
+    made(instance, board)
+    root = Workspace(tmp_path / "workspace").root
+    (root / "data" / "sources").mkdir(parents=True)
+
+    with_instance = rag_eval("prune", "--dry-run", "--json", "--workspace", root)
+    without = rag_eval("prune", "--dry-run", "--json", "--workspace", root, env={"DAGSTER_HOME": ""})
+
+    assert (json.loads(with_instance.stdout)["runs"], json.loads(without.stdout)["runs"]) == ([], None)
