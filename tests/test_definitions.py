@@ -7,7 +7,7 @@ from rag_eval_pipeline.definitions import defs
 GRAPH = """
 conversion:
   questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
-  corpus(benchmarks) <- questions checks documents_as_on_the_web!, every_document_on_disk!
+  corpus(benchmarks) <- questions checks documents_as_on_the_web!, every_document_on_disk!, page_words_in_pdf
   corpus_text(benchmarks) <- corpus checks every_pdf_has_text
   train_json(benchmarks) <- corpus, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
   evaluation_dataset(benchmarks) <- corpus_text, train_json checks dataset_validates!, gold_texts_located

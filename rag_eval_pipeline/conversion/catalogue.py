@@ -1,7 +1,8 @@
 """The documents of a benchmark by every way in which a question may name them: URL, name, file.
 
 A document is known by its row in the `documents` query, by being in a folder that a `files:` table lists, or by its
-URL alone. Only documents that have a row or that an accepted question uses are planned.
+URL alone. Planned are documents that an accepted question uses, and those that have a row with a body: nothing is
+fetched for nobody, unless the benchmark asks for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,9 +72,14 @@ class Found:
 
 
 class Catalogue:
-    """Documents by key, in the order in which they get their names."""
+    """Documents by key, in the order in which they get their names.
 
-    def __init__(self) -> None:
+    Args:
+        fetch_unnamed: Whether documents that are to be fetched are planned although no question names them.
+    """
+
+    def __init__(self, *, fetch_unnamed: bool = False) -> None:
+        self._fetch_unnamed = fetch_unnamed
         self.entries: dict[str, Entry] = {}
         self._urls: dict[str, str] = {}  # `document_key` of a URL -> key of its entry
         self._names: dict[str, str] = {}
@@ -97,6 +103,7 @@ class Catalogue:
                 raise RowFault("bad_document", f"documents.{name}", "text", values[name])
         values = {name: scalar_text(value) or "" for name, value in values.items()}
         entry = self._entry(origins, values, bodies[0] if bodies else "url")
+        entry.is_planned = entry.body != "url" or self._fetch_unnamed
         known = self._known(entry.key, is_url=entry.url is not None)
         if known is None:
             self._add(entry)
@@ -175,6 +182,11 @@ class Catalogue:
                 PlannedDocument(entry.key, tuple(distinct.values()), entry.body, entry.url, entry.path, content)
             )
         return documents, {request: name.name for request, name in names.items()}
+
+    @property
+    def unnamed_urls(self) -> int:
+        """Documents of the `documents` query that are not planned, because they would have to be fetched for nobody."""
+        return sum(entry.body == "url" and not entry.is_planned for entry in self.entries.values())
 
     def own_urls(self) -> dict[str, str | None]:
         """URL under which a document is stored when a question names it in another way, by key."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.rendering.printed_words import WORDS_MIN, WORDS_SHARE
 
 Files = Set[tuple[str, str | None]]
 
@@ -74,9 +75,10 @@ def document_line(rows: Sequence[CorpusDocument], known: Files) -> str:
 
 
 def document_notes(built: Sequence[CorpusDocument]) -> tuple[str, ...]:
-    """One line on each document that could not be had, then on each whose page is not what it was."""
+    """One line on each document that could not be had, each whose page is not what it was, each that lost words."""
     drifted = [f"{row.file_name}: {row.drift_reason} [{row.drift}]" for row in present(built) if row.drift is not None]
-    return (*(missing_note(row) for row in missing(built)), *drifted)
+    lost = [f"{row.file_name}: {words_line(row)} of the page are in the PDF." for row in pages_with_words_lost(built)]
+    return (*(missing_note(row) for row in missing(built)), *drifted, *lost)
 
 
 def missing_note(row: CorpusDocument) -> str:
@@ -84,6 +86,18 @@ def missing_note(row: CorpusDocument) -> str:
     error = row.error or "no reason is known"
     url = f"{row.url}: " if row.url and row.url not in error else ""
     return f"{row.file_name}: {url}{error} [{row.error_code}]"
+
+
+def pages_with_words_lost(built: Sequence[CorpusDocument]) -> list[CorpusDocument]:
+    """Pages of whose words less than 90 % are in the PDF, those that lost most first."""
+    rows = [row for row in present(built) if row.words_seen >= WORDS_MIN]
+    lost = [row for row in rows if row.words_printed < WORDS_SHARE * row.words_seen]
+    return sorted(lost, key=lambda row: (row.words_printed / row.words_seen, row.file_name))
+
+
+def words_line(row: CorpusDocument) -> str:
+    """How many of a page's words are in its PDF."""
+    return f"{row.words_printed:,} of {row.words_seen:,} words ({row.words_printed / row.words_seen:.0%})"
 
 
 def slowest(documents: Sequence[CorpusDocument], times: Mapping[str, float]) -> list[dict[str, Any]]:

@@ -19,8 +19,10 @@ from rag_eval_pipeline.conversion.corpus_report import (
     files_of,
     first_pages,
     missing,
+    pages_with_words_lost,
     present,
     slowest,
+    words_line,
 )
 from rag_eval_pipeline.conversion.document_times import update_times
 from rag_eval_pipeline.conversion.planning import plan
@@ -113,6 +115,7 @@ def corpus(conversion: Conversion) -> StepReport:
             keep=keep,
             look_again=_look_again(conversion),
             error_pages=conversion.spec.error_pages == "keep",
+            min_page_words=conversion.spec.min_page_words,
         )
     paths.documents_json.unlink(missing_ok=True)  # the next step writes that of this corpus
     write_manifest(paths.documents, built)
@@ -134,9 +137,17 @@ def corpus(conversion: Conversion) -> StepReport:
         blocking=conversion.spec.on_drift == "fail",
         numbers={"drifted": len(drifted), **{d.file_name: d.drift_reason or "" for d in drifted[:LISTED]}},
     )
+    incomplete = pages_with_words_lost(built)
+    whole = Check(
+        name="page_words_in_pdf",
+        passed=not incomplete,
+        blocking=False,
+        numbers={"pages": sum(d.words_seen > 0 for d in present(built)), "incomplete": len(incomplete)}
+        | {d.file_name: words_line(d) for d in incomplete[:LISTED]},
+    )
     preview = [{"file": d.file_name, "pages": d.pages, "from": d.origin, "url": d.url or ""} for d in built[:LISTED]]
     counts = corpus_counts(built, known, paths.corpus)
-    report = conversion.report("corpus", counts, (check, unchanged), preview, document_notes(built))
+    report = conversion.report("corpus", counts, (check, unchanged, whole), preview, document_notes(built))
     sheet = first_pages(built, paths.corpus)
     return replace(
         report,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag_eval_pipeline.conversion.catalogue import Catalogue
 from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.drafts import Drafts, Names
 from rag_eval_pipeline.conversion.intake import intake_notes
@@ -112,12 +113,18 @@ def plan(
         _in_order([*unread, *intake.refused], source),
         counts,
         digest,
-        [*taken.notes, *intake_notes(intake, drafts)],
+        [*taken.notes, *intake_notes(intake, drafts), *_unnamed_note(catalogue)],
         drafts,
         names,
         catalogue.own_urls(),
         origins,
     )
+
+
+def _unnamed_note(catalogue: Catalogue) -> list[str]:
+    count = catalogue.unnamed_urls
+    hint = "`unnamed_urls: fetch` in benchmark.yaml adds them as distractors"
+    return [f"Not fetched, because no question names them: {count} URLs of `documents`; {hint}."] if count else []
 
 
 def _in_order(records: list[QuarantineRecord], source: "AnyRelation") -> list[QuarantineRecord]:

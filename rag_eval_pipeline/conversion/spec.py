@@ -136,6 +136,18 @@ class BenchmarkSpec(SpecPart):
         default="quarantine",
         description="quarantine: fetched pages that only say not found, log in, consent or wait are no documents.",
     )
+    min_page_words: Annotated[float, BeforeValidator(plain_value)] = Field(
+        default=0.3,
+        ge=0,
+        le=1,
+        description="Least share of the words that a person can see on a page that its PDF must have; a page with less "
+        "is no document (`page_words_lost`).",
+    )
+    unnamed_urls: Literal["skip", "fetch"] = Field(
+        default="skip",
+        description="Rows of `documents` with a URL and no body that no accepted question names. skip: they are not "
+        "fetched; fetch: they are, as distractors.",
+    )
     naming: Literal["stem", "strict"] = Field(
         default="stem", description="strict: two documents with one file name are an error."
     )

@@ -24,6 +24,9 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
         "documents_as_on_the_web": CheckFact(
             True, "No page has changed or gone since its document was accepted. Blocks under `on_drift: fail`."
         ),
+        "page_words_in_pdf": CheckFact(
+            False, "At least 90 % of the words that a person can see on each HTML page are in its PDF."
+        ),
     },
     "corpus_text": {
         "every_pdf_has_text": CheckFact(False, "No PDF is without extractable text."),

@@ -105,7 +105,7 @@ def _catalogue(
     documents: Mapped | None,
     notes: list[str],
 ) -> Catalogue:
-    catalogue = Catalogue()
+    catalogue = Catalogue(fetch_unnamed=spec.unnamed_urls == "fetch")
     refused: list[tuple[str, str]] = []
     for number, row in enumerate(documents.rows if documents else [], start=1):
         try:

@@ -22,10 +22,11 @@ from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.fetching.bodies import local_body
 from rag_eval_pipeline.corpus.folder import CorpusFolder
 from rag_eval_pipeline.corpus.naming import NAME_FLAGS
-from rag_eval_pipeline.corpus.press import Fingerprint, Press
+from rag_eval_pipeline.corpus.press import HANGS, WORDS_SHARE_MIN, Fingerprint, Press
 from rag_eval_pipeline.corpus.rechecking import unchecked
 from rag_eval_pipeline.corpus.rendering.executable import find_browser
 from rag_eval_pipeline.corpus.rendering.pages import renderer_fingerprint
+from rag_eval_pipeline.corpus.rendering.printed_words import WORDS_MIN, PrintedWords
 from rag_eval_pipeline.corpus.rendering.serving import resources_unchanged
 from rag_eval_pipeline.errors import InputError, ServiceError
 
@@ -48,6 +49,7 @@ def build_corpus(
     keep: Keep = lambda rows: None,
     look_again: LookAgain | None = None,
     error_pages: bool = False,
+    min_page_words: float = WORDS_SHARE_MIN,
 ) -> list[CorpusDocument]:
     """Brings a corpus folder in line with a plan.
 
@@ -62,6 +64,8 @@ def build_corpus(
         look_again: Whether pages that were fetched on an earlier night are asked for once more, and whether a page that
             has changed then takes the place of its document (`update`) or is reported (`report`).
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
+        min_page_words: Least share of the words of an HTML or Markdown page that its PDF must have; a page that has
+            fewer is `page_words_lost`.
 
     Returns:
         One row a file name, in the order of the plan and of each document's names.
@@ -82,7 +86,7 @@ def build_corpus(
     with CorpusFolder(corpus_dir) as folder:
         for index, document in enumerate(planned):
             kept = _unchanged(document, known[document.key], folder, fingerprint)
-            if kept is not None:
+            if kept is not None and (kept[0].words_seen < WORDS_MIN or _share(kept[0]) >= min_page_words):
                 rows[index] = kept
         accepted: dict[int, list[CorpusDocument]] = {}
         if look_again is not None:
@@ -92,7 +96,14 @@ def build_corpus(
             progress(len(rows), len(planned))
         if changed:
             work = [_Work(index, planned[index], accepted.get(index, [])) for index in changed]
-            press = Press(policy, fingerprint, update=look_again == "update", error_pages=error_pages)
+            press = Press(
+                policy,
+                fingerprint,
+                update=look_again == "update",
+                error_pages=error_pages,
+                min_page_words=min_page_words,
+                hanging=_hanging(previous, fingerprint) if look_again is None else frozenset(),
+            )
             try:
                 asyncio.run(_build(work, rows, folder, press, progress, keep))
             except _Interrupted as interrupted:
@@ -166,14 +177,14 @@ async def _made(piece: _Work, press: Press, folder: CorpusFolder) -> tuple[list[
         else:
             row, pdf = await press.make(document)
     except DocumentError as error:
-        row = _missing(document, error)
+        row = _missing(document, error, press.fingerprint)
     except (InputError, ServiceError):
         raise  # a setting or the browser, which is every document's
     except Exception as error:
         logger.exception("%s could not be made into a document", document.key)
         message = " ".join(f"{document.url or document.key}: {type(error).__name__}: {error}".split())[:500]
         fault = DocumentError("internal_error", message)
-        row = unchecked(_unnamed(accepted[0]), fault) if accepted else _missing(document, fault)
+        row = unchecked(_unnamed(accepted[0]), fault) if accepted else _missing(document, fault, press.fingerprint)
     return _named(replace(row, seconds=time.perf_counter() - start), document.names), pdf
 
 
@@ -208,7 +219,17 @@ def _same_body(document: PlannedDocument, row: CorpusDocument, fingerprint: Fing
     )
 
 
-def _missing(document: PlannedDocument, error: DocumentError) -> CorpusDocument:
+def _hanging(previous: Sequence[CorpusDocument], fingerprint: Fingerprint) -> frozenset[str]:
+    """Bodies that hung in the same browser while they were printed: another try would take minutes, each night."""
+    rows = [row for row in previous if row.error_code == HANGS and row.body_sha256 is not None]
+    return frozenset(row.body_sha256 for row in rows if row.body_sha256 and row.renderer == fingerprint())
+
+
+def _share(row: CorpusDocument) -> float:
+    return PrintedWords(row.words_seen, row.words_printed).share
+
+
+def _missing(document: PlannedDocument, error: DocumentError, fingerprint: Fingerprint) -> CorpusDocument:
     return CorpusDocument(
         key=document.key,
         file_name="",
@@ -216,9 +237,9 @@ def _missing(document: PlannedDocument, error: DocumentError) -> CorpusDocument:
         final_url=None,
         flags=(),
         origin="missing",
-        body_sha256=None,
+        body_sha256=error.body_sha256,
         pdf_sha256=None,
-        renderer=None,
+        renderer=None if error.body_sha256 is None else fingerprint(),
         pages=0,
         error_code=error.code,
         error=error.message,

@@ -18,12 +18,14 @@ class DocumentError(Exception):
     Args:
         code: One cause, one code (`http_404`, `egress_blocked`, `pdf_damaged`).
         message: The same in one line for a person.
+        body_sha256: Of a body that is not to be tried again as long as it and the browser are the same.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, body_sha256: str | None = None) -> None:
         super().__init__(code, message)
         self.code = code
         self.message = message
+        self.body_sha256 = body_sha256
 
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]"
@@ -78,12 +80,15 @@ class CorpusDocument:
         flags: Of the name and of the rendering (`collision`, `load_timeout`, `js_off`, `moved_by_script`, ...).
         origin: `kept` is a publisher's PDF byte for byte, `rendered` a page printed by the browser, `missing` a
             document that could not be had; then `error` says why and the file does not exist.
-        body_sha256: Of the bytes that were fetched or read; None when missing.
+        body_sha256: Of the bytes that were fetched or read; None when missing, but for a page that hangs while it is
+            printed and so is not tried again.
         pdf_sha256: Of the file in the corpus; None when missing.
-        renderer: Fingerprint of browser, fonts and options; None unless rendered.
+        renderer: Fingerprint of browser, fonts and options; None unless rendered, or hanging.
         pages: Number of sheets; 0 when missing.
         images_expected: Images the page asked for.
         images_drawn: Images that had arrived when it was printed.
+        words_seen: Words that a person can see on the page; 0 when it was not rendered from HTML or Markdown.
+        words_printed: Those of them that the PDF has.
         shown_url: The address that the page was rendered under, because its links are printed with it; None unless
             rendered from a local body.
         resources: Files beside the body that the page asked for, each as `<sha256> <relative path>`, with `-` for one
@@ -113,6 +118,8 @@ class CorpusDocument:
     pages: int
     images_expected: int = 0
     images_drawn: int = 0
+    words_seen: int = 0
+    words_printed: int = 0
     shown_url: str | None = None
     resources: tuple[str, ...] = ()
     seconds: float = 0.0

@@ -30,7 +30,7 @@ def write_manifest(path: Path, documents: Sequence[CorpusDocument], metadata: Ma
     import pyarrow as pa
 
     types = {"flags": pa.list_(pa.string()), "resources": pa.list_(pa.string())}
-    types |= {name: pa.int32() for name in ("pages", "images_expected", "images_drawn")}
+    types |= {name: pa.int32() for name in ("pages", "images_expected", "images_drawn", "words_seen", "words_printed")}
     schema = pa.schema([(name, types.get(name, pa.string())) for name in _STORED])
     write_rows(path, [{name: getattr(row, name) for name in _STORED} for row in documents], schema, metadata)
 

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +19,13 @@ from rag_eval_pipeline.corpus.fetching.walls import page_facts, wall
 from rag_eval_pipeline.corpus.rechecking import of_version, recheck
 from rag_eval_pipeline.corpus.rendering.pages import Rendered, render
 from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.printed_words import WORDS_MIN, PrintedWords
 from rag_eval_pipeline.corpus.text.pdf import pdf_facts
 
 Fingerprint = Callable[[], str]
+
+HANGS = "render_timeout"
+WORDS_SHARE_MIN = 0.3  # of a page's words; a PDF with fewer is no copy of the page
 
 
 class Press:
@@ -32,15 +36,26 @@ class Press:
         fingerprint: Of the renderer.
         update: Whether a page that has changed takes the place of its document.
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
+        min_page_words: Least share of a page's words that its PDF must have.
+        hanging: SHA-256 of bodies that are known to hang while they are printed; they are not tried.
     """
 
     def __init__(
-        self, policy: EgressPolicy, fingerprint: Fingerprint, *, update: bool = False, error_pages: bool = False
+        self,
+        policy: EgressPolicy,
+        fingerprint: Fingerprint,
+        *,
+        update: bool = False,
+        error_pages: bool = False,
+        min_page_words: float = WORDS_SHARE_MIN,
+        hanging: Set[str] = frozenset(),
     ) -> None:
         self._policy = policy
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
         self._update = update
         self._error_pages = error_pages
+        self._min_page_words = min_page_words
+        self._hanging = hanging
 
     async def __aenter__(self) -> None:
         async with AsyncExitStack() as stack:
@@ -84,6 +99,7 @@ class Press:
         return await recheck(self._fetcher, printed, _url(document), known, file, update=self._update)
 
     async def _printed(self, document: PlannedDocument, body: Body) -> tuple[CorpusDocument, bytes]:
+        sha256 = hashlib.sha256(body.data).hexdigest()
         row = CorpusDocument(
             key=document.key,
             file_name="",
@@ -91,25 +107,41 @@ class Press:
             final_url=body.final_url,
             flags=(),
             origin="kept",
-            body_sha256=hashlib.sha256(body.data).hexdigest(),
-            pdf_sha256=hashlib.sha256(body.data).hexdigest(),
+            body_sha256=sha256,
+            pdf_sha256=sha256,
             renderer=None,
             pages=0,
         )
         if body.kind == "pdf":
             facts = await asyncio.to_thread(pdf_facts, body.data)
             return replace(row, pages=facts.pages, flags=(*body.flags, *facts.flags)), body.data
-        printed = await self._render(document, body)
+        if sha256 in self._hanging:
+            raise DocumentError(
+                HANGS, f"{body.url}: the page hung while it was printed, and has not changed since", sha256
+            )
+        try:
+            printed = await self._render(document, body)
+        except DocumentError as error:
+            raise DocumentError(error.code, error.message, sha256 if error.code == HANGS else None) from error
+        words = printed.words or PrintedWords(0, 0)
+        if words.seen >= WORDS_MIN and words.share < self._min_page_words:
+            raise DocumentError(
+                "page_words_lost",
+                f"{body.url}: {words.printed:,} of the page's {words.seen:,} words are in its PDF "
+                f"({words.share:.0%}), and `min_page_words` is {self._min_page_words:.0%}",
+            )
         facts = await asyncio.to_thread(pdf_facts, printed.pdf)
         row = replace(
             row,
             flags=(*printed.flags, *facts.flags),
             origin="rendered",
             pdf_sha256=hashlib.sha256(printed.pdf).hexdigest(),
-            renderer=self._fingerprint(),
+            renderer=self.fingerprint(),
             pages=facts.pages,
             images_expected=printed.images_expected,
             images_drawn=printed.images_drawn,
+            words_seen=words.seen,
+            words_printed=words.printed,
             shown_url=None if body.final_url else body.url,
             resources=printed.resources,
         )

@@ -129,7 +129,7 @@ def with_documents(benchmark, bodies, contexts, more="", files=()):
     return plan(paths)
 
 
-def test_rows_of_the_documents_query_are_planned_whether_named_or_not(benchmark):
+def test_rows_of_the_documents_query_that_have_a_body_are_planned_whether_named_or_not(benchmark):
     found = with_documents(
         benchmark,
         [
@@ -139,9 +139,11 @@ def test_rows_of_the_documents_query_are_planned_whether_named_or_not(benchmark)
             {"name": "notes", "markdown": "# Notes"},
             {"file": "docs/keep.txt"},
             {"url": "https://x.org/fetched"},
+            {"url": "https://x.org/not-named"},
         ],
-        [{"url": "http://x.org/a#s"}, {"document": "A title/1"}, {"file": "keep.txt"}, {"text": "only gold"}],
-    )
+        [{"url": "http://x.org/a#s"}, {"document": "A title/1"}, {"file": "keep.txt"}, {"text": "only gold"},
+         {"url": "https://x.org/fetched"}],
+    )  # fmt: skip
 
     assert outline(found) == [
         ("x.org/a", "file", ["a#s.pdf"]),
@@ -156,8 +158,33 @@ def test_rows_of_the_documents_query_are_planned_whether_named_or_not(benchmark)
         "A title%2F1.pdf",
         "a#s.pdf",  # the file is the body of the URL's document, which stands first
         None,
+        "fetched.pdf",
     ]
     assert found.questions[3].contexts[0].text == "only gold"
+
+
+@pytest.mark.parametrize(("setting", "names"), [("", ["a.pdf"]), ("unnamed_urls: fetch\n", ["a.pdf", "b.pdf"])])
+def test_a_url_that_no_accepted_question_names_is_fetched_where_the_benchmark_asks_for_it(benchmark, setting, names):
+    paths = benchmark(
+        HEAD + "source: questions.csv\nquestions: {question: q, answer: a, urls: u}\n"
+        "tables: {docs: {path: docs.csv}}\ndocuments: SELECT url FROM docs\n" + setting,
+        {
+            "questions.csv": "q,a,u\nWho?,Ada,https://x.org/a\n,no question,https://x.org/b\n",
+            "docs.csv": "url\nhttps://x.org/a\nhttps://x.org/b\n",
+        },
+    )
+
+    found = plan(paths)
+
+    assert [document.names[0].name for document in found.documents] == names
+    assert [note for note in found.notes if "no question names" in note] == (
+        []
+        if setting
+        else [
+            "Not fetched, because no question names them: 1 URLs of `documents`; `unnamed_urls: fetch` in "
+            "benchmark.yaml adds them as distractors."
+        ]
+    )
 
 
 def test_files_of_a_table_are_planned_only_when_named(benchmark):

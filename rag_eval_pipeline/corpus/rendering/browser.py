@@ -27,10 +27,11 @@ from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
 from rag_eval_pipeline.errors import ServiceError
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Playwright
+    from playwright.async_api import Browser, BrowserContext, Playwright, ViewportSize
 
 PAGES_A_PROCESS = 300  # the node driver grows by 80 MB over 1,000 pages; the browser itself does not
 TEXT_PAGE_SHARE = 0.05  # what a page of text uses of those hundreds
+SCREEN: "ViewportSize" = {"width": 1280, "height": 800}
 TEMP_PREFIX = "rag-eval-browser-"
 
 _LAUNCH_LIMIT_MS = 60_000.0
@@ -94,7 +95,7 @@ class BrowserProcess:
                 java_script_enabled=scripts,
                 service_workers="block",
                 accept_downloads=False,
-                viewport={"width": 1280, "height": 800},
+                viewport=SCREEN,
                 locale="en-US",
                 timezone_id="UTC",
                 color_scheme="light",

@@ -3,6 +3,7 @@
 from typing import Any
 
 PRINT_LIMIT_S = 60.0
+CONTENT_WIDTH_PX = 703  # of A4 between the margins: what a page is laid out in at scale 1
 PRINT_OPTIONS: dict[str, Any] = {
     "format": "A4",
     "margin": {side: "12mm" for side in ("top", "bottom", "left", "right")},

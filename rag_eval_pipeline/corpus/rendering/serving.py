@@ -19,6 +19,7 @@ from rag_eval_pipeline.corpus.fetching.bodies import Body, image_type
 if TYPE_CHECKING:
     from playwright.async_api import Frame, Page, Request, Route
 
+_PLAIN = "script-src 'none'; style-src 'none'; font-src 'none'"  # style attributes count as styles
 ABSENT = "-"  # stands for the digest of a file that a page asked for and that was not there
 FILE_BYTES_MAX = 100_000_000
 MOVES_MAX = 5  # as many as redirects on the wire
@@ -36,6 +37,7 @@ class Serving:
         page: Whose requests they are.
         body: What the page is made from.
         guard: The only way out.
+        plain: Whether the page is shown without its styles, and without scripts of its own.
 
     Attributes:
         leaving: Set when the page wants to be another one; each page has its own.
@@ -46,7 +48,8 @@ class Serving:
         resources: Files asked for in the body's folder, as in `CorpusDocument`.
     """
 
-    def __init__(self, page: "Page", body: Body, guard: Guard) -> None:
+    def __init__(self, page: "Page", body: Body, guard: Guard, *, plain: bool = False) -> None:
+        self._headers = {"Content-Security-Policy": _PLAIN} if plain else {}
         self.guard = guard
         self.leaving = asyncio.Event()
         self.arrived = asyncio.Event()
@@ -121,7 +124,8 @@ class Serving:
             shown = IMAGE_PAGE.format(url=html.escape(self._shown or ""))
             await route.fulfill(status=200, content_type="text/html", body=shown)
         else:
-            await route.fulfill(status=200, content_type=self._own_type(), body=self._body.data)
+            headers = {"Content-Type": self._own_type(), **self._headers}
+            await route.fulfill(status=200, headers=headers, body=self._body.data)
 
     def _own_type(self) -> str:
         if self._body.kind == "image":

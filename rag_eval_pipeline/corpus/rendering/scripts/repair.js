@@ -1,7 +1,12 @@
-// Print repair: what scrolls is unrolled; what is fixed is let go, for fixed boxes repeat on every sheet; what moves
-// stands at its end, or at its beginning when it has no end, for chance would decide about the picture; players lose
-// their buttons, whose clock shows how far a download had come. Returns the height of the page.
+// Print repair: what scrolls or is cut off is opened; what is fixed is let go, for fixed boxes repeat on every sheet; what
+// moves stands at its end, or at its beginning when it has no end, for chance would decide about the picture; players lose
+// their buttons, whose clock shows how far a download had come. Returns the height and the width of the page.
 () => {
+  const COLLAPSED_PX = 8; // closed menus, and text for screen readers in boxes of one pixel, stay as they are
+  const EXCESS_PX = 40; // cropped pictures stay cropped by less
+  const TEXT_EXCESS_PX = 8; // letters may reach out of their lines by less
+  const PASSES_MAX = 4; // an opened box can overflow the one around it
+
   const still = (shown) => {
     for (const animation of shown.getAnimations()) {
       try {
@@ -28,19 +33,74 @@
   };
   still(document);
 
-  const unclip = (element) => {
-    element.style.setProperty("overflow", "visible", "important");
-    element.style.setProperty("height", "auto", "important");
-    element.style.setProperty("max-height", "none", "important");
+  const set = (element, styles) => {
+    for (const [name, value] of Object.entries(styles)) element.style.setProperty(name, value, "important");
   };
-  for (const element of document.querySelectorAll("body *")) {
-    const style = getComputedStyle(element);
-    if (style.position === "fixed") element.style.setProperty("position", "absolute", "important");
-    if (style.position === "sticky") element.style.setProperty("position", "static", "important");
-    const clips = ["auto", "scroll", "hidden"].includes(style.overflowY);
-    if (clips && element.clientHeight > 0 && element.scrollHeight > element.clientHeight + 40) unclip(element);
-  }
-  unclip(document.documentElement);
-  if (document.body) unclip(document.body);
-  return document.documentElement.scrollHeight;
+  const OPEN = { overflow: "visible", height: "auto", "max-height": "none", contain: "none", transition: "none" };
+  const all = (root) =>
+    [...root.querySelectorAll("*")].flatMap((e) => (e.shadowRoot ? [e, ...all(e.shadowRoot)] : [e]));
+  const parentOf = (element) => element.assignedSlot ?? element.parentElement ?? element.getRootNode().host;
+  const isCollapsed = (element) => element.clientHeight < COLLAPSED_PX || element.clientWidth < COLLAPSED_PX;
+
+  const open = (shown) => {
+    const elements = all(shown.body ?? shown);
+    for (const element of elements) {
+      const style = getComputedStyle(element);
+      if (style.position === "fixed") set(element, { position: "absolute" });
+      if (style.position === "sticky") set(element, { position: "static" });
+      if (style.clipPath !== "none" && !isCollapsed(element)) set(element, { "clip-path": "none" });
+      if (style.webkitLineClamp !== "none") set(element, { "-webkit-line-clamp": "none", display: "block" });
+      if (element.matches("textarea")) set(element, { height: `${element.scrollHeight}px` });
+      // Text that fades in when it is scrolled to; what waits as a layer above the text is not in its flow.
+      const inFlow = ["static", "relative"].includes(style.position) && !isCollapsed(element);
+      if (style.opacity === "0" && inFlow && /\S/.test(element.textContent)) {
+        set(element, { opacity: "1", transform: "none", transition: "none" });
+      }
+    }
+    const around = new Set(); // boxes around opened ones; those have to grow with them, whether they cut off or not
+    for (let pass = 0; pass < PASSES_MAX; pass++) {
+      const cut = [];
+      for (const element of elements) {
+        const style = getComputedStyle(element);
+        const clips =
+          style.overflowX !== "visible" || style.overflowY !== "visible" || /paint|strict|content/.test(style.contain);
+        if ((!clips && !around.has(element)) || element.matches("textarea, svg, svg *, select")) continue;
+        if (isCollapsed(element)) continue;
+        const tall = element.scrollHeight - element.clientHeight;
+        const wide = element.scrollWidth - element.clientWidth;
+        if (Math.max(tall, wide) <= TEXT_EXCESS_PX) continue;
+        if (Math.max(tall, wide) <= EXCESS_PX && !/\S/.test(element.textContent)) continue;
+        if (clips || tall > TEXT_EXCESS_PX) cut.push({ element, style, clips, wide: clips && wide > TEXT_EXCESS_PX });
+      }
+      if (!cut.length) break;
+      const steps = cut.map(({ element, style, clips, wide }) => ({
+        element,
+        clips,
+        wide,
+        scrolls: ["auto", "scroll"].includes(style.overflowY) && style.position === "absolute",
+        isBlock: style.display === "block",
+        space: style.whiteSpace,
+      }));
+      for (const { element, clips, wide, scrolls, isBlock, space } of steps) {
+        set(element, OPEN);
+        if (clips && isBlock) set(element, { display: "flow-root" }); // floats stay in it
+        if (scrolls) set(element, { position: "static", width: "auto" }); // what follows comes behind it
+        if (wide) {
+          if (space === "nowrap") set(element, { "white-space": "normal" });
+          if (space === "pre") set(element, { "white-space": "pre-wrap", "overflow-wrap": "anywhere" });
+          for (const row of [element, ...element.children]) {
+            set(row, { "flex-wrap": "wrap", "max-width": "100%", height: "auto", transform: "none" });
+          }
+        }
+        for (let box = parentOf(element); box && box !== shown.body; box = parentOf(box)) around.add(box);
+      }
+    }
+    for (const frame of elements.filter((element) => element.matches("iframe") && element.contentDocument?.body)) {
+      open(frame.contentDocument);
+      set(frame, { height: `${frame.contentDocument.documentElement.scrollHeight}px`, "max-height": "none" });
+    }
+    for (const whole of [shown.documentElement, shown.body]) if (whole) set(whole, OPEN);
+  };
+  open(document);
+  return [document.documentElement.scrollHeight, document.documentElement.scrollWidth];
 };

@@ -1,0 +1,51 @@
+"""Pages that lose words in print, and rows with a URL that is none, through a whole conversion."""
+
+import json
+
+import pytest
+
+from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.corpus.manifest import read_manifest
+from rag_eval_pipeline.workspace import Workspace
+
+SPEC = """
+name: scratch
+version: 1.0.0
+source: q.jsonl
+tables: {docs: {path: d.jsonl}}
+questions: "SELECT q AS question, 'a' AS answer, [{'url': url}] AS contexts FROM source"
+documents: SELECT url, html FROM docs
+"""
+WHOLE = "<p>" + "Gannets dive for herring off the skerry. " * 20
+HALF = "<style>@media print{.side{display:none}}</style>" + WHOLE + "<div class=side>" + "And terns hover. " * 35
+
+
+@pytest.mark.browser
+def test_pages_that_lose_words_are_listed_and_below_the_limit_are_no_documents(benchmark, tmp_path):
+    pages = {"whole": WHOLE, "half": HALF}
+    documents = "\n".join(json.dumps({"url": f"http://x.example/{name}", "html": html}) for name, html in pages.items())
+    questions = "\n".join(json.dumps({"q": f"What of {name}?", "url": f"http://x.example/{name}"}) for name in pages)
+    paths = benchmark(SPEC, {"q.jsonl": questions, "d.jsonl": documents})
+
+    [report] = [report for report in convert(Workspace(tmp_path), "scratch") if report.record.step == "corpus"]
+    paths.spec.write_text(SPEC.replace("1.0.0", "1.1.0") + "min_page_words: 0.7\n")
+    [strict] = [report for report in convert(Workspace(tmp_path), "scratch") if report.record.step == "corpus"]
+
+    [check] = [check for check in report.record.checks if check.name == "page_words_in_pdf"]
+    assert not check.passed
+    assert check.numbers == {"pages": 2, "incomplete": 1, "half.pdf": "140 of 245 words (57%)"}
+    assert "half.pdf: 140 of 245 words (57%) of the page are in the PDF." in report.notes
+    assert (report.record.counts["quarantined"], strict.record.counts["quarantined"]) == (0, 1)
+    assert [row.error_code for row in read_manifest(paths.documents)] == [None, "page_words_lost"]
+
+
+def test_a_row_with_a_url_that_is_none_costs_that_row(benchmark, tmp_path):
+    rows = [{"q": "Who?", "url": "http://xn--a/"}, {"q": "What?", "url": "http://x.example/whole"}]
+    documents = {"url": "http://x.example/whole", "html": "Gannets dive."}
+    spec = SPEC.replace("SELECT url, html FROM docs", "SELECT url, html AS text FROM docs")
+    paths = benchmark(spec, {"q.jsonl": "\n".join(map(json.dumps, rows)), "d.jsonl": json.dumps(documents)})
+
+    convert(Workspace(tmp_path), "scratch")
+
+    assert [row.error_code for row in read_manifest(paths.documents)] == [None, "bad_url"]
+    assert "What?" in paths.train_json.read_text()

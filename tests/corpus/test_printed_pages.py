@@ -1,0 +1,194 @@
+"""Words that a person can see on a page are in its PDF: whatever cuts them off is opened, and what is lost is counted."""
+
+from pathlib import Path
+
+import pytest
+
+from rag_eval_pipeline.corpus.builder import build_corpus
+from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
+from rag_eval_pipeline.corpus.egress.config import EgressConfig
+from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
+from rag_eval_pipeline.corpus.rendering import pages
+from rag_eval_pipeline.corpus.text.pages import extract_pages
+
+pytestmark = pytest.mark.browser
+
+
+def paragraphs(count, words=40):
+    return "".join(
+        "<p>" + " ".join(f"word{paragraph}x{word}" for word in range(words)) + "</p>" for paragraph in range(count)
+    )
+
+
+LONG = paragraphs(40)
+SHELL = "html,body{height:100%;margin:0}.app{height:100vh;overflow:hidden}"
+
+# Style sheet and body of pages of which, printed as they are, between 0 % and 80 % of the words are in the PDF.
+CUT = {
+    "an application's flex box": (
+        SHELL + ".app{display:flex;flex-direction:column}.row{flex:1;min-height:0;display:flex}.main{overflow-y:auto}",
+        f"<div class=app><header>top</header><div class=row><div class=main>{LONG}</div></div></div>",
+    ),
+    "an application's grid": (
+        SHELL + ".app{display:grid;grid-template-rows:50px 1fr}.main{overflow:auto;min-height:0}",
+        f"<div class=app><div>top</div><div class=main>{LONG}</div></div>",
+    ),
+    "overflow: clip": ("div{height:200px;overflow:clip}", f"<div>{LONG}</div>"),
+    "containment": ("div{height:200px;contain:strict}", f"<div>{LONG}</div>"),
+    "clip-path": ("div{clip-path:inset(0 0 80% 0)}", f"<div>{LONG}</div>"),
+    "a number of lines": (
+        "p{display:-webkit-box;-webkit-line-clamp:1;-webkit-box-orient:vertical;overflow:hidden}",
+        LONG,
+    ),
+    "an ellipsis": ("p{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}", LONG),
+    "many short boxes": ("p{max-height:30px;overflow:hidden}", LONG),
+    "boxes that are too small on paper only": ("p{height:20px;overflow:hidden}", paragraphs(60, 14)),
+    "a box within a box": (
+        ".r{position:relative;height:300px;overflow:hidden}.a{position:absolute;inset:0;overflow:auto}",
+        f"<div class=r><div class=a>{LONG}</div></div><p>after</p>",
+    ),
+    "a shelf to scroll sideways": (
+        ".c{overflow:hidden;width:600px}.t{display:flex;width:max-content}.t>div{width:600px;flex:none}",
+        f"<div class=c><div class=t>{''.join(f'<div>{paragraphs(3)}</div>' for _ in range(8))}</div></div>",
+    ),
+    "columns to scroll sideways": ("div{column-width:300px;height:400px;overflow-x:auto}", f"<div>{LONG}</div>"),
+    "a left edge, by margin": ("div{position:absolute;left:50%;margin-left:-590px;width:1180px}", f"<div>{LONG}</div>"),
+    "a left edge, by shift": (
+        "div{position:absolute;left:50%;transform:translateX(-50%);width:1200px}",
+        f"<div>{LONG}</div>",
+    ),
+    "a left edge, by centring": (
+        "body{display:flex;justify-content:center}div{width:1240px;flex:none}",
+        f"<div>{LONG}</div>",
+    ),
+    "a right edge": ("div{width:2500px}", f"<div>{LONG}</div>"),
+    "a left edge of a page from right to left": ("html{direction:rtl}div{width:1500px}", f"<div>{LONG}</div>"),
+    "a wide table": (
+        "td{white-space:nowrap}",
+        f"<table><tr>{''.join(f'<td>cell{n}a cell{n}b cell{n}c' for n in range(30))}</table>",
+    ),
+    "long lines of code": ("", "<pre>" + "\n".join(" ".join(f"l{n}x{w}" for w in range(60)) for n in range(30))),
+    "what fades in": ("p{opacity:0}p.in{opacity:1}", LONG.replace("<p>", "<p class=in>", 1) + "<p class=in>end"),
+    "a frame": ("", f"<iframe srcdoc='{LONG}' height=100></iframe>"),
+    "a component": (
+        "",
+        f"<div id=h></div><script>h.attachShadow({{mode:'open'}}).innerHTML="
+        f"'<style>div{{height:100px;overflow:hidden}}</style><div>{LONG}</div>'</script>",
+    ),
+}
+
+
+def page(name, style, body):
+    html = f"<!doctype html><title>{name}</title><style>{style}</style>{body}"
+    return PlannedDocument(name, (FileName(f"{name}.pdf"),), "html", None, None, html)
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return [page(f"page {n}", *content) for n, content in enumerate(CUT.values())]
+
+
+@pytest.fixture(scope="module")
+def printed(planned, tmp_path_factory, own_temp) -> tuple[Path, dict]:
+    folder = tmp_path_factory.mktemp("corpus") / "bench"
+    rows = build_corpus(planned, folder, [], EgressPolicy())
+    return folder, dict(zip(CUT, rows, strict=True))
+
+
+@pytest.mark.parametrize("cut", CUT)
+def test_every_word_of_a_page_is_printed_whatever_cuts_it_off(printed, cut):
+    folder, rows = printed
+    wanted = {word for text in CUT[cut][1].replace("<", " <").split("<") for word in text.partition(">")[2].split()}
+
+    text = " ".join(extract_pages(folder / rows[cut].file_name))
+
+    assert {word for word in wanted if word[-1].isdigit()} - set(text.split()) == set()
+    assert rows[cut].words_printed == rows[cut].words_seen
+
+
+def test_a_page_that_was_opened_or_shrunk_has_the_same_bytes_each_time(printed, planned, tmp_path, own_temp):
+    _, rows = printed
+
+    again = build_corpus(planned, tmp_path / "c", [], EgressPolicy())
+
+    assert [row.pdf_sha256 for row in again] == [row.pdf_sha256 for row in rows.values()]
+
+
+def test_what_nobody_sees_is_neither_counted_nor_printed(tmp_path, own_temp):
+    hidden = (
+        "<span style='position:absolute;width:1px;height:1px;overflow:hidden;clip:rect(0,0,0,0)'>HIDDEN</span>"
+        "<div style='max-height:0;overflow:hidden'>HIDDEN</div><div style='display:none'>HIDDEN</div>"
+        "<div style='visibility:hidden'>HIDDEN</div><div style='position:absolute;opacity:0'>HIDDEN</div>"
+    )
+
+    [row] = build_corpus([page("x", "", paragraphs(2) + hidden)], tmp_path / "c", [], EgressPolicy())
+
+    assert (row.words_seen, row.words_printed) == (80, 80)
+    assert "HIDDEN" not in extract_pages(tmp_path / "c" / "x.pdf")[0]
+
+
+SPACED = {
+    "letters set apart": "<p style='letter-spacing:6px'>" + "The quick brown fox jumps over the lazy dog. " * 30,
+    "cells side by side": "<div style='display:flex;flex-wrap:wrap'>" + "".join(f"<i>tag{n}</i>" for n in range(200)),
+    "words divided at the end of a line": "<p lang=en style='hyphens:auto;width:120px'>"
+    + "internationalization incomprehensibilities characteristically. " * 30,
+    "Thai": "<p>" + "ศาลรัฐธรรมนูญวินิจฉัยว่าการกระทำดังกล่าวชอบด้วยกฎหมาย น้ำ " * 30,
+    "Chinese": "<p>" + "最高法院认为该行为合法有效。" * 60,
+    "Arabic": "<p dir=rtl>" + "الاستخدام العام للغة العربية في المحكمة الدستورية لا إله إلا. " * 30,
+}
+
+
+def test_a_pdf_that_has_its_spaces_elsewhere_has_lost_no_words(tmp_path, own_temp):
+    planned = [page(f"p{n}", "", html) for n, html in enumerate(SPACED.values())]
+
+    rows = build_corpus(planned, tmp_path / "c", [], EgressPolicy(), min_page_words=0.95)
+
+    assert {name: row.error for name, row in zip(SPACED, rows, strict=True)} == dict.fromkeys(SPACED)
+
+
+PRINT_HIDES = ("@media print{.side{display:none}}", f"<div>{paragraphs(10)}</div><div class=side>{paragraphs(6)}</div>")
+
+
+def test_a_page_of_which_too_few_words_are_printed_is_no_document(tmp_path, own_temp):
+    planned = [page("x", *PRINT_HIDES)]
+
+    [kept] = build_corpus(planned, tmp_path / "c", [], EgressPolicy())
+    [refused] = build_corpus(planned, tmp_path / "c", [kept], EgressPolicy(), min_page_words=0.7)
+    [again] = build_corpus(planned, tmp_path / "c", [refused], EgressPolicy())
+
+    assert (kept.words_printed, kept.words_seen) == (400, 640)
+    assert (refused.origin, refused.error_code) == ("missing", "page_words_lost")
+    assert "400 of the page's 640 words" in refused.error
+    assert again.pdf_sha256 == kept.pdf_sha256
+
+
+NESTED = 14  # each level doubles the work of balancing the columns within
+SLOW = ("div{column-count:2;padding:3px}", "<div>" * NESTED + "<p>some text of the page</p>" * 30 + "</div>" * NESTED)
+QUICKLY = EgressPolicy(EgressConfig(page_load_limit_s=1.0))
+
+
+def test_a_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_temp, monkeypatch):
+    monkeypatch.setattr(pages, "RENDER_LIMIT_S", 4.0)
+
+    [row] = build_corpus([page("x", *SLOW)], tmp_path / "c", [], QUICKLY)
+
+    assert (row.origin, row.flags) == ("rendered", ("js_off", "styles_off"))
+    assert row.words_printed == row.words_seen == 150
+
+
+def test_a_page_that_hangs_is_not_tried_again_until_it_or_the_browser_changes(tmp_path, own_temp, monkeypatch):
+    slow, changed = page("x", *SLOW), page("x", "", paragraphs(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(pages, "RENDER_LIMIT_S", 4.0)
+        patch.setattr(pages, "PLAIN_LIMIT_S", 0.001)
+        rows = build_corpus([slow], tmp_path / "c", [], QUICKLY)
+    write_manifest(tmp_path / "documents.parquet", rows)
+    rows = read_manifest(tmp_path / "documents.parquet")
+
+    [again] = build_corpus([slow], tmp_path / "c", rows, QUICKLY)
+    [mended] = build_corpus([changed], tmp_path / "c", [again], QUICKLY)
+
+    assert [row.error_code for row in (*rows, again)] == ["render_timeout"] * 2
+    assert "has not changed since" in again.error
+    assert mended.origin == "rendered"
