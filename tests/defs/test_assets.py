@@ -1,5 +1,6 @@
 """Assets through Dagster: metadata people look at, checks a partition each, and faults in one line."""
 
+import json
 import logging
 import subprocess
 
@@ -67,6 +68,25 @@ def test_convert_evaluate_aggregate(run):
     assert board[f"f1/{RAILWAY}/embedded"] == metadata(evaluated, "evaluation_results")["f1"]
     assert board["chart"].startswith("![F1 by benchmark and system](data:image/svg+xml;base64,")
     assert "\n" not in board["chart"]
+
+
+def test_assets_say_when_no_retrieved_document_is_known(run, workspace):
+    folder = workspace.config / "systems"
+    rows = [{"id": str(n), "answer": "x", "contexts": [{"document": "kb/Line opening"}]} for n in range(40)]
+    (folder / "recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "recorded.config.yaml").write_text("kind: replay\nsettings: {path: recorded.jsonl}\n")
+    run.instance.add_dynamic_partitions(systems.name, ["recorded"])
+
+    evaluated = run("evaluate", pair_key(RAILWAY, "recorded"))
+
+    sentence = (
+        "0 of 40 retrieved passages name a document of the corpus. Returned: 'kb/Line opening'; the corpus has "
+        "'line-opening.pdf'. Check the document names in the recording."
+    )
+    (check,) = [c for c in evaluated.get_asset_check_evaluations() if c.check_name == "retrieved_documents_known"]
+    assert (evaluated.success, check.passed, check.severity) == (True, False, dg.AssetCheckSeverity.WARN)
+    assert check.metadata["warning"].value == sentence
+    assert metadata(evaluated, "evaluation_results")["warnings"] == sentence
 
 
 def test_the_log_has_a_line_on_each_document_and_a_warning_on_each_that_is_missing(run, workspace):
