@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.corpus_files import system_corpus
 from rag_eval_pipeline.evaluation.pair import Pair, holding
 from rag_eval_pipeline.evaluation.questioning import ask_all
@@ -145,7 +145,10 @@ def _begun(workspace: Workspace, pair: Pair, previous: Evaluation | None, now: d
     if previous is not None and start == "retry":
         return copied_for_retry(workspace, pair, previous, now)
     if previous is not None and start == "rescore":
-        return copied_for_scoring(workspace, pair, previous)
+        try:
+            return copied_for_scoring(workspace, pair, previous)
+        except InputError as error:
+            logger.warning("%s is asked again, as its answers cannot be read: %s", pair.system, error)
     evaluation = open_for(workspace, pair, now)
     take_over(evaluation, pair, previous)
     return evaluation

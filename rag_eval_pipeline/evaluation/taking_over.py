@@ -41,9 +41,9 @@ def start_of(previous: Evaluation | None, pair: Pair, which: Which) -> Start:
     """How the pair's next evaluation begins: with the newest one or a copy of its answers, or from nothing."""
     if previous is None or not same_answers(previous.record.fingerprints, pair.fingerprints):
         return "new"
-    if previous.record.state != "published":
-        # Old answers that were only being scored again are no pass of tonight.
-        return "new" if which == "all" and previous.record.rescored_from else "resume"
+    # Old answers that are being scored again are no pass that new answers go into.
+    if previous.record.state != "published" and (which == "missing" or not previous.record.rescored_from):
+        return "resume"
     if which == "failed":
         return "retry"
     if which == "missing" and not scored_alike(previous.record.fingerprints, pair.fingerprints):
@@ -152,7 +152,7 @@ def copied_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Eva
         name: getattr(record, name)
         for name in (
             "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "limit",
-            "deterministic",
+            "deterministic", "warnings",
         )
     }  # fmt: skip
     prints = {"metrics": pair.fingerprints.metrics, "judge": pair.fingerprints.judge}

@@ -142,22 +142,43 @@ def test_failed_questions_of_answers_scored_again_can_be_asked_again(paid, serve
     assert (retried.report.asked, retried.report.failed, server.asked.total()) == (2, 0, 18)
 
 
-def test_a_process_killed_while_it_copies_answers_leaves_no_newest_evaluation_that_lacks_them(paid, server):
+def test_failed_questions_are_asked_in_an_evaluation_of_their_own_while_old_answers_are_scored_again(paid, server):
+    server.refused = {3}
+    _, first = evaluate(paid, pair(paid))
+    set_defaults(paid, **METRICS)
+    score_pair(paid, pair(paid), "answer_scores")
+    server.refused = set()
+
+    retried, published = evaluate(paid, pair(paid), which="failed")
+
+    assert (retried.report.asked, retried.report.reused, retried.report.failed) == (1, 15, 0)
+    assert results(published).timestamp > results(first).timestamp
+
+
+def test_answers_that_cannot_be_copied_leave_no_newest_evaluation_that_lacks_them(paid, server):
     server.refused = {3}
     evaluate(paid, pair(paid))
     newest = newest_evaluation(paid, OBSERVATORY, "paid")
     newest.responses.rename(newest.responses.with_suffix(".away"))
-    server.refused = set()
-    set_defaults(paid, **METRICS)
-    for which in ("missing", "failed"):
-        with pytest.raises(InputError) as error:
-            ask(paid, pair(paid), now=NIGHT, which=which)
-        assert error.value.code == "bad_responses"
+    with pytest.raises(InputError) as error:
+        ask(paid, pair(paid), now=NIGHT, which="failed")
     newest.responses.with_suffix(".away").rename(newest.responses)
+    server.refused = set()
 
-    report = ask(paid, pair(paid), now=NIGHT)
+    report = ask(paid, pair(paid), now=NIGHT, which="failed")
 
-    assert (report.asked, report.reused, server.asked.total()) == (0, 16, 16)
+    assert error.value.code == "bad_responses"
+    assert (report.asked, report.reused, server.asked.total()) == (1, 15, 17)
+
+
+def test_answers_that_were_lost_are_asked_for_again(paid, server):
+    evaluate(paid, pair(paid))
+    newest_evaluation(paid, OBSERVATORY, "paid").responses.unlink()
+    set_defaults(paid, **METRICS)
+
+    answered, _ = evaluate(paid, pair(paid))
+
+    assert (answered.report.asked, server.asked.total()) == (16, 32)
 
 
 RAISED = {

@@ -129,7 +129,7 @@ class World:
         return automation.confirmation_sensor(dg.build_sensor_context(instance=self.instance, resources=self.resources))
 
     def aggregate(self):
-        context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor)
+        context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor, resources=self.resources)
         result = automation.aggregation_sensor(context)
         if isinstance(result, dg.SkipReason):
             return
