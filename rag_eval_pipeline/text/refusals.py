@@ -57,7 +57,7 @@ _GIVEN_TEXT = rf"(?:{_SOURCE}{_WORLDLY}|{_GIVEN} (?:\w+ )?{_WORK}|{_WORK} (?:tha
 _DOES_NOT = r"(?:does not|doesn't|do not|don't|did not|didn't|cannot|can't|never)"
 _SAYING = (
     r"(?:mention|specify|state|say|address|discuss|indicate|disclose|explain|describe|reveal|detail|refer|identify"
-    r"|name|tell|elaborate|clarify|define|talk|speak|touch|go into|answer|comment)"
+    r"|name|tell|elaborate|clarify|define|talk|go into|answer|comment)"
 )
 _STATING = (
     rf"(?:{_SAYING}|contain|provide|include|give|cover|list|offer|have|report|present|show|allow|make|support|help"
@@ -379,6 +379,7 @@ _TOPIC = re.compile(
     rf"(?!.*\b(?:suggest|impl|indicat|mean|so )\w*)"
 )
 _QUOTED = re.compile(r'"[^"\n]{1,300}"')
+_WHOLLY_QUOTED = re.compile(r'\s*"([^"]*)"\W*$')  # some models put their whole answer between quotes
 _CLAUSE = re.compile(r", (?=(?:but|however|although|though)\b)|; ")
 _CONCESSION = re.compile(
     r"^\W*(?:although|though|even though|while|whilst|whereas) [^,]+(?:, [^,]+)*?, (?=(?:it|they|there|the|this|these"
@@ -394,9 +395,9 @@ _PRONOUN = re.compile(
 # An opening so short is the answer itself: "In 1901. The documents do not mention the month."
 _TERSE = re.compile(r"^\W*(?:yes\b.*|(?:[\w'%$€£.,]+ ){0,3}[\w'%$€£.,]+)$")
 _LEAD_IN = re.compile(
-    r"^\W*(?:no|based on|according|from|final|answer|response|note|hi|hello|hmm|sure|okay|ok|well|thanks?|thank|good"
-    r"|great"
-    r"|dear|apologies|sorry)\b|[:?]\W*$"
+    r"^\W*(?:no|none|nothing|not|i|i'm|let|based on|according|from|final|answer|question|response|note|here|summary"
+    r"|context|conclusion|analysis|explanation|reasoning|unclear|hi|hello|hmm|sure|okay|ok|well|thanks?|thank|good|great"
+    r"|interesting|dear|apologies|sorry)\b|[:?]\W*$"
 )
 _RESERVATION = re.compile(r"^(?:although|though)\b")
 _UNTIL = re.compile(r"\buntil\b")
@@ -452,7 +453,8 @@ def is_refusing(sentence: str) -> bool:
 
 def _units(text: str) -> list[_Unit]:
     """Sentences, cut where a clause turns against the one before it."""
-    bare = _BLANKS.sub(" ", _QUOTED.sub('"x"', text))
+    whole = _WHOLLY_QUOTED.match(text)
+    bare = _BLANKS.sub(" ", _QUOTED.sub('"x"', text) if whole is None else whole[1])
     others = _other_languages(bare.lower())
     units: list[_Unit] = []
     is_about_sources = False
