@@ -431,6 +431,9 @@ REFUSALS = [
     "I understand your question. The documents do not mention it.",
     # Other languages.
     "Ich weiß es nicht.",
+    "Leider kann ich diese Frage nicht beantworten.",
+    "Leider liegen dazu keine Informationen vor.",
+    "Malheureusement, le contexte ne précise pas la date.",
     "Die Dokumente enthalten keine Angaben dazu.",
     "Je ne sais pas.",
     "Le contexte ne mentionne pas la date.",
@@ -730,6 +733,9 @@ ANSWERS = [
     "Yes, two of them survived. Their names are not recorded.",
     # Other languages.
     "Das Schiff sank nicht.",
+    "Leider sank das Schiff 1912.",
+    "Malheureusement, le navire a coulé en 1912.",
+    "К сожалению, корабль затонул в 1912 году.",
     "Le prix n'est pas remboursable.",
     "No hay tren los domingos.",
     "Il faro non è stato ricostruito.",
