@@ -2,11 +2,14 @@
 
 A disclaimer before an answer is not a refusal; a refusal before advice on where to look is one. Patterns are for
 lower-case text with single spaces. Gaps are bounded numbers of words, so that they run in linear time.
+
+A change of any rule or pattern raises `RULES` of the lexical judge and the versions in `systems.kinds`.
 """
 
 import re
 from typing import Literal, NamedTuple
 
+from rag_eval_pipeline.text.refusal_phrases import OTHER_CUES, OTHER_LANGUAGES
 from rag_eval_pipeline.text.sentences import pieces
 
 Family = Literal["no_know", "cannot", "context", "absent", "policy", "apology", "ai", "redirect", "other_language"]
@@ -57,7 +60,7 @@ _GIVEN_TEXT = rf"(?:{_SOURCE}{_WORLDLY}|{_GIVEN} (?:\w+ )?{_WORK}|{_WORK} (?:tha
 _DOES_NOT = r"(?:does not|doesn't|do not|don't|did not|didn't|cannot|can't|never)"
 _SAYING = (
     r"(?:mention|specify|state|say|address|discuss|indicate|disclose|explain|describe|reveal|detail|refer|identify"
-    r"|name|tell|elaborate|clarify|define|talk|speak|touch|go into|answer|comment)"
+    r"|name|tell|elaborate|clarify|define|talk|go into|answer|comment)"
 )
 _STATING = (
     rf"(?:{_SAYING}|contain|provide|include|give|cover|list|offer|have|report|present|show|allow|make|support|help"
@@ -71,10 +74,6 @@ _STATED = (
 _IN_GIVEN = rf"(?:in|by|within|from|across|based on) (?:\w+ ){{0,4}}?{_GIVEN_TEXT}"
 _ABOUT = r"(?:about|on|of|for|regarding|concerning|relating to|related to|pertaining to|as to)"
 _TOLD = r"(?:information|mention|details?|data|answers?|reference|context|results?|documents?|passages?|sources?)"
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 def _patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
@@ -253,93 +252,6 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
     ),
 }
 
-# One list for each other language, smoke-tested and not calibrated. Words may come between the parts, as word order
-# varies.
-_BETWEEN = r"(?: \S+){0,4}? "
-OTHER_LANGUAGES: dict[str, re.Pattern[str]] = {
-    "de": re.compile(
-        rf"\b(?:wei(?:ß|ss)(?:{_BETWEEN}| )nicht|(?:kann|können"
-        rf"|konnte){_BETWEEN}?nicht (?:\S+ ){{0,3}}?(?:beantwort\w+|finden|gefunden|sagen|bestimm\w+"
-        rf"|ermittel\w+|angeben|beurteilen)|(?:enthält|enthalten|liefert|gibt)(?:{_BETWEEN}| )?(?:keine"
-        rf"|nicht genügend)|keine(?:{_BETWEEN}| )(?:angaben|informationen?|hinweise?)"
-        r"|keine angaben|leider|tut mir(?: \w+)? leid|nicht (?:\S+ )?(?:erwähnt|angegeben|genannt|enthalten)"
-        r"|nicht beantwort\w+)\b"
-    ),
-    "fr": re.compile(
-        r"\b(?:(?:je )?ne (?:sais|peux|peut) (?:\S+ )?pas|ne (?:mentionn\w+|contien\w+|précis\w+|fourni\w+"
-        r"|donn\w+|permet\w*) (?:\S+ )?(?:pas|aucune?)"
-        r"|aucune information|aucune mention|désolée?|malheureusement|n'est pas (?:\S+ )?(?:mentionnée?|précisée?"
-        r"|indiquée?))\b"
-    ),
-    "es": re.compile(
-        r"\b(?:no lo sé|no sé|no puedo|no se puede (?:\S+ )?(?:determinar|responder)|no (?:se )?(?:menciona\w*"
-        r"|proporciona[n]?\b|especifica\w*|contiene\w*|indica[n]?\b)"
-        r"|no hay (?:suficiente )?información|no tengo (?:\S+ )?información|lo siento|lamentablemente)\b"
-    ),
-    "it": re.compile(
-        r"\b(?:non lo so|non so|non posso|non (?:è|viene) (?:menzionat\w|specificat\w|indicat\w)"
-        r"|non (?:menzion\w+|contien\w+|fornisc\w+|specifica(?:no)?\b)"
-        r"|nessuna informazione|non ci sono informazioni|mi dispiace|purtroppo)\b"
-    ),
-    "pt": re.compile(
-        r"\b(?:não sei|não posso|não (?:é|foi) (?:mencionad\w|especificad\w|informad\w)|não (?:mencion\w+"
-        r"|cont(?:é|ê)m|fornec\w+|especific\w+)"
-        r"|não há informaç(?:ões|ão)|não tenho informaç(?:ões|ão)|desculpe|infelizmente|lamento)\b"
-    ),
-    "nl": re.compile(
-        r"\b(?:weet(?: \S+){0,3}? niet|geen (?:\S+ )?informatie|niet (?:\S+ )?(?:vermeld|genoemd|gegeven)"
-        r"|kan(?: \S+){0,5}? niet (?:\S+ ){0,2}?"
-        r"(?:beantwoorden|vinden|bepalen)|helaas|het spijt me|sorry)\b"
-    ),
-    "ru": re.compile(
-        r"(?:не знаю|нет информации|не указан\w*|не упомина\w*|не содержит\w*|не могу|к сожалению"
-        r"|невозможно (?:\S+ )?(?:определить|ответить)"
-        r"|недостаточно информации|извините)"
-    ),
-    "pl": re.compile(
-        r"\b(?:nie wiem|nie mogę|brak (?:\S+ )?informacji|nie ma informacji|nie zawiera\w*|nie wspomin\w*"
-        r"|nie (?:jest|zostało|podano)(?: \w+)? ?(?:podan\w*|wspomnian\w*|określon\w*)?"
-        r"|nie podano|niestety|przykro mi|przepraszam)\b"
-    ),
-    "tr": re.compile(
-        r"(?:bilmiyorum|bilgi (?:yok|bulunm\w+|içermi\w+)|belirtilmem\w+|bahsedilm[ie]\w+|cevaplayam\w+"
-        r"|yanıtlayam\w+|maalesef|üzgünüm|ne yazık ki)"
-    ),
-    "zh": re.compile(
-        r"无法(?:回答|确定|得知|提供|找到)|無法(?:回答|確定|得知|提供)|不知道|未(?:明确)?提[及到]"
-        r"|没有(?:明确)?(?:提供|提到|提及|说明)|沒有(?:提供|提到|提及)|信息不足|抱歉|对不起|不清楚"
-    ),
-    "ja": re.compile(
-        r"わかりません|分かりません|記載(?:が|は)(?:ありません|ない)|できません|言及されていません|情報(?:が"
-        r"|は)(?:ありません|不足|ない)|申し訳|不明です"
-    ),
-    "ko": re.compile(
-        r"모르겠|알 수 없|정보가? (?:없|부족)|언급되(?:지 않|어 있지 않)|명시되(?:지 않|어 있지 않)|나와 있지 않"
-        r"|답변(?:할|드릴) 수 없|죄송"
-    ),
-    "ar": re.compile(
-        r"لا أعرف|لا اعرف|لا أعلم|لا توجد معلومات|لا تتوفر معلومات|لم (?:يذكر|يرد|تذكر)|لا (?:يذكر|يحتوي|يتضمن"
-        r"|يمكنني)|للأسف|عذرا"
-    ),
-    "hi": re.compile(
-        r"जानकारी (?:\S+ )?नहीं|उल्लेख (?:\S+ )?नहीं|पता नहीं|नहीं (?:बता|कह) सकत|क्षमा करें|माफ़ करें|मुझे खेद"
-    ),
-}  # fmt: skip
-
-# A Latin-script answer without any of its words holds no pattern of that language.
-OTHER_CUES: dict[str, frozenset[str]] = {
-    "de": _words("weiß weiss kann können konnte enthält enthalten liefert gibt keine leider leid nicht"),
-    "fr": _words("ne aucune désolé désolée malheureusement n"),
-    "es": _words("no siento lamentablemente"),
-    "it": _words("non nessuna dispiace purtroppo"),
-    "pt": _words("não desculpe infelizmente lamento"),
-    "nl": _words("weet geen niet kan helaas spijt"),
-    "tr": _words(
-        "bilmiyorum bilgi belirtilmemiş bahsedilmemiş cevaplayamam cevaplayamıyorum yanıtlayamam maalesef üzgünüm yazık"
-    ),
-    "pl": _words("nie brak niestety przykro przepraszam"),
-}
-
 # A sentence without any of the first is no hit of a strong family, one without any of the second of no other. Most
 # sentences are decided here, which is what makes long answers cheap.
 _STRONG_CUE = re.compile(
@@ -379,6 +291,7 @@ _TOPIC = re.compile(
     rf"(?!.*\b(?:suggest|impl|indicat|mean|so )\w*)"
 )
 _QUOTED = re.compile(r'"[^"\n]{1,300}"')
+_WHOLLY_QUOTED = re.compile(r'\s*"([^"]*)"\W*$')  # some models put their whole answer between quotes
 _CLAUSE = re.compile(r", (?=(?:but|however|although|though)\b)|; ")
 _CONCESSION = re.compile(
     r"^\W*(?:although|though|even though|while|whilst|whereas) [^,]+(?:, [^,]+)*?, (?=(?:it|they|there|the|this|these"
@@ -394,9 +307,9 @@ _PRONOUN = re.compile(
 # An opening so short is the answer itself: "In 1901. The documents do not mention the month."
 _TERSE = re.compile(r"^\W*(?:yes\b.*|(?:[\w'%$€£.,]+ ){0,3}[\w'%$€£.,]+)$")
 _LEAD_IN = re.compile(
-    r"^\W*(?:no|based on|according|from|final|answer|response|note|hi|hello|hmm|sure|okay|ok|well|thanks?|thank|good"
-    r"|great"
-    r"|dear|apologies|sorry)\b|[:?]\W*$"
+    r"^\W*(?:no|none|nothing|not|i|i'm|let|based on|according|from|final|answer|question|response|note|here|summary"
+    r"|context|conclusion|analysis|explanation|reasoning|unclear|hi|hello|hmm|sure|okay|ok|well|thanks?|thank|good|great"
+    r"|interesting|dear|apologies|sorry)\b|[:?]\W*$"
 )
 _RESERVATION = re.compile(r"^(?:although|though)\b")
 _UNTIL = re.compile(r"\buntil\b")
@@ -452,7 +365,8 @@ def is_refusing(sentence: str) -> bool:
 
 def _units(text: str) -> list[_Unit]:
     """Sentences, cut where a clause turns against the one before it."""
-    bare = _BLANKS.sub(" ", _QUOTED.sub('"x"', text))
+    whole = _WHOLLY_QUOTED.match(text)
+    bare = _BLANKS.sub(" ", _QUOTED.sub('"x"', text) if whole is None else whole[1])
     others = _other_languages(bare.lower())
     units: list[_Unit] = []
     is_about_sources = False

@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.judges.judgement import Case
+from rag_eval_pipeline.judges.lexical.judge import LexicalJudge
+from rag_eval_pipeline.systems.reading import AnswerReader
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal, is_refusing
+from tests.systems.corpus_of_three import corpus_in
 
 REFUSALS = [
     # Short ones, as extractive systems and prompts with a fixed phrase give them.
@@ -379,8 +383,57 @@ REFUSALS = [
     "The name does not appear in the documents.",
     "That person is not mentioned in any of the documents.",
     "That term does not appear anywhere in the provided text.",
+    "The information about the company's dividend policy is not mentioned in the provided context.",
+    "I'm sorry, I cannot answer this question as the provided documents do not contain the necessary details "
+    "about the pension scheme.",
+    "Based on the provided excerpts, there is no mention of the firm's gross margin for 2017.",
+    "I apologize for the inconvenience, but the details you are asking for are not present in the provided documents.",
+    "The context provided does not give any information on what happened after the flood.",
+    "From the provided context, it is not clear what the penalty for late payment is.",
+    "The passage does not state where he was born, so it is impossible to answer.",
+    "The provided text mentions the fire, but it does not state its cause.",
+    "The specific number of visitors in 1999 is not provided.",
+    "The text only mentions that the castle was rebuilt; it does not say when.",
+    "The answer to this question cannot be found in the given passages.",
+    "The answer can't be found in the documents provided.",
+    "I can't find an answer to this question in the search results.",
+    "The search results don't contain an answer to your question.",
+    "I couldn't find any mention of that in the search results. You could try rephrasing your question.",
+    "This question can't be answered using the provided documents.",
+    "There is not enough context provided to answer the question.",
+    "There isn't sufficient information in the text to answer this.",
+    "There is no specific information provided about the number of delegates.",
+    "No information on the topic could be found in the documents.",
+    "No, I could not find any information about this in the provided documents.",
+    "Unfortunately, I do not have enough context to answer.",
+    "Unfortunately, I was not able to find any details regarding the grant.",
+    "It is not explicitly stated in the passage.",
+    "It is not possible to answer the question based on the given information.",
+    "It's not mentioned.",
+    "It is unclear from the given information.",
+    "We don't know from the text.",
+    "Not given.",
+    "The documents do not explicitly mention the name of the surveyor. However, they do note that a survey was "
+    "carried out in 1871.",
+    "The context does not provide the exact figure. However, it does mention that the figure increased compared "
+    "to the previous year.",
+    "The provided context does not contain information about the number of seats in the theatre. It only "
+    "describes its architecture and history. Therefore, I cannot answer the question.",
+    "I don't have any information about the second marriage of the duke based on the given context.",
+    "Based on the given documents, I do not know the answer.",
+    "The documents you provided focus on installation and do not contain instructions for removing the device.",
+    "Given the provided information, I am not able to determine the depreciation for the year.",
+    "The passage is about birds and doesn't mention fish at all.",
+    "Neither document mentions a bridge toll.",
+    "The given document does not have any information regarding this question.",
+    "The provided data does not include employee turnover.",
+    '"I cannot find that in the documents."',
+    "I understand your question. The documents do not mention it.",
     # Other languages.
     "Ich weiß es nicht.",
+    "Leider kann ich diese Frage nicht beantworten.",
+    "Leider liegen dazu keine Informationen vor.",
+    "Malheureusement, le contexte ne précise pas la date.",
     "Die Dokumente enthalten keine Angaben dazu.",
     "Je ne sais pas.",
     "Le contexte ne mentionne pas la date.",
@@ -630,6 +683,35 @@ ANSWERS = [
     "He had no idea.",
     "I am not aware of the risks, she wrote, but I shall go.",
     "They have not found the wreck.",
+    "The provided data shows employee turnover of 12%.",
+    "The documents you provided describe the installation in four steps: unpack, mount, wire and test.",
+    "The passage is about birds that cannot fly, such as the ostrich and the emu.",
+    "There is no specific minimum age; children must be accompanied by an adult.",
+    "It is not possible to change the date after booking.",
+    "It is not possible to enter the tower without a guide.",
+    "No, employees do not have access to the archive.",
+    "The answer is no: the clause does not apply to subcontractors.",
+    "The answer is not 42 but 43.",
+    "Not given to idle talk, he spoke little.",
+    "Not until 1950 was the bridge rebuilt.",
+    "The policy is silent.",
+    "The contract is not clear about the deadline, but practice is 30 days.",
+    "The search results of the 1921 expedition were published in 1923.",
+    "He could not answer for his crimes.",
+    "The pilot could not determine his position because the compass had failed.",
+    "There is no context in which this is allowed.",
+    "I cannot be bought, said the mayor.",
+    "The museum has no information on the painter's life, only his signature.",
+    "The index fund does not provide protection against losses.",
+    "The form does not provide space for a second name.",
+    "The guide does not speak English.",
+    "There was no mention of the treaty in Parliament until 1920.",
+    "Details of the attack were not released until 1975.",
+    "The statement does not name the victims, but the court records do: they were Ada and Bob Hale.",
+    "The treaty contains no provision on fishing.",
+    "The constitution makes no mention of political parties.",
+    "The agreement provides no remedy for delay.",
+    "Information is power.",
     # A reservation, then an answer.
     "The context does not mention the year. However, the tower opened in 1887.",
     "I cannot find the exact day, but the tower opened in 1887 under Ada Thorne.",
@@ -651,6 +733,9 @@ ANSWERS = [
     "Yes, two of them survived. Their names are not recorded.",
     # Other languages.
     "Das Schiff sank nicht.",
+    "Leider sank das Schiff 1912.",
+    "Malheureusement, le navire a coulé en 1912.",
+    "К сожалению, корабль затонул в 1912 году.",
     "Le prix n'est pas remboursable.",
     "No hay tren los domingos.",
     "Il faro non è stato ricostruito.",
@@ -665,6 +750,18 @@ def test_refusals(answer):
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_answers(answer):
     assert not find_refusal(plain(answer)).is_refusal
+
+
+def test_the_abstention_quadrant_and_the_judge_decide_alike(tmp_path):
+    reader, judge = AnswerReader(corpus_in(tmp_path)), LexicalJudge()
+    refusals = [answer for answer in REFUSALS if any(map(str.isalnum, plain(answer)))]
+    answers = [*refusals, *ANSWERS]
+
+    verdicts = [judge.judge_case(Case("1", "Who?", ("Ada",), False, answer)).correctness.verdict for answer in answers]
+
+    expected = [True] * len(refusals) + [False] * len(ANSWERS)
+    assert [reader.abstained(answer) for answer in answers] == expected
+    assert [verdict == "refused" for verdict in verdicts] == expected
 
 
 def test_a_sentence_that_goes_on_to_answer_is_a_claim():
