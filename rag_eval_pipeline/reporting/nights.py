@@ -160,16 +160,17 @@ def with_run(history: Sequence[Night], run: ScoredRun, yardstick: Yardstick) -> 
     return (*history, new_night(history, run, yardstick))
 
 
-def new_night(history: Sequence[Night], run: ScoredRun, yardstick: Yardstick) -> Night:
+def new_night(history: Sequence[Night], run: ScoredRun, yardstick: Yardstick, found: Look | None = None) -> Night:
     """An evaluation's night.
 
     Args:
         history: The nights before. A change that they have confirmed and told is not run again for being there still.
         run: The evaluation.
         yardstick: The baseline.
+        found: The evidence, where it is known already.
     """
     rules = yardstick.settings.rules(run.min_coverage)
-    found = yardstick.look(run)
+    found = found or yardstick.look(run)
     is_deterministic = run.is_deterministic and all(other.is_deterministic for other in yardstick.baseline)
     waits_for = first_confirmation(len(yardstick.baseline), is_deterministic=is_deterministic)
     metrics = {}

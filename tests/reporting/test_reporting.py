@@ -88,6 +88,37 @@ def test_a_deterministic_systems_first_night_is_its_baseline_and_the_next_is_com
     assert {found.evidence.estimate for found in second[RAILWAY, "embedded"].verdicts.values()} == {0.0}
 
 
+def test_what_was_compared_is_not_compared_again(evaluated):
+    """The report shows what stands in `regressions.json`, to the letter, until a run, a setting or a rule changes."""
+    first = write_comparisons(evaluated)
+    text = first.path.read_text()
+    first.path.write_text(text.replace("EM fell 27.5 points", "EM FELL 27.5 points"))
+
+    again, [systems] = read_comparisons(evaluated), [r for r in first.rows if r.benchmark == RAILWAY and r.regressed]
+    (evaluated.config / "verdicts.config.yaml").write_text("alpha: 0.021\n")
+    changed = read_comparisons(evaluated)
+
+    assert systems.verdicts["exact_match"].sentence.startswith("EM fell 27.5 points")
+    sentences = [
+        row.verdicts["exact_match"].sentence[:8]
+        for found in (again, changed)
+        for row in found.rows
+        if (row.kind, row.benchmark) == ("systems", RAILWAY)
+    ]
+    assert sentences == ["EM FELL ", "EM fell "]
+
+
+def test_a_comparison_is_the_same_when_it_is_read_again(evaluated):
+    first = write_comparisons(evaluated)
+    before = first.path.read_bytes()
+
+    again = read_comparisons(evaluated)
+    second = write_comparisons(evaluated)
+
+    assert again.rows == second.rows == first.rows
+    assert second.path.read_bytes() == before
+
+
 def test_reading_comparisons_pins_nothing(evaluated):
     rows = [row for row in read_comparisons(evaluated).rows if row.kind == "baseline"]
 
