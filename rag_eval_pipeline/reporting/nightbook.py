@@ -50,7 +50,7 @@ def nights_of(
     record = evaluations[-1].record
     path = nights_file(workspace, record.benchmark, record.system, baseline)
     known = Nights.read(path) if path.exists() else None
-    new = [one for one in evaluations if _is_night(one, evaluations, baseline)]
+    new = nights_since(evaluations, baseline)
     if known is not None:
         new = [one for one in new if one.record.evaluation_id not in known.seen]
         if not new:
@@ -69,6 +69,11 @@ def nights_of(
         flip_share=flip_share_of(yardstick.baseline),
         nights=nights,
     )
+
+
+def nights_since(evaluations: Sequence[Evaluation], baseline: Baseline) -> list[Evaluation]:
+    """The evaluations of a pair that came after its baseline, oldest first: nights and reruns."""
+    return [one for one in evaluations if _is_night(one, evaluations, baseline)]
 
 
 def write_nights(workspace: Workspace, baseline: Baseline, nights: Nights) -> None:
