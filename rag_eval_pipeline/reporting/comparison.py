@@ -15,6 +15,7 @@ from typing import Any
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, Baseline, read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.formats.comparison_files import ComparisonRow, Regressions
 from rag_eval_pipeline.formats.model import read_bytes
@@ -22,7 +23,7 @@ from rag_eval_pipeline.metrics.baselines import flip_sentence
 from rag_eval_pipeline.metrics.evidence import PROCEDURE
 from rag_eval_pipeline.metrics.flags import Confirmation
 from rag_eval_pipeline.metrics.verdicts import verdict
-from rag_eval_pipeline.reporting.baselines import Baseline, earlier_runs, pin_first_nights, read_baseline
+from rag_eval_pipeline.reporting.baselines import earlier_runs, pin_first_nights
 from rag_eval_pipeline.reporting.comparison_rows import Comparison, comparison_cells, comparison_of, comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.looks import dataset_clusters, look
@@ -102,7 +103,7 @@ def read_comparisons(workspace: Workspace) -> Comparisons:
     What `regressions.json` has of the same runs under the same rules is not compared again.
     """
     settings = read_verdict_settings(workspace)
-    path = workspace.reports / "regressions.json"
+    path = workspace.reports / REGRESSIONS
     known = _known_rows(path)
     headers = read_history(workspace).newest()
     published = all_published(workspace)

@@ -55,5 +55,8 @@ def read_history(workspace: Workspace, *, anew: bool = False) -> History:
                 if row.evaluation_id not in reruns or pair not in nights:
                     nights.setdefault(pair, []).append(row.header)
         damaged = index.damaged()
-    shown = ({pair: Headers(rows) for pair, rows in by_pair_.items()} for by_pair_ in (by_pair, nights))
-    return History(*shown, reruns, damaged)
+    return History(_headers(by_pair), _headers(nights), reruns, damaged)
+
+
+def _headers(packed: Mapping[tuple[str, str], Sequence[bytes]]) -> dict[tuple[str, str], Headers]:
+    return {pair: Headers(rows) for pair, rows in packed.items()}

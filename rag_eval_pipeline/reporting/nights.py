@@ -213,7 +213,7 @@ def _is_told(history: Sequence[Night], name: str, evidence: Evidence) -> bool:
 
 
 def is_rerun(night: Night, fingerprints: Fingerprints, opened_at: datetime, settings: VerdictSettings) -> bool:
-    """Whether the evaluation that followed a night looked at it again: flagged, the same system and data, hours later."""
+    """Whether the evaluation after a night looked at it again: flagged, the same system and data, hours later."""
     later = timedelta(hours=settings.rerun_after_hours)
     return night.awaits_rerun and fingerprints == night.fingerprints and opened_at - night.ended_at >= later
 

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
 from rag_eval_pipeline.evaluation.runs import newest_evaluation
-from rag_eval_pipeline.reporting.baselines import read_baseline
-from rag_eval_pipeline.reporting.nightbook import nights_file, nights_since
+from rag_eval_pipeline.reporting.nightbook import nights_since
 from rag_eval_pipeline.reporting.nights import Night, Nights, is_rerun
 from rag_eval_pipeline.reporting.published import all_published
 from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings

@@ -1,5 +1,6 @@
 """The report shows what is registered, escapes what is foreign, and gives a verdict only where one is due."""
 
+import csv
 import json
 import shutil
 from xml.etree import ElementTree
@@ -11,10 +12,12 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.reporting.charts import Bar, bars
 from rag_eval_pipeline.reporting.comparison import compare_evaluations, read_comparisons, write_comparisons
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
+from rag_eval_pipeline.reporting.nights import Nights
 from rag_eval_pipeline.reporting.report import render_report, write_report
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
@@ -117,6 +120,40 @@ def test_a_comparison_is_the_same_when_it_is_read_again(evaluated):
 
     assert again.rows == second.rows == first.rows
     assert second.path.read_bytes() == before
+
+
+def test_results_name_the_file_in_which_their_verdict_stands(evaluated):
+    """The first evaluation has no baseline when it is published; the next one's verdict is in the file of nights."""
+    write_comparisons(evaluated)
+    _, published = evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+    write_comparisons(evaluated)
+
+    first, second = (
+        EvaluationResults.read(results_path(evaluated, name)).statistical_analysis.significance_tests["against_baseline"]
+        for name in (
+            next(r for r in read_history(evaluated).by_pair[RAILWAY, "embedded"]).evaluation_id, published.evaluation_id
+        )
+    )  # fmt: skip
+
+    assert (first.reason, first.verdicts) == ("no_baseline", "data/reports/regressions.json")
+    assert second.reason == "in_verdict_file"
+    [night] = Nights.read(evaluated.root / second.verdicts).nights
+    assert night.evaluation_id == published.evaluation_id
+
+
+def test_each_figure_of_the_leaderboard_has_its_own_n(evaluated):
+    """32 of the 40 questions have documents: retrieval is of those, answers are of all."""
+    board = write_leaderboard(evaluated)
+
+    [cells] = [c for c in board.cells() if (c["benchmark"], c["system"]) == (RAILWAY, "embedded")]
+    [record] = [r for r in board.records() if (r["benchmark"], r["system"]) == (RAILWAY, "embedded")]
+    sheet = list(csv.DictReader(board.path.with_suffix(".csv").open()))
+    [line] = [one for one in sheet if (one["benchmark"], one["system"]) == (RAILWAY, "embedded")]
+
+    assert (cells["questions"], cells["hit@1"], cells["exact_match"]) == (40, "1.000/32", "0.275")
+    assert [record["metrics"][name]["n"] for name in ("hit@1", "exact_match", "latency_p50_ms")] == [32, 40, 40]
+    assert (line["hit@1_n"], line["exact_match_n"]) == ("32", "40")
+    assert "n = 32" in render_report(evaluated)
 
 
 def test_reading_comparisons_pins_nothing(evaluated):

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.metrics.verdicts import Verdict
-from rag_eval_pipeline.reporting.baselines import read_baseline
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.site.folder import SiteFolder

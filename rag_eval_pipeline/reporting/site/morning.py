@@ -6,8 +6,8 @@ from functools import cached_property
 
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation
-from rag_eval_pipeline.reporting.baselines import read_baseline
 from rag_eval_pipeline.reporting.comparison import Comparison, Comparisons, read_comparisons
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS
