@@ -167,6 +167,7 @@ def baseline(
     Source: Evaluation Data Formats 2.3, `statistical_analysis`. `rag-eval pin` does the same.
     """
     import rag_eval_pipeline.reporting.baselines as reporting
+    from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 
     assert isinstance(context.partition_key, dg.MultiPartitionKey)
     pair = context.partition_key.keys_by_dimension
@@ -175,7 +176,7 @@ def baseline(
         if config.pin:
             now, note = datetime.now(UTC), config.note or None
             reporting.pin(root, benchmark, system, config.evaluations, now=now, note=note)
-        pinned = reporting.read_baseline(root, benchmark, system)
+        pinned = read_baseline(root, benchmark, system)
     return dg.MaterializeResult(
         metadata={
             "report": report_link(root, benchmark_page(benchmark)),

@@ -8,16 +8,18 @@ from importlib.metadata import version
 
 from rag_eval_pipeline.endpoints.settings import EndpointSettings
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_file
 from rag_eval_pipeline.evaluation.judged_results import judge_usage
 from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
 from rag_eval_pipeline.systems.answer import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
 NO_BASELINE = "no_baseline"
+IN_VERDICTS = "in_verdict_file"
 
 
 def performance(
@@ -62,6 +64,16 @@ def performance(
     )  # fmt: skip
 
 
+def against_baseline(workspace: Workspace, record: EvaluationRecord) -> form.SignificanceTest:
+    """Where the verdict on an evaluation stands: it is compared with others only after it is published."""
+    try:
+        path = verdict_file(workspace, record.benchmark, record.system)
+    except InputError as error:  # results are published all the same; the comparison says what is wrong with the file
+        return form.SignificanceTest(reason=error.code)
+    reason = NO_BASELINE if path.name == REGRESSIONS else IN_VERDICTS
+    return form.SignificanceTest(reason=reason, verdicts=path.relative_to(workspace.root).as_posix())
+
+
 def _call(answer: RagAnswer, *, is_free: bool) -> CallUsage:
     """What an answer took; its tokens are unknown where a paid system was asked and nobody counted any."""
     usage = answer.usage
@@ -93,7 +105,7 @@ def _endpoints(pair: Pair) -> list[EndpointSettings]:
     return [one for _, one in pair.system_file.settings if isinstance(one, EndpointSettings)]
 
 
-def metadata(evaluation: Evaluation, pair: Pair) -> form.ResultsMetadata:
+def metadata(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> form.ResultsMetadata:
     """Environment, parameters, and what was checked."""
     settings = evaluation.record.settings
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
@@ -112,6 +124,6 @@ def metadata(evaluation: Evaluation, pair: Pair) -> form.ResultsMetadata:
         quality_assurance={
             "data_validation": "passed",  # a dataset that does not validate is never stamped, hence never evaluated
             "metric_calculation": f"{len(SCORE_FILES)} score files of {evaluation.record.evaluation_id}",
-            "statistical_tests": NO_BASELINE,
+            "statistical_tests": against_baseline(workspace, evaluation.record).verdicts,
         },
     )

@@ -11,7 +11,7 @@ from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.evaluation.figure_groups import further_metrics, means_of, retrieval_level
 from rag_eval_pipeline.evaluation.judged_results import judge_record
 from rag_eval_pipeline.evaluation.judging import read_judgements
-from rag_eval_pipeline.evaluation.measurements import NO_BASELINE, metadata, performance
+from rag_eval_pipeline.evaluation.measurements import against_baseline, metadata, performance
 from rag_eval_pipeline.evaluation.own_metrics import described, first_faults
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.parts import Parts
@@ -111,8 +111,8 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         quality_thresholds=thresholds_of_results(workspace, record, citations, answers, parts),
         query_results=tuple(query_results(parts)),
         statistical_analysis=form.StatisticalAnalysis(
-            significance_tests={"against_baseline": form.SignificanceTest(reason=NO_BASELINE)},
+            significance_tests={"against_baseline": against_baseline(workspace, record)},
             confidence_intervals={"all_metrics": "calculated", "confidence_level": CONFIDENCE},
         ),
-        metadata=metadata(evaluation, pair),
+        metadata=metadata(workspace, evaluation, pair),
     )

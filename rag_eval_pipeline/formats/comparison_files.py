@@ -39,6 +39,8 @@ class VerdictRecord(Model):
     baseline_mean: float | None = pydantic.Field(description="Over the pinned runs and the pairs.")
     current_mean: float | None = pydantic.Field(description="Over the pairs.")
     estimate: float | None = pydantic.Field(description="Current minus baseline.")
+    higher_is_better: bool = pydantic.Field(True, description="False for failure rates and the like.")
+    value_range: float = pydantic.Field(1.0, gt=0, description="Largest minus smallest possible score.")
     adjusted_interval: tuple[float, float] | None = pydantic.Field(
         None, description="Of the estimate: what the test does not reject at the level that Holm's correction leaves."
     )
@@ -46,7 +48,8 @@ class VerdictRecord(Model):
         description="Of the estimate, 95 %, with pseudo-units."
     )
     effect_size: float | None = pydantic.Field(description="Cohen's dz.")
-    p_corrected: float | None = pydantic.Field(ge=0, le=1, description="One-sided, after Holm over the metrics.")
+    p_value: float | None = pydantic.Field(None, ge=0, le=1, description="One-sided, in the direction of the estimate.")
+    p_corrected: float | None = pydantic.Field(ge=0, le=1, description="The same after Holm over the metrics.")
     n: int = pydantic.Field(ge=0, description="Questions scored on both sides.")
     coverage: float | None = pydantic.Field(ge=0, le=1, description="Share of the questions asked that are pairs.")
     n_units: int | None = pydantic.Field(None, ge=0, description="Groups of questions that were flipped together.")
@@ -73,6 +76,9 @@ class ComparisonRow(Model):
     rerun: str | None = pydantic.Field(description="The evaluation that looked again.")
     reason: str | None = pydantic.Field(description="Why there is no verdict.")
     note: str | None = pydantic.Field(description="How steady the unchanged system is.")
+    made_from: str | None = pydantic.Field(
+        None, description="A digest of the runs, settings and rules; while it is the same, so is the row."
+    )
     verdicts: dict[str, VerdictRecord] = pydantic.Field(description="Metric -> verdict.")
 
 

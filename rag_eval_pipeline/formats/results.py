@@ -111,6 +111,9 @@ class SignificanceTest(Model):
     significant: bool | None = None
     effect_size: float | None = None
     reason: str | None = None
+    verdicts: str | None = pydantic.Field(
+        None, description="The file, from the workspace's folder, in which the verdict on this evaluation stands."
+    )
 
 
 class Summary(Model):

@@ -7,55 +7,19 @@ another one, whatever becomes of the system: one that followed a regression woul
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
-
-import pydantic
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, baseline_file
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.formats.forms import Form
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.metrics.baselines import BASELINE_RUNS, flip_share
 from rag_eval_pipeline.reporting.looks import SHARED_PRINTS
 from rag_eval_pipeline.reporting.published import published_evaluations
 from rag_eval_pipeline.reporting.scored_runs import ScoredRun, run_of_evaluation
-from rag_eval_pipeline.workspace import Workspace, check_name
+from rag_eval_pipeline.workspace import Workspace
 
 BY_NIGHTS = "the first nights"
-BY_HAND = "a person"
 FLIPS_OF = "exact_match"  # binary, and the answer's own: a rank may differ without the answer
-
-
-class Baseline(FileModel):
-    """The evaluations that a pair is compared with."""
-
-    form: ClassVar[Form] = Form("baseline")
-
-    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
-    evaluations: tuple[str, ...] = pydantic.Field(
-        min_length=1, description="Evaluation ids: five, or one of a deterministic system."
-    )
-    pinned_at: pydantic.AwareDatetime | None = pydantic.Field(
-        None, description="Nights that began later are compared with it; absent, those after its last evaluation."
-    )
-    pinned_by: str = pydantic.Field(BY_HAND, description="`the first nights`, or `a person`.")
-    note: str | None = pydantic.Field(None, description="Why it was pinned, for people.")
-
-
-def baseline_file(workspace: Workspace, benchmark: str, system: str) -> Path:
-    """Where a pair's baseline is named."""
-    return workspace.baselines / check_name("benchmark", benchmark) / f"{check_name('system', system)}.json"
-
-
-def read_baseline(workspace: Workspace, benchmark: str, system: str) -> Baseline | None:
-    """A pair's baseline; None when none is pinned.
-
-    Raises:
-        InputError: `bad_format`.
-    """
-    path = baseline_file(workspace, benchmark, system)
-    return Baseline.read(path) if path.exists() else None
 
 
 def needed_runs(evaluation: Evaluation) -> int:

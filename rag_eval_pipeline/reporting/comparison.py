@@ -4,26 +4,33 @@ Each pair is compared with its pinned baseline, night after night (`nights`), an
 every other. While no baseline is pinned, a night is compared with those before it, and its verdict is provisional.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pydantic
+
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, Baseline, read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
+from rag_eval_pipeline.formats.comparison_files import ComparisonRow, Regressions
+from rag_eval_pipeline.formats.model import read_bytes
 from rag_eval_pipeline.metrics.baselines import flip_sentence
+from rag_eval_pipeline.metrics.evidence import PROCEDURE
 from rag_eval_pipeline.metrics.flags import Confirmation
 from rag_eval_pipeline.metrics.verdicts import verdict
-from rag_eval_pipeline.reporting.baselines import Baseline, earlier_runs, pin_first_nights, read_baseline
-from rag_eval_pipeline.reporting.comparison_rows import Comparison, comparison_cells, comparison_record
+from rag_eval_pipeline.reporting.baselines import earlier_runs, pin_first_nights
+from rag_eval_pipeline.reporting.comparison_rows import Comparison, comparison_cells, comparison_of, comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.looks import dataset_clusters, look
 from rag_eval_pipeline.reporting.nightbook import calibrated_measures, nights_of, write_nights, yardstick_of
 from rag_eval_pipeline.reporting.nights import Night, Nights, new_night
 from rag_eval_pipeline.reporting.published import all_published
-from rag_eval_pipeline.reporting.scored_runs import ScoredRun, run_of_evaluation
+from rag_eval_pipeline.reporting.scored_runs import COMPARED, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.storage.atomic import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
@@ -91,22 +98,51 @@ def write_comparisons(workspace: Workspace) -> Comparisons:
 
 
 def read_comparisons(workspace: Workspace) -> Comparisons:
-    """The same without writing anything; a damaged evaluation costs its own comparisons and no others."""
+    """The same without writing anything; a damaged evaluation costs its own comparisons and no others.
+
+    What `regressions.json` has of the same runs under the same rules is not compared again.
+    """
     settings = read_verdict_settings(workspace)
+    path = workspace.reports / REGRESSIONS
+    known = _known_rows(path)
     headers = read_history(workspace).newest()
     published = all_published(workspace)
     nights: list[Nights] = []
     rows = [
-        _guarded("baseline", one, "baseline", partial(_against_baseline, workspace, one, published, settings, nights))
+        _guarded(
+            "baseline", one, "baseline", partial(_against_baseline, workspace, one, published, settings, nights, known)
+        )
         for one in headers
     ]
     clusters = cache(partial(dataset_clusters, workspace, settings=settings))  # read once for all systems
     rows += [
-        _guarded("systems", new, old.system, partial(_between, workspace, old, new, settings, clusters))
+        _guarded("systems", new, old.system, partial(_between, workspace, old, new, settings, clusters, known))
         for old, new in combinations(headers, 2)
         if old.benchmark == new.benchmark
     ]
-    return Comparisons(rows, workspace.reports / "regressions.json", nights)
+    return Comparisons(rows, path, nights)
+
+
+_Known = Mapping[str, ComparisonRow]  # what a row was made from -> the row
+
+
+def _known_rows(path: Path) -> _Known:
+    """The rows of the last `regressions.json`; none where it is of another version, or somebody has edited it."""
+    try:
+        rows = Regressions.model_validate_json(read_bytes(path)).root
+    except (InputError, pydantic.ValidationError):
+        return {}
+    return {row.made_from: row for row in rows if row.made_from is not None}
+
+
+def _made_from(key: str, evaluations: Iterable[Evaluation], settings: VerdictSettings, judged: Iterable[str]) -> str:
+    """A digest of all that a comparison is made from, without reading the scores."""
+    parts = [key, PROCEDURE, settings.model_dump_json(), sorted(judged)]
+    for evaluation in evaluations:
+        files = [evaluation.scores(kind) for kind in COMPARED]
+        stats = [(stat.st_mtime_ns, stat.st_size) for path in files if path.exists() for stat in [path.stat()]]
+        parts += [evaluation.record.model_dump_json(), stats]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
 
 
 def compare_evaluations(
@@ -173,6 +209,7 @@ def _against_baseline(
     published: Mapping[tuple[str, str], Sequence[Evaluation]],
     settings: VerdictSettings,
     nights: list[Nights],
+    known: _Known,
 ) -> Comparison:
     load_evaluation(workspace, header.evaluation_id)  # results whose scores are gone have no verdict, and say so
     evaluations = published.get((header.benchmark, header.system), ())
@@ -180,7 +217,7 @@ def _against_baseline(
         return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "not_published")
     baseline = read_baseline(workspace, header.benchmark, header.system)
     if baseline is None:
-        return _provisional(workspace, evaluations, settings)
+        return _provisional(workspace, evaluations, settings, known)
     found = nights_of(workspace, evaluations, baseline, settings)
     nights.append(found)
     if not found.nights and header.evaluation_id in baseline.evaluations:
@@ -195,16 +232,25 @@ def _night_of(workspace: Workspace, evaluation: Evaluation, baseline: Baseline, 
     return new_night((), run_of_evaluation(evaluation), yardstick)
 
 
-def _provisional(workspace: Workspace, evaluations: Sequence[Evaluation], settings: VerdictSettings) -> Comparison:
+def _provisional(
+    workspace: Workspace, evaluations: Sequence[Evaluation], settings: VerdictSettings, known: _Known
+) -> Comparison:
     newest = evaluations[-1]
-    earlier = [one.record.evaluation_id for one in earlier_runs(evaluations)]
+    record = newest.record
+    earlier = earlier_runs(evaluations)
     if not earlier:
-        return Comparison("baseline", newest.record.benchmark, "baseline", newest.record.system, {}, "no_baseline")
-    yardstick = yardstick_of(workspace, newest, earlier, settings)
+        return Comparison("baseline", record.benchmark, "baseline", record.system, {}, "no_baseline")
+    judged = calibrated_measures(workspace, record.benchmark, record.fingerprints.judge)
+    made_from = _made_from("provisional", (*earlier, newest), settings, judged)
+    if made_from in known:
+        return comparison_of(known[made_from])
+    yardstick = yardstick_of(workspace, newest, [one.record.evaluation_id for one in earlier], settings)
     run = run_of_evaluation(newest)
+    found = yardstick.look(run)
     # Nothing of these nights is kept, so that also what was not flagged shows its questions.
-    moved = {name: questions for name, questions in yardstick.look(run).moved.items() if questions}
-    return replace(_comparison(newest.record, new_night((), run, yardstick), None), moved=moved)
+    moved = {name: questions for name, questions in found.moved.items() if questions}
+    row = _comparison(record, new_night((), run, yardstick, found), None)
+    return replace(row, moved=moved, made_from=made_from)
 
 
 def _comparison(of: Any, night: Night, note: str | None) -> Comparison:
@@ -228,17 +274,23 @@ def _between(
     new: ResultsHeader,
     settings: VerdictSettings,
     clusters: Callable[[str, str], Mapping[str, str] | None],
+    known: _Known,
 ) -> Comparison:
     evaluations = [load_evaluation(workspace, one.evaluation_id) for one in (old, new)]
-    first, second = (run_of_evaluation(one) for one in evaluations)
     record = evaluations[1].record
-    return compare_runs(
+    judged = calibrated_measures(workspace, new.benchmark, new.fingerprints.get("judge"))
+    made_from = _made_from("systems", evaluations, settings, judged)
+    if made_from in known:
+        return comparison_of(known[made_from])
+    first, second = (run_of_evaluation(one) for one in evaluations)
+    found = compare_runs(
         "systems",
         second,
         [first],
         old=old.system,
         new=new.system,
         settings=settings,
-        judged=calibrated_measures(workspace, new.benchmark, new.fingerprints.get("judge")),
+        judged=judged,
         clusters=clusters(record.dataset_id, record.dataset_version),
     )
+    return replace(found, made_from=made_from)

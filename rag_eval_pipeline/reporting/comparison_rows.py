@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rag_eval_pipeline.formats.comparison_files import ComparisonRow, VerdictRecord
+from rag_eval_pipeline.metrics.evidence import Evidence
+from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.reporting.looks import Moved
 
@@ -23,6 +26,7 @@ class Comparison:
         evaluation_id: The evaluation in question, of a night the first one.
         rerun: The evaluation that looked again.
         note: How steady the unchanged system is, as a sentence.
+        made_from: A digest of what it was made from, where it can be taken from `regressions.json` again.
     """
 
     kind: str
@@ -35,6 +39,7 @@ class Comparison:
     evaluation_id: str | None = None
     rerun: str | None = None
     note: str | None = None
+    made_from: str | None = None
 
     @property
     def regressed(self) -> list[str]:
@@ -63,8 +68,47 @@ def comparison_record(row: Comparison) -> dict[str, Any]:
         "rerun": row.rerun,
         "reason": row.reason,
         "note": row.note,
+        "made_from": row.made_from,
         "verdicts": {name: _verdict_record(found, row.moved.get(name, ())) for name, found in row.verdicts.items()},
     }
+
+
+def comparison_of(record: ComparisonRow) -> Comparison:
+    """A comparison again, from its record."""
+    moved = {
+        name: tuple(Moved(**one.model_dump()) for one in found.questions)
+        for name, found in record.verdicts.items()
+        if found.questions
+    }
+    return Comparison(
+        record.kind,
+        record.benchmark,
+        record.old,
+        record.new,
+        {name: _verdict_of(name, found) for name, found in record.verdicts.items()},
+        record.reason,
+        moved,
+        record.evaluation_id,
+        record.rerun,
+        record.note,
+        record.made_from,
+    )
+
+
+def _verdict_of(name: str, record: VerdictRecord) -> Verdict:
+    evidence = Evidence(
+        metric=name,
+        adjusted_interval=None if record.adjusted_interval is None else Interval(*record.adjusted_interval),
+        confidence_interval=None if record.confidence_interval is None else Interval(*record.confidence_interval),
+        n_pairs=record.n,
+        **{number: getattr(record, number) for number in _NUMBERS},
+    )
+    return Verdict(record.kind, record.sentence, record.confirmation, evidence)
+
+
+_NUMBERS = tuple(
+    name for name in Evidence.__slots__ if name not in ("metric", "adjusted_interval", "confidence_interval", "n_pairs")
+)
 
 
 def _verdict_record(found: Verdict, moved: Sequence[Moved]) -> dict[str, Any]:
@@ -76,9 +120,12 @@ def _verdict_record(found: Verdict, moved: Sequence[Moved]) -> dict[str, Any]:
         "baseline_mean": evidence.baseline_mean,
         "current_mean": evidence.current_mean,
         "estimate": evidence.estimate,
+        "higher_is_better": evidence.higher_is_better,
+        "value_range": evidence.value_range,
         "adjusted_interval": evidence.adjusted_interval,
         "confidence_interval": evidence.confidence_interval,
         "effect_size": evidence.effect_size,
+        "p_value": evidence.p_value,
         "p_corrected": evidence.p_corrected,
         "n": evidence.n_pairs,
         "coverage": evidence.coverage,

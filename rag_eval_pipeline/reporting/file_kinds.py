@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from rag_eval_pipeline.evaluation.baseline_files import Baseline
 from rag_eval_pipeline.evaluation.runs import EvaluationRecord
 from rag_eval_pipeline.formats.file_kinds import FileKind
 from rag_eval_pipeline.formats.findings import Finding, finding
 from rag_eval_pipeline.formats.schemas import model_schema
 from rag_eval_pipeline.metrics.baselines import BASELINE_RUNS
 from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert
-from rag_eval_pipeline.reporting.baselines import Baseline
 from rag_eval_pipeline.reporting.nights import Nights
 from rag_eval_pipeline.reporting.seals import Seal
 

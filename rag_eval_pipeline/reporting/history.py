@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_eval_pipeline.reporting.history_index import HistoryIndex
+from rag_eval_pipeline.reporting.reruns import find_reruns
 from rag_eval_pipeline.reporting.results_headers import Headers, MetricHeader, ResultsHeader, read_header
 from rag_eval_pipeline.workspace import Workspace
 
@@ -19,15 +20,19 @@ class History:
 
     Args:
         by_pair: (benchmark, system) -> evaluations, oldest first.
+        nights: The same without reruns, which look at a night again and are none themselves.
+        reruns: A rerun's evaluation id -> the night's.
         damaged: A line for each results file that could not be read, or is not what was published.
     """
 
     by_pair: Mapping[tuple[str, str], Sequence[ResultsHeader]]
+    nights: Mapping[tuple[str, str], Sequence[ResultsHeader]]
+    reruns: Mapping[str, str]
     damaged: list[str]
 
     def newest(self) -> list[ResultsHeader]:
-        """The last evaluation of each pair, by benchmark and system."""
-        return [self.by_pair[pair][-1] for pair in sorted(self.by_pair)]
+        """The last night of each pair, by benchmark and system: what leaderboard, verdicts and report call now."""
+        return [self.nights[pair][-1] for pair in sorted(self.nights)]
 
 
 def read_history(workspace: Workspace, *, anew: bool = False) -> History:
@@ -39,9 +44,19 @@ def read_history(workspace: Workspace, *, anew: bool = False) -> History:
     """
     benchmarks, systems = set(workspace.benchmarks()), set(workspace.systems())
     by_pair: dict[tuple[str, str], list[bytes]] = {}
+    nights: dict[tuple[str, str], list[bytes]] = {}
+    reruns = find_reruns(workspace)
     with HistoryIndex.opened(workspace, anew=anew) as index:
         for row in index.rows():  # one that is not what was published is named, and shown all the same
             if row.benchmark in benchmarks and row.system in systems:
-                by_pair.setdefault((row.benchmark, row.system), []).append(row.header)
+                pair = row.benchmark, row.system
+                by_pair.setdefault(pair, []).append(row.header)
+                # A rerun whose night's results are gone is all that is left of the night.
+                if row.evaluation_id not in reruns or pair not in nights:
+                    nights.setdefault(pair, []).append(row.header)
         damaged = index.damaged()
-    return History({pair: Headers(rows) for pair, rows in by_pair.items()}, damaged)
+    return History(_headers(by_pair), _headers(nights), reruns, damaged)
+
+
+def _headers(packed: Mapping[tuple[str, str], Sequence[bytes]]) -> dict[tuple[str, str], Headers]:
+    return {pair: Headers(rows) for pair, rows in packed.items()}

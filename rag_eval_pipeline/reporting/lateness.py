@@ -60,7 +60,7 @@ def last_published(workspace: Workspace, registry: Registry | None = None) -> li
         registry: The folders, when they are read already.
     """
     registry = registry or read_registry(workspace)
-    newest = {(one.benchmark, one.system): one for one in read_history(workspace).newest()}
+    newest = {pair: evaluations[-1] for pair, evaluations in read_history(workspace).by_pair.items()}
     found = []
     for benchmark, system in registry.automatic_pairs():
         header = newest.get((benchmark, system))

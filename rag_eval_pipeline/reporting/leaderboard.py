@@ -39,7 +39,7 @@ class Leaderboard:
         }
 
     def cells(self) -> list[dict[str, Any]]:
-        """A row a pair, figures to three digits, "-" where there is none."""
+        """A row a pair, figures to three digits, "-" where there is none, `/n` where not every question has a score."""
         return [
             {
                 "benchmark": row.benchmark,
@@ -47,7 +47,7 @@ class Leaderboard:
                 "questions": int(row.summary["total_queries"] or 0),
                 "failed": int(row.summary["failed_queries"] or 0),
                 "level": row.retrieval_level,
-                **{column: _cell(row.metric(column).value) for column in COLUMNS},
+                **{column: _cell(row, column) for column in COLUMNS},
             }
             for row in self.rows
         ]
@@ -82,6 +82,7 @@ def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
         column: {
             "value": metric.value,
             "confidence_interval": metric.confidence_interval,
+            "n": metric.n_scored,
             "reason": metric.reason,
             **({"doubt": doubt} if (doubt := trust.doubt(row, column)) else {}),
         }
@@ -104,11 +105,15 @@ def _csv(board: Leaderboard) -> bytes:
     """Names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(["benchmark", "system", "evaluation_id", "queries", "failed", "level", *COLUMNS])
+    writer.writerow(
+        ["benchmark", "system", "evaluation_id", "queries", "failed", "level", *COLUMNS, *(f"{c}_n" for c in COLUMNS)]
+    )
     for row in board.rows:
         counts = [int(row.summary[name] or 0) for name in ("total_queries", "failed_queries")]
         figures = ["" if (value := row.metric(column).value) is None else value for column in COLUMNS]
-        writer.writerow([row.benchmark, row.system, row.evaluation_id, *counts, row.retrieval_level, *figures])
+        scored = [row.metric(column).n_scored for column in COLUMNS]
+        facts = [row.benchmark, row.system, row.evaluation_id, *counts, row.retrieval_level]
+        writer.writerow([*facts, *figures, *scored])
     return text.getvalue().encode()
 
 
@@ -117,5 +122,9 @@ def _bar(row: ResultsHeader) -> Bar:
     return Bar(row.benchmark, row.system, metric.value, metric.confidence_interval)
 
 
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def _cell(row: ResultsHeader, column: str) -> str:
+    metric = row.metric(column)
+    if metric.value is None:
+        return "-"
+    of = "" if metric.n_scored == row.summary["total_queries"] else f"/{metric.n_scored}"
+    return f"{metric.value:.3f}{of}"

@@ -4,33 +4,20 @@
 evaluations are removed, and a new baseline begins anew beside the old nights.
 """
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.judges.calibration_card import is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.evidence import PROCEDURE
-from rag_eval_pipeline.reporting.baselines import Baseline, flip_share_of
+from rag_eval_pipeline.reporting.baselines import flip_share_of
 from rag_eval_pipeline.reporting.looks import dataset_clusters
 from rag_eval_pipeline.reporting.nights import Night, Nights, Yardstick, with_run
 from rag_eval_pipeline.reporting.scored_runs import run_of_evaluation
 from rag_eval_pipeline.reporting.trust import TASKS
 from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
-from rag_eval_pipeline.workspace import Workspace, check_name
-
-
-def nights_folder(workspace: Workspace) -> Path:
-    """Where the nights lie."""
-    return workspace.baselines.parent / "nights"
-
-
-def nights_file(workspace: Workspace, benchmark: str, system: str, baseline: Baseline) -> Path:
-    """The file of a pair's nights since one baseline was pinned."""
-    text = "\n".join((*baseline.evaluations, str(baseline.pinned_at)))
-    name = f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
-    return nights_folder(workspace) / check_name("benchmark", benchmark) / check_name("system", system) / name
+from rag_eval_pipeline.workspace import Workspace
 
 
 def nights_of(
@@ -50,7 +37,7 @@ def nights_of(
     record = evaluations[-1].record
     path = nights_file(workspace, record.benchmark, record.system, baseline)
     known = Nights.read(path) if path.exists() else None
-    new = [one for one in evaluations if _is_night(one, evaluations, baseline)]
+    new = nights_since(evaluations, baseline)
     if known is not None:
         new = [one for one in new if one.record.evaluation_id not in known.seen]
         if not new:
@@ -69,6 +56,11 @@ def nights_of(
         flip_share=flip_share_of(yardstick.baseline),
         nights=nights,
     )
+
+
+def nights_since(evaluations: Sequence[Evaluation], baseline: Baseline) -> list[Evaluation]:
+    """The evaluations of a pair that came after its baseline, oldest first: nights and reruns."""
+    return [one for one in evaluations if _is_night(one, evaluations, baseline)]
 
 
 def write_nights(workspace: Workspace, baseline: Baseline, nights: Nights) -> None:

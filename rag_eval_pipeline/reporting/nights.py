@@ -6,7 +6,7 @@ asked for it; any other is a night of its own. Nothing is kept but what the eval
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar, Self
 
 import pydantic
@@ -155,21 +155,22 @@ class Yardstick:
 
 def with_run(history: Sequence[Night], run: ScoredRun, yardstick: Yardstick) -> tuple[Night, ...]:
     """The nights with one more evaluation: as the rerun of the last, or as a night of its own."""
-    if history and _is_rerun(history[-1], run, yardstick.settings):
+    if history and is_rerun(history[-1], run.fingerprints, run.opened_at, yardstick.settings):
         return (*history[:-1], _confirmed(history[-1], run, yardstick))
     return (*history, new_night(history, run, yardstick))
 
 
-def new_night(history: Sequence[Night], run: ScoredRun, yardstick: Yardstick) -> Night:
+def new_night(history: Sequence[Night], run: ScoredRun, yardstick: Yardstick, found: Look | None = None) -> Night:
     """An evaluation's night.
 
     Args:
         history: The nights before. A change that they have confirmed and told is not run again for being there still.
         run: The evaluation.
         yardstick: The baseline.
+        found: The evidence, where it is known already.
     """
     rules = yardstick.settings.rules(run.min_coverage)
-    found = yardstick.look(run)
+    found = found or yardstick.look(run)
     is_deterministic = run.is_deterministic and all(other.is_deterministic for other in yardstick.baseline)
     waits_for = first_confirmation(len(yardstick.baseline), is_deterministic=is_deterministic)
     metrics = {}
@@ -211,9 +212,10 @@ def _is_told(history: Sequence[Night], name: str, evidence: Evidence) -> bool:
     return direction in states and not alerts([*states, direction])[-1]
 
 
-def _is_rerun(night: Night, run: ScoredRun, settings: VerdictSettings) -> bool:
+def is_rerun(night: Night, fingerprints: Fingerprints, opened_at: datetime, settings: VerdictSettings) -> bool:
+    """Whether the evaluation after a night looked at it again: flagged, the same system and data, hours later."""
     later = timedelta(hours=settings.rerun_after_hours)
-    return night.awaits_rerun and run.fingerprints == night.fingerprints and run.opened_at - night.ended_at >= later
+    return night.awaits_rerun and fingerprints == night.fingerprints and opened_at - night.ended_at >= later
 
 
 def _confirmed(night: Night, run: ScoredRun, yardstick: Yardstick) -> Night:

@@ -119,7 +119,7 @@ def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
     """
     n_questions, n_groups = sum(sizes), len(sizes)
     by_document = settings.units == "documents" and n_groups < n_questions
-    rules = {"alpha": settings.alpha, "min_effect": settings.min_effect}
+    alpha, least = settings.alpha, settings.min_effect
     documents = (
         None
         if settings.units == "questions" or n_groups == n_questions
@@ -128,12 +128,18 @@ def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
 
     def row(share: float) -> PowerRow:
         if by_document:
-            best = smallest_detectable_drop(sizes, n_metrics=METRICS, **rules) if sizes else None
+            best = smallest_detectable_drop(sizes, n_metrics=METRICS, alpha=alpha, min_effect=least) if sizes else None
             return PowerRow(share, Detection(best, None), round(needed_units(METRICS, alpha=settings.alpha) / WANTED))
 
         def found(questions: int) -> Detection:
             return detectable_drop(
-                questions, flip_share=share, n_metrics=METRICS, n_runs=BASELINE_RUNS, n_documents=documents, **rules
+                questions,
+                flip_share=share,
+                n_metrics=METRICS,
+                n_runs=BASELINE_RUNS,
+                n_documents=documents,
+                alpha=alpha,
+                min_effect=least,
             )
 
         return PowerRow(share, found(n_questions), _needed(found))

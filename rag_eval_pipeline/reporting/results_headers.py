@@ -65,11 +65,14 @@ class ResultsHeader(msgspec.Struct, frozen=True):
             spans = self.citation_metrics["span_accuracy"]
             limits = spans.get("confidence_intervals", {}).get("mean_tolerance_jaccard")
             interval = (limits["low"], limits["high"]) if limits else None
-            return MetricHeader(spans["mean_tolerance_jaccard"], interval, reason=spans.get("reason"))
+            scored = (spans.get("recall") or {}).get("n_scored", 0)  # questions with gold spans
+            return MetricHeader(spans["mean_tolerance_jaccard"], interval, scored, reason=spans.get("reason"))
         if name == "latency_p50_ms":
             limits = self.performance_metrics.get("latency_intervals", {}).get("p50")
             value = self.performance_metrics["latency_stats"]["p50"]
-            return msgspec.convert({"value": value, "confidence_interval": limits}, MetricHeader)
+            answered = int((self.summary["total_queries"] or 0) - (self.summary["failed_queries"] or 0))
+            found = {"value": value, "confidence_interval": limits, "n_scored": answered}
+            return msgspec.convert(found, MetricHeader)
         if name in self.answer_quality_metrics:
             return msgspec.convert(self.answer_quality_metrics[name], MetricHeader)
         if name in self.judge_metrics:

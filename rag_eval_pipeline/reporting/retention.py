@@ -18,11 +18,10 @@ from typing import Any
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation
-from rag_eval_pipeline.reporting.baselines import Baseline
 from rag_eval_pipeline.reporting.history_index import HistoryIndex
-from rag_eval_pipeline.reporting.nightbook import nights_folder
 from rag_eval_pipeline.reporting.nights import Nights
 from rag_eval_pipeline.reporting.published import all_published
 from rag_eval_pipeline.reporting.retention_settings import RetentionSettings, read_retention_settings

@@ -25,7 +25,7 @@ SHOWN = {
 
 
 def leaderboard_table(board: Leaderboard) -> "Table":
-    """A row a pair."""
+    """A row a pair; below a figure stands the number of questions that it is of, where that is not the pair's n."""
     from rich import box
     from rich.table import Table
 
@@ -36,7 +36,8 @@ def leaderboard_table(board: Leaderboard) -> "Table":
         table.add_column(heading, justify="right", no_wrap=True)
     for cells in board.cells():
         shown = cells | {"level": "page" if cells["level"] == "page" else "doc"}
-        table.add_row(*(str(shown[name]) for name in ("benchmark", "system", *SHOWN)))
+        # A figure's own n stands below it: beside it the table would be too wide for 80 columns.
+        table.add_row(*(str(shown[name]).replace("/", "\n/") for name in ("benchmark", "system", *SHOWN)))
     return table
 
 

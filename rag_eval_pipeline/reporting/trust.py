@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rag_eval_pipeline.judges.calibration_card import TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.judges.calibration_labels import Task
-from rag_eval_pipeline.reporting.history import ResultsHeader
+from rag_eval_pipeline.reporting.results_headers import ResultsHeader
 from rag_eval_pipeline.workspace import Workspace
 
 NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION
 from rag_eval_pipeline.metrics.baselines import WEEK_NIGHTS, weekly_scores
 from rag_eval_pipeline.metrics.verdicts import verdict
-from rag_eval_pipeline.reporting.baselines import read_baseline
 from rag_eval_pipeline.reporting.comparison_rows import Comparison, comparison_cells, comparison_record
 from rag_eval_pipeline.reporting.looks import difference_of
 from rag_eval_pipeline.reporting.nightbook import yardstick_of

@@ -11,8 +11,8 @@ from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs.automation import confirmation_sensor, run_failure_alerts, weekly
 from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.reporting.alerts import read_alerts
-from rag_eval_pipeline.reporting.baselines import read_baseline
 from rag_eval_pipeline.reporting.published import published_evaluations
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import Baseline
 from rag_eval_pipeline.evaluation.runs import EvaluationRecord
 from rag_eval_pipeline.formats import EvaluationResults
 from rag_eval_pipeline.formats.comparison_files import AbTestResults, WeeklyResults
@@ -17,7 +18,6 @@ from rag_eval_pipeline.formats.model import FileModel, SchemaVersion
 from rag_eval_pipeline.formats.model_files import parse_file
 from rag_eval_pipeline.formats.results_files import read_results_header
 from rag_eval_pipeline.formats.results_versions import RESULTS
-from rag_eval_pipeline.reporting.baselines import Baseline
 from rag_eval_pipeline.reporting.nights import Nights
 from rag_eval_pipeline.reporting.results_headers import read_header_of
 

@@ -2,8 +2,8 @@
 
 import json
 
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.reporting.alerts import read_alerts
-from rag_eval_pipeline.reporting.baselines import read_baseline
 
 LEDGER = "station-ledger"
 NIGHTS, PLANTED_NIGHT = 30, 20

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.reporting.baselines import earlier_runs, pin, pin_first_nights, read_baseline
+from rag_eval_pipeline.reporting.baselines import earlier_runs, pin, pin_first_nights
 from rag_eval_pipeline.reporting.published import published_evaluations
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_runs import PRINTS, START, made_evaluation

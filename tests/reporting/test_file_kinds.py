@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.formats.file_kinds import kind_of_file
 from rag_eval_pipeline.formats.schemas import json_schema, schema_folder, write_schemas
 from rag_eval_pipeline.formats.validation import examine
@@ -16,7 +17,6 @@ from rag_eval_pipeline.reporting.benchmark_files import write_benchmark_files
 from rag_eval_pipeline.reporting.comparison import write_comparisons
 from rag_eval_pipeline.reporting.file_kinds import KINDS, SCHEMAS
 from rag_eval_pipeline.reporting.history_table import update_history
-from rag_eval_pipeline.reporting.nightbook import nights_folder
 from rag_eval_pipeline.reporting.seals import history_folder
 from rag_eval_pipeline.reporting.weekly import write_week
 from rag_eval_pipeline.workspace import Workspace

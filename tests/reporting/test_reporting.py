@@ -1,5 +1,6 @@
 """The report shows what is registered, escapes what is foreign, and gives a verdict only where one is due."""
 
+import csv
 import json
 import shutil
 from xml.etree import ElementTree
@@ -11,10 +12,12 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.reporting.charts import Bar, bars
 from rag_eval_pipeline.reporting.comparison import compare_evaluations, read_comparisons, write_comparisons
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
+from rag_eval_pipeline.reporting.nights import Nights
 from rag_eval_pipeline.reporting.report import render_report, write_report
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
@@ -86,6 +89,71 @@ def test_a_deterministic_systems_first_night_is_its_baseline_and_the_next_is_com
     # The same answers: nothing moved, and no interval of 40 questions is as narrow as two points.
     assert {found.kind for found in second[RAILWAY, "embedded"].verdicts.values()} == {"inconclusive"}
     assert {found.evidence.estimate for found in second[RAILWAY, "embedded"].verdicts.values()} == {0.0}
+
+
+def test_what_was_compared_is_not_compared_again(evaluated):
+    """The report shows what stands in `regressions.json`, to the letter, until a run, a setting or a rule changes."""
+    first = write_comparisons(evaluated)
+    text = first.path.read_text()
+    first.path.write_text(text.replace("EM fell 27.5 points", "EM FELL 27.5 points"))
+
+    again, [systems] = read_comparisons(evaluated), [r for r in first.rows if r.benchmark == RAILWAY and r.regressed]
+    (evaluated.config / "verdicts.config.yaml").write_text("alpha: 0.021\n")
+    changed = read_comparisons(evaluated)
+
+    assert systems.verdicts["exact_match"].sentence.startswith("EM fell 27.5 points")
+    sentences = [
+        row.verdicts["exact_match"].sentence[:8]
+        for found in (again, changed)
+        for row in found.rows
+        if (row.kind, row.benchmark) == ("systems", RAILWAY)
+    ]
+    assert sentences == ["EM FELL ", "EM fell "]
+
+
+def test_a_comparison_is_the_same_when_it_is_read_again(evaluated):
+    first = write_comparisons(evaluated)
+    before = first.path.read_bytes()
+
+    again = read_comparisons(evaluated)
+    second = write_comparisons(evaluated)
+
+    assert again.rows == second.rows == first.rows
+    assert second.path.read_bytes() == before
+
+
+def test_results_name_the_file_in_which_their_verdict_stands(evaluated):
+    """The first evaluation has no baseline when it is published; the next one's verdict is in the file of nights."""
+    write_comparisons(evaluated)
+    _, published = evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+    write_comparisons(evaluated)
+
+    first, second = (
+        EvaluationResults.read(results_path(evaluated, name)).statistical_analysis.significance_tests["against_baseline"]
+        for name in (
+            next(r for r in read_history(evaluated).by_pair[RAILWAY, "embedded"]).evaluation_id, published.evaluation_id
+        )
+    )  # fmt: skip
+
+    assert (first.reason, first.verdicts) == ("no_baseline", "data/reports/regressions.json")
+    assert second.reason == "in_verdict_file"
+    [night] = Nights.read(evaluated.root / second.verdicts).nights
+    assert night.evaluation_id == published.evaluation_id
+
+
+def test_each_figure_of_the_leaderboard_has_its_own_n(evaluated):
+    """32 of the 40 questions have documents: retrieval is of those, answers are of all."""
+    board = write_leaderboard(evaluated)
+
+    [cells] = [c for c in board.cells() if (c["benchmark"], c["system"]) == (RAILWAY, "embedded")]
+    [record] = [r for r in board.records() if (r["benchmark"], r["system"]) == (RAILWAY, "embedded")]
+    sheet = list(csv.DictReader(board.path.with_suffix(".csv").open()))
+    [line] = [one for one in sheet if (one["benchmark"], one["system"]) == (RAILWAY, "embedded")]
+
+    assert (cells["questions"], cells["hit@1"], cells["exact_match"]) == (40, "1.000/32", "0.275")
+    assert [record["metrics"][name]["n"] for name in ("hit@1", "exact_match", "latency_p50_ms")] == [32, 40, 40]
+    assert (line["hit@1_n"], line["exact_match_n"]) == ("32", "40")
+    assert "n = 32" in render_report(evaluated)
 
 
 def test_reading_comparisons_pins_nothing(evaluated):

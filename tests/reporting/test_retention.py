@@ -16,8 +16,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.reporting.baselines import pin
-from rag_eval_pipeline.reporting.nightbook import nights_folder
 from rag_eval_pipeline.reporting.nights import Nights, Yardstick, with_run
 from rag_eval_pipeline.reporting.retention import prune
 from rag_eval_pipeline.reporting.seals import history_folder

@@ -20,7 +20,7 @@ NIGHTS_DRAWN = 90  # a quarter of a year; older nights are in the list of runs
 def write_benchmark(site: SiteFolder, morning: Morning, benchmark: str) -> None:
     """Writes the page of a benchmark."""
     pairs = [(benchmark, system) for system in morning.systems if (benchmark, system) in morning.by_pair]
-    rows = [morning.by_pair[pair][-1] for pair in pairs]
+    rows = [morning.nights[pair][-1] for pair in pairs]
     figures = [figure_of(name) for name in COLUMNS if any(row.metric(name).value is not None for row in rows)]
     page = render(
         "benchmark.html",
@@ -32,8 +32,8 @@ def write_benchmark(site: SiteFolder, morning: Morning, benchmark: str) -> None:
         shown={(row.system, figure.name): shown(row, figure.name, morning.trust) for row in rows for figure in figures},
         side_by_side=[(figure, _dots(morning, rows, figure)) for figure in figures if figure.is_share],
         trends=[(figure, _trend(morning, benchmark, figure)) for figure in figures],
-        n_nights=len({header.timestamp.date() for pair in pairs for header in morning.by_pair[pair]}),
-        n_runs=max(len(morning.by_pair[pair]) for pair in pairs),
+        n_nights=len({header.timestamp.date() for pair in pairs for header in morning.nights[pair]}),
+        n_runs=max(len(morning.nights[pair]) for pair in pairs),
         comparisons=[
             (row, comparison_name(row), strongest(row), by_weight(row.verdicts), morning.provisional(row))
             for row in morning.comparisons
@@ -46,6 +46,7 @@ def write_benchmark(site: SiteFolder, morning: Morning, benchmark: str) -> None:
             reverse=True,
         ),
         marks=morning.marks,
+        reruns=morning.reruns,
     )
     site.write(f"benchmarks/{benchmark}.html", page)
 
@@ -65,8 +66,8 @@ def _trend(morning: Morning, benchmark: str, figure: Figure) -> Any:
     for system in morning.systems:
         pair = benchmark, system
         if pair in morning.by_pair:
-            nights[system] = zip(morning.by_pair[pair], morning.points(pair, figure.name), strict=True)
-    # Several runs on one day are several nights: the n-th of a day of each system share a place.
+            nights[system] = zip(morning.nights[pair], morning.points(pair, figure.name), strict=True)
+    # Several nights on one day, as a person may make them: the n-th of a day of each system share a place.
     places: set[tuple[str, int]] = set()
     placed: dict[str, dict[tuple[str, int], Point]] = {}
     for system, own in nights.items():

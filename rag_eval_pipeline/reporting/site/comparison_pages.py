@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.metrics.verdicts import Verdict
-from rag_eval_pipeline.reporting.baselines import read_baseline
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.site.folder import SiteFolder
@@ -54,8 +54,7 @@ def write_comparison(
         nights: Scores by evaluation.
         questions: Texts by evaluation, of those that have pages of their own.
     """
-    nights_of_new = morning.by_pair[row.benchmark, row.new]
-    # The newest is the rerun where there was one; the verdicts are of the night, and the questions shall be too.
+    nights_of_new = morning.nights[row.benchmark, row.new]
     new = next((one for one in nights_of_new[::-1] if one.evaluation_id == row.evaluation_id), nights_of_new[-1])
     provisional = morning.provisional(row)
     old_ids = list(provisional.earlier) if provisional else _old_ids(morning, row)
@@ -101,7 +100,7 @@ def _scaled(found: Verdict) -> tuple[float, float] | None:
 def _old_ids(morning: Morning, row: Comparison) -> list[str]:
     """The evaluations that the new one is compared with; none where they are not known."""
     if row.kind == "systems":
-        return [morning.by_pair[row.benchmark, row.old][-1].evaluation_id]
+        return [morning.nights[row.benchmark, row.old][-1].evaluation_id]
     try:
         baseline = read_baseline(morning.workspace, row.benchmark, row.new)
     except InputError:

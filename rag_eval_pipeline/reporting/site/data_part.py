@@ -95,7 +95,7 @@ def _summary(morning: Morning, row: ResultsHeader) -> dict[str, Any]:
 def _visualizations(morning: Morning) -> Iterator[dict[str, Any]]:
     """The numbers behind each chart over nights, and the page on which it is drawn."""
     for row in morning.newest:
-        nights = morning.by_pair[row.benchmark, row.system]
+        nights = morning.nights[row.benchmark, row.system]
         for name in COLUMNS:
             series = morning.points((row.benchmark, row.system), name)
             if all(point.value is None for point in series):
@@ -113,7 +113,7 @@ def _visualizations(morning: Morning) -> Iterator[dict[str, Any]]:
 
 def _trend(morning: Morning, row: ResultsHeader) -> dict[str, Any]:
     """Tonight against the mean of up to seven nights before; a description, no verdict."""
-    before = morning.by_pair[row.benchmark, row.system][:-1][-TREND_NIGHTS:]
+    before = morning.nights[row.benchmark, row.system][:-1][-TREND_NIGHTS:]
     changes = {}
     for name in COLUMNS:
         now = row.metric(name).value
@@ -147,7 +147,7 @@ def _issues(morning: Morning, row: ResultsHeader) -> Iterator[Issue]:
         yield issue("misplaced_citations", finding, "Look at how it chooses cited spans; retrieval is not the cause.")
     before = [
         value
-        for header in morning.by_pair[row.benchmark, row.system][:-1][-TREND_NIGHTS:]
+        for header in morning.nights[row.benchmark, row.system][:-1][-TREND_NIGHTS:]
         if (value := header.metric("latency_p50_ms").value) is not None
     ]
     now = row.metric("latency_p50_ms").value

@@ -6,8 +6,8 @@ from functools import cached_property
 
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation
-from rag_eval_pipeline.reporting.baselines import read_baseline
 from rag_eval_pipeline.reporting.comparison import Comparison, Comparisons, read_comparisons
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS
@@ -30,6 +30,8 @@ class Morning:
     Args:
         workspace: Whose.
         by_pair: (benchmark, system) -> its evaluations, oldest first.
+        nights: The same without reruns.
+        reruns: A rerun's evaluation id -> the night's that it looked at again.
         damaged: A line for each results file that cannot be read.
         trust: Of judges.
         comparisons: Of the newest evaluations.
@@ -39,6 +41,8 @@ class Morning:
 
     workspace: Workspace
     by_pair: Mapping[Pair, Sequence[ResultsHeader]]
+    nights: Mapping[Pair, Sequence[ResultsHeader]]
+    reruns: Mapping[str, str]
     damaged: Sequence[str]
     trust: Trust
     comparisons: Sequence[Comparison]
@@ -47,8 +51,8 @@ class Morning:
 
     @cached_property
     def newest(self) -> Sequence[ResultsHeader]:
-        """The last evaluation of each pair, by benchmark and system."""
-        return [self.by_pair[pair][-1] for pair in sorted(self.by_pair)]
+        """The last night of each pair, by benchmark and system."""
+        return [self.nights[pair][-1] for pair in sorted(self.nights)]
 
     @cached_property
     def n_days(self) -> int:
@@ -85,7 +89,7 @@ class Morning:
     def _series(self) -> Mapping[Pair, Mapping[str, list[Point]]]:
         """Every figure's nights: headers are unpacked when they are looked at, so each is looked at once."""
         found: dict[Pair, dict[str, list[Point]]] = {}
-        for pair, nights in self.by_pair.items():
+        for pair, nights in self.nights.items():
             series = found[pair] = {name: [] for name in COLUMNS}
             for header in nights:
                 marks = self.marks.get(header.evaluation_id, {})
@@ -114,19 +118,20 @@ def read_morning(workspace: Workspace, comparisons: Comparisons | None = None) -
         for night in nights.nights:
             kinds = {name: found.kind for name, found in night.metrics.items()}
             _mark(marks, night.evaluation_id, kinds)
-            _mark(marks, night.rerun, kinds)
     for row in comparisons.rows:
         if row.kind == "baseline":
             kinds = {name: found.kind for name, found in row.verdicts.items()}
             _mark(marks, row.evaluation_id, kinds)
-            _mark(marks, row.rerun, kinds)
     stamps = {}
     for name in {benchmark for benchmark, _ in history.by_pair}:
         try:
             stamps[name] = Stamp.read(workspace.benchmark(name).stamp)
         except InputError:
             continue  # converted before and edited since: its results are still the newest there are
-    return Morning(workspace, history.by_pair, history.damaged, Trust.of(workspace), comparisons.rows, marks, stamps)
+    return Morning(
+        workspace, history.by_pair, history.nights, history.reruns, history.damaged, Trust.of(workspace),
+        comparisons.rows, marks, stamps,
+    )  # fmt: skip
 
 
 def figure_name(metric: str) -> str:
@@ -135,7 +140,7 @@ def figure_name(metric: str) -> str:
 
 
 def _mark(marks: dict[str, dict[str, str]], evaluation_id: str | None, kinds: Mapping[str, str]) -> None:
-    """Keeps what changed of an evaluation; of a night and of the rerun that looked at it again alike."""
+    """Keeps what changed of a night."""
     if evaluation_id is None:
         return
     found = {figure_name(name): kind for name, kind in kinds.items() if kind in ("regressed", "improved")}

@@ -87,7 +87,7 @@ def leaderboard_sheet(morning: Morning) -> bytes:
     """The leaderboard with its intervals for a spreadsheet."""
     header = ["benchmark", "system", "evaluation_id", "timestamp", "queries", "failed", "level"]
     for name in COLUMNS:
-        header += [name, f"{name}_low", f"{name}_high", f"{name}_doubt"]
+        header += [name, f"{name}_low", f"{name}_high", f"{name}_n", f"{name}_doubt"]
 
     def cells(row: Any) -> list[Cell]:
         line: list[Cell] = [row.benchmark, row.system, row.evaluation_id, row.timestamp.isoformat()]
@@ -95,7 +95,7 @@ def leaderboard_sheet(morning: Morning) -> bytes:
         for name in COLUMNS:
             found = shown(row, name, morning.trust)
             limits = found.metric.confidence_interval or (None, None)
-            line += [found.metric.value, *limits, found.doubt]
+            line += [found.metric.value, *limits, found.metric.n_scored, found.doubt]
         return line
 
     return spreadsheet(header, (cells(row) for row in morning.newest))

@@ -93,7 +93,11 @@ def write_run_page(
     outcomes: Sequence[Outcome] = (),
 ) -> None:
     """Writes the page of a run's figures; without `run`, of an older one whose questions are not kept in the report."""
-    nights = morning.by_pair[header.benchmark, header.system]
+    nights = [
+        one
+        for one in morning.by_pair[header.benchmark, header.system]
+        if one.evaluation_id not in morning.reruns or one.evaluation_id == header.evaluation_id
+    ]
     place = next(n for n, other in enumerate(nights) if other.evaluation_id == header.evaluation_id)
     stats = header.performance_metrics.get("latency_stats", {})
     marks = [(name, stats[name]) for name in ("p50", "p95", "p99") if stats.get(name) is not None]
@@ -101,6 +105,7 @@ def write_run_page(
         "run": header,
         "sources": run,
         "previous": nights[place - 1] if place else None,
+        "rerun_of": morning.reruns.get(header.evaluation_id),
         "groups": figure_groups(header, run.file if run else RunFile(), morning.trust),
         "abstention": header.answer_quality_metrics.get("abstention", {}),
         "stats": stats,

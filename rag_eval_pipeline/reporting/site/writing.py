@@ -80,9 +80,12 @@ def _write_pair(
     workspace = morning.workspace
     headers = morning.by_pair[pair]
     nights = [read_question_night(workspace, header) for header in headers]
+    before: QuestionNight | None = None
+    last = morning.nights[pair][-1].evaluation_id
     for place, header in enumerate(headers):
-        before = nights[place - 1] if place else None
-        is_full, is_newest = place >= len(headers) - NIGHTS_WITH_QUESTIONS, place == len(headers) - 1
+        if place and headers[place - 1].evaluation_id not in morning.reruns:
+            before = nights[place - 1]
+        is_full, is_newest = place >= len(headers) - NIGHTS_WITH_QUESTIONS, header.evaluation_id == last
         key = _key(morning, header, nights[place], before, is_full=is_full, is_newest=is_newest)
         if site.is_made(header.evaluation_id, key):
             continue
@@ -104,7 +107,12 @@ def _write_pair(
         else:
             write_run_page(site, morning, header)
             site.made()
-    site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", nights_value(nights)))
+    site.write(
+        f"nights/{pair[0]}.{pair[1]}.js",
+        data_script(
+            "history", nights_value([night for night in nights if night.header.evaluation_id not in morning.reruns])
+        ),
+    )
     return {night.header.evaluation_id: night for night in nights}
 
 
@@ -136,6 +144,7 @@ def _key(
     parts = [
         code_digest(), registry_digest(), night.digest, before.digest if before else "", is_full, is_newest,
         [morning.trust.doubt(header, name) for name in TASKS], morning.systems.index(header.system),
+        morning.reruns.get(header.evaluation_id),
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()

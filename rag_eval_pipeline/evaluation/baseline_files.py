@@ -1,0 +1,73 @@
+"""The files of verdicts: which evaluations a pair is compared with, and where the nights since then are kept.
+
+`data/evaluation/baselines/<benchmark>/<system>.json` names a pair's pinned runs;
+`data/evaluation/nights/<benchmark>/<system>/<baseline>.json` has the verdict of each night since they were pinned.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import ClassVar
+
+import pydantic
+
+from rag_eval_pipeline.formats.forms import Form
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
+from rag_eval_pipeline.workspace import Workspace, check_name
+
+BY_HAND = "a person"
+REGRESSIONS = "regressions.json"  # of the newest evaluations, provisional ones among them
+
+
+class Baseline(FileModel):
+    """The evaluations that a pair is compared with."""
+
+    form: ClassVar[Form] = Form("baseline")
+
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
+    evaluations: tuple[str, ...] = pydantic.Field(
+        min_length=1, description="Evaluation ids: five, or one of a deterministic system."
+    )
+    pinned_at: pydantic.AwareDatetime | None = pydantic.Field(
+        None, description="Nights that began later are compared with it; absent, those after its last evaluation."
+    )
+    pinned_by: str = pydantic.Field(BY_HAND, description="`the first nights`, or `a person`.")
+    note: str | None = pydantic.Field(None, description="Why it was pinned, for people.")
+
+
+def baseline_file(workspace: Workspace, benchmark: str, system: str) -> Path:
+    """Where a pair's baseline is named."""
+    return workspace.baselines / check_name("benchmark", benchmark) / f"{check_name('system', system)}.json"
+
+
+def read_baseline(workspace: Workspace, benchmark: str, system: str) -> Baseline | None:
+    """A pair's baseline; None when none is pinned.
+
+    Raises:
+        InputError: `bad_format`.
+    """
+    path = baseline_file(workspace, benchmark, system)
+    return Baseline.read(path) if path.exists() else None
+
+
+def nights_folder(workspace: Workspace) -> Path:
+    """Where the nights lie."""
+    return workspace.baselines.parent / "nights"
+
+
+def nights_file(workspace: Workspace, benchmark: str, system: str, baseline: Baseline) -> Path:
+    """The file of a pair's nights since one baseline was pinned."""
+    text = "\n".join((*baseline.evaluations, str(baseline.pinned_at)))
+    name = f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
+    return nights_folder(workspace) / check_name("benchmark", benchmark) / check_name("system", system) / name
+
+
+def verdict_file(workspace: Workspace, benchmark: str, system: str) -> Path:
+    """Where the next aggregation puts the verdict on an evaluation of a pair that is published now.
+
+    Raises:
+        InputError: The baseline cannot be read.
+    """
+    baseline = read_baseline(workspace, benchmark, system)
+    if baseline is None:
+        return workspace.reports / REGRESSIONS
+    return nights_file(workspace, benchmark, system, baseline)
