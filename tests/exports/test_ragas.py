@@ -1,13 +1,13 @@
-"""Rows for ragas have its keys and types; what is not known has no key."""
+"""Rows for ragas have its keys and types; unknown values have no key."""
 
 import json
 
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exporting.exports import export
-from rag_eval_pipeline.exporting.identity import Identity
-from rag_eval_pipeline.exporting.ragas import read_ragas, read_ragas_rows
+from rag_eval_pipeline.exports import export
+from rag_eval_pipeline.exports.ragas import read_ragas
+from rag_eval_pipeline.exports.source import Identity
 from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
 
 # Fields of ragas.SingleTurnSample 0.4 that the rows use, and whether each is a list.
@@ -22,7 +22,7 @@ def rows_of(folder):
     return [json.loads(line) for line in (folder / "dataset.jsonl").read_text().split("\n") if line]
 
 
-def test_rows_are_samples_of_ragas_with_our_id(workspace, tmp_path):
+def test_ragas_rows_are_samples_with_our_id(workspace, tmp_path):
     export(workspace, "skarn-railway", "ragas", tmp_path / "out")
 
     rows = rows_of(tmp_path / "out")
@@ -34,7 +34,7 @@ def test_rows_are_samples_of_ragas_with_our_id(workspace, tmp_path):
     assert all(row["reference_contexts"] for row in rows if "reference" in row)
 
 
-def test_answers_stand_with_their_passages_in_rank_order_and_failed_ones_are_absent(awkward, tmp_path, answer_by_hand):
+def test_ragas_answers_have_their_passages_in_rank_order(awkward, tmp_path, answer_by_hand):
     answer = RagAnswer("1", "ok", "x [a b.pdf:3:0-5]", False, PASSAGES, (), 1.0)
     evaluation = answer_by_hand(awkward, "awkward", [answer, RagAnswer("2", "ok", "none", True, (), (), 1.0)])
     report = export(awkward, "awkward", "ragas", tmp_path / "out", evaluation=evaluation)
@@ -59,7 +59,7 @@ def test_answers_stand_with_their_passages_in_rank_order_and_failed_ones_are_abs
     }  # fmt: skip
 
 
-def test_a_document_with_two_names_has_one_id(awkward, tmp_path, answer_by_hand):
+def test_ragas_document_with_two_names_has_one_id(awkward, tmp_path, answer_by_hand):
     found = (
         RetrievedPassage("caf%C3%A9.pdf#A.pdf", 1, "a", 1.0, 1),
         RetrievedPassage("caf%C3%A9.pdf#B.pdf", 1, "b", 0.5, 2),
@@ -72,25 +72,24 @@ def test_a_document_with_two_names_has_one_id(awkward, tmp_path, answer_by_hand)
     assert len(row["reference_context_ids"]) == 1
 
 
-REPEATED = '{"query_id": "0", "user_input": "a", "user_input": "b", "reference_context_ids": []}'
+BAD_LINES = {
+    "torn":                 ("dataset.jsonl",  '{"query_id": "0"'),
+    "list":                 ("dataset.jsonl",  '["0"]'),
+    "wrong type":           ("dataset.jsonl",  '{"query_id": "0", "user_input": 5}'),
+    "repeated key":         ("dataset.jsonl",  '{"query_id": "0", "user_input": "a", "user_input": "b", "reference_context_ids": []}'),
+    "metadata, list":       ("metadata.jsonl", '{"query_id": "0", "metadata": []}'),
+    "metadata, repeated":   ("metadata.jsonl", '{"query_id": "0", "metadata": {"n": 1, "n": 2}}'),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ['{"query_id": "0"', '["0"]', '{"query_id": "0", "user_input": 5}', REPEATED])
-def test_a_bad_row_is_named_by_its_line(line, tmp_path):
-    path = tmp_path / "dataset.jsonl"
-    path.write_text('{"query_id": "9", "user_input": "?", "reference_context_ids": []}\n' + line + "\n")
-
-    with pytest.raises(InputError) as error:
-        list(read_ragas_rows(path))
-
-    assert (error.value.code, error.value.row) == ("bad_format", 2)
-
-
-@pytest.mark.parametrize("metadata", ["[]", '{"n": 1, "n": 2}'], ids=["a list", "a key that stands twice"])
-def test_metadata_of_another_form_is_refused(tmp_path, metadata):
-    (tmp_path / "metadata.jsonl").write_text(f'{{"query_id": "0", "metadata": {metadata}}}\n')
+@pytest.mark.parametrize(("name", "line"), BAD_LINES.values(), ids=BAD_LINES)
+def test_ragas_names_the_line_of_a_bad_row(name, line, tmp_path):
+    (tmp_path / "metadata.jsonl").write_text('{"query_id": "9", "metadata": {}}\n')
+    (tmp_path / "dataset.jsonl").write_text('{"query_id": "9", "user_input": "?", "reference_context_ids": []}\n')
+    with (tmp_path / name).open("a") as file:
+        file.write(line + "\n")
 
     with pytest.raises(InputError) as error:
         read_ragas(tmp_path, Identity("back"))
 
-    assert (error.value.code, error.value.row) == ("bad_format", 1)
+    assert (error.value.code, error.value.row) == ("bad_format", 2)

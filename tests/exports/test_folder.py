@@ -1,11 +1,11 @@
-"""A target appears whole or not at all, and nobody's file is lost unasked."""
+"""The target of an export appears completely or not at all, and other files are never lost."""
 
 import os
 
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exporting.folder import check_target, copy_checked, files_below, publishing_folder
+from rag_eval_pipeline.exports.folder import check_target, copy_checked, files_below, publishing_folder
 from rag_eval_pipeline.workspace import Workspace
 
 HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"  # sha256sum of `hello`
@@ -26,7 +26,7 @@ def write(target, *names, overwrite=False, text="new"):
 
 
 @pytest.mark.parametrize("exists", [False, True], ids=["missing", "empty"])
-def test_a_target_that_is_missing_or_empty_holds_the_export_and_nothing_stands_beside_it(exists, tmp_path):
+def test_folder_is_published_alone_with_the_umask(exists, tmp_path):
     target = tmp_path / "a" / "out"
     if exists:
         target.mkdir(parents=True)
@@ -39,7 +39,7 @@ def test_a_target_that_is_missing_or_empty_holds_the_export_and_nothing_stands_b
     assert target.stat().st_mode & 0o777 == 0o777 & ~mask
 
 
-def test_an_export_that_fails_leaves_what_was_there(tmp_path):
+def test_folder_of_a_failed_export_is_unchanged(tmp_path):
     write(tmp_path / "out", "x", text="old")
 
     def fail():
@@ -54,7 +54,7 @@ def test_an_export_that_fails_leaves_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
-def test_overwriting_replaces_what_it_writes_and_adds_what_is_new(tmp_path):
+def test_folder_overwrite_replaces_and_adds_files(tmp_path):
     write(tmp_path / "out", "x", "corpus/y", text="old")
     write(tmp_path / "out", "x", "corpus/y", "corpus/z", overwrite=True)
 
@@ -65,7 +65,7 @@ def test_overwriting_replaces_what_it_writes_and_adds_what_is_new(tmp_path):
 
 
 @pytest.mark.parametrize("foreign", ["notes.txt", "corpus/left over.pdf", "link"])
-def test_overwriting_never_loses_or_mixes_in_another_file(foreign, tmp_path):
+def test_folder_overwrite_refuses_other_files(foreign, tmp_path):
     write(tmp_path / "out", "x", "corpus/y", text="old")
     if foreign == "link":
         (tmp_path / "out" / foreign).symlink_to("corpus")
@@ -81,7 +81,7 @@ def test_overwriting_never_loses_or_mixes_in_another_file(foreign, tmp_path):
     assert os.path.lexists(tmp_path / "out" / foreign)
 
 
-def test_a_file_that_appears_while_the_export_is_made_is_kept(tmp_path):
+def test_folder_keeps_a_file_that_appears_during_the_export(tmp_path):
     target = tmp_path / "out"
 
     def race():
@@ -121,14 +121,14 @@ TARGETS = {
 
 
 @pytest.mark.parametrize(("target", "code"), TARGETS.values(), ids=TARGETS)
-def test_a_target_that_cannot_be_is_refused_at_once(target, code, workspace_folder):
+def test_folder_refuses_a_target(target, code, workspace_folder):
     with pytest.raises(InputError) as error:
         check_target(workspace_folder, target(workspace_folder), overwrite=False)
 
     assert error.value.code == code
 
 
-def test_a_copy_is_a_file_of_its_own(tmp_path):
+def test_folder_copies_are_files_of_their_own(tmp_path):
     (tmp_path / "a").write_text("hello")
     copy_checked(tmp_path / "a", tmp_path / "b", HELLO)
     (tmp_path / "b").write_text("annotated")
@@ -136,7 +136,7 @@ def test_a_copy_is_a_file_of_its_own(tmp_path):
     assert (tmp_path / "a").read_text() == "hello"
 
 
-def test_a_document_with_other_bytes_is_not_passed_on(tmp_path):
+def test_folder_refuses_a_document_with_other_bytes(tmp_path):
     (tmp_path / "a").write_text("hullo")
 
     with pytest.raises(InputError) as error:

@@ -1,6 +1,5 @@
-"""NVIDIA's evaluation root is what `evaluate_rag.py` takes, and its results are honest about what failed."""
+"""NVIDIA's evaluation root is what `evaluate_rag.py` reads, and its results show which questions failed."""
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -11,11 +10,9 @@ from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores
-from rag_eval_pipeline.exporting import nvidia
-from rag_eval_pipeline.exporting.exports import export
-from rag_eval_pipeline.exporting.identity import Identity
-from rag_eval_pipeline.exporting.nvidia import read_nvidia
-from rag_eval_pipeline.exporting.source import ExportOptions, load_source
+from rag_eval_pipeline.exports import export
+from rag_eval_pipeline.exports.nvidia import name_notes, read_nvidia
+from rag_eval_pipeline.exports.source import Identity
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage, Usage
 
@@ -34,7 +31,7 @@ def results(folder):
     }
 
 
-def test_the_root_holds_every_document_byte_for_byte_and_the_questions_as_converted(workspace, tmp_path):
+def test_nvidia_root_holds_documents_and_questions_byte_for_byte(workspace, tmp_path):
     export(workspace, RAILWAY, "nvidia", tmp_path / "out")
 
     paths = workspace.benchmark(RAILWAY)
@@ -46,42 +43,44 @@ def test_the_root_holds_every_document_byte_for_byte_and_the_questions_as_conver
     assert validate(tmp_path / "out" / "train.json") == []
 
 
-def test_names_are_raw_and_those_that_the_upload_changes_are_told(awkward, tmp_path):
+def test_nvidia_keeps_names_and_notes_those_that_the_upload_changes(awkward, tmp_path):
     report = export(awkward, "awkward", "nvidia", tmp_path / "out")
 
     assert sorted(os.listdir(tmp_path / "out" / "corpus")) == [
         "a b.pdf", "a%20b.pdf", "caf%C3%A9.pdf#A.pdf", "caf%C3%A9.pdf#B.pdf", "it's #1.pdf", 'say "hi" 100%.pdf',
     ]  # fmt: skip
-    assert report.notes == ("""'say "hi" 100%.pdf' is uploaded as 'say %22hi%22 100%.pdf': answers will name it so""",)
+    assert report.notes == (
+        """'say "hi" 100%.pdf' is uploaded as 'say %22hi%22 100%.pdf': answers will use that name""",
+    )
 
 
 NOTES = {
-    #                               name                said
-    "a PDF":                       ("a.pdf",            None),
-    "a PDF in capitals":           ("A.PDF",            None),
-    "dots alone before it":        ("..pdf",            "no extension"),
-    "an initial":                  ("Smith_v._Jones",   "no extension"),
-    "no extension":                ("Report_2023",      "no extension"),
-    "a page":                      ("a.html",           "is no PDF"),
-    "a line break":                ("a\nb.pdf",         "uploaded as 'a%0Ab.pdf'"),
-    "signs that pass unchanged":   ("a%20b#c'd;é.pdf",  None),
+    #                         name                note
+    "PDF":                   ("a.pdf",            None),
+    "PDF in capitals":       ("A.PDF",            None),
+    "only dots":             ("..pdf",            "will refuse"),
+    "initial":               ("Smith_v._Jones",   "will refuse"),
+    "no extension":          ("Report_2023",      "will refuse"),
+    "web page":              ("a.html",           "not a PDF"),
+    "line break":            ("a\nb.pdf",         "uploaded as 'a%0Ab.pdf'"),
+    "unchanged characters":  ("a%20b#c'd;é.pdf",  None),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "said"), NOTES.values(), ids=NOTES)
-def test_what_the_ingestor_makes_of_a_name_is_told(name, said):
-    notes = list(nvidia._notes([name]))
+@pytest.mark.parametrize(("name", "note"), NOTES.values(), ids=NOTES)
+def test_nvidia_notes_what_the_ingestor_does_with_a_name(name, note):
+    notes = list(name_notes([name]))
 
-    assert (notes == []) if said is None else (len(notes) == 1 and said in notes[0])
-
-
-def test_a_corpus_beyond_what_the_driver_lists_is_told():
-    assert list(nvidia._notes([f"{number}.pdf" for number in range(1000)])) == []
-    [note] = nvidia._notes([f"{number}.pdf" for number in range(1001)])
-    assert note.startswith("1001 documents: evaluate_rag.py sees 1000")
+    assert (notes == []) if note is None else (len(notes) == 1 and note in notes[0])
 
 
-def test_rows_stand_in_the_datasets_order_and_a_failed_one_is_null_and_not_empty(awkward, tmp_path, answer_by_hand):
+def test_nvidia_notes_a_corpus_beyond_what_the_driver_lists():
+    assert list(name_notes([f"{number}.pdf" for number in range(1000)])) == []
+    [note] = name_notes([f"{number}.pdf" for number in range(1001)])
+    assert note.startswith("evaluate_rag.py sees only 1000 of 1001")
+
+
+def test_nvidia_rows_are_in_the_datasets_order_and_failed_ones_are_null(awkward, tmp_path, answer_by_hand):
     answer = RagAnswer("1", "ok", 'It is "x".', False, PASSAGES, (), 1.0)
     abstained = RagAnswer("2", "ok", "No answer.", True, (), (), 1.0)
     evaluation = answer_by_hand(awkward, "awkward", [abstained, answer])
@@ -104,20 +103,20 @@ def test_rows_stand_in_the_datasets_order_and_a_failed_one_is_null_and_not_empty
     }
     assert report.counts["answers"] == 2
     assert report.lost["answer.status"] == 2
-    assert "2 of 4 questions got no answer; theirs is absent, not empty" in report.notes
+    assert "2 of 4 questions got no answer; their answers are absent, not empty" in report.notes
 
 
-def test_what_no_judge_has_scored_is_null(awkward, tmp_path, answer_by_hand):
+def test_nvidia_scores_are_null_without_a_judge(awkward, tmp_path, answer_by_hand):
     evaluation = answer_by_hand(awkward, "awkward", [RagAnswer("1", "ok", "x", False, (), (), 1.0)])
     export(awkward, "awkward", "nvidia", tmp_path / "out", evaluation=evaluation)
 
     found = results(tmp_path / "out")
-    measures = ("nv_accuracy", "nv_context_relevance", "nv_response_groundedness")
-    assert found["summary"] == {f"{measure}_mean": None for measure in measures}
-    assert found["results"] == {measure: [None] * 4 for measure in measures}
+    metrics = ("nv_accuracy", "nv_context_relevance", "nv_response_groundedness")
+    assert found["summary"] == {f"{metric}_mean": None for metric in metrics}
+    assert found["results"] == {metric: [None] * 4 for metric in metrics}
     assert found["metrics"] == {
         "ingestion_metrics_list": [],
-        "evaluation_metrics": dict.fromkeys(measures),
+        "evaluation_metrics": dict.fromkeys(metrics),
         "token_usage": {
             "total_tokens": 0, "prompt_tokens": 0, "completion_tokens": 0, "sample_count": 0,
             "mean_prompt_tokens": None, "mean_completion_tokens": None,
@@ -125,7 +124,7 @@ def test_what_no_judge_has_scored_is_null(awkward, tmp_path, answer_by_hand):
     }  # fmt: skip
 
 
-def test_a_judges_scores_and_their_mean_stand_where_there_are_any(awkward, tmp_path, answer_by_hand):
+def test_nvidia_means_skip_failed_questions(awkward, tmp_path, answer_by_hand):
     evaluation = load_evaluation(awkward, answer_by_hand(awkward, "awkward", []))
     rows = [
         QueryScores("0", "failed", "error"),
@@ -143,7 +142,7 @@ def test_a_judges_scores_and_their_mean_stand_where_there_are_any(awkward, tmp_p
     assert found["metrics"]["evaluation_metrics"]["nv_accuracy"] == 0.75
 
 
-def test_tokens_are_summed_over_the_answers_that_state_them(awkward, tmp_path, answer_by_hand):
+def test_nvidia_tokens_are_summed_over_the_answers_that_report_them(awkward, tmp_path, answer_by_hand):
     given = [
         RagAnswer("0", "ok", "x", False, (), (), 1.0, Usage(total_tokens=30)),
         RagAnswer("1", "ok", "x", False, (), (), 1.0),
@@ -161,19 +160,7 @@ def test_tokens_are_summed_over_the_answers_that_state_them(awkward, tmp_path, a
     assert per_sample == [30, None, 12, None]
 
 
-def test_a_context_without_its_document_is_refused(awkward, tmp_path):
-    source = load_source(awkward, "awkward", evaluation=None, options=ExportOptions(), label="out")
-    short = dataclasses.replace(source, documents=source.documents[1:])
-    gone = source.documents[0].file_name
-
-    with pytest.raises(InputError) as error:
-        nvidia.write_nvidia(short, tmp_path)
-
-    assert error.value.code == "unknown_document"
-    assert repr(gone) in str(error.value)
-
-
-def test_reading_a_root_refuses_a_context_without_its_file(awkward, tmp_path):
+def test_nvidia_root_with_a_missing_document_is_refused(awkward, tmp_path):
     export(awkward, "awkward", "nvidia", tmp_path / "out")
     (tmp_path / "out" / "corpus" / "a b.pdf").unlink()
 

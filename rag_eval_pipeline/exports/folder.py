@@ -1,8 +1,8 @@
-"""The folder an export goes to: whole or not at all, real files, and nobody's file is lost unasked.
+"""The target folder of an export, which appears completely or not at all and never replaces files of others.
 
-Others' formats have no place for a mark of ours, so an earlier export cannot be told from anybody's files. A target
-must be missing or empty. With `overwrite` it may hold files, but none that the export does not write: a PDF left over
-in `corpus/` would be ingested, and a file of somebody's own would be gone.
+The formats have no place for a mark of ours, so an earlier export looks like anybody's files. A target has to be
+missing or empty. With `overwrite` it may hold files, but only those that the export writes: a PDF left over in
+`corpus/` would be ingested, and other files would be lost.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ CHUNK_BYTES = 1024 * 1024
 
 
 def check_target(workspace: Workspace, target: Path, *, overwrite: bool) -> None:
-    """Raises for a target that cannot be written, before anything else is done.
+    """Refuse a target that cannot be written, before anything else is done.
 
     Raises:
-        InputError: `target_is_link`, `target_is_file`, `target_in_workspace` for a place where this project reads,
-            `target_not_empty`.
+        InputError: `target_is_link`, `target_is_file`, `target_not_empty`, and `target_in_workspace` for the folders
+            that this project reads.
     """
     if target.is_symlink():
         raise InputError(
@@ -37,39 +37,39 @@ def check_target(workspace: Workspace, target: Path, *, overwrite: bool) -> None
     if target.exists() and not target.is_dir():
         raise InputError("target_is_file", target, "a folder, or nothing")
     if not overwrite and target.is_dir() and any(target.iterdir()):
-        raise InputError(
-            "target_not_empty", target, "a folder that is empty or not there", hint="Name another, or use --overwrite."
-        )
+        hint = "Name another folder, or use --overwrite."
+        raise InputError("target_not_empty", target, "a folder that is missing or empty", hint=hint)
 
 
 @contextlib.contextmanager
 def publishing_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A folder to write to, renamed to `target` when the block ends well and removed when it does not.
+    """Yield a folder that is renamed to `target` if the block succeeds and removed if it fails.
 
     Args:
-        target: The final path; its parents are made. Only one rename stands between nothing and the whole; with
-            `overwrite`, two: a reader between them finds no folder, never a mixed one.
-        overwrite: Replace files that are there.
+        target: The final path; its parents are created. A reader sees nothing or everything; with `overwrite` there is
+            a moment without a folder, between two renames, but never a mixture.
+        overwrite: Whether existing files are replaced.
 
     Raises:
-        InputError: `target_not_empty`; `foreign_file` when the target holds a file that was not written now.
+        InputError: `target_not_empty`, or `foreign_file` if the target holds a file that was not written now.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=target.parent))
     try:
         folder = temp / "new"
-        folder.mkdir()  # inside, because mkdtemp makes folders that only their owner may read
+        folder.mkdir()  # a subfolder, because only their owner may read the folders that mkdtemp makes
         yield folder
-        _make_durable(folder)
+        for parent, _, _ in os.walk(folder):
+            fsync_folder(Path(parent))
         _replace(target, folder, temp / "old", overwrite=overwrite)
         fsync_folder(target.parent)
     finally:
-        if target.exists() or not (temp / "old").exists():  # else the only copy of what was there lies in it
+        if target.exists() or not (temp / "old").exists():  # otherwise it holds the only copy of the old files
             shutil.rmtree(temp, ignore_errors=True)
 
 
 def files_below(folder: Path) -> set[str]:
-    """Relative paths of everything below a folder that is no folder; links are neither followed nor left out."""
+    """Return the relative paths of files and links below a folder; links are not followed."""
     found = set()
     for parent, folders, names in os.walk(folder, followlinks=False):
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
@@ -78,10 +78,10 @@ def files_below(folder: Path) -> set[str]:
 
 
 def copy_checked(source: Path, target: Path, sha256: str) -> None:
-    """Copies a document, never as a link: what others do to their copy must not reach the corpus.
+    """Copy a document; never link it, because changes to the copy must not reach the corpus.
 
     Raises:
-        InputError: `missing_document`, `changed_document` when its bytes are not those of the manifest.
+        InputError: `missing_document`, or `changed_document` if its bytes are not those of the manifest.
     """
     digest = hashlib.sha256()
     hint = "Convert the benchmark again."
@@ -99,20 +99,14 @@ def copy_checked(source: Path, target: Path, sha256: str) -> None:
         raise InputError("changed_document", source, "the bytes that the conversion wrote", hint=hint)
 
 
-def _make_durable(folder: Path) -> None:
-    for parent, _, _ in os.walk(folder):
-        fsync_folder(Path(parent))
-
-
 def _replace(target: Path, folder: Path, old: Path, *, overwrite: bool) -> None:
     present = files_below(target) if target.is_dir() else set()
     if present and not overwrite:
         raise InputError("target_not_empty", target, "a folder that is still empty")
     if foreign := sorted(present - files_below(folder)):
-        raise InputError(
-            "foreign_file", target, "no file but those that the export writes", found=foreign[0],
-            hint=f"There are {len(foreign)} such files. Remove them, or name another folder.",
-        )  # fmt: skip
+        hint = f"There are {len(foreign)} such files. Remove them, or name another folder."
+        expected = "only files that the export writes"
+        raise InputError("foreign_file", target, expected, found=foreign[0], hint=hint)
     if target.exists():
         os.rename(target, old)
     try:
