@@ -1255,7 +1255,8 @@ def serve(
         make_app(site), http=Protocol, loop="asyncio", ws="none", lifespan="off", log_level="error",
         timeout_graceful_shutdown=1,
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[listening])
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def _exit_with_stdin() -> None:

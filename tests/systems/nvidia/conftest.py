@@ -1,4 +1,4 @@
-"""A corpus of three small documents, and a way to open the system over it at a loopback server."""
+"""A corpus of three small documents, and a way to open the system over it at a mock server."""
 
 import contextlib
 
