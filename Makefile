@@ -19,7 +19,7 @@ demo-http: export DAGSTER_HOME = $(CURDIR)/.demo-http/.dagster
 demo-http: $(VENV)/.browser  ## the same against servers on this machine that speak HTTP and fail now and then
 	@mkdir -p $(DAGSTER_HOME)
 	@cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml
-	@$(BIN)/python -m rag_eval_pipeline.defs.demo_http
+	@$(BIN)/python -m examples.demo_http
 
 up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 127.0.0.1:3000; Ctrl-C stops everything
 	@$(BIN)/python -m rag_eval_pipeline.defs.serve --host 127.0.0.1 --port 3000

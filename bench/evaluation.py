@@ -2,7 +2,7 @@
 
     python bench/evaluation.py [--questions 4000] [--soak 100000] [--evaluations 50]
 
-A loopback server in a process of its own answers each request after 50 ms. The parts, each measured in this process or
+A mock server in a process of its own answers each request after 50 ms. The parts, each measured in this process or
 its children on the same machine, one after the other:
 
 - bare: httpx alone, 64 requests in flight, the same bodies, nothing kept: once with one client, as it is usually
@@ -22,6 +22,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -31,12 +32,15 @@ from pathlib import Path
 import httpx
 import psutil
 
-from rag_eval_pipeline.conversion.steps import convert
-from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.loopback.launch import RunningServer, loopback_server
-from rag_eval_pipeline.storage import journal
-from rag_eval_pipeline.workspace import Workspace
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPOSITORY))  # the mock server belongs to the examples
+
+from examples.mock_rag_server import RunningServer, mock_rag_server  # noqa: E402
+from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
+from rag_eval_pipeline.evaluation.asking import ask  # noqa: E402
+from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
+from rag_eval_pipeline.storage import journal  # noqa: E402
+from rag_eval_pipeline.workspace import Workspace  # noqa: E402
 
 LATENCY_MS = 50.0
 IN_FLIGHT = 64
@@ -50,13 +54,13 @@ def main() -> None:
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-evaluation-") as folder:
         root = Path(folder)
-        with loopback_server(canned=True, latency_ms=LATENCY_MS) as server:
+        with mock_rag_server(canned=True, latency_ms=LATENCY_MS) as server:
             rates(root / "rates", server, given.questions)
         if given.soak:
-            with loopback_server(canned=True, latency_ms=LATENCY_MS, faults=0.1) as server:
+            with mock_rag_server(canned=True, latency_ms=LATENCY_MS, faults=0.1) as server:
                 soak(root / "soak", server, given.soak)
         if given.evaluations:
-            with loopback_server(canned=True, latency_ms=LATENCY_MS) as server:
+            with mock_rag_server(canned=True, latency_ms=LATENCY_MS) as server:
                 side_by_side(root / "many", server, given.evaluations)
 
 
@@ -98,7 +102,7 @@ async def bare_seconds(server: RunningServer, questions: int, *, clients: int) -
 
         async def worker(client: httpx.AsyncClient) -> None:
             for number in numbers:
-                body = {"model": "loopback", "messages": [{"role": "user", "content": f"What is the number {number}?"}]}
+                body = {"model": "mock", "messages": [{"role": "user", "content": f"What is the number {number}?"}]}
                 (await client.post(f"{server.openai}/chat/completions", json=body)).raise_for_status()
 
         started = time.perf_counter()
@@ -186,7 +190,7 @@ def make_workspace(root: Path, server: RunningServer, benchmarks: dict[str, int]
     systems = workspace.config / "systems"
     systems.mkdir(parents=True)
     (systems / "chat.config.yaml").write_text(
-        "kind: openai\nsettings:\n  chat: {model: loopback}\n  stream: false\n"
+        "kind: openai\nsettings:\n  chat: {model: mock}\n  stream: false\n"
         f"  endpoint: {{base_url: '{server.openai}'}}\n"
     )
     (systems / "blueprint.config.yaml").write_text(

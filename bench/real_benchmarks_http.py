@@ -3,7 +3,7 @@
     python bench/real_benchmarks_http.py [--faults 0.1]
 
 Reads ../shared/data beside the repository; the specs are those of tests/specs. Each benchmark is converted, its PDFs
-are uploaded to a loopback server that speaks NVIDIA's interface and fails `--faults` of the attempts, and its questions
+are uploaded to a mock server that speaks NVIDIA's interface and fails `--faults` of the attempts, and its questions
 are asked by a process that is killed with SIGKILL when a third is answered, and resumed. Then the same once more
 without being disturbed. Printed are the seconds, what was asked in each sitting, the questions that the server answered
 more than once (at most those in flight at the kill), and whether all that does not depend on the clock is equal:
@@ -22,13 +22,13 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the builder of scratch workspaces belongs to the tests
 
+from examples.mock_rag_server import mock_rag_server  # noqa: E402
 from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
 from rag_eval_pipeline.evaluation.passes import evaluate  # noqa: E402
 from rag_eval_pipeline.evaluation.responses_file import iter_responses  # noqa: E402
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation  # noqa: E402
 from rag_eval_pipeline.evaluation.scores_file import read_scores  # noqa: E402
-from rag_eval_pipeline.loopback.launch import loopback_server  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
 from tests.real_benchmarks import build  # noqa: E402
 
@@ -58,7 +58,7 @@ def main() -> None:
         for name in BENCHMARKS:
             build(workspace.root, name)
             convert(workspace, name)
-            with loopback_server(faults=faults) as server:
+            with mock_rag_server(faults=faults) as server:
                 workspace.system_file("served").write_text(
                     f"kind: nvidia\nsettings:\n  rag: {{base_url: '{server.rag}', backoff_seconds: 0.05}}\n"
                     f"  ingestor: {{base_url: '{server.ingestor}', backoff_seconds: 0.05}}\n"

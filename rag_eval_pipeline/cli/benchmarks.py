@@ -253,8 +253,8 @@ def export(
 
     Example: rag-eval export tarrow-lights out/tarrow --format nvidia
     """
-    from rag_eval_pipeline.exporting.exports import export as run
-    from rag_eval_pipeline.exporting.source import ExportOptions
+    from rag_eval_pipeline.exports import ExportOptions
+    from rag_eval_pipeline.exports import export as run
 
     options = ExportOptions(documents=documents, level=level, overwrite=overwrite)
     report = run(find_workspace(workspace), name, format, target, evaluation=evaluation, options=options)

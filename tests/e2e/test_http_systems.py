@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
+from examples.mock_rag_server import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.pair import load_pair
@@ -16,7 +17,6 @@ from rag_eval_pipeline.evaluation.passes import evaluate
 from rag_eval_pipeline.evaluation.responses_file import read_responses
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.loopback.launch import loopback_server
 from rag_eval_pipeline.storage.journal import read_journal
 
 RAILWAY = "skarn-railway"  # 40 questions
@@ -36,7 +36,7 @@ ask_pair(root, load_pair(root, sys.argv[2], "served"), die)
 
 @pytest.fixture
 def server():
-    with loopback_server(faults=0.1, seed=3) as running:
+    with mock_rag_server(faults=0.1, seed=3) as running:
         yield running
 
 
@@ -57,7 +57,7 @@ def chat(server):
         "kind": "openai",
         "settings": {
             "endpoint": {"base_url": server.openai, "backoff_seconds": 0.01},
-            "chat": {"model": "loopback"},
+            "chat": {"model": "mock"},
             "retrieval": {"k": 5},
         },
         "evaluation": {"concurrency": 4},
@@ -131,11 +131,11 @@ def test_the_ledger_counts_every_request_that_the_server_saw(server, workspace):
 
 
 def test_a_judge_over_http_is_asked_once_and_answers_from_its_cache_afterwards(workspace):
-    with loopback_server() as server:
+    with mock_rag_server() as server:
         defaults = yaml.safe_load(workspace.defaults_config.read_text())
         judge = {
             "kind": "openai",
-            "settings": {"endpoint": {"base_url": server.openai}, "chat": {"model": "loopback-judge"}},
+            "settings": {"endpoint": {"base_url": server.openai}, "chat": {"model": "mock-judge"}},
         }
         workspace.defaults_config.write_text(yaml.safe_dump(defaults | {"judge": judge}))
         results = []
@@ -147,7 +147,7 @@ def test_a_judge_over_http_is_asked_once_and_answers_from_its_cache_afterwards(w
     assert (results[0].judge.kind, results[0].judge.failed, results[0].judge.models) == (
         "openai",
         0,
-        ("loopback-judge",),
+        ("mock-judge",),
     )
     assert first["requests"] >= 40
     assert second["cached"] / (second["cached"] + second["requests"]) > 0.8
@@ -155,7 +155,7 @@ def test_a_judge_over_http_is_asked_once_and_answers_from_its_cache_afterwards(w
 
 
 def test_a_server_that_is_down_is_one_line_and_is_asked_again_when_it_is_back(workspace):
-    with loopback_server() as server:
+    with mock_rag_server() as server:
         settings = chat(server)
         port = server.port
     settings["settings"]["endpoint"] |= {"max_retries": 0}
@@ -163,7 +163,7 @@ def test_a_server_that_is_down_is_one_line_and_is_asked_again_when_it_is_back(wo
 
     with pytest.raises(ServiceError) as error:
         ask(workspace, load_pair(workspace, RAILWAY, "served"), now=NIGHT)
-    with loopback_server(port=port):
+    with mock_rag_server(port=port):
         report = ask(workspace, load_pair(workspace, RAILWAY, "served"), now=NIGHT)
 
     assert error.value.code == "no_answers"
@@ -174,7 +174,7 @@ def test_a_server_that_is_down_is_one_line_and_is_asked_again_when_it_is_back(wo
 def test_a_secret_stands_in_no_file_and_no_message(workspace, monkeypatch, caplog):
     secret = "canary-3f9a77c1e0d24b58"
     monkeypatch.setenv("SERVED_KEY", secret)
-    with loopback_server(api_key="another-key-entirely") as server:
+    with mock_rag_server(api_key="another-key-entirely") as server:
         settings = chat(server)
         settings["settings"]["endpoint"] |= {"api_key_env": "SERVED_KEY", "max_retries": 0}
         write_system(workspace, settings)

@@ -1,13 +1,13 @@
-"""A corpus of three small documents, and a way to open the system over it at a loopback server."""
+"""A corpus of three small documents, and a way to open the system over it at a mock server."""
 
 import contextlib
 
 import pytest
 
-from rag_eval_pipeline.loopback.launch import loopback_server
+from examples.mock_rag_server import mock_rag_server
 from rag_eval_pipeline.systems.nvidia.settings import NvidiaSettings
 from rag_eval_pipeline.systems.nvidia.system import open_nvidia
-from tests.loopback.paper import papers_corpus
+from tests.examples.papers import papers_corpus
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def corpus(tmp_path):
 
 @pytest.fixture(scope="module")
 def server():
-    with loopback_server(media_every=2) as running:
+    with mock_rag_server(media_every=2) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def canned():
-    with loopback_server(canned=True) as running:
+    with mock_rag_server(canned=True) as running:
         yield running
 
 

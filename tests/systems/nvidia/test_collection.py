@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+from examples.mock_rag_server import mock_rag_server
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.loopback.launch import loopback_server
-from tests.loopback import plain_http
-from tests.loopback.paper import BELL, DOCUMENTS, paper, papers_corpus
+from tests.examples import plain_http
+from tests.examples.papers import BELL, DOCUMENTS, paper, papers_corpus
 
 COLLECTION = "marsh_point_0123456789ab"
 UPLOAD, REPLACE = "POST /ingestor/v1/documents", "PATCH /ingestor/v1/documents"
@@ -117,7 +117,7 @@ async def test_two_systems_share_one_upload(server, tmp_path, opened):
 
 async def test_documents_that_failed_with_status_200_are_named_with_their_reason(corpus, refused):
     (corpus.folder / "light.pdf").write_bytes(b"%PDF-1.7 torn")
-    with loopback_server() as server:
+    with mock_rag_server() as server:
         error = await refused(server, corpus)
 
     assert error.code == "corpus_not_ingested"
@@ -199,20 +199,20 @@ BROKEN = {
 
 @pytest.mark.parametrize(("fault", "requests"), BROKEN.values(), ids=BROKEN)
 async def test_a_request_in_doubt_is_repeated_as_a_replacement(corpus, opened, fault, requests):
-    with loopback_server(canned=True, faults={"paths": {UPLOAD: [fault]}}) as server:
+    with mock_rag_server(canned=True, faults={"paths": {UPLOAD: [fault]}}) as server:
         async with opened(server, corpus):
             assert (listed(server), sent(server)) == (STORED, requests)
 
 
 async def test_a_request_that_is_refused_is_not_repeated(corpus, refused):
-    with loopback_server(canned=True, faults={"paths": {UPLOAD: ["http_413"]}}) as server:
+    with mock_rag_server(canned=True, faults={"paths": {UPLOAD: ["http_413"]}}) as server:
         error = await refused(server, corpus)
 
         assert (error.code, "http_413" in error.message, sent(server)) == ("ingestor_failed", True, (1, 0))
 
 
 async def test_an_upload_that_takes_too_long_is_gone_on_with(corpus, opened, refused):
-    with loopback_server(canned=True, faults={"paths": {"GET /ingestor/v1/status": ["half_open"]}}) as server:
+    with mock_rag_server(canned=True, faults={"paths": {"GET /ingestor/v1/status": ["half_open"]}}) as server:
         error = await refused(server, corpus, upload={"total_seconds": 0.5})
         async with opened(server, corpus):
             pass
@@ -221,7 +221,7 @@ async def test_an_upload_that_takes_too_long_is_gone_on_with(corpus, opened, ref
 
 
 async def test_a_task_that_is_still_at_work_is_waited_for(corpus, opened, refused):
-    with loopback_server(canned=True, ingestion_ms=400) as server:  # 1.2 s for three documents
+    with mock_rag_server(canned=True, ingestion_ms=400) as server:  # 1.2 s for three documents
         error = await refused(server, corpus, upload={"total_seconds": 0.3})
         async with opened(server, corpus):
             pass
@@ -248,7 +248,7 @@ import asyncio, sys
 from pathlib import Path
 from rag_eval_pipeline.systems.nvidia.settings import NvidiaSettings
 from rag_eval_pipeline.systems.nvidia.system import open_nvidia
-from tests.loopback.paper import papers_corpus
+from tests.examples.papers import papers_corpus
 
 async def main():
     root, rag, ingestor = sys.argv[1:]
@@ -262,7 +262,7 @@ asyncio.run(main())
 
 async def test_a_killed_upload_is_resumed_and_nothing_is_sent_twice(tmp_path, corpus, opened):
     # The second document's request is never answered, and the process dies while it waits.
-    with loopback_server(canned=True, faults={"paths": {UPLOAD: ["ok", "half_open"]}}) as server:
+    with mock_rag_server(canned=True, faults={"paths": {UPLOAD: ["ok", "half_open"]}}) as server:
         command = [sys.executable, "-c", KILLED, str(tmp_path), server.rag, server.ingestor]
         with subprocess.Popen(command) as child:
             deadline = time.monotonic() + 60

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples.mock_rag_server import parse_multipart
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.loopback.multipart import parts_of
 from rag_eval_pipeline.systems.nvidia.names import StoredNames, stored_name
 
 # What a file of a corpus can be called: anything but `/` and NUL that UTF-8 can carry.
@@ -19,7 +19,7 @@ FILES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0
 def test_a_name_is_stored_as_the_client_sends_it(file):
     request = httpx.Request("POST", "http://x/", files=[("documents", (file, b"", "application/pdf"))])
 
-    assert parts_of(request.read(), request.headers["content-type"])[0].filename == stored_name(file)
+    assert parse_multipart(request.read(), request.headers["content-type"])[0][1] == stored_name(file)
 
 
 def test_files_are_found_by_either_name():

@@ -5,12 +5,12 @@ import dataclasses
 
 import pytest
 
+from examples.mock_rag_server import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.loopback.launch import loopback_server
 from rag_eval_pipeline.systems.answer import Citation, Query
 from rag_eval_pipeline.systems.nvidia.settings import NvidiaSettings
 from rag_eval_pipeline.systems.nvidia.system import open_nvidia
-from tests.loopback.paper import BELL, HARBOUR, LIGHT, papers_corpus
+from tests.examples.papers import BELL, HARBOUR, LIGHT, papers_corpus
 
 
 async def test_an_answer_with_its_contexts_and_citations(server, corpus, opened):
@@ -30,7 +30,7 @@ async def test_an_answer_with_its_contexts_and_citations(server, corpus, opened)
     assert (answer.usage.requests, answer.usage.completion_tokens) == (1, 4)
     assert set(answer.timings) == {"first_token", "retrieval", "reranking", "generation"}
     assert len(answer.raw_sha256) == 64
-    assert answer.model == "loopback/llm"
+    assert answer.model == "mock/llm"
 
 
 async def test_a_name_that_uploading_changes_is_found_again_in_contexts_and_citations(server, corpus, opened):
@@ -73,7 +73,7 @@ async def test_parameters_are_sent_and_told(server, corpus, opened):
 
     assert len(answer.contexts) == 1
     assert (told["retrieval_k"], told["reranking_enabled"], told["stop"]) == (1, False, "a, b")
-    assert (told["model"], told["embedding_model"], told["page_base"]) == ("loopback/llm", "loopback/bm25", 1)
+    assert (told["model"], told["embedding_model"], told["page_base"]) == ("mock/llm", "mock/bm25", 1)
 
 
 async def test_the_servers_configuration_is_read(server, corpus, opened):
@@ -82,14 +82,14 @@ async def test_the_servers_configuration_is_read(server, corpus, opened):
 
 
 async def test_a_server_too_old_to_tell_its_configuration(corpus, opened):
-    with loopback_server(canned=True, faults={"paths": {"GET /rag/v1/configuration": ["http_404"]}}) as server:
+    with mock_rag_server(canned=True, faults={"paths": {"GET /rag/v1/configuration": ["http_404"]}}) as server:
         async with opened(server, corpus) as system:
             assert (system.server_configuration(), system.configuration()["model"]) == (None, None)
 
 
 @pytest.mark.parametrize("page_base", [0, 1])
 async def test_pages_count_from_one_whatever_the_server_counts_from(corpus, opened, page_base):
-    with loopback_server(page_base=page_base) as server:
+    with mock_rag_server(page_base=page_base) as server:
         async with opened(server, corpus) as system:
             answer = await system.answer(Query("1", "Who was the keeper of the light in 1911?"))
             told = system.configuration()["page_base"]
@@ -189,7 +189,7 @@ async def test_an_answer_is_read_however_it_is_sent(server, corpus, opened, disg
 
 async def test_every_question_is_answered_once_by_a_server_that_often_fails(corpus, opened):
     questions = [Query(str(number), f"question {number}") for number in range(80)]
-    with loopback_server(canned=True, seed=5, faults=0.4) as server:
+    with mock_rag_server(canned=True, seed=5, faults=0.4) as server:
         async with opened(server, corpus) as system:
             answers = await asyncio.gather(*map(system.answer, questions))
         counts = server.counts()
@@ -221,7 +221,7 @@ async def refusal(settings, corpus):
 
 
 async def test_a_dependency_that_is_down_is_named(corpus, settings, opened):
-    with loopback_server(canned=True, unready="Ranking") as server:
+    with mock_rag_server(canned=True, unready="Ranking") as server:
         error = await refusal(settings(server), corpus)
         async with opened(server, corpus, check_dependencies=False):
             pass
@@ -231,7 +231,7 @@ async def test_a_dependency_that_is_down_is_named(corpus, settings, opened):
 
 
 async def test_a_server_that_is_not_there_is_said_so(corpus, settings):
-    with loopback_server(canned=True) as server:
+    with mock_rag_server(canned=True) as server:
         pass
 
     error = await refusal(settings(server, endpoint={"max_retries": 0}), corpus)
@@ -250,7 +250,7 @@ UNREADY = {
 @pytest.mark.parametrize("path", UNREADY.values(), ids=UNREADY)
 @pytest.mark.parametrize("fault", ["http_500", "html"])
 async def test_a_server_that_is_not_ready(corpus, settings, path, fault):
-    with loopback_server(canned=True, faults={"paths": {path: [fault] * 2}}) as server:
+    with mock_rag_server(canned=True, faults={"paths": {path: [fault] * 2}}) as server:
         error = await refusal(settings(server, endpoint={"max_retries": 1, "backoff_seconds": 0.001}), corpus)
 
     assert error.code == "server_unready"
@@ -259,7 +259,7 @@ async def test_a_server_that_is_not_ready(corpus, settings, path, fault):
 async def test_a_key_is_sent_to_both_servers_and_shown_to_nobody(corpus, settings, monkeypatch):
     monkeypatch.setenv("BLUEPRINT_KEY", "canary-key-of-the-blueprint")
     monkeypatch.setenv("WRONG_KEY", "canary-key-that-is-wrong")
-    with loopback_server(canned=True, api_key="canary-key-of-the-blueprint") as server:
+    with mock_rag_server(canned=True, api_key="canary-key-of-the-blueprint") as server:
         right = settings(server, endpoint={"api_key_env": "BLUEPRINT_KEY"})
         async with open_nvidia(right, corpus) as system:
             answer = await system.answer(Query("1", "Why?"))
@@ -294,7 +294,7 @@ async def test_a_question_to_a_collection_that_is_not_there_is_an_error(server, 
 
 async def test_a_page_of_a_document_of_one_page(opened, tmp_path):
     corpus = dataclasses.replace(papers_corpus(tmp_path, {"tollan.pdf": HARBOUR[:1]}), fingerprint="1" * 64)
-    with loopback_server(page_base=0) as server:
+    with mock_rag_server(page_base=0) as server:
         async with opened(server, corpus) as system:
             answer = await system.answer(Query("1", "When was the harbour of Tollan built?"))
 

@@ -1,0 +1,117 @@
+"""The target folder of an export, which appears completely or not at all and never replaces files of others.
+
+The formats have no place for a mark of ours, so an earlier export looks like anybody's files. A target has to be
+missing or empty. With `overwrite` it may hold files, but only those that the export writes: a PDF left over in
+`corpus/` would be ingested, and other files would be lost.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.atomic import TEMP_PREFIX, fsync_folder
+from rag_eval_pipeline.workspace import Workspace
+
+CHUNK_BYTES = 1024 * 1024
+
+
+def check_target(workspace: Workspace, target: Path, *, overwrite: bool) -> None:
+    """Refuse a target that cannot be written, before anything else is done.
+
+    Raises:
+        InputError: `target_is_link`, `target_is_file`, `target_not_empty`, and `target_in_workspace` for the folders
+            that this project reads.
+    """
+    if target.is_symlink():
+        raise InputError(
+            "target_is_link", target, "a folder", found=os.readlink(target), hint="Name the folder itself."
+        )
+    place = target.resolve()
+    if any(place.is_relative_to((workspace.root / part).resolve()) for part in ("corpus", "data")):
+        raise InputError("target_in_workspace", target, "a folder outside the workspace's corpus/ and data/")
+    if target.exists() and not target.is_dir():
+        raise InputError("target_is_file", target, "a folder, or nothing")
+    if not overwrite and target.is_dir() and any(target.iterdir()):
+        hint = "Name another folder, or use --overwrite."
+        raise InputError("target_not_empty", target, "a folder that is missing or empty", hint=hint)
+
+
+@contextlib.contextmanager
+def publishing_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a folder that is renamed to `target` if the block succeeds and removed if it fails.
+
+    Args:
+        target: The final path; its parents are created. A reader sees nothing or everything; with `overwrite` there is
+            a moment without a folder, between two renames, but never a mixture.
+        overwrite: Whether existing files are replaced.
+
+    Raises:
+        InputError: `target_not_empty`, or `foreign_file` if the target holds a file that was not written now.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=target.parent))
+    try:
+        folder = temp / "new"
+        folder.mkdir()  # a subfolder, because only their owner may read the folders that mkdtemp makes
+        yield folder
+        for parent, _, _ in os.walk(folder):
+            fsync_folder(Path(parent))
+        _replace(target, folder, temp / "old", overwrite=overwrite)
+        fsync_folder(target.parent)
+    finally:
+        if target.exists() or not (temp / "old").exists():  # otherwise it holds the only copy of the old files
+            shutil.rmtree(temp, ignore_errors=True)
+
+
+def files_below(folder: Path) -> set[str]:
+    """Return the relative paths of files and links below a folder; links are not followed."""
+    found = set()
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        found |= {os.path.relpath(os.path.join(parent, name), folder) for name in [*names, *links]}
+    return found
+
+
+def copy_checked(source: Path, target: Path, sha256: str) -> None:
+    """Copy a document; never link it, because changes to the copy must not reach the corpus.
+
+    Raises:
+        InputError: `missing_document`, or `changed_document` if its bytes are not those of the manifest.
+    """
+    digest = hashlib.sha256()
+    hint = "Convert the benchmark again."
+    try:
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        raise InputError("missing_document", source, "a document of the manifest", hint=hint) from None
+    with os.fdopen(descriptor, "rb") as original, target.open("xb") as copy:
+        while chunk := original.read(CHUNK_BYTES):
+            digest.update(chunk)
+            copy.write(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+    if digest.hexdigest() != sha256:
+        raise InputError("changed_document", source, "the bytes that the conversion wrote", hint=hint)
+
+
+def _replace(target: Path, folder: Path, old: Path, *, overwrite: bool) -> None:
+    present = files_below(target) if target.is_dir() else set()
+    if present and not overwrite:
+        raise InputError("target_not_empty", target, "a folder that is still empty")
+    if foreign := sorted(present - files_below(folder)):
+        hint = f"There are {len(foreign)} such files. Remove them, or name another folder."
+        expected = "only files that the export writes"
+        raise InputError("foreign_file", target, expected, found=foreign[0], hint=hint)
+    if target.exists():
+        os.rename(target, old)
+    try:
+        os.rename(folder, target)
+    except BaseException:
+        if old.exists():
+            os.rename(old, target)
+        raise

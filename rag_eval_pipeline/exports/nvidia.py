@@ -1,0 +1,192 @@
+"""NVIDIA's evaluation root: `corpus/` with the documents, and `train.json`; `evaluate_rag.py --dataset-paths` reads it.
+
+With an evaluation, also the files that the driver leaves: `rag_<label>_evaluation_{data,summary,results,metrics}.json`
+below `results/<label>/`. They differ from the driver's where those mislead: rows are in the dataset's order, a failed
+question has a null answer and null scores instead of empty ones, `contexts` holds the gold texts that the driver always
+omits, and a score that no judge gave is null. `ingestion_metrics_list` is empty because the driver ingested nothing.
+
+Source: Dataset layout, `train.json`, and conversion.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.exports.answers import Answers
+from rag_eval_pipeline.exports.folder import copy_checked
+from rag_eval_pipeline.exports.source import ExportSource, Identity, Written
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json, write_train_json
+from rag_eval_pipeline.storage.atomic import atomic_write_json
+from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
+
+# The blueprint's ingestor refuses all other files.
+SUPPORTED = frozenset(
+    {".pdf", ".docx", ".pptx", ".jpg", ".jpeg", ".png", ".tiff", ".tif", ".bmp", ".txt", ".html", ".htm"}
+    | {".mp3", ".wav", ".mp4"}
+)
+# HTTP clients percent-encode these in the name of an uploaded file, and servers do not decode them.
+ENCODED_BY_UPLOAD = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
+LISTED_BY_DRIVER = 1000  # documents; the driver requests no more and uploads again what it does not see
+
+JUDGED = ("nv_accuracy", "nv_context_relevance", "nv_response_groundedness")
+TOKENS = ("total_tokens", "prompt_tokens", "completion_tokens")
+
+
+def write_nvidia(source: ExportSource, folder: Path) -> Written:
+    """Write `corpus/`, `train.json` and, with answers, `results/<label>/`.
+
+    Lost: all accepted answers but the first, query type, difficulty, citations, the source's id and metadata; of
+    answers the citations, statuses, errors and latencies.
+
+    Raises:
+        InputError: `unknown_document` if a context names a file that the corpus lacks, `changed_dataset`, or an error
+            of a document.
+    """
+    rows = source.train_rows()
+    files = {document.file_name: document for document in source.documents}
+    for row in rows:
+        for name in _file_names(row):
+            if name not in files:
+                raise InputError(
+                    "unknown_document", source.paths.train_json, "a file of the corpus", found=name,
+                    field=f"contexts of id {row.id}", hint=f"Convert again: rag-eval convert {source.paths.name}",
+                )  # fmt: skip
+    (folder / "corpus").mkdir()
+    for name, document in files.items():
+        copy_checked(source.paths.corpus / name, folder / "corpus" / name, document.pdf_sha256 or "")
+    write_train_json(folder / "train.json", rows)
+    counts, notes = {"questions": len(rows), "documents": len(files)}, tuple(name_notes(list(files)))
+    if source.answers is None:
+        return Written(counts, notes=notes)
+    results = _write_results(source, source.answers, rows, folder / "results" / source.label)
+    return Written(counts | results.counts, results.lost, (*notes, *results.notes))
+
+
+def read_nvidia(folder: Path, identity: Identity) -> EvaluationDataset:
+    """Return the questions of an evaluation root.
+
+    Raises:
+        InputError: `missing_file`, `bad_format`, or `unknown_document` for a context without a file in `corpus/`.
+    """
+    path, corpus = folder / "train.json", folder / "corpus"
+    rows = read_train_json(path)
+    files = {name for _, _, names in os.walk(corpus) for name in names}
+    for number, row in enumerate(rows, start=1):
+        for name in _file_names(row):
+            if name not in files:
+                raise InputError("unknown_document", path, f"a file below {corpus}", row=number, found=name)
+    return identity.dataset(path, (_query(row) for row in rows))
+
+
+def name_notes(names: Sequence[str]) -> Iterator[str]:
+    """Yield what the driver and the ingestor do with these file names that a user has to know."""
+    for name in names:
+        # Split as the ingestor does: `..pdf` has no extension, and that of `Smith_v._Jones` is `._jones`.
+        extension = os.path.splitext(name)[1].lower()
+        if extension not in SUPPORTED:
+            yield f"the ingestor will refuse {name!r}: it does not support its extension"
+        elif extension != ".pdf":
+            yield f"{name!r} is not a PDF: pass evaluate_rag.py the most frequent type in corpus/ as --file-type"
+        uploaded = name.translate(ENCODED_BY_UPLOAD)
+        if uploaded != name:
+            yield f"{name!r} is uploaded as {uploaded!r}: answers will use that name"
+    if len(names) > LISTED_BY_DRIVER:
+        yield (
+            f"evaluate_rag.py sees only {LISTED_BY_DRIVER} of {len(names)} ingested documents and uploads the others "
+            "again; pass --skip_ingestion once they are ingested"
+        )
+
+
+def _query(row: TrainRow) -> EvaluationQuery:
+    answer = None if row.is_impossible else row.answer
+    return EvaluationQuery(
+        query_id=str(row.id),
+        query_text=row.question,
+        relevant_documents=tuple(dict.fromkeys(_file_names(row))),
+        ground_truth_answer=answer,
+        metadata={"is_impossible": row.is_impossible, "answers": [] if answer is None else [answer]},
+    )
+
+
+def _file_names(row: TrainRow) -> Iterator[str]:
+    return (context.filename for context in row.contexts if not isinstance(context, str))
+
+
+def _write_results(source: ExportSource, answers: Answers, rows: Sequence[TrainRow], folder: Path) -> Written:
+    """Write the driver's four files for the questions that were asked."""
+    queries = source.dataset.queries
+    asked = [(query, row) for query, row in zip(queries, rows, strict=True) if query.query_id in answers.given]
+    usages = [_usage(answers.of(query)) for query, _ in asked]
+    data = [_row(row, answers.of(query), usage) for (query, row), usage in zip(asked, usages, strict=True)]
+    results: dict[str, Any] = {
+        metric: [answers.scores.get(query.query_id, {}).get(metric) for query, _ in asked] for metric in JUDGED
+    }
+    means = {metric: _mean(results[metric]) for metric in JUDGED}
+    summary: dict[str, Any] = {f"{metric}_mean": mean for metric, mean in means.items()}
+    token_usage = _token_usage([usage for usage in usages if usage])
+    if token_usage["sample_count"]:
+        summary["token_usage"] = results["token_usage"] = token_usage
+        results["token_usage_per_sample"] = usages
+    metrics = {"ingestion_metrics_list": [], "evaluation_metrics": means, "token_usage": token_usage}
+    for name, value in (("data", data), ("summary", summary), ("results", results), ("metrics", metrics)):
+        atomic_write_json(folder / f"rag_{source.label}_evaluation_{name}.json", value)
+    lost = {
+        "answer.status": answers.failed,
+        "answer.abstained": answers.abstained,
+        "answer.citations": sum(len(answer.citations) for answer in answers.given.values()),
+        "answer.latency_ms": len(answers.given),
+        "answer.contexts.score": answers.passage_scores,
+    }
+    lost = {name: number for name, number in lost.items() if number}
+    return Written({"answers": len(asked) - answers.failed}, lost, tuple(answers.notes()))
+
+
+def _row(row: TrainRow, answer: RagAnswer | None, usage: dict[str, int] | None) -> dict[str, Any]:
+    passages = () if answer is None else sorted(answer.contexts, key=lambda passage: passage.rank)
+    gold = (context if isinstance(context, str) else context.text for context in row.contexts)
+    return {
+        "id": row.id,
+        "question": row.question,
+        "answer": row.answer,
+        "generated_answer": None if answer is None else answer.answer,
+        "contexts": [text for text in gold if text is not None],
+        "generated_contexts": [passage.text for passage in passages],
+        "retrieved_docs": [_retrieved_name(passage) for passage in passages],
+        "usage": usage,
+    }
+
+
+def _retrieved_name(passage: RetrievedPassage) -> str:
+    """Return the driver's name of a passage: its document, and the page after the last underscore if it is known."""
+    return passage.document if passage.page is None else f"{passage.document}_{passage.page}"
+
+
+def _usage(answer: RagAnswer | None) -> dict[str, int] | None:
+    """Return the token counts that a system reported; None if there are none or all are zero, as in the driver."""
+    if answer is None:
+        return None
+    given = msgspec.to_builtins(answer.usage)
+    counts = {name: given[name] for name in TOKENS if given.get(name) is not None}
+    return counts if any(counts.values()) else None
+
+
+def _token_usage(usages: Sequence[dict[str, int]]) -> dict[str, float | None]:
+    """Return sums and means over the answers with usage; null for counts that no answer has."""
+    known = {name: [usage[name] for usage in usages if name in usage] for name in TOKENS}
+    totals = {name: sum(counts) if counts or not usages else None for name, counts in known.items()}
+    means = {
+        f"mean_{name}": None if total is None or not usages else total / len(usages)
+        for name, total in totals.items()
+        if name != "total_tokens"
+    }
+    return {**totals, "sample_count": len(usages), **means}
+
+
+def _mean(scores: Sequence[float | None]) -> float | None:
+    scored = [score for score in scores if score is not None]
+    return sum(scored) / len(scored) if scored else None

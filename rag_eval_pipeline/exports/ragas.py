@@ -1,0 +1,132 @@
+"""Rows for ragas: `dataset.jsonl`, as `EvaluationDataset.from_jsonl` reads it, and `metadata.jsonl` beside it.
+
+A row is a `SingleTurnSample` with a `query_id`, which ragas ignores. Further facts about a question are in
+`metadata.jsonl`, because loaders that make a table of the rows need the same columns and types in every row.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.exports.source import ExportSource, Identity, Written
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.json_text import each_key_once
+from rag_eval_pipeline.formats.query_metadata import pack, unpack
+from rag_eval_pipeline.formats.train_json import TrainRow
+from rag_eval_pipeline.formats.trec_lines import lines
+from rag_eval_pipeline.storage.atomic import publishing
+from rag_eval_pipeline.systems.answer import RagAnswer
+
+Line = TypeVar("Line", bound=msgspec.Struct)
+
+
+class RagasRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A row; unknown values have no key.
+
+    Args:
+        reference: The expected answer; absent if the question is unanswerable.
+        reference_contexts: Gold texts.
+        reference_context_ids: Relevant documents; empty if the source names none.
+        retrieved_contexts: Passages in rank order; absent unless the system answered.
+        retrieved_context_ids: The document of each passage.
+        response: The answer as the system gave it, with citations.
+    """
+
+    query_id: str
+    user_input: str
+    reference_context_ids: list[str]
+    reference: str | None = None
+    reference_contexts: list[str] | None = None
+    retrieved_contexts: list[str] | None = None
+    retrieved_context_ids: list[str] | None = None
+    response: str | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of `metadata.jsonl`."""
+
+    query_id: str
+    metadata: dict[str, Any]
+
+
+def write_ragas(source: ExportSource, folder: Path) -> Written:
+    """Write both files; with an evaluation, only the questions that its system was asked.
+
+    Lost: the dataset's name, version, description and metadata; of an answer its status, citations, latency and the
+    scores of passages.
+    """
+    answers = source.answers
+    asked = [
+        (query, row)
+        for query, row in zip(source.dataset.queries, source.train_rows(), strict=True)
+        if answers is None or query.query_id in answers.given
+    ]
+    rows = [_row(source, query, row, None if answers is None else answers.of(query)) for query, row in asked]
+    metadata = [
+        _Metadata(query.query_id, pack(query, judged=row.reference_context_ids))
+        for (query, _), row in zip(asked, rows, strict=True)
+    ]
+    _write_lines(folder / "dataset.jsonl", rows)
+    _write_lines(folder / "metadata.jsonl", metadata)
+    notes = []
+    if unanswerable := sum(row.reference is None for row in rows):
+        notes.append(f"{unanswerable} of {len(rows)} questions are unanswerable and have no reference")
+    if answers is None:
+        return Written({"questions": len(rows)}, notes=tuple(notes))
+    counts = {"questions": len(rows), "answers": sum(row.response is not None for row in rows)}
+    lost = {
+        "answer.status": answers.failed,
+        "answer.abstained": answers.abstained,
+        "answer.contexts.score": answers.passage_scores,
+    }
+    return Written(counts, {name: number for name, number in lost.items() if number}, (*notes, *answers.notes()))
+
+
+def read_ragas(folder: Path, identity: Identity) -> EvaluationDataset:
+    """Return the questions of such a folder.
+
+    Raises:
+        InputError: `missing_file`, `bad_format`.
+    """
+    metadata = {line.query_id: line.metadata for line in _read_lines(folder / "metadata.jsonl", _Metadata)}
+    path = folder / "dataset.jsonl"
+    queries = (
+        unpack(row.query_id, row.user_input, row.reference_context_ids, metadata.get(row.query_id, {}))
+        for row in _read_lines(path, RagasRow)
+    )
+    return identity.dataset(path, queries)
+
+
+def _row(source: ExportSource, query: EvaluationQuery, row: TrainRow, answer: RagAnswer | None) -> RagasRow:
+    gold = [context if isinstance(context, str) else context.text for context in row.contexts]
+    passages = None if answer is None else sorted(answer.contexts, key=lambda passage: passage.rank)
+    return RagasRow(
+        query_id=query.query_id,
+        user_input=query.query_text,
+        reference_context_ids=list(dict.fromkeys(map(source.names.canonical, query.relevant_documents))),
+        reference=query.ground_truth_answer,
+        reference_contexts=[text for text in gold if text is not None] or None,
+        retrieved_contexts=None if passages is None else [passage.text for passage in passages],
+        retrieved_context_ids=None if passages is None else [source.names.canonical(p.document) for p in passages],
+        response=None if answer is None else answer.answer,
+    )
+
+
+def _read_lines(path: Path, kind: type[Line]) -> Iterator[Line]:
+    for number, line in lines(path):
+        try:
+            yield msgspec.convert(json.loads(line, object_pairs_hook=each_key_once), kind)
+        except (ValueError, RecursionError) as error:
+            expected = "a line as the export writes it"
+            raise InputError("bad_format", path, expected, row=number, found=str(error)) from error
+
+
+def _write_lines(path: Path, values: Iterable[msgspec.Struct]) -> None:
+    with publishing(path) as file:
+        for value in values:
+            line = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False)
+            file.write(line.encode() + b"\n")

@@ -1,0 +1,158 @@
+"""The registry of export formats, and the function that writes a benchmark in one of them.
+
+An export is read back before it is published, and differences from the dataset are counted by field: the report states
+what the files hold, not what they were meant to hold.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.exports.folder import check_target, files_below, publishing_folder
+from rag_eval_pipeline.exports.nvidia import read_nvidia, write_nvidia
+from rag_eval_pipeline.exports.ragas import read_ragas, write_ragas
+from rag_eval_pipeline.exports.retrieval import (
+    read_beir_folder,
+    read_evret,
+    read_trec,
+    write_beir_folder,
+    write_evret,
+    write_trec,
+)
+from rag_eval_pipeline.exports.source import ExportOptions, ExportSource, Identity, Written, load_source
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
+from rag_eval_pipeline.sources.source_spec import shown_path
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.workspace import Workspace
+
+
+class Format(NamedTuple):
+    """How a folder of one format is written, and how the files of such a folder are read."""
+
+    write: Callable[[ExportSource, Path], Written]
+    read: Callable[[Path, Identity], EvaluationDataset]
+
+
+FORMATS: dict[str, Format] = {
+    "nvidia": Format(write_nvidia, read_nvidia),
+    "evret": Format(write_evret, read_evret),
+    "beir": Format(write_beir_folder, read_beir_folder),
+    "trec": Format(write_trec, read_trec),
+    "ragas": Format(write_ragas, read_ragas),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """The result of an export.
+
+    Args:
+        counts: What the files hold: questions, documents, judgements, answers.
+        lost: Field -> number of its values that the files do not give back.
+        notes: Remarks for users, one line each.
+    """
+
+    benchmark: str
+    format: str
+    target: Path
+    evaluation_id: str | None
+    files: int
+    counts: dict[str, int]
+    lost: dict[str, int]
+    notes: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self) | {"target": str(self.target), "notes": list(self.notes)}
+
+    def line(self) -> str:
+        """Return the report as one line."""
+        counts = ", ".join(f"{number} {name}" for name, number in self.counts.items())
+        lost = ", ".join(f"{name} ({number})" for name, number in self.lost.items())
+        not_kept = f"; the format cannot hold: {lost}" if lost else ""
+        return f"{self.target}: {self.format}, {self.files} files, {counts}{not_kept}"
+
+
+def export(
+    workspace: Workspace,
+    name: str,
+    format: str,
+    target: Path,
+    *,
+    evaluation: str | None = None,
+    options: ExportOptions | None = None,
+) -> ExportReport:
+    """Write a converted benchmark as a folder of a format, completely or not at all.
+
+    Args:
+        workspace: The workspace of the benchmark.
+        name: The benchmark.
+        format: A key of `FORMATS`.
+        target: A folder that is missing or empty.
+        evaluation: An evaluation's id, or a system's name for its newest evaluation; its answers are exported too.
+        options: The choices of the format, and whether the target may be overwritten.
+
+    Raises:
+        InputError: `unknown_format`, `no_benchmark`, what `check_target`, `publishing_folder` and `load_source` raise,
+            or an error of a file or of the format.
+        ServiceError: `locked` if a conversion of the benchmark does not end.
+    """
+    if format not in FORMATS:
+        raise InputError("unknown_format", "--format", f"one of {', '.join(FORMATS)}", found=format)
+    options = options or ExportOptions()
+    check_target(workspace, target, overwrite=options.overwrite)
+    target = target.resolve()
+    paths = workspace.benchmark(name)
+    if not paths.spec.exists():
+        raise InputError("no_benchmark", shown_path(paths, "benchmark.yaml"), "a folder with this file")
+    with (
+        locked(paths.lock, holder=f"an export of {name}", exclusive=False),
+        publishing_folder(target, overwrite=options.overwrite) as folder,
+    ):
+        source = load_source(workspace, name, evaluation=evaluation, options=options, label=target.name)
+        written = FORMATS[format].write(source, folder)
+        # Version and name get values that no dataset has, so that formats without a place for them show the loss.
+        identity = Identity(source.dataset.dataset_id, "0.0.0-unknown", "-")
+        lost = _count_losses(source.dataset, FORMATS[format].read(folder, identity))
+        files = len(files_below(folder))
+    return ExportReport(
+        benchmark=name,
+        format=format,
+        target=target,
+        evaluation_id=None if source.answers is None else source.answers.evaluation_id,
+        files=files,
+        counts=written.counts,
+        lost=lost | written.lost,
+        notes=written.notes,
+    )
+
+
+def _count_losses(before: EvaluationDataset, after: EvaluationDataset) -> dict[str, int]:
+    """Return field -> number of values that are missing or different; fields of the dataset begin with `dataset.`."""
+    remaining = dict(_dataset_values(after))
+    lost = Counter(name for name, value in _dataset_values(before) if remaining.get(name) != value)
+    queries = {query.query_id: query for query in after.queries}
+    for query in before.queries:
+        if query.query_id not in queries:
+            lost["queries"] += 1
+            continue
+        remaining = dict(_values(queries[query.query_id].model_dump()))
+        lost.update(name for name, value in _values(query.model_dump()) if remaining.get(name) != value)
+    return dict(lost)
+
+
+def _dataset_values(dataset: EvaluationDataset) -> Iterator[tuple[str, Any]]:
+    values = dataset.model_dump(exclude={"schema_version", "queries", "documents"})
+    return ((f"dataset.{name}", value) for name, value in _values(values))
+
+
+def _values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every value that is not empty; False is a value."""
+    for name, value in values.items():
+        if name == "metadata":
+            yield from ((f"metadata.{key}", item) for key, item in _values(value))
+        elif value not in (None, "", (), [], {}):
+            yield name, value

@@ -1,0 +1,245 @@
+"""Formats of retrieval benchmarks: Evret's two files, BEIR folders, and TREC's topics, qrels and runs.
+
+In TREC files, ids that contain white space are encoded (`formats.trec.encode_id`), and each run of tabs and line breaks
+in a topic is one space. `names.jsonl` lists what differs: `{document | query, trec}`, `{query, text}`, and `{query,
+relevant_documents}` where the judgements use another name of a document than the dataset. TREC's tools ignore it.
+
+Source: Evret, Dataset Format.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from rag_eval_pipeline.corpus.text.pages import document_text
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.exports.answers import Answers
+from rag_eval_pipeline.exports.source import ExportSource, Identity, Written, page_id
+from rag_eval_pipeline.formats.beir import BeirDocument, beir_dataset, beir_query, read_beir, write_beir
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery, SourceDocument
+from rag_eval_pipeline.formats.evret import read_evret_json, write_evret_csv, write_evret_json
+from rag_eval_pipeline.formats.trec import (
+    Qrel,
+    RunLine,
+    Topic,
+    decode_id,
+    encode_id,
+    iterate_qrels,
+    iterate_topics,
+    write_qrels,
+    write_run,
+    write_topics,
+)
+from rag_eval_pipeline.formats.trec_lines import lines
+from rag_eval_pipeline.formats.trec_topics import BREAKING
+from rag_eval_pipeline.storage.atomic import publishing
+
+Ranking = dict[str, float | None]
+
+
+class _Name(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A line of `names.jsonl`."""
+
+    document: str | None = None
+    query: str | None = None
+    trec: str | None = None
+    text: str | None = None
+    relevant_documents: list[str] | None = None
+
+
+def write_evret(source: ExportSource, folder: Path) -> Written:
+    """Write `<id>.json` and `<id>.csv`; only the JSON can hold the texts of documents.
+
+    Names stay as they are, `"` and `=` included: Evret compares ids exactly, so no cell is changed for spreadsheets.
+
+    Lost: query type, difficulty, citations, impossibility, the source's id and metadata.
+
+    Raises:
+        InputError: `no_answers_in_format` if an evaluation was requested.
+    """
+    source.refuse_answers("evret")
+    dataset = whole = source.dataset
+    counts = {"questions": len(dataset.queries)}
+    if source.options.documents:
+        texts = {name: document_text(pages) for name, pages in source.pages().items()}
+        documents = tuple(SourceDocument(document_id=name, content=text) for name, text in texts.items())
+        whole = dataset.model_copy(update={"documents": documents})
+        counts["documents"] = len(documents)
+    write_evret_json(whole, folder / f"{dataset.dataset_id}.json")
+    write_evret_csv(dataset, folder / f"{dataset.dataset_id}.csv")
+    return Written(counts)
+
+
+def read_evret(folder: Path, identity: Identity) -> EvaluationDataset:
+    """Return the dataset of `<id>.json`.
+
+    Raises:
+        InputError: `missing_file`, or an error of the file.
+    """
+    dataset = read_evret_json(folder / f"{identity.dataset_id}.json").dataset
+    return dataset.model_copy(update=identity._asdict() | {"name": identity.name or identity.dataset_id})
+
+
+def write_beir_folder(source: ExportSource, folder: Path) -> Written:
+    """Write `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`.
+
+    The text of a document is its pages joined by form feeds, which citations are offsets into; its title is empty. At
+    page level each page is a document. A document with two names occurs once, under its first. Everything else about a
+    query is in its `metadata`.
+
+    Lost: the dataset's name, version, description and metadata.
+
+    Raises:
+        InputError: `no_answers_in_format` if an evaluation was requested.
+    """
+    source.refuse_answers("beir")
+    queries = source.dataset.queries
+    judged = {query.query_id: source.judged(query) for query in queries}
+    corpus = list(_beir_documents(source))
+    write_beir(
+        folder,
+        (beir_query(query, judged=judged[query.query_id]) for query in queries),
+        corpus,
+        (Qrel(query_id, document, 1) for query_id, documents in judged.items() for document in documents),
+    )
+    counts = {"questions": len(queries), "documents": len(corpus), "judgements": sum(map(len, judged.values()))}
+    unjudged = sum(not documents for documents in judged.values())
+    note = f"{unjudged} of {len(queries)} questions have no relevant document; BEIR's own loader skips them"
+    return Written(counts, notes=(note,) if unjudged else ())
+
+
+def read_beir_folder(folder: Path, identity: Identity) -> EvaluationDataset:
+    """Return the dataset of a BEIR folder; errors as `read_beir` and `beir_dataset`."""
+    return beir_dataset(read_beir(folder), dataset_id=identity.dataset_id, version=identity.version, name=identity.name)
+
+
+def write_trec(source: ExportSource, folder: Path) -> Written:
+    """Write `topics.tsv`, `qrels.txt`, `names.jsonl` and, with an evaluation, `run.txt`.
+
+    The run ranks as our own scores do: each document or page at its best passage. trec_eval sorts by score alone, so a
+    question whose scores are not strictly decreasing (ties, or no scores) gets n, n-1, ... 1 instead.
+
+    Lost: answers, query type, difficulty, citations, impossibility, metadata, the dataset's name and version; of a
+    system's answers everything but the ranking. A question that failed and one for which nothing was retrieved both
+    have no line.
+    """
+    queries = source.dataset.queries
+    judged = {query.query_id: source.judged(query) for query in queries}
+    topics = (Topic(encode_id(query.query_id), BREAKING.sub(" ", query.query_text)) for query in queries)
+    qrels = (Qrel(encode_id(query), encode_id(d), 1) for query, documents in judged.items() for d in documents)
+    write_topics(folder / "topics.tsv", topics)
+    rankings: dict[str, Ranking] = {}
+    written = Written({"questions": len(queries), "judgements": write_qrels(folder / "qrels.txt", qrels)})
+    if source.answers is not None:
+        answered = ((query, source.answers.of(query)) for query in queries)
+        rankings = {query.query_id: source.retrieved(a.contexts) for query, a in answered if a is not None}
+        written = _write_run(folder / "run.txt", rankings, source.answers, written.counts)
+    with publishing(folder / "names.jsonl") as file:
+        for name in _changed_names(source, judged, rankings):
+            file.write(msgspec.json.encode(name) + b"\n")
+    return written
+
+
+def read_trec(folder: Path, identity: Identity) -> EvaluationDataset:
+    """Return the questions and relevant documents of a folder.
+
+    Args:
+        folder: An export, or a folder with `topics.tsv` and `qrels.txt` from elsewhere; ids are decoded only if there
+            is a `names.jsonl`.
+        identity: Id, version and name of the dataset.
+
+    Raises:
+        InputError: `unknown_query` if a judgement names no topic, or an error of a file.
+    """
+    names_path = folder / "names.jsonl"
+    is_export = names_path.exists()
+    names = _read_names(names_path) if is_export else []
+    texts = {name.query: name.text for name in names if name.text is not None}
+    relevant = {name.query: name.relevant_documents for name in names if name.relevant_documents is not None}
+    decode = decode_id if is_export else str
+    topics = {decode(topic.query_id): topic.text for topic in iterate_topics(folder / "topics.tsv")}
+    judged: dict[str, list[str]] = {query: [] for query in topics}
+    for qrel in iterate_qrels(folder / "qrels.txt"):
+        query = decode(qrel.query_id)
+        if query not in judged:
+            raise InputError("unknown_query", folder / "qrels.txt", "query ids of topics.tsv", found=query)
+        if qrel.grade >= 1:
+            judged[query].append(decode(qrel.document_id))
+    queries = (
+        EvaluationQuery(
+            query_id=query,
+            query_text=texts.get(query) or text,
+            relevant_documents=tuple(relevant.get(query, judged[query])),
+        )
+        for query, text in topics.items()
+    )
+    return identity.dataset(folder / "topics.tsv", queries)
+
+
+def _beir_documents(source: ExportSource) -> Iterator[BeirDocument]:
+    pages = source.pages()
+    for document in source.distinct_documents():
+        own = pages[document.file_name]
+        if source.options.level == "document":
+            yield BeirDocument(document.file_name, document_text(own))
+        else:
+            yield from (BeirDocument(page_id(document.file_name, page.page), page.text) for page in own)
+
+
+def _write_run(path: Path, rankings: dict[str, Ranking], answers: Answers, counts: dict[str, int]) -> Written:
+    lost: Counter[str] = Counter()
+    replaced = 0
+    run: list[RunLine] = []
+    for query, ranking in rankings.items():
+        scores = list(ranking.values())
+        if not _is_decreasing(scores):
+            replaced += 1
+            lost["answer.contexts.score"] += sum(score is not None for score in scores)
+            scores = [float(len(scores) - place) for place in range(len(scores))]
+        for rank, (document, score) in enumerate(zip(ranking, scores, strict=True), start=1):
+            run.append(RunLine(encode_id(query), encode_id(document), rank, score or 0.0, answers.system))
+    lost["answer.without_retrieval"] = sum(not ranking for ranking in rankings.values())
+    lost["answer.status"] = answers.failed
+    lost["answer.text"] = sum(answer.answer is not None for answer in answers.given.values())
+    notes = list(answers.notes())
+    if replaced:
+        notes.append(
+            f"{replaced} of {len(rankings)} rankings have scores made from ranks, because their own are not strictly "
+            "decreasing"
+        )
+    counts = counts | {"retrieved": write_run(path, run)}
+    return Written(counts, {name: number for name, number in lost.items() if number}, tuple(notes))
+
+
+def _is_decreasing(scores: list[float | None]) -> bool:
+    """Return whether trec_eval, which keeps 32 bits of a score, will sort by these scores into the given order."""
+    return None not in scores and all(a > b for a, b in pairwise(np.array(scores, dtype=np.float32)))
+
+
+def _changed_names(
+    source: ExportSource, judged: dict[str, tuple[str, ...]], rankings: dict[str, Ranking]
+) -> Iterator[_Name]:
+    documents = dict.fromkeys(d for names in (*judged.values(), *rankings.values()) for d in names)
+    yield from (_Name(document=d, trec=encode_id(d)) for d in documents if encode_id(d) != d)
+    for query in source.dataset.queries:
+        if (identifier := encode_id(query.query_id)) != query.query_id:
+            yield _Name(query=query.query_id, trec=identifier)
+        if BREAKING.search(query.query_text):
+            yield _Name(query=query.query_id, text=query.query_text)
+        if query.relevant_documents != judged[query.query_id]:
+            yield _Name(query=query.query_id, relevant_documents=list(query.relevant_documents))
+
+
+def _read_names(path: Path) -> list[_Name]:
+    names = []
+    for row, line in lines(path):
+        try:
+            names.append(msgspec.json.decode(line, type=_Name))
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            expected = "a line as the export writes it"
+            raise InputError("bad_format", path, expected, row=row, found=str(error)) from error
+    return names

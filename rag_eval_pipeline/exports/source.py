@@ -1,0 +1,189 @@
+"""What is exported: a benchmark as its conversion wrote it and, if requested, one system's answers to it."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pydantic
+
+from rag_eval_pipeline.conversion.digests import source_digest
+from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.manifest import read_manifest
+from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
+from rag_eval_pipeline.exports.answers import Answers, find_answers
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
+from rag_eval_pipeline.systems.answer import RetrievedPassage
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """The user's choices beyond the format.
+
+    Args:
+        documents: Evret: include the texts of the documents.
+        level: BEIR and TREC: whether documents or pages are judged and retrieved.
+        overwrite: Replace a target that holds no files except those that are written.
+    """
+
+    documents: bool = False
+    level: Literal["document", "page"] = "document"
+    overwrite: bool = False
+
+
+class Written(NamedTuple):
+    """What a format's writer reports: counts, values of answers that were lost by field, and notes for users."""
+
+    counts: dict[str, int]
+    lost: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+
+
+class Identity(NamedTuple):
+    """Id, version and name for a dataset whose files do not state them."""
+
+    dataset_id: str
+    version: str = "0.0.0"
+    name: str | None = None
+
+    def dataset(self, path: Path, queries: Iterable[EvaluationQuery]) -> EvaluationDataset:
+        """Return a dataset of this identity.
+
+        Args:
+            path: The file that the queries come from, for messages.
+            queries: Consumed here, so that their errors name that file.
+
+        Raises:
+            InputError: `bad_format` for an empty question, `duplicate_id`, `bad_version`.
+        """
+        name = self.name or self.dataset_id
+        try:
+            return EvaluationDataset(
+                dataset_id=self.dataset_id, name=name, version=self.version, queries=tuple(queries)
+            )
+        except pydantic.ValidationError as error:
+            raise bad_format(path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSource:
+    """Everything that the writer of a format reads.
+
+    Args:
+        documents: The files of the corpus, in the manifest's order.
+        names: Maps the names of one document to its first.
+        label: The target's name; NVIDIA's driver uses it in file names.
+    """
+
+    paths: BenchmarkPaths
+    dataset: EvaluationDataset
+    documents: tuple[CorpusDocument, ...]
+    names: CorpusFiles
+    answers: Answers | None
+    options: ExportOptions
+    label: str
+
+    def train_rows(self) -> list[TrainRow]:
+        """Return the rows of `train.json`.
+
+        Raises:
+            InputError: `changed_dataset` if they are not those of the dataset, or an error of the file.
+        """
+        rows = read_train_json(self.paths.train_json)
+        if [str(row.id) for row in rows] != [query.query_id for query in self.dataset.queries]:
+            raise _changed_dataset(self.paths.train_json, self.paths.name)
+        return rows
+
+    def pages(self) -> dict[str, list[Page]]:
+        """Return the pages of each file of the corpus."""
+        pages = pages_by_document(read_pages(self.paths.pages))
+        return {document.file_name: pages.get(document.file_name, []) for document in self.documents}
+
+    def distinct_documents(self) -> Iterator[CorpusDocument]:
+        """Yield the files of the corpus, each document once."""
+        return (d for d in self.documents if self.names.canonical(d.file_name) == d.file_name)
+
+    def judged(self, query: EvaluationQuery) -> tuple[str, ...]:
+        """Return the ids of the relevant documents, or of the pages on which located gold texts start.
+
+        A document with two names counts once, under its first name.
+        """
+        if self.options.level == "document":
+            return tuple(dict.fromkeys(self.names.canonical(name) for name in query.relevant_documents))
+        pages = ((self.names.canonical(c.file_name), c.page_number) for c in query.citations if c.page_number)
+        return tuple(dict.fromkeys(page_id(name, page) for name, page in pages))
+
+    def retrieved(self, passages: tuple[RetrievedPassage, ...]) -> dict[str, float | None]:
+        """Return the ids of retrieved documents or pages with the score of the best passage of each, in its order.
+
+        At page level, passages without a page are skipped.
+        """
+        found: dict[str, float | None] = {}
+        for passage in sorted(passages, key=lambda passage: passage.rank):
+            name = self.names.canonical(passage.document)
+            if self.options.level == "document":
+                found.setdefault(name, passage.score)
+            elif passage.page is not None:
+                found.setdefault(page_id(name, passage.page), passage.score)
+        return found
+
+    def refuse_answers(self, format: str) -> None:
+        """Raise `no_answers_in_format` if answers are to be exported."""
+        if self.answers is not None:
+            expected = "a format that can hold answers: nvidia, trec, ragas"
+            raise InputError("no_answers_in_format", "--evaluation", expected, found=format)
+
+
+def page_id(file_name: str, page: int) -> str:
+    """Return `<file name>#page=<1-based page>`, the fragment of RFC 8118; no corpus file's name ends like that."""
+    return f"{file_name}#page={page}"
+
+
+def load_source(
+    workspace: Workspace, name: str, *, evaluation: str | None, options: ExportOptions, label: str
+) -> ExportSource:
+    """Load a benchmark whose conversion is current and whose files are unchanged; the caller holds its lock.
+
+    Raises:
+        InputError: `not_converted`, `stale_conversion`, `changed_dataset`, what `find_answers` raises, or an error of a
+            file.
+    """
+    paths = workspace.benchmark(name)
+    stamp = current_stamp(paths, source_digest(paths))
+    dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)
+    _check_digests(paths, stamp, dataset_path)
+    dataset = EvaluationDataset.read(dataset_path)
+    documents = [document for document in read_manifest(paths.documents) if document.origin != "missing"]
+    return ExportSource(
+        paths=paths,
+        dataset=dataset,
+        documents=tuple(documents),
+        names=CorpusFiles(paths, documents),
+        answers=None if evaluation is None else find_answers(workspace, evaluation, stamp, dataset),
+        options=options,
+        label=label,
+    )
+
+
+def _check_digests(paths: BenchmarkPaths, stamp: Stamp, dataset: Path) -> None:
+    stamped = {dataset: stamp.dataset_fingerprint, **{paths.dataset / name: sha for name, sha in stamp.files.items()}}
+    for path, sha256 in stamped.items():
+        try:
+            with path.open("rb") as file:
+                is_unchanged = hashlib.file_digest(file, "sha256").hexdigest() == sha256
+        except FileNotFoundError:
+            is_unchanged = False
+        if not is_unchanged:
+            raise _changed_dataset(path, paths.name)
+
+
+def _changed_dataset(path: Path, benchmark: str) -> InputError:
+    hint = f"Convert again: rag-eval convert {benchmark}"
+    return InputError("changed_dataset", path, "the file that the conversion wrote", hint=hint)

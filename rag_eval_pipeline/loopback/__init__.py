@@ -1,1 +1,0 @@
-"""A server of every interface that the pipeline speaks, for trying it without a real one."""

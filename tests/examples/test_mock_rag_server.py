@@ -1,0 +1,341 @@
+"""The mock server speaks the documented interfaces, answers from documents, fails as scripted and ends with its parent."""
+
+import json
+import subprocess
+import sys
+
+import httpx
+import psutil
+import pytest
+
+from examples.mock_rag_server import HUGE_BYTES, FaultScript, mock_rag_server
+from rag_eval_pipeline.endpoints.events import DONE, json_values, parse_events
+from tests.examples import plain_http
+from tests.examples.papers import BELL, HARBOUR, LIGHT, paper
+
+BREAKWATER = "How long is the breakwater of the harbour?"
+QUESTIONS = [f"question {number}" for number in range(2000)]
+
+
+def chat(server, question=BREAKWATER, **parameters):
+    body = {"model": "mock", "messages": [{"role": "user", "content": question}]} | parameters
+    return plain_http.post(f"{server.openai}/chat/completions", json=body)
+
+
+def content(reply):
+    return reply.json()["choices"][0]["message"]["content"]
+
+
+def generate(server, question, *, timeout=30, **parameters):
+    body = {"messages": [{"role": "user", "content": question}]} | parameters
+    return plain_http.post(f"{server.rag}/v1/generate", json=body, timeout=timeout)
+
+
+def events(reply):
+    return [value for event in parse_events(reply.content) for value in json_values(event.data)]
+
+
+def text(reply):
+    return "".join(event["choices"][0]["delta"]["content"] for event in events(reply) if event["choices"])
+
+
+# OpenAI
+
+
+def test_chat_answers_from_the_documents(server):
+    reply = chat(server).json()
+
+    assert reply["choices"][0]["message"]["content"].startswith("240 metres [tollan.pdf:2:")
+    assert (reply["citations"][0]["document_name"], reply["citations"][0]["page_number"]) == ("tollan.pdf", 2)
+    assert content(chat(server, max_tokens=1)) == "240"
+
+
+def test_chat_stream_says_the_same_and_ends_with_its_usage(server):
+    reply = chat(server, stream=True, stream_options={"include_usage": True})
+
+    *chunks, done = [event.data for event in parse_events(reply.content)]
+    chunks = [json.loads(chunk) for chunk in chunks]
+    deltas = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks[:-1]]
+    assert ("".join(deltas), done) == (content(chat(server)), DONE)
+    assert (chunks[-1]["choices"], chunks[-1]["usage"]) == ([], chat(server).json()["usage"])
+
+
+def test_chat_reads_the_passages_of_a_prompt(canned):
+    prompt = "[1] a.pdf\nThe harbour has a bell of bronze.\n\n[2] b.pdf\nThe tower was built in 1887.\n"
+
+    assert content(chat(canned, f"{prompt}\n\nQuestion: When was the tower built?")) == "1887 [2]"
+
+
+def test_chat_fills_a_json_schema(server):
+    schema = {
+        "type": "object",
+        "properties": {
+            "rationale": {"type": "string"},
+            "verdict": {"enum": ["yes", "no"]},
+            "claims": {"type": "array", "items": {"$ref": "#/$defs/claim"}, "minItems": 1},
+            "count": {"type": "integer", "minimum": 1},
+            "note": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+        },
+        "$defs": {"claim": {"type": "object", "properties": {"kind": {"const": "claim"}}}},
+    }
+    wanted = {"type": "json_schema", "json_schema": {"name": "v", "schema": schema}}
+
+    filled = json.loads(content(chat(server, response_format=wanted)))
+
+    assert filled.pop("rationale").startswith("240 metres")
+    assert filled == {"verdict": "yes", "claims": [{"kind": "claim"}], "count": 1, "note": None}
+
+
+REFUSALS = {
+    "unknown model":   ("gpt", {}, 404, "model"),
+    "schema":          ("mock-object", {"response_format": {"type": "json_schema", "json_schema": {}}}, 400, "response_format"),
+    "any JSON":        ("mock-plain", {"response_format": {"type": "json_object"}}, 400, "response_format"),
+    "old parameter":   ("mock-reasoning", {"max_tokens": 5}, 400, "max_tokens"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "parameters", "status", "param"), REFUSALS.values(), ids=REFUSALS)
+def test_chat_models_refuse_what_they_do_not_support(server, model, parameters, status, param):
+    reply = chat(server, model=model, **parameters)
+
+    assert (reply.status_code, reply.json()["error"]["param"]) == (status, param)
+
+
+def test_chat_judge_repeats_the_nonce_and_its_attempts_are_one_question():
+    prompts = [f'Judge this.\nDATA {nonce}\n{{"answer": "a }} b"}}\nEND {nonce}' for nonce in ("a1", "b2")]
+    with mock_rag_server(canned=True) as server:
+        replies = [json.loads(content(chat(server, prompt, model="mock-judge"))) for prompt in prompts]
+
+        assert [reply["nonce"] for reply in replies] == ["a1", "b2"]
+        assert list(server.counts()["attempts_by_question"]["chat"].values()) == [2]
+
+
+# NVIDIA and JSON
+
+
+@pytest.mark.parametrize("prefix", ["/rag", ""])
+def test_generate_streams_citations_first_and_usage_last(server, prefix):
+    body = {"messages": [{"role": "user", "content": "When was the Marsh Point light first lit?"}]}
+    reply = plain_http.post(f"{server.url}{prefix}/v1/generate", json=body)
+
+    first, *middle, last = events(reply)
+    assert text(reply) == "3 May 1887 [light.pdf:1:0-64]"
+    assert first["citations"]["results"][0]["metadata"]["page_number"] == 1
+    assert {chunk["citations"]["total_results"] for chunk in [*middle, last]} == {0}
+    assert (last["choices"][0]["finish_reason"], last["usage"]["total_tokens"] > 0) == ("stop", True)
+    assert b"[DONE]" not in reply.content
+
+
+def test_generate_sends_every_second_passage_as_a_picture_with_a_description(server):
+    results = events(generate(server, BREAKWATER))[0]["citations"]["results"]
+
+    assert [result["document_type"] for result in results[:6]] == ["text", "chart", "text", "image", "text", "table"]
+    assert all((r["content"] == r["metadata"]["description"]) == (r["document_type"] == "text") for r in results)
+
+
+def test_generate_as_an_agent_marks_its_final_answer(server):
+    chunks = events(generate(server, "Who was the keeper in 1911?", agentic=True))
+
+    kinds = [chunk["event_type"] for chunk in chunks]
+    assert kinds[:5] == ["stage_start", "intermediate_reasoning", "intermediate_output", "stage_end", "final_reasoning"]
+    assert set(kinds[5:]) == {"final_answer"}
+    assert [chunk["citations"]["total_results"] > 0 for chunk in chunks].index(True) == 5
+
+
+BAD_PROMPTS = {
+    "more passages than allowed":    {"reranker_top_k": 26},
+    "more read than retrieved":      {"reranker_top_k": 10, "vdb_top_k": 5},
+    "temperature above one":         {"temperature": 1.1},
+    "misspelt field":                {"rerank_top_k": 3},
+    "no message":                    {"messages": []},
+    "last message not the user's":   {"messages": [{"role": "assistant", "content": "Hello"}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("parameters", BAD_PROMPTS.values(), ids=BAD_PROMPTS)
+def test_generate_refuses_what_is_not_documented(server, parameters):
+    assert generate(server, "Why?", **parameters).status_code == 422
+
+
+def test_unknown_collection_is_refused(server):
+    streamed = generate(server, "Where?", collection_names=["nowhere"])
+    searched = plain_http.post(f"{server.rag}/v1/search", json={"query": "x", "collection_names": ["nowhere"]})
+
+    assert (streamed.status_code, searched.status_code) == (400, 400)
+    assert text(streamed) == searched.json()["message"]
+    assert searched.json()["message"].startswith("Collection nowhere does not exist.")
+
+
+def test_search_counts_pages_from_the_page_base(papers, server):
+    body = {"query": "keeper in 1911", "reranker_top_k": 3}
+    with mock_rag_server(corpus=papers, page_base=0) as other:
+        found = [plain_http.post(f"{each.rag}/v1/search", json=body).json() for each in (server, other)]
+
+        assert "[light.pdf:1:" in content(chat(other, "Who was the keeper in 1911?"))
+    assert [each["total_results"] for each in found] == [3, 3]
+    assert [each["results"][0]["metadata"]["page_number"] for each in found] == [2, 1]
+
+
+def test_ingestor_reads_lists_and_deletes_documents(server):
+    def upload(*files, method="POST", blocking=True):
+        parts = [("documents", (name, body, "application/pdf")) for name, body in files]
+        data = {"data": json.dumps({"collection_name": "new", "blocking": blocking})}
+        return plain_http.request(method, f"{server.ingestor}/v1/documents", files=parts, data=data).json()
+
+    def listed(**params):
+        params = {"collection_name": "new"} | params
+        found = plain_http.get(f"{server.ingestor}/v1/documents", params=params).json()
+        return [document["document_name"] for document in found["documents"]], found["total_documents"]
+
+    assert "does not exist" in upload(("bell.pdf", paper(BELL)))["message"]
+    plain_http.post(f"{server.ingestor}/v1/collection", json={"collection_name": "new"})
+    first = upload(("bell.pdf", paper(BELL)), ("bell.pdf", paper(LIGHT)), ("torn.pdf", b"%PDF-"), ("a.exe", b""))
+    again = upload(("bell.pdf", paper(HARBOUR)))
+
+    assert [document["document_name"] for document in first["documents"]] == ["bell.pdf"]
+    assert [document["document_name"] for document in first["failed_documents"]] == ["torn.pdf", "a.exe"]
+    assert "is given twice" in first["validation_errors"][0]["error"]
+    assert "already exists" in again["failed_documents"][0]["error_message"]
+    assert "[bell.pdf:1:" in text(generate(server, "What does the bell weigh?", collection_names=["new"]))
+    upload(("bell.pdf", paper(HARBOUR)), ("tollan.pdf", paper(HARBOUR)), method="PATCH")
+    assert text(generate(server, BREAKWATER, collection_names=["new"])).startswith("240 metres")
+    assert listed(max_results=1) == (["bell.pdf"], 2)
+    plain_http.request("DELETE", f"{server.ingestor}/v1/documents?collection_name=new", json=["bell.pdf"])
+    assert listed() == (["tollan.pdf"], 1)
+
+    task = {"task_id": upload(("light.pdf", paper(LIGHT)), blocking=False)["task_id"]}
+    while (status := plain_http.get(f"{server.ingestor}/v1/status", params=task).json())["state"] == "PENDING":
+        pass
+    assert (status["state"], status["nv_ingest_status"]["document_wise_status"]) == (
+        "FINISHED",
+        {"light.pdf": "completed"},
+    )
+    plain_http.request("DELETE", f"{server.ingestor}/v1/collections", json=["new"])
+    assert plain_http.get(f"{server.ingestor}/v1/documents?collection_name=new").status_code == 400
+
+
+def test_json_endpoint_answers_with_its_sources(server):
+    result = plain_http.post(f"{server.url}/ask", json={"question": BREAKWATER, "top_k": 10}).json()["result"]
+
+    assert result["text"].startswith("240 metres")
+    assert (result["sources"][0]["file"], result["sources"][0]["page"]) == ("tollan.pdf", 2)
+
+
+# Faults
+
+
+def test_fault_rate_follows_from_seed_question_and_attempt():
+    def draw(seed, attempt, **script):
+        return [FaultScript.model_validate(script).draw(question, attempt, seed) for question in QUESTIONS]
+
+    first = draw(7, 1, rate=0.1)
+
+    assert 150 <= sum(fault is not None for fault in first) <= 250  # 200 expected, standard deviation 13.4
+    assert {fault.name for fault in first if fault} == {"http_429", "http_500", "http_502", "http_503", "reset"}
+    assert draw(7, 1, rate=0.1) == first
+    assert first not in (draw(8, 1, rate=0.1), draw(7, 2, rate=0.1))
+    assert None not in draw(0, 2, rate=1)
+    assert set(draw(0, 3, rate=1)) == {None}
+
+
+@pytest.mark.parametrize("after", [None, "1", "-5", "soon"])
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_fault_status_has_its_retry_after(canned, status, after):
+    mark = f"[[fault http_{status}{f' after={after}' if after else ''}]]"
+
+    for reply in (generate(canned, mark), chat(canned, mark)):
+        assert (reply.status_code, reply.headers.get("retry-after")) == (status, after)
+
+
+ENDS = {
+    "reset":       httpx.ReadError,
+    "broken_off":  httpx.RemoteProtocolError,
+    "half_open":   httpx.ReadTimeout,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fault", "error"), ENDS.items(), ids=ENDS)
+def test_fault_breaks_the_connection(canned, fault, error):
+    with pytest.raises(error):
+        generate(canned, f"[[fault {fault}]]", timeout=httpx.Timeout(5, read=0.5))
+
+
+BODIES = {
+    "html":            lambda body: body.startswith(b"<!doctype html>"),
+    "not_json":        lambda body: body == b"upstream said: OK",
+    "truncated_json":  lambda body: body.startswith(b'{"choices"') and not body.endswith(b"}"),
+    "empty":           lambda body: body == b"",
+    "huge":            lambda body: HUGE_BYTES * 0.999 < len(body) <= HUGE_BYTES,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BODIES)
+def test_fault_replaces_the_body(canned, fault):
+    reply = generate(canned, f"[[fault {fault}]]")
+
+    assert (reply.status_code, BODIES[fault](reply.content)) == (200, True)
+
+
+@pytest.mark.parametrize("fault", ["split_utf8", "multi_line", "raw_lines", "keep_alives"])
+def test_disguised_answer_is_the_same_answer(canned, fault):
+    assert text(generate(canned, f"naïve? [[fault {fault}]]")) == text(generate(canned, "naïve?"))
+    assert "naïve &amp;" in text(generate(canned, "naïve?"))
+
+
+def test_spoilt_answers_have_the_form_of_the_interface(canned):
+    cut, spoilt, empty = (events(generate(canned, f"[[fault {n}]]")) for n in ("cut", "error_event", "no_generator"))
+
+    assert {event["choices"][0]["finish_reason"] for event in cut} == {None}
+    assert [event["event_type"] for event in spoilt][-2:] == ["error", None]
+    assert [event["choices"] for event in empty] == [[]]
+    assert text(generate(canned, "[[fault error_text]]")).startswith("Error from rag-server.")
+    assert b'"error"' in chat(canned, "[[fault error_event]]", stream=True).content
+    assert not chat(canned, "[[fault cut]]", stream=True).content.endswith(b"[DONE]\n\n")
+
+
+def test_unknown_fault_lists_the_known_ones(canned):
+    reply = generate(canned, "[[fault fire]]")
+
+    assert (reply.status_code, "half_open" in reply.json()["message"]) == (400, True)
+
+
+# The process
+
+PARENT = """
+import sys
+from examples.mock_rag_server import mock_rag_server
+
+with mock_rag_server(canned=True) as server:
+    print(server.process_id, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_server_ends_with_its_block_and_with_a_killed_parent():
+    with mock_rag_server(canned=True) as server, pytest.raises(httpx.ReadTimeout):
+        generate(server, "[[fault half_open]]", timeout=httpx.Timeout(5, read=0.1))
+    assert not psutil.pid_exists(server.process_id)
+
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.communicate()
+    child.wait(timeout=60)
+
+
+def test_server_requires_its_key_and_gets_no_other_secret(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "canary-in-environment")
+    with mock_rag_server(canned=True, api_key="canary-key") as server:
+        headers = ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer canary-key"})
+        statuses = [plain_http.get(f"{server.openai}/models", headers=given).status_code for given in headers]
+        process = psutil.Process(server.process_id)
+        shown = " ".join([*process.cmdline(), *process.environ()])
+
+    assert statuses == [401, 401, 200]
+    assert "canary-key" not in shown
+    assert "SOME_API_KEY" not in shown
+
+
+def test_server_that_cannot_start_says_why():
+    with pytest.raises(RuntimeError, match="kinds"), mock_rag_server(faults={"kinds": ["fire"]}):
+        pass

@@ -1,0 +1,241 @@
+"""Every format: the dataset can be read back, losses are counted, and only what a conversion wrote is exported."""
+
+import json
+
+import pytest
+
+from rag_eval_pipeline.conversion.digests import source_digest
+from rag_eval_pipeline.conversion.stamp import current_stamp
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.responses_file import read_responses, write_responses
+from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores
+from rag_eval_pipeline.exports import export
+from rag_eval_pipeline.exports.registry import FORMATS
+from rag_eval_pipeline.exports.source import Identity
+from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
+from rag_eval_pipeline.systems.answer import RagAnswer
+
+OK = RagAnswer("0", "ok", "here", False, (), (), 1.0)
+HAVE_METADATA = {"beir", "ragas"}  # formats that lose nothing of a question
+
+
+def dataset_of(workspace, name):
+    paths = workspace.benchmark(name)
+    stamp = current_stamp(paths, source_digest(paths))
+    return EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
+
+
+def facts(dataset):
+    return [(query.query_id, query.query_text, query.relevant_documents) for query in dataset.queries]
+
+
+def lost_of_queries(report):
+    return {name: number for name, number in report.lost.items() if not name.startswith("dataset.")}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", ["cairnmoor-observatory", "awkward"])
+def test_export_can_be_read_back_and_counts_what_differs(name, format, request, tmp_path):
+    workspace = request.getfixturevalue("awkward" if name == "awkward" else "workspace")
+    dataset = dataset_of(workspace, name)
+
+    report = export(workspace, name, format, tmp_path / "out")
+
+    back = FORMATS[format].read(tmp_path / "out", Identity(dataset.dataset_id))
+    assert facts(back) == facts(dataset)
+    assert report.counts["questions"] == len(dataset.queries)
+    assert {"query_id", "query_text", "relevant_documents"}.isdisjoint(report.lost)
+    assert (back.queries == dataset.queries) == (lost_of_queries(report) == {})
+    assert lost_of_queries(report) == {} or format not in HAVE_METADATA
+
+
+def test_lost_values_are_counted_by_field(awkward, tmp_path):
+    # Four questions: two query types, one of them not a word of the specification; no citations; three with an answer.
+    nvidia = export(awkward, "awkward", "nvidia", tmp_path / "nvidia")
+    trec = export(awkward, "awkward", "trec", tmp_path / "trec")
+
+    kept_by_nvidia = {"ground_truth_answer": 3, "metadata.is_impossible": 4}
+    assert lost_of_queries(nvidia) == {
+        "query_type": 1,
+        "metadata.answers": 1,  # of three accepted answers train.json has the first
+        "metadata.hops": 4,
+        "metadata.query_type_source": 1,
+    }
+    assert lost_of_queries(trec) == lost_of_queries(nvidia) | kept_by_nvidia | {"metadata.answers": 3}
+    assert {name for name in nvidia.lost if name.startswith("dataset.")} == {
+        "dataset.name", "dataset.version", "dataset.created_at", "dataset.metadata.size",
+        "dataset.metadata.avg_query_length", "dataset.metadata.source",
+    }  # fmt: skip
+    assert json.loads(json.dumps(trec.record()))["lost"] == trec.lost
+    assert trec.line().startswith(f"{tmp_path / 'trec'}: trec, 3 files, 4 questions, 4 judgements; ")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_export_is_deterministic_real_files_without_a_mark_of_ours(format, awkward, tmp_path):
+    found = []
+    for name in ("one", "two"):
+        report = export(awkward, "awkward", format, tmp_path / name / "out")
+        files = [path for path in (tmp_path / name).rglob("*") if not path.is_dir()]
+        found.append({path.relative_to(tmp_path / name): path.read_bytes() for path in files})
+        assert report.files == len(files) > 0
+        assert not any(path.is_symlink() or path.stat().st_nlink > 1 for path in files)
+
+    assert found[0] == found[1]
+    assert not any(b"schema_version" in content for path, content in found[0].items() if path.suffix != ".pdf")
+
+
+def change_dataset(workspace):
+    path = next(workspace.evaluation_datasets.glob("awkward_v*"))
+    path.write_text(path.read_text().replace("Nothing?", "Something?"))
+
+
+def change_train_json(workspace):
+    path = workspace.benchmark("awkward").train_json
+    path.write_text(path.read_text().replace('"id": 3', '"id": 4'))
+
+
+def change_document(workspace):
+    (workspace.benchmark("awkward").corpus / "a b.pdf").write_bytes(b"%PDF-1.4 of another night")
+
+
+REFUSED = {
+    #                           change                                                                 code
+    "not converted":           (lambda w: w.benchmark("awkward").stamp.unlink(),                     "not_converted"),
+    "source edited":           (lambda w: (w.benchmark("awkward").source / "new").touch(),           "stale_conversion"),
+    "dataset edited":          (change_dataset,                                                      "changed_dataset"),
+    "train.json edited":       (change_train_json,                                                   "changed_dataset"),
+    "document edited":         (change_document,                                                     "changed_document"),
+    "document deleted":        (lambda w: (w.benchmark("awkward").corpus / "a b.pdf").unlink(),      "missing_document"),
+    "benchmark deleted":       (lambda w: w.benchmark("awkward").spec.unlink(),                      "no_benchmark"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "code"), REFUSED.values(), ids=REFUSED)
+def test_changed_benchmark_is_refused_and_leaves_nothing(change, code, awkward, tmp_path):
+    change(awkward)
+
+    with pytest.raises(InputError) as error:
+        export(awkward, "awkward", "nvidia", tmp_path / "exports" / "out")
+
+    assert error.value.code == code
+    assert list((tmp_path / "exports").glob("*")) == []
+
+
+def test_unknown_format_lists_the_known_ones(awkward, tmp_path):
+    with pytest.raises(InputError, match=r"nvidia, evret, beir, trec, ragas.*unknown_format"):
+        export(awkward, "awkward", "csv", tmp_path / "out")
+
+
+def beir_files(folder):
+    (folder / "qrels").mkdir()
+    (folder / "corpus.jsonl").touch()
+    (folder / "queries.jsonl").write_text('{"_id": "1", "text": ""}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n")
+
+
+def nvidia_files(folder):
+    row = {"id": 1, "question": "?", "answer": "a", "is_impossible": False, "contexts": []}
+    (folder / "train.json").write_text(json.dumps([row, row]))
+
+
+def ragas_files(folder):
+    (folder / "metadata.jsonl").touch()
+    (folder / "dataset.jsonl").write_text('{"query_id": "1", "user_input": "\\ud800", "reference_context_ids": []}\n')
+
+
+BAD_FOLDERS = {
+    "question without text":  (beir_files,    "beir",   "bad_format"),
+    "repeated id":            (nvidia_files,  "nvidia", "duplicate_id"),
+    "lone surrogate":         (ragas_files,   "ragas",  "bad_format"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "format", "code"), BAD_FOLDERS.values(), ids=BAD_FOLDERS)
+def test_bad_questions_of_a_folder_are_refused_in_one_line(files, format, code, tmp_path):
+    files(tmp_path)
+
+    with pytest.raises(InputError) as error:
+        FORMATS[format].read(tmp_path, Identity("back"))
+
+    assert error.value.code == code
+    assert "\n" not in str(error.value)
+
+
+# Answers of an evaluation: they are found by id or system, and have to belong to the exported dataset.
+
+
+@pytest.fixture
+def evaluation(awkward, answer_by_hand):
+    return load_evaluation(awkward, answer_by_hand(awkward, "awkward", [OK]))
+
+
+@pytest.mark.parametrize("format", ["evret", "beir"])
+def test_formats_without_answers_refuse_an_evaluation(format, awkward, tmp_path, evaluation):
+    with pytest.raises(InputError, match="no_answers_in_format"):
+        export(awkward, "awkward", format, tmp_path / "out", evaluation="embedded")
+
+
+def test_evaluation_is_found_by_its_id_and_by_its_system(awkward, tmp_path, evaluation):
+    by_id = export(awkward, "awkward", "ragas", tmp_path / "id", evaluation=evaluation.record.evaluation_id)
+    by_system = export(awkward, "awkward", "ragas", tmp_path / "system", evaluation="embedded")
+
+    assert by_id.evaluation_id == by_system.evaluation_id == evaluation.record.evaluation_id
+    assert by_id.counts == {"questions": 4, "answers": 1}
+    assert "3 of 4 questions got no answer; their answers are absent, not empty" in by_id.notes
+
+
+@pytest.mark.parametrize("name", ["eval_run_20200101_001", "unheard-of", "../runs", ""])
+def test_unknown_evaluation_lists_the_systems(name, awkward, tmp_path, evaluation):
+    with pytest.raises(InputError, match=r"no_evaluation.*Systems evaluated on it: embedded\."):
+        export(awkward, "awkward", "ragas", tmp_path / "out", evaluation=name)
+
+
+def stale(record, name):
+    return {"fingerprints": record.fingerprints.model_copy(update={name: "0" * 64})}
+
+
+OTHER = {
+    "answers missing":      (lambda r: {"state": "open"},         "not_answered"),
+    "other benchmark":      (lambda r: {"benchmark": "other"},    "other_benchmark"),
+    "dataset changed":      (lambda r: stale(r, "dataset"),       "stale_evaluation"),
+    "corpus changed":       (lambda r: stale(r, "corpus"),        "stale_evaluation"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "code"), OTHER.values(), ids=OTHER)
+def test_answers_to_another_dataset_are_refused(change, code, awkward, tmp_path, evaluation):
+    evaluation.save(**change(evaluation.record))
+
+    with pytest.raises(InputError, match=code):
+        export(awkward, "awkward", "ragas", tmp_path / "out", evaluation=evaluation.record.evaluation_id)
+
+
+def test_answers_in_another_order_are_refused(awkward, tmp_path, evaluation):
+    write_responses(evaluation.responses, read_responses(evaluation.responses)[::-1])
+
+    with pytest.raises(InputError, match="foreign_answers"):
+        export(awkward, "awkward", "ragas", tmp_path / "out", evaluation="embedded")
+
+
+def test_questions_beyond_a_systems_limit_did_not_fail(awkward, tmp_path, evaluation):
+    write_responses(evaluation.responses, read_responses(evaluation.responses)[:2])
+    evaluation.save(limit=2)
+
+    report = export(awkward, "awkward", "ragas", tmp_path / "out", evaluation="embedded")
+
+    assert report.counts == {"questions": 2, "answers": 1}
+    assert "1 of 2 questions got no answer; their answers are absent, not empty" in report.notes
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_only_scores_of_the_same_evaluation_are_exported(is_own, awkward, tmp_path, evaluation):
+    rows = [QueryScores("0", "scored", None, {"nv_accuracy": 1.0})]
+    written_for = evaluation.record.evaluation_id if is_own else "eval_run_20200101_001"
+    write_scores(evaluation.scores("answer_scores"), rows, ["nv_accuracy"], evaluation_id=written_for)
+    evaluation.scores("retrieval_scores").write_bytes(b"torn")
+
+    export(awkward, "awkward", "nvidia", tmp_path / "out", evaluation="embedded")
+
+    results = json.loads((tmp_path / "out/results/out/rag_out_evaluation_results.json").read_text())
+    assert results["nv_accuracy"] == [1.0 if is_own else None, None, None, None]

@@ -1,0 +1,170 @@
+"""NVIDIA's evaluation root is what `evaluate_rag.py` reads, and its results show which questions failed."""
+
+import hashlib
+import json
+import os
+
+import pytest
+
+from rag_eval_pipeline.corpus.manifest import read_manifest
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores
+from rag_eval_pipeline.exports import export
+from rag_eval_pipeline.exports.nvidia import name_notes, read_nvidia
+from rag_eval_pipeline.exports.source import Identity
+from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage, Usage
+
+RAILWAY = "skarn-railway"
+PASSAGES = (
+    RetrievedPassage("it's #1.pdf", None, "second", 0.5, 2),
+    RetrievedPassage("a b.pdf", 3, "first", 0.9, 1),
+)
+
+
+def results(folder):
+    label = folder.name
+    return {
+        name: json.loads((folder / "results" / label / f"rag_{label}_evaluation_{name}.json").read_text())
+        for name in ("data", "summary", "results", "metrics")
+    }
+
+
+def test_nvidia_root_holds_documents_and_questions_byte_for_byte(workspace, tmp_path):
+    export(workspace, RAILWAY, "nvidia", tmp_path / "out")
+
+    paths = workspace.benchmark(RAILWAY)
+    manifest = {d.file_name: d.pdf_sha256 for d in read_manifest(paths.documents)}
+    corpus = tmp_path / "out" / "corpus"
+    assert {name: hashlib.sha256((corpus / name).read_bytes()).hexdigest() for name in os.listdir(corpus)} == manifest
+    assert (tmp_path / "out" / "train.json").read_bytes() == paths.train_json.read_bytes()
+    assert sorted(os.listdir(tmp_path / "out")) == ["corpus", "train.json"]
+    assert validate(tmp_path / "out" / "train.json") == []
+
+
+def test_nvidia_keeps_names_and_notes_those_that_the_upload_changes(awkward, tmp_path):
+    report = export(awkward, "awkward", "nvidia", tmp_path / "out")
+
+    assert sorted(os.listdir(tmp_path / "out" / "corpus")) == [
+        "a b.pdf", "a%20b.pdf", "caf%C3%A9.pdf#A.pdf", "caf%C3%A9.pdf#B.pdf", "it's #1.pdf", 'say "hi" 100%.pdf',
+    ]  # fmt: skip
+    assert report.notes == (
+        """'say "hi" 100%.pdf' is uploaded as 'say %22hi%22 100%.pdf': answers will use that name""",
+    )
+
+
+NOTES = {
+    #                         name                note
+    "PDF":                   ("a.pdf",            None),
+    "PDF in capitals":       ("A.PDF",            None),
+    "only dots":             ("..pdf",            "will refuse"),
+    "initial":               ("Smith_v._Jones",   "will refuse"),
+    "no extension":          ("Report_2023",      "will refuse"),
+    "web page":              ("a.html",           "not a PDF"),
+    "line break":            ("a\nb.pdf",         "uploaded as 'a%0Ab.pdf'"),
+    "unchanged characters":  ("a%20b#c'd;é.pdf",  None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "note"), NOTES.values(), ids=NOTES)
+def test_nvidia_notes_what_the_ingestor_does_with_a_name(name, note):
+    notes = list(name_notes([name]))
+
+    assert (notes == []) if note is None else (len(notes) == 1 and note in notes[0])
+
+
+def test_nvidia_notes_a_corpus_beyond_what_the_driver_lists():
+    assert list(name_notes([f"{number}.pdf" for number in range(1000)])) == []
+    [note] = name_notes([f"{number}.pdf" for number in range(1001)])
+    assert note.startswith("evaluate_rag.py sees only 1000 of 1001")
+
+
+def test_nvidia_rows_are_in_the_datasets_order_and_failed_ones_are_null(awkward, tmp_path, answer_by_hand):
+    answer = RagAnswer("1", "ok", 'It is "x".', False, PASSAGES, (), 1.0)
+    abstained = RagAnswer("2", "ok", "No answer.", True, (), (), 1.0)
+    evaluation = answer_by_hand(awkward, "awkward", [abstained, answer])
+    report = export(awkward, "awkward", "nvidia", tmp_path / "label 1", evaluation=evaluation)
+
+    found = results(tmp_path / "label 1")
+    keys = ["id", "question", "answer", "generated_answer", "contexts", "generated_contexts", "retrieved_docs", "usage"]
+    assert [list(row) for row in found["data"]] == [keys] * 4
+    assert [row["id"] for row in found["data"]] == [0, 1, 2, 3]
+    assert [row["generated_answer"] for row in found["data"]] == [None, 'It is "x".', "No answer.", None]
+    assert found["data"][1] == {
+        "id": 1,
+        "question": "=cmd|' /C calc'!A0",
+        "answer": "@SUM",
+        "generated_answer": 'It is "x".',
+        "contexts": ['gold "text"'],
+        "generated_contexts": ["first", "second"],
+        "retrieved_docs": ["a b.pdf_3", "it's #1.pdf"],
+        "usage": None,
+    }
+    assert report.counts["answers"] == 2
+    assert report.lost["answer.status"] == 2
+    assert "2 of 4 questions got no answer; their answers are absent, not empty" in report.notes
+
+
+def test_nvidia_scores_are_null_without_a_judge(awkward, tmp_path, answer_by_hand):
+    evaluation = answer_by_hand(awkward, "awkward", [RagAnswer("1", "ok", "x", False, (), (), 1.0)])
+    export(awkward, "awkward", "nvidia", tmp_path / "out", evaluation=evaluation)
+
+    found = results(tmp_path / "out")
+    metrics = ("nv_accuracy", "nv_context_relevance", "nv_response_groundedness")
+    assert found["summary"] == {f"{metric}_mean": None for metric in metrics}
+    assert found["results"] == {metric: [None] * 4 for metric in metrics}
+    assert found["metrics"] == {
+        "ingestion_metrics_list": [],
+        "evaluation_metrics": dict.fromkeys(metrics),
+        "token_usage": {
+            "total_tokens": 0, "prompt_tokens": 0, "completion_tokens": 0, "sample_count": 0,
+            "mean_prompt_tokens": None, "mean_completion_tokens": None,
+        },
+    }  # fmt: skip
+
+
+def test_nvidia_means_skip_failed_questions(awkward, tmp_path, answer_by_hand):
+    evaluation = load_evaluation(awkward, answer_by_hand(awkward, "awkward", []))
+    rows = [
+        QueryScores("0", "failed", "error"),
+        QueryScores("1", "scored", None, {"nv_accuracy": 0.5}),
+        QueryScores("2", "scored", None, {"nv_accuracy": 1.0}),
+        QueryScores("3", "failed", "error"),
+    ]
+    evaluation_id = evaluation.record.evaluation_id
+    write_scores(evaluation.scores("answer_scores"), rows, ["nv_accuracy"], evaluation_id=evaluation_id)
+    export(awkward, "awkward", "nvidia", tmp_path / "out", evaluation=evaluation_id)
+
+    found = results(tmp_path / "out")
+    assert found["results"]["nv_accuracy"] == [None, 0.5, 1.0, None]
+    assert found["summary"]["nv_accuracy_mean"] == 0.75  # (0.5 + 1.0) / 2: a failure is no zero
+    assert found["metrics"]["evaluation_metrics"]["nv_accuracy"] == 0.75
+
+
+def test_nvidia_tokens_are_summed_over_the_answers_that_report_them(awkward, tmp_path, answer_by_hand):
+    given = [
+        RagAnswer("0", "ok", "x", False, (), (), 1.0, Usage(total_tokens=30)),
+        RagAnswer("1", "ok", "x", False, (), (), 1.0),
+        RagAnswer("2", "ok", "x", False, (), (), 1.0, Usage(total_tokens=12)),
+    ]
+    export(
+        awkward, "awkward", "nvidia", tmp_path / "out", evaluation=answer_by_hand(awkward, "awkward", given)
+    )  # fmt: skip
+
+    found = results(tmp_path / "out")
+    usage = found["summary"]["token_usage"]
+    assert (usage["total_tokens"], usage["sample_count"]) == (42, 2)
+    assert found["metrics"]["token_usage"] == found["results"]["token_usage"] == usage
+    per_sample = [row and row["total_tokens"] for row in found["results"]["token_usage_per_sample"]]
+    assert per_sample == [30, None, 12, None]
+
+
+def test_nvidia_root_with_a_missing_document_is_refused(awkward, tmp_path):
+    export(awkward, "awkward", "nvidia", tmp_path / "out")
+    (tmp_path / "out" / "corpus" / "a b.pdf").unlink()
+
+    with pytest.raises(InputError) as error:
+        read_nvidia(tmp_path / "out", Identity("back"))
+
+    assert (error.value.code, error.value.row) == ("unknown_document", 1)
