@@ -49,8 +49,8 @@ def without_document(questions: "pa.RecordBatch", name: str) -> int:
     contexts = questions.column("contexts")
     named = pc.list_parent_indices(contexts).filter(contexts.flatten().field(name).is_valid())
     has_document = pc.is_in(pa.array(range(questions.num_rows)), pc.cast(named, pa.int64()))
-    others: int = pc.or_(has_document, questions.column("is_impossible")).true_count
-    return questions.num_rows - others
+    others = pc.or_(has_document, questions.column("is_impossible")).true_count
+    return int(questions.num_rows - others)
 
 
 def _contexts(found: int, lost: Mapping[str, int]) -> str:
