@@ -18,6 +18,7 @@ import pyarrow as pa  # noqa: TID253  # the process exists to decode with it
 import pyarrow.ipc  # noqa: TID253
 import pyarrow.parquet as pq  # noqa: TID253
 
+from rag_eval_pipeline.sources.kinds import JSON_TEXT
 from rag_eval_pipeline.storage.confinement import confine
 
 STANDARD_INPUT = "/dev/stdin"
@@ -62,7 +63,7 @@ def main(folder: Path) -> None:
 def _decode(path: Path, max_bytes: int) -> None:
     parquet = pq.ParquetFile(STANDARD_INPUT, buffer_size=BUFFER_BYTES, page_checksum_verification=True)
     stated = parquet.schema_arrow
-    schema = pa.schema([pa.field(field.name, plain_type(field.type)) for field in stated])
+    schema = pa.schema(map(_plain_field, stated))
     size = 0
     try:
         writer = pa.ipc.new_file(str(path), schema)
@@ -154,14 +155,20 @@ def plain_type(stated: pa.DataType) -> pa.DataType:
     if pa.types.is_map(stated):
         return pa.map_(plain_type(stated.key_type), plain_type(stated.item_type))
     if pa.types.is_struct(stated):
-        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in stated.fields])
+        return pa.struct(map(_plain_field, stated.fields))
     if pa.types.is_fixed_size_list(stated):
-        return pa.list_(plain_type(stated.value_type), stated.list_size)
+        return pa.list_(_plain_field(stated.value_field, "item"), stated.list_size)
     if pa.types.is_large_list(stated):
-        return pa.large_list(plain_type(stated.value_type))
+        return pa.large_list(_plain_field(stated.value_field, "item"))
     if pa.types.is_list(stated):
-        return pa.list_(plain_type(stated.value_type))
+        return pa.list_(_plain_field(stated.value_field, "item"))
     return stated
+
+
+def _plain_field(stated: pa.Field, name: str | None = None) -> pa.Field:
+    """The field with a type that SQL knows; parquet's own JSON is marked, as that of JSON files is."""
+    is_json = isinstance(stated.type, pa.JsonType)
+    return pa.field(name or stated.name, plain_type(stated.type), metadata=JSON_TEXT if is_json else None)
 
 
 def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
@@ -138,3 +140,21 @@ def test_a_text_that_is_put_beside_json_names_the_remedy(benchmark):
 def test_a_whole_number_among_fractions_stays_whole(benchmark):
     rows = [{"q": "one", "a": 12}, {"q": "two", "a": 0.5}]
     assert answers(benchmark, "SELECT q AS question, a AS answer FROM source", rows) == ["12", "0.5"]
+
+
+@pytest.mark.parametrize(
+    "spec", ["{question: q, answer: a, answers: l}", "SELECT q AS question, a AS answer, l AS answers FROM source"]
+)
+def test_json_of_parquet_is_json_too(benchmark, spec):
+    texts = [
+        pa.ExtensionArray.from_storage(pa.json_(), pa.array(cells)) for cells in (['"Mumbai"', "12"], ['"x"', "1"])
+    ]
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), texts[1])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"q": ["one", "two"], "a": texts[0], "l": lists}), sink)
+
+    found = plan(
+        benchmark(f"{HEAD}source: q.parquet\nquestions: {spec}\n", {"q.parquet": sink.getvalue().to_pybytes()})
+    )
+
+    assert [question.answers for question in found.questions] == [("Mumbai", "x"), ("12", "1")]
