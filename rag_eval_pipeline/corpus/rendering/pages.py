@@ -46,7 +46,7 @@ PLAIN_LIMIT_S = 60.0  # for the second try of a page that hangs, without scripts
 _SCALE_MIN = 0.2  # of letters on paper; a page of 3,500 pixels fits
 _PRINT_SHARE_MIN = 0.5  # of the text on screen; a print style sheet that hides more hides the article
 _HEIGHT_MAX_PX = 5_000_000  # some 5,000 sheets; Chromium lays out 33 million pixels and prints them for many minutes
-# Chromium prints empty sheets of a right-to-left document at a small scale, and none of one whose body is what is.
+# At a small scale Chromium prints a right-to-left document as empty sheets, unless only its body is right-to-left.
 _WHOLE_RIGHT_TO_LEFT = """() => {
   if (!document.body || getComputedStyle(document.documentElement).direction !== "rtl") return;
   document.body.style.setProperty("direction", getComputedStyle(document.body).direction, "important");
@@ -132,8 +132,8 @@ async def render(
         except (TimeoutError, Hung) as error:
             process.retired = True
             if plain or body.kind not in ("html", "markdown"):
-                message = f"{body.url}: the page hangs while it is printed, even without its scripts and styles"
-                raise DocumentError("render_timeout", message) from error
+                how = ", even without its scripts and styles" if plain else ""
+                raise DocumentError("render_timeout", f"{body.url}: hangs while it is printed{how}") from error
             plain = True
             continue
         except Error as error:
