@@ -17,7 +17,7 @@ VERDICTS = {
     "metrics, and seen again in a rerun unless the sentence says otherwise.",
     "improved": "Better, by the same test.",
     "equivalent": "Whatever change there is, it is smaller than the margin.",
-    "inconclusive": "Neither a change nor its absence can be told from so many questions.",
+    "inconclusive": "Neither a change nor its absence can be told, or a rule that the sentence names withholds it.",
     "withheld": "Too few questions were answered; what is missing could be what changed.",
     "no_verdict": "Fewer than 30 questions have a score.",
     "provisional": "No baseline is pinned yet; the night is compared with the few before it, and alerts nobody.",
