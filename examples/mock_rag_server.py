@@ -365,7 +365,9 @@ class Site:
         key = tuple((collection.name, collection.revision) for collection in collections)
         if key not in self._systems:
             pages = [page for collection in collections for page in collection.pages()]
-            self._systems = {key: EmbeddedSystem(pages, EmbeddedSettings(k=25))}
+            if len(self._systems) >= 8:
+                self._systems.clear()
+            self._systems[key] = EmbeddedSystem(pages, EmbeddedSettings(k=25))
         found = await self._systems[key].answer(Query("", question))
         passages = [Passage(c.document, c.page or 1, c.text, c.score or 0.0) for c in found.contexts]
         base = self.options.page_base
@@ -732,10 +734,7 @@ async def generate(site: Site, request: Request) -> Response:
     """`POST /v1/generate`: a stream of events, also for errors."""
     wanted = GenerateRequest.model_validate_json(await request.body())
     text = " ".join(part.get("text", "") for part in _parts(wanted.messages[-1].content))
-    try:
-        question = site.ask("generate", text)
-    except ValueError as error:
-        return JSONResponse({"message": str(error)}, 400)
+    question = site.ask("generate", text)
     fault = question.fault
     if fault is not None and fault.status in NVIDIA_STREAMED:
         return event_stream(request, _error_events(fault.message), fault, status=fault.status)
@@ -993,10 +992,7 @@ async def delete_collections(site: Site, request: Request) -> Response:
 
 async def upload_documents(site: Site, request: Request) -> Response:
     """`POST` (add) and `PATCH` (replace) `/v1/documents`."""
-    try:
-        parts = parse_multipart(await request.body(), request.headers.get("content-type", ""))
-    except ValueError as error:
-        return JSONResponse({"detail": [{"type": "value_error", "loc": ["body"], "msg": str(error)}]}, 422)
+    parts = parse_multipart(await request.body(), request.headers.get("content-type", ""))
     data = next((content for name, _, content in parts if name == "data"), b"{}")
     wanted = UploadRequest.model_validate_json(data)
     files: dict[str, bytes] = {}
@@ -1189,6 +1185,8 @@ def make_app(site: Site) -> Starlette:
             except pydantic.ValidationError as error:
                 detail = error.errors(include_url=False, include_input=False, include_context=False)
                 return JSONResponse({"detail": detail}, 422)
+            except ValueError as error:
+                return JSONResponse({"message": str(error)}, 400)
 
         return respond
 
