@@ -1,16 +1,22 @@
 """Values that Python wrote into a cell, such as `['a', "b's"]` or `{'topic': 'Art', 'n': 3}`, as JSON text."""
 
 import ast
+import io
 import json
 import math
+import re
+import tokenize
 from typing import Any
+
+_ADJACENT = re.compile(r"""['"]\s*[rRuU]?['"]""")
 
 
 def literal_json(text: str | None, kind: str) -> str | None:
     """Return a Python list or dictionary as JSON text; None when the text is no such literal or JSON cannot hold it.
 
     Tuples and sets are lists; keys that are numbers, booleans or None become their text. A key that stands twice,
-    bytes, infinities and half characters have no JSON.
+    bytes, infinities and half characters have no JSON. Texts in brackets without a comma between them are items of
+    their own: numpy prints arrays so, and Python never writes a list that way.
 
     Args:
         text: The cell.
@@ -19,14 +25,37 @@ def literal_json(text: str | None, kind: str) -> str | None:
     if text is None:
         return None
     try:
-        value = _value(ast.parse(text.strip(), mode="eval").body)
+        value = _value(ast.parse(_with_commas(text.strip()), mode="eval").body)
         if not isinstance(value, {"list": list, "dict": dict}[kind]):
             return None
         written = json.dumps(value, ensure_ascii=False, allow_nan=False)
         written.encode()
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
         return None
     return written
+
+
+def _with_commas(text: str) -> str:
+    """Put the commas that numpy leaves out between the texts of an array."""
+    if not _ADJACENT.search(text):
+        return text
+    lines = text.splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    opened: list[str] = []
+    previous = None
+    found = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.OP and token.string in "([{":
+            opened.append(token.string)
+        elif token.type == tokenize.OP and token.string in ")]}" and opened:
+            opened.pop()
+        if token.type == previous == tokenize.STRING and opened[-1:] == ["["]:
+            found.append(starts[token.start[0] - 1] + token.start[1])
+        if token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT):
+            previous = token.type
+    for place in reversed(found):
+        text = f"{text[:place]},{text[place:]}"
+    return text
 
 
 def _value(node: ast.expr) -> Any:

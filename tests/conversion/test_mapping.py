@@ -194,9 +194,10 @@ MACROS = {
         ["one\ntwo\tthree\\", "café ’ 😀 A", "°"],
     ),
     "raw, tripled and glued literals": (
-        r"""python_list($$[r'a\n', '''it's "so"''', 'one ' 'two', u'x']$$)""",
+        r"""python_list($$[r'a\n', '''it's "so"''', ('one ' 'two'), u'x']$$)""",
         ["a\\n", 'it\'s "so"', "one two", "x"],
     ),
+    "an array as numpy prints it": ("""python_list($$['one' "it's"\n 'b\\'c']$$)""", ["one", "it's", "b'c"]),
     "a tuple over several lines": ("python_list('(''a'',' || chr(10) || ' ''b'')')", ["a", "b"]),
     "numbers, None and True among texts": (
         "python_list($$['a', 1, 2.5, True, None]$$)",
