@@ -14,6 +14,8 @@ Answers are found in the uploaded documents by the embedded BM25 system, or foll
 ten fail, and `--faults '{"paths": {"POST /ingestor/v1/documents": ["reset"]}}'` scripts the requests of a path. Which
 attempts fail depends only on the seed, the question and the number of the attempt, never on the order of requests.
 
+Starlette and uvicorn are installed with dagster-webserver.
+
 Source: NVIDIA RAG Blueprint, OpenAPI schemas of the RAG server and of the ingestor.
 """
 
