@@ -60,7 +60,7 @@ def text_of_file(body: BodyKind, path: Path | None) -> str | None:
     """The text of a local body that is plain text; None for other files and for none."""
     if body != "file" or path is None or path.suffix not in TEXT_SUFFIXES or not path.is_file():
         return None
-    return path.read_text("utf-8-sig")
+    return path.read_text("utf-8-sig", errors="replace")  # as it is printed
 
 
 @dataclass(frozen=True, slots=True)

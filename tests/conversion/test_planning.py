@@ -313,6 +313,18 @@ def test_a_file_that_no_file_system_holds_costs_its_row(benchmark):
     assert [(record.code, record.question_id) for record in found.quarantine] == [("unknown_document", 1)]
 
 
+def test_offsets_into_a_file_that_is_not_utf_8_count_its_characters(benchmark):
+    spec = HEAD + (
+        'source: questions.jsonl\ntables: {docs: {files: "docs/*.txt"}}\nquestions: |\n'
+        "  SELECT q AS question, 'a' AS answer, [{'file': 'a.txt', 'start': 5, 'end': 9}] AS contexts FROM source\n"
+    )
+    files = {"questions.jsonl": '{"q": "x"}', "docs/a.txt": "café noir".encode("latin-1")}
+
+    found = plan(benchmark(spec, files))
+
+    assert [context.text for question in found.questions for context in question.contexts] == ["noir"]
+
+
 SAME_SPELLING = (
     HEAD
     + """\
