@@ -70,16 +70,17 @@ class Power(NamedTuple):
         if not self.n_questions:
             return "Without questions nothing is detected."
         best, usual = self.rows[0], next((row for row in self.rows if row.flip_share == USUAL), self.rows[0])
-        noisy = f"{_points(usual.drops.usually)} when {100 * USUAL:g} % of the answers differ between two runs"
-        takes = f"{100 * WANTED:g} points take {_count(best.needed, self.unit)}, then {_count(usual.needed)}"
+        wanted, needed = f"{100 * WANTED:g} points", _count(best.needed, self.unit)
+        noise = f"when {100 * USUAL:g} % of the answers differ between two runs"
         if self.unit == "documents":
-            noisy = "more when answers differ between runs"
-            takes = f"{100 * WANTED:g} points take {_count(best.needed, self.unit)} of this size"
+            needed, noise = f"{needed} of this size", ""
         if self.n_questions < settings.min_questions:
-            few = f"{self.n_questions} question{'s get' if self.n_questions > 1 else ' gets'} no verdict"
-            return f"{few}, {settings.min_questions} are needed; {takes}."
-        shown = f"{self.n_questions} questions in {self.n_groups} groups by document"
-        return f"{shown} detect drops of {_points(best.drops.at_best)} at best, {noisy}; {takes}."
+            few = f"{self.n_questions} question{'s are' if self.n_questions > 1 else ' is'} too few for a verdict"
+            more = f", {_count(usual.needed)} {noise}" if noise else ""
+            return f"{few} ({settings.min_questions} are needed); a drop of {wanted} takes {needed}{more}."
+        shown = f"{self.n_questions} questions in {self.n_groups} groups by document detect drops of"
+        more = f"; {_points(usual.drops.usually)} and {_count(usual.needed)} {noise}" if noise else ""
+        return f"{shown} {_points(best.drops.at_best)} at best, and {wanted} take {needed}{more}."
 
     def lines(self) -> Iterator[str]:
         """The table for a terminal."""

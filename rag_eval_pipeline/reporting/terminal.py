@@ -1,7 +1,8 @@
 """The leaderboard and the verdicts as a terminal shows them."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from rag_eval_pipeline.metrics.titles import title_of
 from rag_eval_pipeline.reporting.comparison import read_comparisons
@@ -25,7 +26,7 @@ SHOWN = {
 
 
 def leaderboard_table(board: Leaderboard) -> "Table":
-    """A row a pair; below a figure stands the number of questions that it is of, where that is not the pair's n."""
+    """One row per pair; where scores are of fewer questions than n, a line below a benchmark's systems counts them."""
     from rich import box
     from rich.table import Table
 
@@ -34,11 +35,17 @@ def leaderboard_table(board: Leaderboard) -> "Table":
     table.add_column("system", no_wrap=True)
     for heading in SHOWN.values():
         table.add_column(heading, justify="right", no_wrap=True)
-    for cells in board.cells():
-        shown = cells | {"level": "page" if cells["level"] == "page" else "doc"}
-        # A figure's own n stands below it: beside it the table would be too wide for 80 columns.
-        table.add_row(*(str(shown[name]).replace("/", "\n/") for name in ("benchmark", "system", *SHOWN)))
+    rows = [cells | {"level": "page" if cells["level"] == "page" else "doc"} for cells in board.cells()]
+    for cells, following in zip_longest(rows, rows[1:]):
+        values, counts = zip(*(str(cells[name]).partition("/")[::2] for name in SHOWN), strict=True)
+        table.add_row(cells["benchmark"], cells["system"], *values)
+        if any(counts) and (following is None or _counts(following) != _counts(cells)):
+            table.add_row("  questions scored", "", *counts, style="dim")
     return table
+
+
+def _counts(cells: dict[str, Any]) -> list[str]:
+    return [cells["benchmark"], *(str(cells[name]).partition("/")[2] for name in SHOWN)]
 
 
 def verdict_lines(workspace: Workspace) -> Iterator[str]:
