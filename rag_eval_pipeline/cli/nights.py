@@ -1,6 +1,5 @@
 """Commands on what nights add up to: history, power, pin, rescore, prune, ab."""
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ import typer
 
 from rag_eval_pipeline.cli.evaluations import tell_evaluated
 from rag_eval_pipeline.cli.options import AsJson, Root
-from rag_eval_pipeline.cli.output import BAD_INPUT, emit, find_workspace, progress_bars
+from rag_eval_pipeline.cli.output import BAD_INPUT, emit, find_workspace, instance_folder, progress_bars
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -147,7 +146,7 @@ def prune(
 ) -> None:
     """Remove what data/config/retention.config.yaml lets go: old evaluations, unused downloads, unused judgements.
 
-    Also removes temporary files that killed runs have left, and, where DAGSTER_HOME is set, Dagster's old runs.
+    Also removes temporary files that killed runs have left, and the old runs of the workspace's Dagster instance.
 
     Example: rag-eval prune --dry-run
     """
@@ -176,15 +175,12 @@ def _prune_runs(root: Workspace, *, now: datetime, dry_run: bool) -> list[str] |
     """Dagster's old runs; None where no instance is known or they are kept for ever."""
     from rag_eval_pipeline.reporting.retention_settings import read_retention_settings
 
-    days = read_retention_settings(root).runs
-    if days is None or not os.environ.get("DAGSTER_HOME"):
+    days, home = read_retention_settings(root).runs, instance_folder(root)
+    if days is None or home is None:
         return None
-    import dagster as dg
+    from rag_eval_pipeline.defs.run_retention import prune_instance
 
-    from rag_eval_pipeline.defs.run_retention import prune_runs
-
-    with dg.DagsterInstance.get() as instance:
-        return prune_runs(instance, days=days, now=now, dry_run=dry_run)
+    return prune_instance(home, days=days, now=now, dry_run=dry_run)
 
 
 def ab(

@@ -7,12 +7,19 @@ a run stays that made the newest materialization of any partition, and so does o
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 
 from rag_eval_pipeline.defs.progress import UNFINISHED
 
 FINISHED = [status for status in dg.DagsterRunStatus if status not in UNFINISHED]
+
+
+def prune_instance(home: Path, *, days: int, now: datetime, dry_run: bool = False) -> list[str]:
+    """Removes the old runs of the instance in a DAGSTER_HOME; see `prune_runs`."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        return prune_runs(instance, days=days, now=now, dry_run=dry_run)
 
 
 def prune_runs(instance: dg.DagsterInstance, *, days: int, now: datetime, dry_run: bool = False) -> list[str]:

@@ -7,7 +7,6 @@ import dagster as dg
 import pytest
 
 from rag_eval_pipeline.defs.run_retention import prune_runs
-from rag_eval_pipeline.workspace import Workspace
 from tests.e2e.reading import rag_eval
 
 LETTERS = dg.StaticPartitionsDefinition(["a", "b"])
@@ -71,12 +70,16 @@ def test_logs_of_a_run_go_with_it(instance, tmp_path):
     assert newest in {path.name for path in (tmp_path / "storage").iterdir()}
 
 
-def test_prune_counts_the_runs_of_the_instance_where_one_is_known(instance, tmp_path):
-    made(instance, board)
-    root = Workspace(tmp_path / "workspace").root
-    (root / "data" / "sources").mkdir(parents=True)
+def test_prune_counts_the_runs_of_the_workspace_s_instance(tmp_path):
+    with_instance, without = tmp_path / "with", tmp_path / "without"
+    for root in (with_instance, without):
+        (root / "data" / "sources").mkdir(parents=True)
+    (with_instance / ".dagster").mkdir()
+    (with_instance / ".dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
 
-    with_instance = rag_eval("prune", "--dry-run", "--json", "--workspace", root)
-    without = rag_eval("prune", "--dry-run", "--json", "--workspace", root, env={"DAGSTER_HOME": ""})
+    done = [
+        rag_eval("prune", "--dry-run", "--json", "--workspace", root, env={"DAGSTER_HOME": ""})
+        for root in (with_instance, without)
+    ]
 
-    assert (json.loads(with_instance.stdout)["runs"], json.loads(without.stdout)["runs"]) == ([], None)
+    assert [json.loads(one.stdout)["runs"] for one in done] == [[], None]

@@ -33,7 +33,7 @@ def test_the_limits_of_a_server_are_those_of_its_file(kind, workspace, asked):
     evaluation, _ = asked
     pair = load_pair(workspace, "skarn-railway", "served")
 
-    parameters = metadata(evaluation, pair).evaluation_parameters
+    parameters = metadata(workspace, evaluation, pair).evaluation_parameters
 
     assert (parameters["timeout_seconds"], parameters["attempt_timeout_seconds"], parameters["max_retries"]) == (
         90, 20, 5,
@@ -44,7 +44,7 @@ def test_the_limits_of_a_server_are_those_of_its_file(kind, workspace, asked):
 def test_a_system_in_this_process_is_asked_once_within_the_settings_limit(workspace, asked):
     evaluation, pair = asked
 
-    parameters = metadata(evaluation, pair).evaluation_parameters
+    parameters = metadata(workspace, evaluation, pair).evaluation_parameters
     measured = performance(workspace, evaluation, pair, [])
 
     assert (parameters["timeout_seconds"], parameters["max_retries"]) == (30, 0)

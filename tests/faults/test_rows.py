@@ -64,7 +64,7 @@ ROWS = {
     ),
     "16: slow bodies": ("corpus/test_fetching.py::test_a_body_that_never_ends_meets_the_wall_clock",),
     "17: pages served as something else": (
-        "corpus/test_fetching.py::test_a_page_behind_a_pdf_address_is_a_mismatch",
+        "corpus/test_fetching.py::test_what_is_called_pdf_and_is_none_is_a_mismatch_unless_it_says_that_it_is_a_page",
         "corpus/test_fetching.py::test_what_is_no_body_is_an_error",
     ),
     "18: statuses": (

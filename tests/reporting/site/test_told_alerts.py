@@ -43,7 +43,8 @@ def morning_of(workspace, *kinds):
 
     verdicts = {f"metric{n}": Found(kind) for n, kind in enumerate(kinds)}
     row = Comparison("baseline", "harbour", "baseline", "asked", verdicts)
-    return Morning(workspace, read_history(workspace).by_pair, (), Trust(()), [row], {}, {})
+    by_pair = read_history(workspace).by_pair
+    return Morning(workspace, by_pair, by_pair, {}, (), Trust(()), [row], {}, {})
 
 
 def changed(kind="regressed"):
