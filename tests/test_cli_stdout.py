@@ -102,3 +102,11 @@ def test_a_reader_that_goes_away_is_no_error(rag_eval, workspace):
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_closed_standard_error_is_no_error(workspace):
+    command = f"{sys.executable} -m rag_eval_pipeline.cli history --workspace {workspace.root} --json 2>&-"
+
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "[]\n")

@@ -161,14 +161,14 @@ def _stdout_moved_away() -> "Iterator[TextIO]":
     """A stream to the present standard output, while its descriptor leads to standard error."""
     stdout = sys.stdout
     try:
-        descriptor = stdout.fileno()
+        descriptor, errors = stdout.fileno(), sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):  # closed, or a stream in memory as tests and notebooks have it
         yield stdout
         return
     stdout.flush()
     kept = os.dup(descriptor)
     try:
-        os.dup2(sys.stderr.fileno(), descriptor)
+        os.dup2(errors, descriptor)
         with open(os.dup(kept), "w", encoding=stdout.encoding, errors=stdout.errors) as stream:
             yield stream
     finally:

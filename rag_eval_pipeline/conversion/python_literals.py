@@ -39,12 +39,12 @@ def _with_commas(text: str) -> str:
     """Put the commas that numpy leaves out between the texts of an array."""
     if not _ADJACENT.search(text):
         return text
-    lines = text.splitlines(keepends=True)
+    lines = io.StringIO(text).readlines()  # as the tokenizer counts them; splitlines() also breaks at U+2028
     starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
     opened: list[str] = []
     previous = None
     found = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(iter(lines).__next__):
         if token.type == tokenize.OP and token.string in "([{":
             opened.append(token.string)
         elif token.type == tokenize.OP and token.string in ")]}" and opened:

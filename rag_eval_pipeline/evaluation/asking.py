@@ -128,7 +128,9 @@ async def _ask(
             prints = evaluation.record.fingerprints.model_copy(update={"server": server})
             evaluation.save(fingerprints=prints, configuration=_configuration(pair, system))
             await _ask_missing(workspace, evaluation, pair, system, missing, progress)
-            evaluation.save(warnings=tuple(system.warnings()))
+            # Those of the answers that were copied stay.
+            warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
+            evaluation.save(warnings=tuple(warnings))
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=kept)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     evaluation.save(state="answered", answered_at=answered_at or datetime.now(UTC))

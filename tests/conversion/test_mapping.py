@@ -198,6 +198,7 @@ MACROS = {
         ["a\\n", 'it\'s "so"', "one two", "x"],
     ),
     "an array as numpy prints it": ("""python_list($$['one' "it's"\n 'b\\'c']$$)""", ["one", "it's", "b'c"]),
+    "an array of texts with a line separator": ("python_list($$['a\u2028b'\n 'c']$$)", ["a\u2028b", "c"]),
     "a tuple over several lines": ("python_list('(''a'',' || chr(10) || ' ''b'')')", ["a", "b"]),
     "numbers, None and True among texts": (
         "python_list($$['a', 1, 2.5, True, None]$$)",

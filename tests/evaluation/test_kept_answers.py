@@ -142,6 +142,20 @@ def test_failed_questions_of_answers_scored_again_can_be_asked_again(paid, serve
     assert (retried.report.asked, retried.report.failed, server.asked.total()) == (2, 0, 18)
 
 
+def test_warnings_of_kept_answers_stay_when_failed_questions_are_asked_again(paid, server):
+    file = yaml.safe_load(paid.system_file("paid").read_text())
+    file["settings"]["contexts"] = {"path": "hits"}
+    paid.system_file("paid").write_text(yaml.safe_dump(file))
+    server.refused = {16}
+    _, first = evaluate(paid, pair(paid))
+
+    retried, second = evaluate(paid, pair(paid), which="failed")  # refused again, so no reply is read
+
+    assert (retried.report.asked, retried.report.failed) == (1, 1)
+    assert "found nothing in any of 15 replies" in first.warnings[0]
+    assert second.warnings[0] == first.warnings[0]
+
+
 def test_failed_questions_are_asked_in_an_evaluation_of_their_own_while_old_answers_are_scored_again(paid, server):
     server.refused = {3}
     _, first = evaluate(paid, pair(paid))
