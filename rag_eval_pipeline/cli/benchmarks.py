@@ -17,8 +17,8 @@ from rag_eval_pipeline.cli.output import (
     for_each,
     print_notes,
     progress_bars,
+    report_to_dagster,
     say,
-    tell_dagster,
 )
 from rag_eval_pipeline.errors import InputError
 
@@ -146,7 +146,7 @@ def convert(
         with progress_bars() as bar:
             reports = run(root, name, progress=bar, done=print_notes, replace=replace, recheck=look)
         counts = {report.record.step: report.record.counts for report in reports}
-        tell_dagster(root, tuple(counts), name)
+        report_to_dagster(root, tuple(counts), name)
         quarantined += counts["train_json"]["quarantined"]
         power = power_of(root, name)
         return {

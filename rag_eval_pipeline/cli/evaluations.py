@@ -16,8 +16,8 @@ from rag_eval_pipeline.cli.output import (
     find_workspace_if_any,
     for_each,
     progress_bars,
+    report_to_dagster,
     results,
-    tell_dagster,
 )
 from rag_eval_pipeline.workspace import Workspace
 
@@ -64,7 +64,7 @@ def evaluate(
             detects = power_of_questions(pair.queries, settings).sentence(settings)
         with progress_bars() as bar:
             answered, published = run(root, pair, bar(f"{name} x {system}"), which=which)
-        tell_evaluated(root, name, system, published)
+        report_evaluated(root, name, system, published)
         judging = published.judging
         failed += answered.report.failed + len(published.faults) + judging.failed
         for note in [*published.warnings, *published.faults, *_notes(f"{name} x {system}", answered, published)]:
@@ -97,12 +97,12 @@ def evaluate(
         raise typer.Exit(STRICT)
 
 
-def tell_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:
+def report_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:
     """Reports the assets of an evaluation to Dagster, where it runs."""
     from rag_eval_pipeline.evaluation.runs import SCORE_FILES
 
     assets = ("responses", *SCORE_FILES, "evaluation_results")
-    tell_dagster(root, assets, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
+    report_to_dagster(root, assets, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
 
 
 def _notes(pair: str, answered: "Answered", published: "Published") -> list[str]:
@@ -221,5 +221,5 @@ def report(workspace: Root = None, as_json: AsJson = False) -> None:
         "regressions": str(found.path),
         "report": str(write_report(root, found)),
     }
-    tell_dagster(root, tuple(paths))
+    report_to_dagster(root, tuple(paths))
     emit(paths, as_json, [paths["report"]])

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rag_eval_pipeline.cli.evaluations import tell_evaluated
+from rag_eval_pipeline.cli.evaluations import report_evaluated
 from rag_eval_pipeline.cli.options import AsJson, Root
 from rag_eval_pipeline.cli.output import BAD_INPUT, emit, find_workspace, instance_folder, progress_bars
 from rag_eval_pipeline.workspace import Workspace
@@ -112,7 +112,7 @@ def _ask_missing(root: Workspace, benchmark: str, system: str) -> None:
     while missing := missing_runs(root, pair := load_pair(root, benchmark, system)):
         with progress_bars() as bar:
             _, published = evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))
-        tell_evaluated(root, benchmark, system, published)
+        report_evaluated(root, benchmark, system, published)
 
 
 def rescore(

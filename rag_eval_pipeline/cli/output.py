@@ -83,14 +83,14 @@ def instance_folder(workspace: Workspace) -> Path | None:
     return next((folder for folder in (*named, workspace.root / ".dagster") if folder.is_dir()), None)
 
 
-def tell_dagster(
+def report_to_dagster(
     workspace: Workspace,
     assets: "Sequence[str]",
     benchmark: str | None = None,
     system: str | None = None,
     **metadata: "float | str | None",
 ) -> None:
-    """Reports assets as materialized, where Dagster runs; the work is done whatever becomes of that."""
+    """Reports assets as materialized to the workspace's Dagster instance, if any; a failure is printed, not raised."""
     home = instance_folder(workspace)
     if home is None:
         return
@@ -101,7 +101,7 @@ def tell_dagster(
     except Exception as error:  # of a database, a driver, another version of Dagster
         first = (str(error).splitlines() or [""])[0]
         why = f"{type(error).__name__}: {first}"
-        print(f"rag-eval: {home}: Dagster was not told of this and may show it as missing: {why}", file=sys.stderr)
+        print(f"rag-eval: {home}: Dagster has no record of this and may show it as missing: {why}", file=sys.stderr)
 
 
 def say(error: InputError | ServiceError | OSError) -> int:
@@ -133,8 +133,8 @@ def results() -> TextIO:
 def keep_stdout_for_results(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose results alone reach standard output.
 
-    What a system under test, a metric or a library prints goes to standard error, by whichever way: Python's print,
-    the descriptor 1 of a C library, or a child process.
+    What a system under test, a metric or a library prints goes to standard error, whether it comes from Python's
+    print, from a C library that writes to descriptor 1, or from a child process.
     """
 
     @functools.wraps(command)
@@ -158,7 +158,7 @@ _results: TextIO | None = None
 
 @contextmanager
 def _stdout_moved_away() -> "Iterator[TextIO]":
-    """A stream to the present standard output, while its descriptor leads to standard error."""
+    """Yield a stream to the current standard output; meanwhile, descriptor 1 leads to standard error."""
     stdout = sys.stdout
     try:
         descriptor, errors = stdout.fileno(), sys.stderr.fileno()

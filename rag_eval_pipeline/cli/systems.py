@@ -15,7 +15,7 @@ system = typer.Typer(no_args_is_help=True)
 
 @system.callback()
 def _group() -> None:
-    """Look at a system under test.
+    """Inspect a system under test.
 
     Example: rag-eval system probe embedded
     """

@@ -1,8 +1,8 @@
 """The documents of a benchmark by every way in which a question may name them: URL, name, file.
 
 A document is known by its row in the `documents` query, by being in a folder that a `files:` table lists, or by its
-URL alone. Planned are documents that an accepted question uses, and those that have a row with a body: nothing is
-fetched for nobody, unless the benchmark asks for it.
+URL alone. Documents that an accepted question uses are planned, and those that have a row with a body. A document that
+no question uses is fetched only if the benchmark sets `unnamed_urls: fetch`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -185,7 +185,7 @@ class Catalogue:
 
     @property
     def unnamed_urls(self) -> int:
-        """Documents of the `documents` query that are not planned, because they would have to be fetched for nobody."""
+        """Number of documents of the `documents` query that would have to be fetched and that no question uses."""
         return sum(entry.body == "url" and not entry.is_planned for entry in self.entries.values())
 
     def own_urls(self) -> dict[str, str | None]:
@@ -212,7 +212,7 @@ class Catalogue:
         return None if key is None else self.entries[key]
 
     def _free_key(self, value: str, *, is_url: bool) -> str:
-        """A key for a new document; a name may be spelt like a URL, and then the later of the two is marked."""
+        """A key for a new document; where a name is spelt like a URL, the later of the two gets a prefix."""
         while value in self.entries:
             value = f"{'//' if is_url else './'}{value}"
         return value
@@ -254,7 +254,7 @@ def _body_path(origins: Origins, file: str) -> Path:
 
 
 def _with_text(context: NamedContext, entry: Entry) -> NamedContext:
-    """The context with its text, or else with that which its offsets cut from the source's own body.
+    """The context with its text; without one, the text that its offsets cut from the source's body.
 
     Raises:
         RowFault: `bad_span` beyond the body, `span_mismatch` when offsets and text disagree.

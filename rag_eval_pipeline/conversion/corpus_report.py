@@ -89,7 +89,7 @@ def missing_note(row: CorpusDocument) -> str:
 
 
 def pages_with_words_lost(built: Sequence[CorpusDocument]) -> list[CorpusDocument]:
-    """Pages of whose words less than 90 % are in the PDF, those that lost most first."""
+    """Pages with less than 90 % of their words in the PDF, those that lost most first."""
     rows = [row for row in present(built) if row.words_seen >= WORDS_MIN]
     lost = [row for row in rows if row.words_printed < WORDS_SHARE * row.words_seen]
     return sorted(lost, key=lambda row: (row.words_printed / row.words_seen, row.file_name))

@@ -177,7 +177,7 @@ def corpus_text(conversion: Conversion) -> StepReport:
 
 
 def _leftovers(paths: BenchmarkPaths) -> Iterator[Path]:
-    """What a conversion that was killed has left; the benchmark's lock says that no other is on its way."""
+    """Temporary files of a killed conversion; the caller holds the benchmark's lock, so none is in use."""
     yield from paths.dataset.glob(f".{SCRATCH_PREFIX}*")
     yield from paths.dataset.glob(f"{TEMP_PREFIX}*")
     yield from paths.steps.glob(f"{TEMP_PREFIX}*")

@@ -171,7 +171,7 @@ def intake_notes(intake: Intake, drafts: Drafts) -> list[str]:
         repeated = [source_id for source_id, count in counts.items() if count > 1]
         if repeated:
             first = excerpt(repeated[0])
-            notes.append(f"source_id: {len(repeated)} ids stand for several questions, the first is {first}.")
+            notes.append(f"source_id: {len(repeated)} ids are used by several questions, the first is {first}.")
     unknown = [f"contexts of {what} were left out ({number})." for what, number in intake.kept_without.items()]
     if 0 < intake.bare < intake.accepted:  # no fault, but maybe a mapping that finds nothing
         notes.append(f"{intake.bare} answerable questions name no document, the first is id {intake.first_bare}")

@@ -1,4 +1,4 @@
-"""Events of work that `rag-eval` did without Dagster, so that the UI shows what the files show.
+"""Reports what `rag-eval` did without Dagster to its instance, so that the UI agrees with the files.
 
 A partition that stayed Missing would be asked again by a backfill of what is missing.
 """

@@ -145,7 +145,7 @@ class JudgingReport(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What people are told."""
+        """One line for people; empty when every answer was judged."""
         codes = ", ".join(f"{count} {code}" for code, count in self.reasons.items())
         judged = self.judged + self.failed
         return f"the judge could not judge {self.failed} of {judged} answers: {codes}" if self.failed else ""

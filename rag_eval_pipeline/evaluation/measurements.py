@@ -65,7 +65,7 @@ def performance(
 
 
 def against_baseline(workspace: Workspace, record: EvaluationRecord) -> form.SignificanceTest:
-    """Where the verdict on an evaluation stands: it is compared with others only after it is published."""
+    """Name the file that will hold the verdict: an evaluation is compared with others only after it is published."""
     try:
         path = verdict_file(workspace, record.benchmark, record.system)
     except InputError as error:  # results are published all the same; the comparison says what is wrong with the file

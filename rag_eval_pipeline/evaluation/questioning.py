@@ -28,10 +28,10 @@ async def ask_all(
         keep: Takes each terminal answer, in the order in which they come.
         in_flight: Questions under way at once.
         timeout_s: For one question; None for a system that keeps its own limits.
-        reserve: Awaited before each question, for room in a budget; raises once nothing is left and nothing under way.
+        reserve: Awaited before each question, for room in a budget; raises once nothing is left.
 
     Raises:
-        Whatever `keep` or `reserve` raises: an answer that cannot be kept or paid must not be asked for.
+        Whatever `keep` or `reserve` raises: an answer that cannot be kept or paid for must not be asked for.
     """
     pending = iter(queries)
 

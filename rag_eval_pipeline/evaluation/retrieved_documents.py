@@ -1,4 +1,4 @@
-"""Which retrieved passages name documents of the corpus, and what to tell people when they do not.
+"""Which retrieved passages name documents of the corpus, and the warning when they do not.
 
 A system that returns ids of its own, or whose file points at the wrong field, has not missed anything: what it found
 cannot be known. Such a question has no retrieval score, instead of 0.

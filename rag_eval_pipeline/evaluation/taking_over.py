@@ -41,7 +41,7 @@ def start_of(previous: Evaluation | None, pair: Pair, which: Which) -> Start:
     """How the pair's next evaluation begins: with the newest one or a copy of its answers, or from nothing."""
     if previous is None or not same_answers(previous.record.fingerprints, pair.fingerprints):
         return "new"
-    # Old answers that are being scored again are no pass that new answers go into.
+    # New answers never go into an evaluation that only scores old ones again.
     if previous.record.state != "published" and (which == "missing" or not previous.record.rescored_from):
         return "resume"
     if which == "failed":

@@ -112,7 +112,7 @@ class SignificanceTest(Model):
     effect_size: float | None = None
     reason: str | None = None
     verdicts: str | None = pydantic.Field(
-        None, description="The file, from the workspace's folder, in which the verdict on this evaluation stands."
+        None, description="File with the verdict on this evaluation, relative to the workspace."
     )
 
 

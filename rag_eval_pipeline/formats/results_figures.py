@@ -198,7 +198,7 @@ class HeldThreshold(Model):
     is_broken: bool | None = pydantic.Field(description="By the figure; null where `reason` says why nobody knows.")
     answers_scored: int = pydantic.Field(description="Answers that have the score.")
     answers_broken: int | None = pydantic.Field(
-        description="Answers whose score is worse than the limit; null where `reason` stands."
+        description="Answers whose score is worse than the limit; null where there is a `reason`."
     )
     reason: Literal["no_value", "not_calibrated"] | None = pydantic.Field(
         None,

@@ -1,4 +1,4 @@
-"""What a benchmark can detect, said before anything is evaluated: drops, and how many questions smaller ones take."""
+"""How large a drop a benchmark can detect, before anything is evaluated, and how many questions a smaller one takes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -379,7 +379,7 @@ def test_bad_rows_of_tables_are_noted_and_do_not_count_as_questions(benchmark):
 def test_ids_of_the_source_that_repeat_are_noted(benchmark):
     spec = HEAD + "source: questions.csv\nquestions: {question: q, answer: a, source_id: i}\n"
     found = plan(benchmark(spec, {"questions.csv": "q,a,i\nx,y,1\nz,y,1\n"}))
-    assert found.notes == ["source_id: 1 ids stand for several questions, the first is '1'."]
+    assert found.notes == ["source_id: 1 ids are used by several questions, the first is '1'."]
 
 
 def test_a_source_of_nothing_but_bad_rows_is_quarantined_whole(benchmark):

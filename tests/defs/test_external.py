@@ -93,7 +93,7 @@ def test_an_instance_that_cannot_be_told_costs_a_line_and_no_result(rag_eval, wo
     code, out, err = rag_eval("evaluate", OBSERVATORY, "--system", "embedded")
 
     assert (code, out.startswith("eval_run_"), err.count("\n")) == (0, True, 1)
-    assert f"{own}: Dagster was not told of this and may show it as missing" in err
+    assert f"{own}: Dagster has no record of this and may show it as missing" in err
 
 
 def test_without_an_instance_dagster_is_not_even_loaded(workspace, tmp_path):

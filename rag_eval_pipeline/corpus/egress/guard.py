@@ -1,8 +1,8 @@
 """The guard: a forward proxy on 127.0.0.1 through which both the fetcher and the browser reach the outside.
 
 It applies the egress policy to each connection, dials only addresses that the policy has judged, and answers one
-request per connection, so that nothing can be smuggled behind a lawful first request. Whose request it is, the port
-says that it comes in at: documents that may ask a private host have a port of their own.
+request per connection, so that nothing can be smuggled behind an allowed first request. Each host whose documents may
+ask a private host has its own port here; the port of a request tells which document it is for.
 """
 
 import asyncio
