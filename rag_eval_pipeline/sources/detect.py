@@ -6,6 +6,7 @@ import io
 import json
 from typing import Literal
 
+from rag_eval_pipeline.corpus.fetching.bodies import GIT_LFS_POINTER
 from rag_eval_pipeline.errors import InputError
 
 Format = Literal["csv", "tsv", "jsonl", "json", "parquet"]
@@ -35,7 +36,6 @@ _OTHER_KINDS = {
     b"\x89HDF": "an HDF5 file",
     b"{\\rtf": "an RTF document",
 }
-GIT_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def detect_encoding(sample: bytes, stated: str | None = None) -> str:

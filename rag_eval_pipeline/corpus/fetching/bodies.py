@@ -34,7 +34,7 @@ _IMAGE_STARTS = {
 _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title|meta)\b", re.I | re.S
 )
-_GIT_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+GIT_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _RICH_TEXT = b"{\\rtf"
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset", re.I)
 _META_WITHIN_BYTES = 1024  # as far as a browser looks for it
@@ -113,7 +113,7 @@ def sniff(data: bytes, *, media_type: str = "", suffix: str = "") -> Kind:
         raise DocumentError("empty_body", "the body is empty")
     if is_pdf(data):
         return "pdf"
-    if data.startswith(_GIT_LFS_POINTER):
+    if data.startswith(GIT_LFS_POINTER):
         raise DocumentError("unsupported_type", "a Git LFS pointer, not the file itself; run git lfs pull")
     if data.startswith(_RICH_TEXT):
         raise DocumentError("unsupported_type", "an RTF document; save it as PDF, HTML or text")

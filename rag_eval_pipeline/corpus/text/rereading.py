@@ -13,7 +13,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.corpus.text.drawn_lines import CELL_FROM, Drawn, TextObjects, Word, drawn_lines
+from rag_eval_pipeline.corpus.text.drawn_lines import CELL_FROM, TextObjects, Word, drawn_lines
 from rag_eval_pipeline.corpus.text.reading_order import (
     RIGHT_TO_LEFT,
     Cluster,
@@ -180,7 +180,7 @@ def _glyphs(layer: Any, word: Word, chars: Mapping[int, list[int]], given: Chara
             text, at = _as_said(objects[0].text, at, given.text)
             yield _Glyph(Cluster(text, number, word.is_reversed), [given.places[index] for index in at])
         else:
-            for same in _by_place(layer, objects[0], at, given):
+            for same in _by_place(layer, at, given):
                 text = _unturned("".join(given.text[index] for index in same))
                 yield _Glyph(Cluster(text, number, word.is_reversed), [given.places[index] for index in same])
 
@@ -203,7 +203,7 @@ def _as_said(said: str, at: Sequence[int], text: str) -> tuple[str, list[int]]:
     return "".join(text[index] for index in at), list(at)
 
 
-def _by_place(layer: Any, drawn: Drawn, at: Sequence[int], given: Characters) -> Iterator[list[int]]:
+def _by_place(layer: Any, at: Sequence[int], given: Characters) -> Iterator[list[int]]:
     """Characters of one object from left to right, those of one glyph together."""
     import pypdfium2
 
