@@ -3,8 +3,13 @@
 The facts are kept apart from the sentence, because the same facts are the quarantine record of a bad row.
 """
 
+import errno
 from pathlib import Path
 
+# What says nothing of the file at hand: no disk space, no descriptors, a disk that fails.
+MACHINE_ERRORS = frozenset(
+    {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EROFS}
+)
 FOUND_LIMIT = 200  # characters of a cell that a message or a quarantine record shows; a page of HTML helps nobody
 
 

@@ -82,7 +82,7 @@ def plan(
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes
     from rag_eval_pipeline.conversion.report import plan_sentences
-    from rag_eval_pipeline.reporting.power import planned_power
+    from rag_eval_pipeline.reporting.power import power as detectable
     from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
@@ -96,7 +96,7 @@ def plan(
         refused = [record for record in planned.quarantine if record.stage != "where"]
         value["quarantine"] = [asdict(record) for record in refused]
         settings = read_verdict_settings(root)
-        power = planned_power(planned.counts.accepted, planned.counts.documents, settings)
+        power = detectable(planned.group_sizes, settings)
         value["power"] = power.record()
         value["sentences"] = [*plan_sentences(planned.counts), power.sentence(settings)]
         lines = [*quarantine_notes(name, planned.quarantine), *planned.notes, *value["sentences"]]

@@ -48,6 +48,7 @@ class Intake:
         self.without_document = self.gold_texts = 0
         self.places = places
         self.source_ids = array("q")  # hashes: a million ids as text are 100 MB
+        self._documents = array("q")  # hashes of the sets of documents that answerable questions are about
         self._spec, self._catalogue = spec, catalogue
         self._drafts = Drafts(beside)
 
@@ -77,6 +78,11 @@ class Intake:
             [whole] = pa.Table.from_batches(batches).sort_by("id").combine_chunks().to_batches()
         if whole is not None:
             self._accept(whole)
+
+    def group_sizes(self) -> list[int]:
+        """Questions about the same documents, as in the evaluation dataset; one without documents is its own group."""
+        shared = list(Counter(self._documents).values())
+        return shared + [1] * (self.accepted - len(self._documents))
 
     def close(self) -> Drafts:
         """All accepted questions."""
@@ -118,6 +124,9 @@ class Intake:
                 continue
             for found in contexts:
                 self._catalogue.use(found)
+            documents = frozenset(found.entry.key for found in contexts if found.entry is not None)
+            if documents and not draft.is_impossible:
+                self._documents.append(hash(documents))
             self.notes.update(draft.notes)
             self.kept_without.update(f"the bad URL {url}" for url in draft.bad_urls)
             self.lost.update("bad_url" for _ in draft.bad_urls)

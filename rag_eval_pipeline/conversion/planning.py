@@ -3,7 +3,7 @@
 Every row that was read is accepted, dropped by `where` or quarantined; `Plan` says which and why.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ class Plan:
         source_digest: Of the files it was made from.
         notes: What a person should know that is no fault of a question's row.
         drafts: The accepted questions, without their documents' file names.
+        group_sizes: How many questions are about the same documents, group by group.
         names: File name by document and the URL that a question uses for it.
         own_urls: URL of a document that a question names in another way.
         origins: Keeps the files that documents lie in.
@@ -49,6 +50,7 @@ class Plan:
     source_digest: str
     notes: list[str]
     drafts: Drafts = field(compare=False, repr=False)
+    group_sizes: Sequence[int] = field(repr=False)
     names: Names = field(repr=False)
     own_urls: Mapping[str, str | None] = field(repr=False)
     origins: Origins = field(compare=False, repr=False)
@@ -115,6 +117,7 @@ def plan(
         digest,
         [*taken.notes, *intake_notes(intake, drafts), *_unnamed_note(catalogue)],
         drafts,
+        intake.group_sizes(),
         names,
         catalogue.own_urls(),
         origins,

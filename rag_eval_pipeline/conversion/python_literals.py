@@ -16,7 +16,8 @@ def literal_json(text: str | None, kind: str) -> str | None:
 
     Tuples and sets are lists; keys that are numbers, booleans or None become their text. A key that stands twice,
     bytes, infinities and half characters have no JSON. Texts in brackets without a comma between them are items of
-    their own: numpy prints arrays so, and Python never writes a list that way.
+    their own, as numpy prints arrays; but where the first ends with white space and the second begins a line, `pprint`
+    may have broken one text in two, so there is no value.
 
     Args:
         text: The cell.
@@ -36,7 +37,11 @@ def literal_json(text: str | None, kind: str) -> str | None:
 
 
 def _with_commas(text: str) -> str:
-    """Put the commas that numpy leaves out between the texts of an array."""
+    """Put the commas that numpy leaves out between the texts of an array.
+
+    Raises:
+        ValueError: `pprint` may have broken one text into lines there, which it does behind white space.
+    """
     if not _ADJACENT.search(text):
         return text
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them; splitlines() also breaks at U+2028
@@ -49,10 +54,12 @@ def _with_commas(text: str) -> str:
             opened.append(token.string)
         elif token.type == tokenize.OP and token.string in ")]}" and opened:
             opened.pop()
-        if token.type == previous == tokenize.STRING and opened[-1:] == ["["]:
+        if previous and token.type == previous.type == tokenize.STRING and opened[-1:] == ["["]:
+            if token.start[0] > previous.end[0] and ast.literal_eval(previous.string)[-1:].isspace():
+                raise ValueError("texts that may be one")
             found.append(starts[token.start[0] - 1] + token.start[1])
         if token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT):
-            previous = token.type
+            previous = token
     for place in reversed(found):
         text = f"{text[:place]},{text[place:]}"
     return text

@@ -28,7 +28,7 @@ from rag_eval_pipeline.corpus.rendering.executable import find_browser
 from rag_eval_pipeline.corpus.rendering.pages import renderer_fingerprint
 from rag_eval_pipeline.corpus.rendering.printed_words import WORDS_MIN, PrintedWords
 from rag_eval_pipeline.corpus.rendering.serving import resources_unchanged
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import MACHINE_ERRORS, InputError, ServiceError
 
 logger = logging.getLogger(__name__)
 
@@ -181,6 +181,8 @@ async def _made(piece: _Work, press: Press, folder: CorpusFolder) -> tuple[list[
     except (InputError, ServiceError):
         raise  # a setting or the browser, which is every document's
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in MACHINE_ERRORS:
+            raise  # every further document would meet it; the build continues when it is run again
         logger.exception("%s could not be made into a document", document.key)
         message = " ".join(f"{document.url or document.key}: {type(error).__name__}: {error}".split())[:500]
         fault = DocumentError("internal_error", message)

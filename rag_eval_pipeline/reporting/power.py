@@ -150,12 +150,6 @@ def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
     return Power(n_questions, n_groups, "documents" if by_document else "questions", rows)
 
 
-def planned_power(n_questions: int, n_documents: int, settings: VerdictSettings) -> Power:
-    """The same before a conversion, with questions spread evenly over the documents."""
-    groups = max(1, min(n_documents, n_questions)) if n_questions else 0
-    return power([n_questions // groups + (place < n_questions % groups) for place in range(groups)], settings)
-
-
 def _needed(found: Callable[[int], Detection]) -> int | None:
     """The fewest questions with which the wanted drop is detected on most nights."""
 

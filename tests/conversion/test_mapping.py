@@ -245,6 +245,7 @@ NO_LITERALS = {
     "a list as a dictionary": "python_dict($$['a']$$)",
     "a key that stands twice": "python_dict($${'a': 1, 'a': 2}$$)",
     "bytes": "python_list($$[b'a']$$)",
+    "a text broken in two by pprint, or two of numpy's": "python_list($$['one '\n 'two']$$)",
     "half a character": r"python_list($$['\ud800']$$)",
     "an infinity": "python_dict($${'a': 1e999}$$)",
     "too deep": "python_list(repeat('[', 100000))",

@@ -128,6 +128,7 @@ MISSING = {
 
 STAND_INS = {
     "a Git LFS pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a Git LFS pointer"),
+    "an office document": (b"PK\x03\x04xxxx", "an office document"),
     "rich text": (rb"{\rtf1\ansi Hello\par}", "an RTF document"),
 }
 

@@ -278,6 +278,13 @@ def test_whatever_goes_wrong_with_one_document_is_its_row_and_is_logged(tmp_path
     assert "odd" in record.message
 
 
+def test_an_error_of_the_machine_ends_the_build_instead_of_losing_the_document(tmp_path, own_temp):
+    planned = [PlannedDocument("odd", (FileName("odd.pdf"),), "file", None, Path("/proc/self/mem"))]  # EIO when read
+
+    with pytest.raises(OSError, match="Input/output error"):
+        build_corpus(planned, tmp_path / "c", [], EgressPolicy())
+
+
 def test_the_folder_holds_the_documents_and_nothing_else(built):
     assert sorted(os.listdir(built.folder)) == sorted(r.file_name for r in built.rows if r.origin != "missing")
     assert os.listdir(built.folder.parent) == ["bench"]

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from rag_eval_pipeline.corpus.documents import DocumentError, PlannedDocument
 from rag_eval_pipeline.corpus.text.pdf import is_pdf
+from rag_eval_pipeline.errors import MACHINE_ERRORS
 
 Kind = Literal["pdf", "html", "markdown", "text", "image"]
 
@@ -35,6 +36,7 @@ _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title|meta)\b", re.I | re.S
 )
 GIT_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_ZIP = b"PK\x03\x04"
 _RICH_TEXT = b"{\\rtf"
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset", re.I)
 _META_WITHIN_BYTES = 1024  # as far as a browser looks for it
@@ -68,6 +70,7 @@ def local_body(document: PlannedDocument) -> Body:
 
     Raises:
         DocumentError: `file_missing`, `empty_body`, `unsupported_type`.
+        OSError: An error of the machine, which says nothing of the document.
     """
     url = document.url or f"http://document.invalid/{quote(document.key, safe='', errors='replace')}"
     if document.body == "file":
@@ -76,6 +79,8 @@ def local_body(document: PlannedDocument) -> Body:
         try:
             data = document.path.read_bytes()
         except OSError as error:
+            if error.errno in MACHINE_ERRORS:
+                raise
             raise DocumentError("file_missing", f"{document.path.name}: {error.strerror}") from error
         kind = sniff(data, suffix=document.path.suffix.lower())
         return _body(kind, data, url, None, folder=document.path.parent)
@@ -115,6 +120,8 @@ def sniff(data: bytes, *, media_type: str = "", suffix: str = "") -> Kind:
         return "pdf"
     if data.startswith(GIT_LFS_POINTER):
         raise DocumentError("unsupported_type", "a Git LFS pointer, not the file itself; run git lfs pull")
+    if data.startswith(_ZIP):
+        raise DocumentError("unsupported_type", "an office document or another ZIP file; save it as PDF, HTML or text")
     if data.startswith(_RICH_TEXT):
         raise DocumentError("unsupported_type", "an RTF document; save it as PDF, HTML or text")
     if suffix == ".pdf":
