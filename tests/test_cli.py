@@ -305,11 +305,17 @@ def test_answers_that_the_judge_could_not_judge_are_said_and_strict_counts_them(
     code, out, err = rag_eval(*command)
     as_json = rag_eval(*command, "--json")
 
-    note = f"rag-eval: {OBSERVATORY} x embedded: the judge could not judge 16 of 16 answers: 16 judge_http_400.\n"
-    assert (code, err) == (1, note)
+    evaluation_id = out.partition(":")[0]
+    said = "the judge could not judge 16 of 16 answers: 16 judge_http_400."
+    again = ("rescore", OBSERVATORY, "embedded", evaluation_id)
+    assert code == 1
+    assert err.startswith(f"rag-eval: {OBSERVATORY} x embedded: {said} To judge them again")
+    assert err.endswith(f": rag-eval {' '.join(again)}\n")
     assert "judged_correct" not in out
-    assert (as_json[0], as_json[2]) == (1, note)
+    assert (as_json[0], said in as_json[2]) == (1, True)
     assert json.loads(as_json[1])[0]["judge"] == {"judged": 0, "failed": 16, "reasons": {"judge_http_400": 16}}
+    code, out, err = rag_eval(*again)
+    assert (code, err) == (0, f"rag-eval: {out.strip()}: {said}\n")
 
 
 def test_a_mean_that_failed_questions_are_missing_from_says_so(rag_eval, workspace, server):

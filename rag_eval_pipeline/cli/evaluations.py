@@ -114,7 +114,8 @@ def _notes(pair: str, answered: "Answered", published: "Published") -> list[str]
             "metrics and judge. Evaluate once more for new answers."
         )
     if sentence := published.judging.sentence:
-        notes.append(f"{pair}: {sentence}.")
+        again = f"rag-eval rescore {pair.replace(' x ', ' ')} {published.evaluation_id}"
+        notes.append(f"{pair}: {sentence}. To judge them again without asking the system: {again}")
     return notes
 
 

@@ -1,5 +1,6 @@
 """Commands on what nights add up to: history, power, pin, rescore, prune, ab."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -128,14 +129,17 @@ def rescore(
 
     Example: rag-eval rescore skarn-railway embedded
     """
+    from rag_eval_pipeline.evaluation.judging import judging_report
     from rag_eval_pipeline.evaluation.pair import load_pair
+    from rag_eval_pipeline.evaluation.runs import load_evaluation
     from rag_eval_pipeline.reporting.rescoring import rescore as run
 
     root = find_workspace(workspace)
-    done = [
-        {"evaluation_id": results.evaluation_id, "benchmark": benchmark, "system": system}
-        for results in run(root, load_pair(root, benchmark, system), evaluations or ())
-    ]
+    done = []
+    for results in run(root, load_pair(root, benchmark, system), evaluations or ()):
+        done.append({"evaluation_id": results.evaluation_id, "benchmark": benchmark, "system": system})
+        if sentence := judging_report(load_evaluation(root, results.evaluation_id)).sentence:
+            print(f"rag-eval: {results.evaluation_id}: {sentence}.", file=sys.stderr)
     emit(done, as_json, (str(one["evaluation_id"]) for one in done))
 
 
@@ -150,25 +154,13 @@ def prune(
 
     Example: rag-eval prune --dry-run
     """
+    from rag_eval_pipeline.corpus.rendering.browser import browser_temp, stale_folders
     from rag_eval_pipeline.reporting.retention import prune as run
 
     root, now = find_workspace(workspace), datetime.now(UTC)
-    found = run(root, now=now, dry_run=dry_run)
+    found = run(root, now=now, dry_run=dry_run, leftovers=stale_folders(browser_temp()))
     found.runs = _prune_runs(root, now=now, dry_run=dry_run)
-    found.paths += _prune_browsers(dry_run=dry_run)
     emit(found.record(), as_json, found.lines())
-
-
-def _prune_browsers(*, dry_run: bool) -> list[Path]:
-    """Folders of browsers whose owner was killed a day ago or longer."""
-    from rag_eval_pipeline.corpus.rendering.browser import browser_temp, stale_folders
-    from rag_eval_pipeline.storage.scratch import remove_leftover
-
-    folders = list(stale_folders(browser_temp()))
-    if not dry_run:
-        for folder in folders:
-            remove_leftover(folder)
-    return folders
 
 
 def _prune_runs(root: Workspace, *, now: datetime, dry_run: bool) -> list[str] | None:

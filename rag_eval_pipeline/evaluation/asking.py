@@ -128,9 +128,6 @@ async def _ask(
             prints = evaluation.record.fingerprints.model_copy(update={"server": server})
             evaluation.save(fingerprints=prints, configuration=_configuration(pair, system))
             await _ask_missing(workspace, evaluation, pair, system, missing, progress)
-            # Those of the answers that were copied stay.
-            warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
-            evaluation.save(warnings=tuple(warnings))
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=kept)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     evaluation.save(state="answered", answered_at=answered_at or datetime.now(UTC))
@@ -210,7 +207,10 @@ async def _ask_missing(
                 reserve=spending.reserve,
             )
     finally:
-        evaluation.save(asking_seconds=evaluation.record.asking_seconds + time.monotonic() - started)
+        # Warnings of answers that were copied, or given before an interruption, stay.
+        warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
+        seconds = evaluation.record.asking_seconds + time.monotonic() - started
+        evaluation.save(asking_seconds=seconds, warnings=tuple(warnings))
     atomic_write_json(evaluation.resources, dataclasses.asdict(samples))
 
 

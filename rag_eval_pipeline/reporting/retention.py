@@ -82,13 +82,14 @@ class Pruned:
         yield f"{word} {len(self.paths)} files and folders, {self.size_bytes / MEGABYTE:.1f} MB"
 
 
-def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False) -> Pruned:
+def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False, leftovers: Iterable[Path] = ()) -> Pruned:
     """Removes what the settings let go.
 
     Args:
         workspace: Where.
         now: Aware.
         dry_run: Say it only.
+        leftovers: Folders outside the workspace that killed processes have left.
 
     Raises:
         InputError: `clock_behind` when an evaluation began after `now`; a baseline or the nights cannot be read, and
@@ -110,7 +111,7 @@ def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False) -> Prun
         held = referenced(workspace, by_pair)
         paths = [*_evaluations(published, held, settings, now, found)]
         paths += [*_results(workspace, {*held, *present}, settings, now), *_downloads(workspace, settings, now)]
-        leftovers = list(_leftovers(workspace, now))
+        leftovers = [*_leftovers(workspace, now), *leftovers]
         found.paths = [*paths, *leftovers]
         found.size_bytes = sum(_size(path) for path in found.paths)
         if not dry_run:
