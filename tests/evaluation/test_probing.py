@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -169,3 +170,16 @@ def test_evaluate_names_paths_that_found_nothing(rag_eval):
     assert code == 0
     assert json.loads(out)[0]["warnings"] == lines
     assert err == "".join(f"rag-eval: {line}\n" for line in lines)
+
+
+def test_paths_that_found_nothing_before_a_budget_was_spent_are_named_when_the_run_ends(rag_eval):
+    with answering(REPLY) as url:
+        system = http(url, contexts={"path": "sources"})
+        stopped, *_ = rag_eval({**system, "budget": {"requests": 30}}, "evaluate", RAILWAY, "--system", "mine")
+        code, out, _ = rag_eval(system, "evaluate", RAILWAY, "--system", "mine", "--json")
+
+    assert (stopped, code) == (4, 0)
+    found = [
+        line for line in json.loads(out)[0]["warnings"] if line.startswith("contexts.path 'sources' found nothing")
+    ]
+    assert [re.search(r"any of (\d+) replies", line)[1] for line in found] == ["30", "10"]
