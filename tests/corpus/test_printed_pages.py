@@ -76,6 +76,11 @@ CUT = {
         f"<div id=h></div><script>h.attachShadow({{mode:'open'}}).innerHTML="
         f"'<style>div{{height:100px;overflow:hidden}}</style><div>{LONG}</div>'</script>",
     ),
+    "a closed component": (
+        "",
+        f"<div id=h></div><script>h.attachShadow({{mode:'closed'}}).innerHTML="
+        f"'<style>div{{height:100px;overflow:hidden}}</style><div>{LONG}</div>'</script>",
+    ),
 }
 
 

@@ -10,6 +10,11 @@
       }
     };
   }
+  // A closed component hides its text from the count of words and from what opens cut-off text.
+  const attachShadow = Element.prototype.attachShadow;
+  Element.prototype.attachShadow = function (options) {
+    return attachShadow.call(this, { ...options, mode: "open" });
+  };
   window.print = () => {};
   window.open = () => null;
   window.alert = () => {};
