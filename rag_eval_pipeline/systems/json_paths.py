@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import pydantic
 
 from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.systems.python.passages import scalar_text
 
 
 def _compiles(path: str) -> str:
@@ -50,14 +51,15 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def text_at(value: Any, path: str) -> str | None:
-    """The text that stands there; None where nothing does.
+    """The text that stands there, also of a number or a boolean; None where nothing does.
 
     Raises:
         WrongShape: Something else stands there.
     """
     found = value_at(value, path)
-    if found is None or isinstance(found, str):
-        return found
+    text = scalar_text(found)
+    if found is None or text is not None:
+        return text
     raise WrongShape(f"a text at {path!r}, found {excerpt(found)}")
 
 

@@ -158,7 +158,9 @@ class AnswerReader:
         return number + 1 - base
 
     def passage(self, said: SaidPassage, rank: int) -> RetrievedPassage:
-        """A retrieved passage in the normal form."""
+        """A retrieved passage in the normal form; a text that is no more than a document's name names it."""
+        if said.document is None and self.document(said.text) in self._corpus.files:
+            said = said._replace(document=said.text, text="")
         document = NO_DOCUMENT if said.document is None else self.document(said.document)
         page = self.page(said.page, counts_from_zero=said.counts_from_zero)
         placed = None

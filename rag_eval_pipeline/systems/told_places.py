@@ -10,6 +10,8 @@ from rag_eval_pipeline.systems.json_paths import WrongShape
 from rag_eval_pipeline.systems.python.passages import (
     DOCUMENT,
     BadPassage,
+    identifier,
+    in_words,
     part,
     passages,
     plain_text,
@@ -51,14 +53,14 @@ def _citation(item: Any, where: str, reader: AnswerReader) -> tuple[Citation, ..
         # Its mark stands in this text, not in the answer.
         found = reader.citations(plain_text(item))
         return tuple(msgspec.structs.replace(citation, marker_start=None, marker_end=None) for citation in found)
-    name = part(item, *DOCUMENT) if isinstance(item, Mapping) else None
-    if not isinstance(name, str):
-        raise WrongShape(f"a citation with a document at {where!r}, found {str(item)[:100]!r}")
+    name = identifier(part(item, *DOCUMENT)) if isinstance(item, Mapping) else None
+    if name is None:
+        raise WrongShape(f"a citation with a document at {where!r}, found {in_words(item)}")
     start, end = whole(part(item, "start", "start_char")), whole(part(item, "end", "end_char"))
     if start is None or end is None:
         return ()
     page = reader.page(whole(part(item, "page", "page_number")))
-    citation = reader.citation(plain_text(name), page, start, end)
+    citation = reader.citation(name, page, start, end)
     return () if citation is None else (citation,)
 
 

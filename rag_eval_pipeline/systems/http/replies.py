@@ -1,7 +1,6 @@
 """What a reply says, by the paths of a system's file; a stream says it in pieces."""
 
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.endpoints.client import EndpointError, StreamReply
@@ -148,10 +147,15 @@ def _items(
     if not inner:
         return items
     # The parts with a path of their own replace what stands under a usual key.
-    return [
-        ChainMap({name: value_at(item, path) for name, path in inner.items()}, item if isinstance(item, dict) else {})
-        for item in items
-    ]
+    return [_under_usual_keys(item, inner) for item in items]
+
+
+def _under_usual_keys(item: Any, paths: Mapping[str, str]) -> Any:
+    found = {name: value_at(item, path) for name, path in paths.items()}
+    if isinstance(item, dict):
+        return item | found
+    # No path leads into a text, unless it is the text itself (`@`).
+    return found if any(value is not None for value in found.values()) else item
 
 
 def _inner(of: str, paths: ContextPaths | CitationPaths | None) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
-from rag_eval_pipeline.systems.python.passages import SaidPassage, part, passages, plain_text
+from rag_eval_pipeline.systems.python.passages import SaidPassage, part, passages, plain_text, scalar_text
 
 ANSWERS = ("answer", "result", "output", "output_text", "response", "generated_answer", "text", "content")
 CONTEXTS = (
@@ -70,8 +70,9 @@ def shown(value: Any) -> str:
 
 
 def text_answer(value: Any) -> Said | None:
-    """A text."""
-    return Said(plain_text(value)) if isinstance(value, str) else None
+    """A text, or a number or a boolean, which is its text."""
+    text = scalar_text(value)
+    return None if text is None else Said(text)
 
 
 def haystack_answer(value: Any) -> Said | None:
@@ -179,12 +180,12 @@ def _components(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def _text(value: Any) -> str | None:
-    """The text of a text or of a message: `content` or `text`, which may be a list of parts."""
-    if value is None or isinstance(value, str):
-        return None if value is None else plain_text(value)
+    """The text of a text, a number, or a message: `content` or `text`, which may be a list of parts."""
+    if value is None or isinstance(value, str | int | float):
+        return scalar_text(value)
     content = value if isinstance(value, list) else part(value, "content", "text", "answer")
-    if isinstance(content, str):
-        return plain_text(content)
+    if isinstance(content, str | int | float):
+        return scalar_text(content)
     if isinstance(content, list) and content:
         parts = [item if isinstance(item, str) else part(item, "text") for item in content]
         texts = [item for item in parts if isinstance(item, str)]

@@ -1,5 +1,6 @@
 """Passages as frameworks have them: text, LangChain's and Haystack's documents, LlamaIndex's nodes, mappings."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -63,6 +64,33 @@ def plain_text(value: str) -> str:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def scalar_text(value: Any) -> str | None:
+    """A text, or a number or a boolean as JSON writes it (`12`, `0.5`, `true`); None for anything else."""
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return json.dumps(value)
+    return None
+
+
+def identifier(value: Any) -> str | None:
+    """A document's name, or its number as text; None for anything else."""
+    return None if isinstance(value, bool) else scalar_text(value) or None
+
+
+def in_words(value: Any) -> str:
+    """What a value is, in the words of JSON; the name of its type where JSON has none."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        keys = " ".join(", ".join(sorted(map(str, value))).split())
+        return f"an object with the keys {keys[:150]}" if keys else "an empty object"
+    if isinstance(value, str | int | float):
+        kind = "text" if isinstance(value, str) else "number"
+        return f"the {kind} {repr(value)[:100]}"
+    return "a list" if isinstance(value, list | tuple) else type(value).__name__
+
+
 def whole(value: Any) -> int | None:
     """A whole number that files can hold, also as a text of digits (`page_label`); None for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
@@ -84,7 +112,7 @@ def _passage(value: Any, number: int) -> SaidPassage:
     text = part(inner, *TEXT)
     document = _document(value, inner, metadata)
     if not isinstance(text, str) and document is None:
-        raise BadPassage(f"contexts[{number}] with text or a document, which {type(value).__name__} has not")
+        raise BadPassage(f"contexts[{number}] that is {in_words(value)}, without text or document")
     page, counts_from_zero = _page(value, inner, metadata)
     score = part(value, *SCORE)
     return SaidPassage(
@@ -100,15 +128,17 @@ def _passage(value: Any, number: int) -> SaidPassage:
 
 
 def _document(value: Any, inner: Any, metadata: Any) -> str | None:
-    """The first name that is a text; a mapping in its place names it in turn (`source: {source_name: ...}`)."""
+    """The first name that is a text, else the first number; `source: {source_name: ...}` names it, too."""
     named = [part(of, name) for of, names in ((value, DOCUMENT), (inner, DOCUMENT)) for name in names]
+    number = None
     for name in [*named, *(part(metadata, name) for name in IN_METADATA)]:
         found = part(name, "source_name", "source_id", "file_name", "name") if isinstance(name, Mapping) else name
         if isinstance(found, str) and found:
             return found
         if hasattr(found, "__fspath__"):
             return str(found)
-    return None
+        number = number or identifier(found)
+    return number
 
 
 def _page(value: Any, inner: Any, metadata: Any) -> tuple[int | None, bool]:

@@ -7,7 +7,7 @@ import msgspec
 
 from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, Usage, failed_answer
 from rag_eval_pipeline.systems.python.adapters import NoAnswer, Said, shown
-from rag_eval_pipeline.systems.python.passages import part, plain_text, whole
+from rag_eval_pipeline.systems.python.passages import identifier, part, plain_text, whole
 from rag_eval_pipeline.systems.reading import EMPTY_ANSWER, AnswerReader, EmptyAnswer
 
 ONE_REQUEST = Usage()
@@ -79,14 +79,14 @@ def _citations(value: Any, number: int, reader: AnswerReader) -> tuple[Citation,
     if isinstance(value, str):
         found = reader.citations(plain_text(value))
         return tuple(msgspec.structs.replace(citation, marker_start=None, marker_end=None) for citation in found)
-    name = part(value, "file_name", "document", "document_name", "source", "file")
-    if not isinstance(name, str):
+    name = identifier(part(value, "file_name", "document", "document_name", "source", "file"))
+    if name is None:
         raise NoAnswer(f"citations[{number}] that is {shown(value)}")
     start, end = whole(part(value, "start_char", "start")), whole(part(value, "end_char", "end"))
     if start is None or end is None:
         return ()
     page = reader.page(whole(part(value, "page_number", "page")))
-    citation = reader.citation(plain_text(name), page, start, end)
+    citation = reader.citation(name, page, start, end)
     if citation is None:
         return ()
     first, last = whole(part(value, "marker_start")), whole(part(value, "marker_end"))

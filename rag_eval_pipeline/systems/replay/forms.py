@@ -15,9 +15,9 @@ from rag_eval_pipeline.formats.results import QueryResult
 from rag_eval_pipeline.formats.trec import decode_id, read_run
 from rag_eval_pipeline.metrics.retrieval import rank_by_score
 from rag_eval_pipeline.systems.python.adapters import ANSWERS, Said
-from rag_eval_pipeline.systems.python.passages import passages
+from rag_eval_pipeline.systems.python.passages import passages, scalar_text
 from rag_eval_pipeline.systems.replay.recordings import Recording, Recordings, indexed
-from rag_eval_pipeline.systems.replay.rows import IDS, NO_ERROR_GIVEN, QUESTIONS, recording_of
+from rag_eval_pipeline.systems.replay.rows import IDS, NO_ERROR_GIVEN, QUESTIONS, failed_recording, recording_of
 
 PARQUET_MAGIC = b"PAR1"
 GZIP_MAGIC = b"\x1f\x8b"
@@ -73,13 +73,21 @@ def _from_lines(text: bytes, path: Path, aliases: Aliases) -> Iterator[Recording
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except UnicodeDecodeError as error:
-            found = line[error.start : error.end]
-            raise InputError("bad_encoding", path, "UTF-8", row=number, found=found) from None
-        except (ValueError, RecursionError) as error:
-            raise InputError("bad_json", path, "a JSON object", row=number, found=str(error)) from None
-        yield recording_of(row, number, path, aliases)
+            row = _row_of_line(line, number, path)
+        except InputError as fault:
+            yield failed_recording(None, number, path, fault)
+        else:
+            yield recording_of(row, number, path, aliases)
+
+
+def _row_of_line(line: bytes, number: int, path: Path) -> Any:
+    try:
+        return json.loads(line)
+    except UnicodeDecodeError as error:
+        found = line[error.start : error.end]
+        raise InputError("bad_encoding", path, "UTF-8", row=number, found=found) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError("bad_json", path, "a JSON object", row=number, found=str(error)) from None
 
 
 def _from_parquet(path: Path, aliases: Aliases) -> Iterator[Recording]:
@@ -99,8 +107,9 @@ def _from_object(text: bytes, path: Path) -> Recordings:
     checked = checked_json(text, path)
     value = json.loads(checked)
     if _is_predictions(value):
-        said = ((name, Said(answer)) for name, answer in value.items())
-        return indexed(path, "predictions", (Recording(n, i, None, s) for n, (i, s) in enumerate(said, start=1)))
+        said = ((name, Said(scalar_text(answer))) for name, answer in value.items())
+        recorded = (Recording(n, i, None, s, s.answer is not None) for n, (i, s) in enumerate(said, start=1))
+        return indexed(path, "predictions", recorded)
     if not _is_results(value):
         raise InputError("unknown_form", path, FORMS, found=f"an object with the keys {', '.join(sorted(value))}")
     recorded = (_of_result(result, number, path) for number, result in enumerate(value["query_results"], start=1))
@@ -112,10 +121,9 @@ def _of_result(value: Any, number: int, path: Path) -> Recording:
     try:
         result = parse_json(QueryResult, json.dumps(value).encode())
     except pydantic.ValidationError as error:
-        fault = bad_format(path, error)
-        raise InputError(
-            fault.code, path, fault.expected, row=number, field=fault.field, found=error.errors()[0]["input"]
-        ) from error
+        bad = bad_format(path, error)
+        fault = InputError(bad.code, path, bad.expected, row=number, field=bad.field, found=error.errors()[0]["input"])
+        return failed_recording(value, number, path, fault)
     found = zip(result.retrieval_results.retrieved_docs, result.retrieval_results.relevance_scores, strict=False)
     said = Said(
         answer=result.generated_answer,
@@ -157,5 +165,7 @@ def _is_results(value: Any) -> bool:
 
 def _is_predictions(value: Any) -> bool:
     """SQuAD's `{"<question id>": "<answer>"}`; a row has keys of its own for its question and its answer."""
-    is_text_by_id = isinstance(value, dict) and all(isinstance(answer, str) for answer in value.values())
+    is_text_by_id = isinstance(value, dict) and all(
+        answer is None or isinstance(answer, str | int | float) for answer in value.values()
+    )
     return is_text_by_id and not {*IDS, *QUESTIONS, *ANSWERS} & value.keys()

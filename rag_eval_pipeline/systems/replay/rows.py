@@ -5,19 +5,51 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, fault_line
 from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.systems.python.adapters import ANSWERS, CONTEXTS, NoAnswer, Said, plain_answer, shown
-from rag_eval_pipeline.systems.python.passages import BadPassage, SaidPassage, part, passages, plain_text
-from rag_eval_pipeline.systems.replay.recordings import Recording
+from rag_eval_pipeline.systems.python.passages import BadPassage, SaidPassage, identifier, part, passages, plain_text
+from rag_eval_pipeline.systems.replay.recordings import NULL_ANSWER, Recording
 
 IDS = ("query_id", "question_id", "id")
 QUESTIONS = ("question", "query_text", "query", "user_input")
+RETRIEVED = (*CONTEXTS, "retrieved_docs")
 STATUSES = get_args(Status)
 NO_ERROR_GIVEN = "the recording has no answer and does not say why"
 
 
+def failed_recording(row: Any, number: int, path: Path, fault: InputError) -> Recording:
+    """The failed answer to a row's question, as far as the row names one."""
+    given, question = (part(row, *names) if isinstance(row, Mapping) else None for names in (IDS, QUESTIONS))
+    return Recording(
+        row=number,
+        query_id=identifier(given) if isinstance(given, str | int) else None,
+        question=question if isinstance(question, str) else None,
+        said=Said(None),
+        has_answer=False,
+        status="error",
+        error=fault_line(fault.code, path.name, fault.expected, row=number, field=fault.field, found=fault.found),
+        error_code=fault.code,
+        fault=fault,
+    )
+
+
 def recording_of(row: Any, number: int, path: Path, aliases: Mapping[str, str]) -> Recording:
+    """One recorded answer, which is a failed one where the row cannot be read.
+
+    Args:
+        row: As decoded.
+        number: 1-based in the file.
+        path: The file, for messages.
+        aliases: Names of documents; they tell `report_3` from page 3 of `report`.
+    """
+    try:
+        return _recording(row, number, path, aliases)
+    except InputError as fault:
+        return failed_recording(row, number, path, fault)
+
+
+def _recording(row: Any, number: int, path: Path, aliases: Mapping[str, str]) -> Recording:
     """One recorded answer.
 
     Args:
@@ -50,7 +82,7 @@ def recording_of(row: Any, number: int, path: Path, aliases: Mapping[str, str]) 
         bad("milliseconds by name", timings, "timings")
     said, has_answer = Said(""), False
     if status == "ok" and _failed(row):
-        status = "error"
+        status, error = "error", error or (NULL_ANSWER if "generated_answer" not in row else None)
     elif status == "ok":
         try:
             said, has_answer = _said(row, aliases)
@@ -84,7 +116,9 @@ def _failed(row: Mapping[str, Any]) -> bool:
     if "generated_answer" in row:
         return row["generated_answer"] is None
     stated = [name for name in ANSWERS if name in row]
-    return bool(row.get("error")) and all(row[name] is None for name in stated)
+    is_null = all(row[name] is None for name in stated)
+    says_nothing = bool(stated) and not row.get("abstained") and not any(name in row for name in RETRIEVED)
+    return is_null and (bool(row.get("error")) or says_nothing)
 
 
 def _said(row: Mapping[str, Any], aliases: Mapping[str, str]) -> tuple[Said, bool]:
@@ -95,7 +129,7 @@ def _said(row: Mapping[str, Any], aliases: Mapping[str, str]) -> tuple[Said, boo
         }  # fmt: skip
     retrieved = row.get("retrieved_docs")
     has_answer = part(row, *ANSWERS) is not None
-    if not has_answer and not any(name in row for name in (*CONTEXTS, "retrieved_docs")) and not row.get("abstained"):
+    if not has_answer and not any(name in row for name in RETRIEVED) and not row.get("abstained"):
         raise NoAnswer(shown(row))
     said = plain_answer(dict(row) if has_answer else {**row, "answer": ""})
     assert said is not None  # there is an `answer`

@@ -8,6 +8,7 @@ scored, and what is said of answers and citations is skipped. A question that wa
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,7 +48,11 @@ class ReplaySystem:
 
     def warnings(self) -> list[str]:
         """What was noticed while the recordings were read."""
-        return self._reader.warnings()
+        lost = [row for row in self._recordings.rows if row.query_id is None and row.question is None]
+        left_out = [f"{row.error} The row names no question, so its answer is left out." for row in lost[:3]]
+        if len(lost) > len(left_out):
+            left_out.append(f"{len(lost) - len(left_out)} more rows of the recording name no question.")
+        return [*left_out, *self._reader.warnings()]
 
     async def answer(self, query: Query) -> RagAnswer:
         """What was recorded for a question."""
@@ -55,7 +60,13 @@ class ReplaySystem:
         if recording is None:
             error = f"no recorded answer to this question, neither by its id {query.query_id!r} nor by its text"
             return failed_answer(query, "error", code="not_recorded", error=error, latency_ms=0.0)
-        return recorded_answer(query, recording, self._reader)
+        try:
+            return recorded_answer(query, recording, self._reader)
+        except NoAnswer as wrong:
+            error = f"row {recording.row}: expected a recorded answer, found {wrong}"
+            return failed_answer(
+                query, "error", code="bad_recording", error=error, latency_ms=recording.latency_ms or 0.0
+            )
 
 
 def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) -> RagAnswer:
@@ -74,20 +85,31 @@ def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) ->
     return answer if recording.has_answer else msgspec.structs.replace(answer, answer=None, abstained=False)
 
 
+def _fault(recording: Recording, path: Path, reader: AnswerReader) -> InputError | None:
+    """Why a recording cannot be read; None where it can."""
+    if recording.fault is not None:
+        return recording.fault
+    try:
+        recorded_answer(Query("", ""), recording, reader)
+    except NoAnswer as wrong:
+        return InputError("bad_recording", path, "a recorded answer", row=recording.row, found=str(wrong))
+    return None
+
+
 @contextlib.asynccontextmanager
 async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIterator[ReplaySystem]:
-    """The system with its file read and every recording checked.
+    """The system with its file read; a row that cannot be read is the failed answer to its question.
 
     Raises:
-        InputError: Those of `read_recordings`; `bad_recording` with the row.
+        InputError: Those of `read_recordings`; the fault of the first row where no row can be read.
     """
     path = corpus.settings_folder / settings.path.replace(BENCHMARK, corpus.benchmark)
     recordings = read_recordings(path, corpus.aliases)
     empty_answer = settings.empty_answer or ("abstained" if recordings.form == "predictions" else "error")
-    reader = AnswerReader.set_up(corpus, settings.model_copy(update={"empty_answer": empty_answer}))
-    for recording in [*recordings.by_id.values(), *recordings.by_text.values()]:
-        try:
-            recorded_answer(Query("", ""), recording, reader)
-        except NoAnswer as wrong:
-            raise InputError("bad_recording", path, "a recorded answer", row=recording.row, found=str(wrong)) from None
+    reading = settings.model_copy(update={"empty_answer": empty_answer})
+    reader = AnswerReader.set_up(corpus, reading)
+    checking = AnswerReader.set_up(corpus, reading)
+    faults = [_fault(recording, path, checking) for recording in recordings.rows]
+    if faults[0] is not None and None not in faults:
+        raise faults[0]
     yield ReplaySystem(recordings, hashlib.sha256(read_bytes(path)).hexdigest(), settings, reader)

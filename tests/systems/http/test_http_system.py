@@ -98,6 +98,33 @@ async def test_every_part_is_found_at_its_path(tmp_path):
     assert (answer.usage.total_tokens, answer.usage.estimated_cost_usd, answer.usage.requests) == (1_010, 0.5, 1)
 
 
+SCALARS = {"a number": (51820, "51820"), "a fraction": (0.5, "0.5"), "a boolean": (True, "true"), "zero": (0, "0")}
+
+
+@pytest.mark.parametrize(("answer", "text"), SCALARS.values(), ids=SCALARS)
+async def test_a_number_or_a_boolean_as_an_answer_is_its_text(answer, text, tmp_path):
+    async with asking(tmp_path, said(answer)) as (found, _):
+        pass
+
+    assert (found.status, found.answer) == ("ok", text)
+
+
+DOCUMENTS = {
+    "a number at a path": ({"f": 12}, "12"),
+    "a number under a usual key": ({"file": 12, "text": "x"}, "12"),
+    "a list of names": ("light.pdf", "light.pdf"),
+}
+
+
+@pytest.mark.parametrize(("hit", "document"), DOCUMENTS.values(), ids=DOCUMENTS)
+async def test_documents_of_passages(hit, document, tmp_path):
+    contexts = {"path": "data.hits", "document": "f || file"}
+    async with asking(tmp_path, said(hits=[hit]), contexts=contexts) as (answer, _):
+        pass
+
+    assert [passage.document for passage in answer.contexts] == [document]
+
+
 async def test_usual_keys_need_no_paths(tmp_path):
     hits = [{"file_name": "light.pdf", "page_number": 1, "content": "The light", "score": 1}, "only text"]
     async with asking(tmp_path, said(hits=hits), contexts={"path": "data.hits"}) as (answer, _):
@@ -210,9 +237,12 @@ async def test_a_server_may_abstain_by_an_empty_answer(tmp_path):
 WRONG = {
     #                              script                                   settings                             status       code                what the message names
     "no answer":                  (reply(200, {"data": {}}),                {},                                  "error",     "bad_response",     "'data.answer'"),
-    "an answer in numbers":       (said(7),                                 {},                                  "error",     "bad_response",     "found 7"),
+    "an answer of numbers":       (said([7]),                               {},                                  "error",     "bad_response",     "found [7]"),
     "passages that are no list":  (said(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
     "a passage of nothing":       (said(hits=[{}]),                         {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "contexts[0]"),
+    "a passage without its paths": (said(hits=[{"a": 1}]),                  {"contexts": {"path": "data.hits", "document": "f"}}, "error", "bad_response", "an object with the keys a, document"),
+    "a passage that is a number": (said(hits=[7]),                          {"contexts": {"path": "data.hits", "document": "f"}}, "error", "bad_response", "the number 7"),
+    "a citation without its paths": (said(cites=[7]),                       {"citations": {"path": "data.cites", "document": "f"}}, "error", "bad_response", "the number 7"),
     "a citation of nothing":      (said(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "data.cites[0]"),
     "tokens in words":            (said(n="many"),                          {"prompt_tokens": "data.n"},         "error",     "bad_response",     "'data.n'"),
     "a path that cannot be":      (said(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),

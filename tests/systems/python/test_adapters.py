@@ -152,6 +152,12 @@ def test_frameworks_say_the_same(value, corpus):
 
 
 ANSWERS = {
+    "a number": (51820, "51820", False),
+    "a number under its name": ({"answer": 12}, "12", False),
+    "a boolean": (True, "true", False),
+    "a boolean under its name": ({"answer": False}, "false", False),
+    "a fraction in a message": ({"messages": [Message(0.5)]}, "0.5", False),
+    "a number as a reply": ({"replies": [12], "documents": []}, "12", False),
     "a text": ("They do.", "They do.", False),
     "an empty text that says that it abstains": ({"answer": "", "abstained": True}, "", True),
     "an abstention by its words": ("I don't know.", "I don't know.", True),
@@ -228,6 +234,25 @@ def test_passages_keep_their_order_and_what_is_not_known_is_none(corpus):
     )
 
 
+DOCUMENTS = {
+    #                                  passage                                                  document
+    "a number":                       ({"document": 7, "text": "x"},                            "7"),
+    "a number in metadata":           (Document("x", {"source": 12}),                           "12"),
+    "a number beside a name":         ({"document": 7, "file_name": "cats", "text": "x"},       "cats.pdf"),
+    "a text that is a document's":    ("big dogs.pdf",                                          "big dogs.pdf"),
+    "a path that is a document's":    ("/data/big dogs.pdf",                                    "big dogs.pdf"),
+    "another text":                   ("big dogs.pdf says so",                                  ""),
+    "a boolean":                      ({"document": True, "text": "x"},                         ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("passage", "document"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_documents_of_passages(passage, document, corpus):
+    (context,) = read({"answer": "a", "contexts": [passage]}, corpus).contexts
+
+    assert context.document == document
+
+
 def test_places_and_kinds_of_passages_are_kept(corpus):
     contexts = [{"document": "cats", "text": "t", "start": 3, "end": 9, "kind": "table", "score": float("nan")}]
 
@@ -246,6 +271,7 @@ CITATIONS = {
     "stated by other names": (
         {"answer": "a", "citations": [{"file_name": "cats", "start_char": 0, "end_char": 4, "page_number": "1"}]}, (CITED,),
     ),
+    "of a numeric document": ({"answer": "a", "citations": [{"document": 7, "start": 0, "end": 4}]}, (Citation("7", 0, 4),)),
     "stated as text": ({"answer": "a", "citations": ["[cats.pdf:1:0-4]"]}, (CITED,)),
     "none stated beside one in the text": ({"answer": "a [cats.pdf:1:0-4]", "citations": []}, ()),
     "a document alone is no place": ({"answer": "a", "citations": [{"document": "cats"}]}, ()),

@@ -141,14 +141,16 @@ FAILURES = {
         "class E(Exception):\n    def __str__(self): raise RuntimeError\ndef ask(q): raise E", "python_error", "E",
     ),
     "nothing": ("def ask(q): pass", "bad_response", "expected an answer, the callable returned None"),
-    "a number": ("def ask(q): return 3", "bad_response", "expected an answer, the callable returned int 3"),
+    "a number that is none": (
+        "def ask(q): return float('nan')", "bad_response", "expected an answer, the callable returned float nan",
+    ),
     "a mapping without an answer": (
         "def ask(q): return {'hits': [], 'took': 1}", "bad_response",
         "expected an answer, the callable returned dict with the keys hits, took",
     ),
     "an answer that is no text": (
-        "def ask(q): return {'answer': 3}", "bad_response",
-        "expected an answer, the callable returned an answer that is int 3",
+        "def ask(q): return {'answer': [3]}", "bad_response",
+        "expected an answer, the callable returned an answer that is list [3]",
     ),
     "an answer of None that is no abstention": (
         "def ask(q): return {'answer': None}", "bad_response",
@@ -156,7 +158,7 @@ FAILURES = {
     ),
     "a passage that is a number": (
         "def ask(q): return {'answer': 'a', 'contexts': ['b', 3]}", "bad_response",
-        "expected an answer, the callable returned contexts[1] with text or a document, which int has not",
+        "expected an answer, the callable returned contexts[1] that is the number 3, without text or document",
     ),
     "usage that is no count": (
         "def ask(q): return {'answer': 'a', 'usage': {'prompt_tokens': 'many'}}", "bad_response",

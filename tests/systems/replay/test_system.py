@@ -118,6 +118,7 @@ async def test_a_run_gives_contexts_in_trec_evals_order_and_no_answer(content, r
     assert [c.document for c in second.contexts] == ["cats.pdf"]
 
 
+NULL = "the recorded answer is null; a recording that abstains says abstained: true"
 ROWS = {
     #                                  row                                                          status     code                 answer  error
     "an empty answer that abstains":  ({"answer": "", "abstained": True},                           "ok",      None,                "",     None),
@@ -125,6 +126,11 @@ ROWS = {
     "a retrieval alone":              ({"contexts": [{"document": "cats"}]},                        "ok",      None,                None,   None),
     "a retrieval that found nothing": ({"contexts": []},                                            "ok",      None,                None,   None),
     "a failure with its reason":      ({"status": "refused", "error": "no\n way", "error_code": "x"}, "refused", "x",               None,   "no way"),
+    "an answer that is a number":     ({"answer": 51820},                                           "ok",      None,                "51820", None),
+    "an answer that is a fraction":   ({"answer": 0.5},                                             "ok",      None,                "0.5",  None),
+    "an answer that is a boolean":    ({"answer": True},                                            "ok",      None,                "true", None),
+    "NVIDIA's answer, a number":      ({"answer": "the truth", "generated_answer": 0},              "ok",      None,                "0",    None),
+    "an answer of null":              ({"answer": None},                                            "error",   "recorded_failure",  None,   NULL),
     "a failure without a reason":     ({"status": "error"},                                         "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
     "an error beside no answer":      ({"answer": None, "error": "boom"},                           "error",   "recorded_failure",  None,   "boom"),
     "NVIDIA's failure":               ({"answer": "the truth", "generated_answer": None},           "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
@@ -155,6 +161,44 @@ async def test_rows(row, status, code, text, error, replayed):
 
     assert (answer.status, answer.error_code, answer.answer, answer.error) == (status, code, text, error)
     assert answer.abstained == (text == "")
+
+
+FAULTY_ROWS = {
+    #                               content of row 2                                             code                what the message names
+    "a null answer":               ('{"query_id": "0", "answer": null}',                         "recorded_failure", "answer is null"),
+    "a null beside contexts":      ('{"query_id": "0", "answer": null, "contexts": []}',         "recorded_failure", "answer is null"),
+    "an answer that is an object": ('{"query_id": "0", "answer": {"a": 1}}',                     "bad_recording",    "row 2"),
+    "a negative latency":          ('{"query_id": "0", "answer": "a", "latency_ms": -1}',        "bad_recording",    "a.jsonl, row 2"),
+    "a context that is none":      ('{"query_id": "0", "answer": "a", "contexts": [{}]}',        "bad_recording",    "an empty object"),
+    "usage that is none":          ('{"query_id": "0", "answer": "a", "usage": {"requests": -1}}', "bad_recording",  "row 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "code", "named"), FAULTY_ROWS.values(), ids=FAULTY_ROWS)
+async def test_a_row_that_cannot_be_read_costs_its_own_answer(row, code, named, replayed, tmp_path):
+    async with replayed("a.jsonl", '{"query_id": "1", "answer": 12}\n' + row) as system:
+        lost, kept = await system.answer(SLEEP), await system.answer(BARK)
+
+    assert (lost.status, lost.error_code, lost.answer) == ("error", code, None)
+    assert named in lost.error
+    assert str(tmp_path) not in lost.error
+    assert (kept.status, kept.answer) == ("ok", "12")
+
+
+@pytest.mark.parametrize("line", [b'{"query_id": ', b'{"answer": "a"}', b'{"query_id": "\xe9"}', b'["a"]'])
+async def test_a_row_that_names_no_question_is_left_out_with_a_warning(line, replayed):
+    async with replayed("a.jsonl", b'{"query_id": "1", "answer": "a"}\n' + line) as system:
+        kept, (warning,) = await system.answer(BARK), system.warnings()
+
+    assert kept.answer == "a"
+    assert warning.startswith("a.jsonl, row 2")
+
+
+async def test_predictions_may_be_numbers_and_a_null_is_one_failure(replayed):
+    async with replayed("p.json", '{"0": 12, "1": null}') as system:
+        number, null = await system.answer(SLEEP), await system.answer(BARK)
+
+    assert (number.answer, null.error) == ("12", NULL)
 
 
 async def test_a_question_that_was_not_recorded_is_a_failure(replayed):
@@ -238,16 +282,14 @@ BAD = {
     "an empty list":                ("a.json",   "[]",                                                           "no_recordings",      None, None),
     "a list of texts":              ("a.json",   '["a"]',                                                        "bad_recording",      1,    None),
     "a list that is cut":           ("a.json",   '[{"query_id": "0"',                                            "bad_json",           None, None),
-    "a line that is cut":           ("a.jsonl",  '{"query_id": "0", "answer": "a"}\n{"query_id": ',              "bad_json",           2,    None),
-    "a first line that is cut":     ("a.jsonl",  '{"query_id": \n{"query_id": "0", "answer": "a"}',              "bad_json",           1,    None),
-    "a line of another encoding":   ("a.jsonl",  b'{"query_id": "0", "answer": "a"}\n{"query_id": "\xe9"}',      "bad_encoding",       2,    None),
+    "lines that are all cut":       ("a.jsonl",  '{"query_id": \n{"query_id": "0", "answ',                       "bad_json",           1,    None),
+    "a line of another encoding":   ("a.jsonl",  b'{"query_id": "0", "answer": "\xe9"}\n{}',                     "bad_encoding",       1,    None),
     "neither id nor question":      ("a.jsonl",  '{"answer": "a"}\n',                                            "bad_recording",      1,    None),
     "an id that is a list":         ("a.jsonl",  '{"query_id": [0], "answer": "a"}',                             "bad_recording",      1,    "query_id"),
     "a question that is a number":  ("a.jsonl",  '{"question": 3, "answer": "a"}',                               "bad_recording",      1,    "question"),
     "an unknown status":            ("a.jsonl",  '{"query_id": 0, "status": "fine"}',                            "bad_recording",      1,    "status"),
     "a negative latency":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "latency_ms": -1}',             "bad_recording",      1,    "latency_ms"),
     "no answer and no contexts":    ("a.jsonl",  '{"query_id": 0, "k": "v"}',                                    "bad_recording",      1,    None),
-    "an answer that is a number":   ("a.jsonl",  '{"query_id": 0, "answer": 3}',                                 "bad_recording",      1,    None),
     "a context that is none":       ("a.jsonl",  '{"query_id": 0, "answer": "a", "contexts": [3]}',              "bad_recording",      1,    None),
     "usage that is none":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "usage": {"total_tokens": "x"}}', "bad_recording",    1,    None),
     "a result that is none":        ("r.json",   '{"query_results": [{"query_id": "0"}]}',                       "bad_format",         1,    "query_text"),
