@@ -58,9 +58,9 @@ def _lines(row: dict[str, Any]) -> list[str]:
     paged = sum(passage["page"] is not None for passage in passages)
     return [
         f"{row['query_id']}  {row['question']}",
-        f"  {state}, {row['latency_ms']:.0f} ms, {usage['requests']} requests, {usage['prompt_tokens']} tokens read, "
-        f"{usage['completion_tokens']} written, {usage['estimated_cost_usd']:g} US dollars"
-        + (f", {row['model']}" if row["model"] else ""),
+        f"  {state}, {_milliseconds(row['latency_ms'])}, {usage['requests']} requests, "
+        f"{usage['prompt_tokens']} tokens read, {usage['completion_tokens']} written, "
+        f"{usage['estimated_cost_usd']:g} US dollars" + (f", {row['model']}" if row["model"] else ""),
         f"  answer: {_excerpt(row['answer'])}",
         f"  passages: {len(passages)}, {known} of known documents, {paged} with a page",
         *(
@@ -87,3 +87,7 @@ def _excerpt(text: str | None, limit: int = EXCERPT_CHARS) -> str:
         return "(none)"
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _milliseconds(latency_ms: float | None) -> str:
+    return "latency not measured" if latency_ms is None else f"{latency_ms:.0f} ms"

@@ -33,8 +33,7 @@ def performance(
     except InputError:
         measured = evaluation  # that run was removed: its latencies stand with the answers, its samples are gone
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
-    answered = [answer for answer in answers if answer.status == "ok"]
-    latencies = [answer.latency_ms for answer in answered]
+    latencies = measured_latencies(answers)
     latency = latency_stats(latencies)
     is_free = pair.system_file.traits.is_free
     usage = api_usage(_call(answer, is_free=is_free) for answer in answers)
@@ -48,6 +47,7 @@ def performance(
             "mean": latency.mean, "p50": latency.p50, "p95": latency.p95, "p99": latency.p99, "min": latency.min,
             "max": latency.max,
         },
+        latency_reason=latency.reason,
         latency_intervals=latency_intervals(latencies, seed=evaluation.record.settings.random_seed),
         resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
         resource_usage_of="evaluation" if _endpoints(pair) else "evaluation_and_system",
@@ -62,6 +62,11 @@ def performance(
         judge_usage=judge_usage(read_judgements(evaluation)),
         reused_from=source,
     )  # fmt: skip
+
+
+def measured_latencies(answers: Sequence[RagAnswer]) -> list[float]:
+    """Of the answered questions, as far as their time was measured."""
+    return [answer.latency_ms for answer in answers if answer.status == "ok" and answer.latency_ms is not None]
 
 
 def against_baseline(workspace: Workspace, record: EvaluationRecord) -> form.SignificanceTest:

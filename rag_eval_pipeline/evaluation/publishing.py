@@ -11,7 +11,7 @@ from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
 from rag_eval_pipeline.evaluation.figure_groups import further_metrics, means_of, retrieval_level
 from rag_eval_pipeline.evaluation.judged_results import judge_record
 from rag_eval_pipeline.evaluation.judging import read_judgements
-from rag_eval_pipeline.evaluation.measurements import against_baseline, metadata, performance
+from rag_eval_pipeline.evaluation.measurements import against_baseline, measured_latencies, metadata, performance
 from rag_eval_pipeline.evaluation.own_metrics import described, first_faults
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.parts import Parts
@@ -93,7 +93,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
             total_queries=len(parts.answers),
             successful_queries=len(answered),
             failed_queries=len(parts.answers) - len(answered),
-            average_latency_ms=latency_stats([answer.latency_ms for answer in answered]).mean,
+            average_latency_ms=latency_stats(measured_latencies(parts.answers)).mean,
             total_evaluation_time_seconds=record.asking_seconds,
         ),
         retrieval_level=retrieval_level(files.count(), documents, pages),

@@ -139,7 +139,7 @@ def _write_results(source: ExportSource, answers: Answers, rows: Sequence[TrainR
         "answer.status": answers.failed,
         "answer.abstained": answers.abstained,
         "answer.citations": sum(len(answer.citations) for answer in answers.given.values()),
-        "answer.latency_ms": len(answers.given),
+        "answer.latency_ms": sum(answer.latency_ms is not None for answer in answers.given.values()),
         "answer.contexts.score": answers.passage_scores,
     }
     lost = {name: number for name, number in lost.items() if number}

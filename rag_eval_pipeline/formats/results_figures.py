@@ -148,8 +148,9 @@ class PerformanceMetrics(Model):
     """Time, memory, processor and tokens."""
 
     latency_stats: dict[Literal["mean", "p50", "p95", "p99", "min", "max"], float | None] = pydantic.Field(
-        description="Milliseconds a question."
+        description="Milliseconds a question; null where no latency was measured."
     )
+    latency_reason: str | None = pydantic.Field(None, description="Why there is no latency.")
     latency_intervals: dict[Literal["mean", "p50", "p95", "p99"], tuple[float, float] | None] = pydantic.Field(
         default_factory=dict,
         description="95 % limits in milliseconds; null where the measurements are too few.",

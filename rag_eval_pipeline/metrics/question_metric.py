@@ -60,7 +60,7 @@ class AnsweredQuestion:
         is_abstention: The system declined.
         citations: Places that the answer cites.
         passages: Retrieved, best first.
-        latency_ms: From asking to the whole answer.
+        latency_ms: From asking to the whole answer; None where it was not measured.
         total_tokens: 0 where the system does not say.
         scores: Of the built-in measures of the metric's room, by name.
     """
@@ -77,7 +77,7 @@ class AnsweredQuestion:
     is_abstention: bool
     citations: Sequence[Citation]
     passages: Sequence[Passage]
-    latency_ms: float
+    latency_ms: float | None
     total_tokens: int
     scores: Mapping[str, float]
 

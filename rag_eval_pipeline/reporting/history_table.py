@@ -134,10 +134,12 @@ def _metrics(results: EvaluationResults) -> Iterator[tuple[str, Metric]]:
     yield "overall_coverage", citations.overall_coverage
     spans = citations.span_accuracy
     yield "citation_jaccard", Metric(value=spans.mean_tolerance_jaccard, n_scored=spans.true_spans, reason=spans.reason)
-    performance, answered = results.performance_metrics, results.summary.successful_queries
+    performance = results.performance_metrics
+    measured = sum(row.status == "ok" and row.latency_ms is not None for row in results.query_results)
     limits = {str(name): interval for name, interval in performance.latency_intervals.items()}
     for name, value in performance.latency_stats.items():
-        yield f"latency_{name}_ms", Metric(value=value, confidence_interval=limits.get(name), n_scored=answered)
+        interval, reason = limits.get(name), performance.latency_reason
+        yield f"latency_{name}_ms", Metric(value=value, confidence_interval=interval, n_scored=measured, reason=reason)
 
 
 def _scores(results: EvaluationResults) -> Iterator[dict[str, Any]]:

@@ -71,6 +71,8 @@ class ResultsHeader(msgspec.Struct, frozen=True):
             limits = self.performance_metrics.get("latency_intervals", {}).get("p50")
             value = self.performance_metrics["latency_stats"]["p50"]
             answered = int((self.summary["total_queries"] or 0) - (self.summary["failed_queries"] or 0))
+            if value is None:
+                return MetricHeader(None, reason=self.performance_metrics.get("latency_reason") or "no_latencies")
             found = {"value": value, "confidence_interval": limits, "n_scored": answered}
             return msgspec.convert(found, MetricHeader)
         if name in self.answer_quality_metrics:

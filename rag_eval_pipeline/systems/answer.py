@@ -104,7 +104,7 @@ class RagAnswer(msgspec.Struct, frozen=True):
         abstained: The system said that the documents do not answer the question.
         contexts: Retrieved passages, best first.
         citations: Places cited in the answer, in its order.
-        latency_ms: From asking to the whole answer.
+        latency_ms: From asking to the whole answer; None where nobody measured it, as of some recordings.
         usage: Tokens and money.
         error: One line, unless `ok`.
         reused_from: The evaluation that measured this answer, when a deterministic system was not asked again.
@@ -121,7 +121,7 @@ class RagAnswer(msgspec.Struct, frozen=True):
     abstained: bool
     contexts: tuple[RetrievedPassage, ...]
     citations: tuple[Citation, ...]
-    latency_ms: float
+    latency_ms: float | None
     usage: Usage = Usage()
     error: str | None = None
     reused_from: str | None = None
@@ -147,7 +147,7 @@ def failed_answer(
     *,
     code: str,
     error: str,
-    latency_ms: float,
+    latency_ms: float | None,
     usage: Usage = NO_USAGE,
     partial: str | None = None,
     raw_sha256: str | None = None,

@@ -182,6 +182,6 @@ def _answer_of(row: QuestionRow) -> RagAnswer:
             for rank, (name, score) in enumerate(zip(found.retrieved_docs, scores, strict=False), 1)
         ),
         citations=tuple(Citation(c.file_name, c.start_char, c.end_char, c.page_number) for c in row.citations),
-        latency_ms=row.latency_ms or 0.0,
+        latency_ms=row.latency_ms,
         error=row.error,
     )

@@ -14,7 +14,7 @@ ONE_REQUEST = Usage()
 
 
 def answer_of(
-    query: Query, said: Said, reader: AnswerReader, *, latency_ms: float, unstated: Usage = ONE_REQUEST
+    query: Query, said: Said, reader: AnswerReader, *, latency_ms: float | None, unstated: Usage = ONE_REQUEST
 ) -> RagAnswer:
     """The answer in the normal form.
 
@@ -25,7 +25,7 @@ def answer_of(
         query: The question.
         said: What was said; `answer` is there.
         reader: Knows the corpus, and how the system counts.
-        latency_ms: Of the call.
+        latency_ms: Of the call; None where it was not measured.
         unstated: Usage where the system states none.
 
     Raises:

@@ -2,7 +2,7 @@
 
 A recording without an answer (a TREC run, a retriever's output) is `ok` and its answer is None: its retrieval is
 scored, and what is said of answers and citations is skipped. A question that was not recorded is a failure,
-`not_recorded`, and no wrong answer. Where no latency was recorded it stands as 0.
+`not_recorded`, and no wrong answer. A latency that was not recorded is None.
 """
 
 import contextlib
@@ -59,14 +59,12 @@ class ReplaySystem:
         recording = self._recordings.find(query)
         if recording is None:
             error = f"no recorded answer to this question, neither by its id {query.query_id!r} nor by its text"
-            return failed_answer(query, "error", code="not_recorded", error=error, latency_ms=0.0)
+            return failed_answer(query, "error", code="not_recorded", error=error, latency_ms=None)
         try:
             return recorded_answer(query, recording, self._reader)
         except NoAnswer as wrong:
             error = f"row {recording.row}: expected a recorded answer, found {wrong}"
-            return failed_answer(
-                query, "error", code="bad_recording", error=error, latency_ms=recording.latency_ms or 0.0
-            )
+            return failed_answer(query, "error", code="bad_recording", error=error, latency_ms=recording.latency_ms)
 
 
 def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) -> RagAnswer:
@@ -75,7 +73,7 @@ def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) ->
     Raises:
         NoAnswer: A citation or the usage is not what it is called.
     """
-    latency_ms = recording.latency_ms or 0.0
+    latency_ms = recording.latency_ms
     if recording.status != "ok":
         code, error = recording.error_code or "recorded_failure", recording.error or NO_ERROR_GIVEN
         return failed_answer(query, recording.status, code=code, error=error, latency_ms=latency_ms)
