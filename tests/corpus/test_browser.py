@@ -73,16 +73,21 @@ class _Unchanged(dict):
         pytest.fail(f"{name} was set for the whole process")
 
 
+def _command_line(process):
+    """None of its words once it has ended: an earlier test's child may not have been waited for yet."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 @pytest.mark.browser
 async def test_the_drivers_temp_files_go_to_its_own_folder_and_other_threads_temp_files_do_not(own_temp, monkeypatch):
     async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
         with monkeypatch.context() as patch:
             patch.setattr(os, "environ", _Unchanged(os.environ))
             await pool.process()
-        children = psutil.Process().children()
-        # A child of an earlier test that has ended, and that nobody has waited for yet, has no command line.
-        alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-        drivers = [child for child in alive if "run-driver" in child.cmdline()]
+        drivers = [child for child in psutil.Process().children() if "run-driver" in _command_line(child)]
         [folder] = [Path(driver.environ()["TMPDIR"]) for driver in drivers]
 
         assert folder.name == "driver"
