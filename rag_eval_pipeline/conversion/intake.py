@@ -48,7 +48,7 @@ class Intake:
         self.without_document = self.gold_texts = 0
         self.places = places
         self.source_ids = array("q")  # hashes: a million ids as text are 100 MB
-        self._documents = array("q")  # hashes of the sets of documents that answerable questions are about
+        self._documents = array("q")  # hashes of the sets of documents that questions are about
         self._spec, self._catalogue = spec, catalogue
         self._drafts = Drafts(beside)
 
@@ -125,7 +125,7 @@ class Intake:
             for found in contexts:
                 self._catalogue.use(found)
             documents = frozenset(found.entry.key for found in contexts if found.entry is not None)
-            if documents and not draft.is_impossible:
+            if documents:
                 self._documents.append(hash(documents))
             self.notes.update(draft.notes)
             self.kept_without.update(f"the bad URL {url}" for url in draft.bad_urls)

@@ -1,6 +1,7 @@
 """Every row read is accepted, dropped or quarantined, and every document has one body and its names."""
 
 import hashlib
+import json
 import string
 
 import pytest
@@ -433,3 +434,17 @@ def test_no_line_of_dirty_jsonl_is_lost(tmp_path_factory, lines):
     assert found.counts.rows == rows
     assert found.counts.conserved
     assert len(found.questions) + len(found.quarantine) == rows
+
+
+def test_group_sizes_count_questions_by_their_documents_whether_they_have_an_answer_or_not(benchmark):
+    spec = HEAD + (
+        "source: questions.jsonl\nquestions: |\n  SELECT q AS question, a AS answer, a IS NULL AS is_impossible, "
+        "CASE WHEN d IS NULL THEN [] ELSE [{'document': d}] END AS contexts FROM source\n"
+        "documents: SELECT DISTINCT d AS name, 'text' AS text FROM source WHERE d IS NOT NULL ORDER BY 1\n"
+    )
+    rows = [("yes", "one"), (None, "one"), ("yes", "two"), ("yes", None), (None, None)]
+    lines = [json.dumps({"q": f"question {n}", "a": a, "d": d}) for n, (a, d) in enumerate(rows)]
+
+    found = plan(benchmark(spec, {"questions.jsonl": "\n".join(lines)}))
+
+    assert sorted(found.group_sizes) == [1, 1, 1, 2]

@@ -37,7 +37,7 @@ def test_plan_convert_and_the_first_evaluate_say_what_is_detected(rag_eval):
     )
 
     assert [detects in said for said in (planned, converted, first, second)] == [True, True, True, False]
-    # Of 40 questions, 8 have no answer and so no document; an unnamed document is no group.
+    # 8 of the 40 questions name no document and are groups of their own; an unnamed document is no group.
     assert all(f"40 questions in 20 groups by document {detects}" in said for said in (planned, converted, first))
     assert "questions when 5 % of the answers differ between two runs." in first
 
