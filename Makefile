@@ -7,13 +7,13 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-http up test check format bench golden clean
+.PHONY: help demo demo-http up test test-long check format bench golden clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 demo: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## convert and evaluate the bundled benchmarks, print the leaderboard
-	@$(BIN)/python -m rag_eval_pipeline.defs.demo
+	@$(BIN)/python -m rag_eval_pipeline.demo
 
 demo-http: export DAGSTER_HOME = $(CURDIR)/.demo-http/.dagster
 demo-http: $(VENV)/.browser  ## the same against servers on this machine that speak HTTP and fail now and then
@@ -26,11 +26,17 @@ up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 1
 
 # Three processes on two processors: there is always one that waits for a server or a browser. One that dies is not
 # replaced: pytest-xdist 3.8 may wait for ever for the one that replaces it (its issue 1378).
-test: $(VENV)/.browser  ## the whole test suite
-	$(BIN)/python -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart=0
+PYTEST := $(BIN)/python -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart=0
 
-check: $(VENV)/.installed  ## lint, types, definitions
+test: $(VENV)/.browser  ## the test suite
+	$(PYTEST)
+
+test-long: $(VENV)/.browser  ## the suite with its long tests, and 1,000 examples of each property
+	$(PYTEST) -m "" --hypothesis-profile release
+
+check: $(VENV)/.installed  ## lint, import layers, types, definitions
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/dg check defs
@@ -65,7 +71,7 @@ $(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed
 	@touch $@
 
 # A package added to requirements.txt must be installed although the browser is there.
-demo demo-http up test: $(VENV)/.installed
+demo demo-http up test test-long: $(VENV)/.installed
 
 $(DAGSTER_HOME)/dagster.yaml: dagster.yaml
 	@mkdir -p $(DAGSTER_HOME)

@@ -21,13 +21,13 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the prose and what is done to it belong to the tests
 
-from rag_eval_pipeline.corpus.egress.guard import Guard  # noqa: E402
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy  # noqa: E402
-from rag_eval_pipeline.corpus.fetching.bodies import Body  # noqa: E402
-from rag_eval_pipeline.corpus.rendering.pages import render  # noqa: E402
 from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool  # noqa: E402
+from rag_eval_pipeline.corpus.rendering.render import render  # noqa: E402
 from rag_eval_pipeline.corpus.text.alignment import Located, TextIndex  # noqa: E402
-from rag_eval_pipeline.corpus.text.pdf_reader import read_texts  # noqa: E402
+from rag_eval_pipeline.corpus.text.pdf import read_texts  # noqa: E402
+from rag_eval_pipeline.web.content_types import Body  # noqa: E402
+from rag_eval_pipeline.web.egress.policy import EgressPolicy  # noqa: E402
+from rag_eval_pipeline.web.egress.proxy import EgressProxy  # noqa: E402
 from tests.corpus.text.prose import (  # noqa: E402
     PERTURBATIONS,
     Article,
@@ -78,7 +78,7 @@ async def print_all(pages: Sequence[str]) -> list[bytes]:
     async def one(pool: BrowserPool, page: str) -> bytes:
         return (await render(pool, Body("html", page.encode(), "http://document.invalid/"), load_limit_s=30)).pdf
 
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         return [await one(pool, page) for page in pages]
 
 

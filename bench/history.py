@@ -79,9 +79,9 @@ def main() -> None:
 def make(workspace: Workspace, given: argparse.Namespace) -> None:
     """Every pair's first nights by the writers, then a copy of the last of them a night."""
     from rag_eval_pipeline.reporting.baselines import pin
-    from rag_eval_pipeline.reporting.comparison import write_comparisons
     from rag_eval_pipeline.reporting.history_table import update_history
-    from tests.reporting.site.making_nights import FIRST, publish_night, register
+    from rag_eval_pipeline.reporting.regressions import write_comparisons
+    from tests.reporting.made_nights import FIRST, publish_night, register
 
     first = -given.nights  # all of them lie in the past, or retention would say that the clock is behind
     benchmarks = [f"benchmark-{n:02d}" for n in range(given.benchmarks)]
@@ -137,7 +137,7 @@ def copy_night(workspace: Workspace, copied: Copied, night: int) -> None:
     import pyarrow.parquet as pq
 
     from rag_eval_pipeline.reporting.seals import history_folder
-    from tests.reporting.site.making_nights import FIRST
+    from tests.reporting.made_nights import FIRST
 
     opened = FIRST + timedelta(days=night)
     name = f"eval_run_{opened:%Y%m%d}_{copied.evaluation_id[-3:]}"
@@ -165,7 +165,7 @@ def copy_night(workspace: Workspace, copied: Copied, night: int) -> None:
 
 def lengthen_nights(workspace: Workspace, benchmark: str, system: str, nights: range) -> None:
     """The pair's file of nights with its first night again and again; the last night is left to be compared."""
-    from tests.reporting.site.making_nights import FIRST
+    from tests.reporting.made_nights import FIRST
 
     for path in (workspace.root / "data" / "evaluation" / "nights" / benchmark / system).glob("*.json"):
         book = json.loads(path.read_text())

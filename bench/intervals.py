@@ -16,11 +16,15 @@ from functools import partial
 import numpy as np
 import scipy.stats
 
-from rag_eval_pipeline.metrics.bootstrap import RESAMPLES, bootstrap_interval, bootstrap_intervals
-from rag_eval_pipeline.metrics.clustered_bootstrap import ClusteredColumn, clustered_intervals
-from rag_eval_pipeline.metrics.exact_permutation import exact_sign_flip_p
-from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, wilson_interval
-from rag_eval_pipeline.metrics.significance import sign_flip_p_values
+from rag_eval_pipeline.metrics.intervals import (
+    RESAMPLES,
+    Column,
+    bootstrap_interval,
+    bootstrap_intervals,
+    clustered_wilson_interval,
+    wilson_interval,
+)
+from rag_eval_pipeline.metrics.significance import exact_sign_flip_p, sign_flip_p_values
 
 N_METRICS = 20
 
@@ -67,7 +71,7 @@ def speed(rng: np.random.Generator, n: int) -> None:
 
 def memory(rng: np.random.Generator) -> None:
     n = 100_000
-    table = [rng.beta(5, 2, n) for _ in range(N_METRICS)]
+    table = [Column(rng.beta(5, 2, n)) for _ in range(N_METRICS)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"\n{N_METRICS} graded metrics, {n:,} questions, {RESAMPLES:,} resamples, all together")
     measured("bootstrap", lambda: bootstrap_intervals(table))
@@ -78,27 +82,26 @@ def memory(rng: np.random.Generator) -> None:
 def coverage(rng: np.random.Generator, samples: int) -> None:
     error = 196 * (0.95 * 0.05 / samples) ** 0.5
     print(f"\nPercent of {samples:,} samples whose 95 % interval holds the true mean, give or take {error:.1f}")
-    print(f"  {'scores':26}{'n':>6}{'wilson':>10}{'percentile':>12}{'BCa':>8}{'normal':>9}")
+    print(f"  {'scores':26}{'n':>6}{'wilson':>10}{'percentile':>12}{'normal':>9}")
     for n in (30, 50, 100, 500):
         for name, true in (
             ("hit@5", 1 - 0.75**5),
             ("mrr@10", sum(0.25 * 0.75 ** (k - 1) / k for k in range(1, 11))),
             ("graded", 5 / 7),
         ):
-            held = np.zeros(4)
+            held = np.zeros(3)
             for _ in range(samples):
                 values = scores(rng, n)[name]
                 half = 1.96 * values.std(ddof=1) / n**0.5
                 found = [
                     wilson_interval(int(values.sum()), n) if name == "hit@5" else None,
                     bootstrap_interval(values, resamples=1000),
-                    bootstrap_interval(values, resamples=1000, kind="bca"),
                     (values.mean() - half, values.mean() + half),
                 ]
                 held += [one is not None and one[0] <= true <= one[1] for one in found]
             cells = [f"{100 * share:.1f}" for share in held / samples]
             cells[0] = cells[0] if name == "hit@5" else "-"
-            print(f"  {name:26}{n:6}{cells[0]:>10}{cells[1]:>12}{cells[2]:>8}{cells[3]:>9}", flush=True)
+            print(f"  {name:26}{n:6}{cells[0]:>10}{cells[1]:>12}{cells[2]:>9}", flush=True)
     print(f"\n  {'shares, documents of 5':26}{'docs':>6}{'ignored':>10}{'clustered':>12}{'bootstrap':>12}")
     for n_documents in (10, 30, 100):
         held = np.zeros(3)
@@ -128,24 +131,22 @@ SHAPES = {
 
 
 def few_documents(rng: np.random.Generator, samples: int) -> None:
-    """Few or unequal documents: shares by Wilson's form, graded scores by percentiles as they are and widened."""
-    print(f"\n  {'documents of questions':26}{'shares':>10}{'percentile':>12}{'widened':>12}")
+    """Few or unequal documents: shares by Wilson's form, graded scores by widened percentiles."""
+    print(f"\n  {'documents of questions':26}{'shares':>10}{'percentile':>12}")
     for name, sizes in SHAPES.items():
         documents = [str(number) for number, size in enumerate(sizes) for _ in range(size)]
-        held = np.zeros(3)
+        held = np.zeros(2)
         for _ in range(samples):
             quality = np.repeat(rng.beta(3.2, 0.8, len(sizes)), sizes)
             shares = (rng.random(quality.size) < quality) * 1.0
             graded = rng.beta(4 * quality, 4 * (1 - quality))  # about its document's quality
-            (widened,) = clustered_intervals([ClusteredColumn(graded, documents)], resamples=1000)
             found = [
                 clustered_wilson_interval(shares, documents)[0],
                 bootstrap_interval(graded, clusters=documents, resamples=1000),
-                widened,
             ]
             held += [one is not None and one[0] <= 0.8 <= one[1] for one in found]
         cells = [f"{100 * share:.1f}" for share in held / samples]
-        print(f"  {name:26}{cells[0]:>10}{cells[1]:>12}{cells[2]:>12}", flush=True)
+        print(f"  {name:26}{cells[0]:>10}{cells[1]:>12}", flush=True)
 
 
 def main() -> None:

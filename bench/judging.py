@@ -1,4 +1,4 @@
-"""What the lexical judge takes: claims, answers, refusals and sentences a second of one core.
+"""Measure the lexical judge: answers, refusals and sentences a second of one core.
 
     python bench/judging.py
 
@@ -17,11 +17,10 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
+
+from rag_eval_pipeline.judges.claims import verbatim_share  # noqa: E402
 from rag_eval_pipeline.judges.judgement import Case, CitedText  # noqa: E402
-from rag_eval_pipeline.judges.lexical.evidence import Evidence  # noqa: E402
-from rag_eval_pipeline.judges.lexical.judge import LexicalJudge  # noqa: E402
-from rag_eval_pipeline.judges.lexical.support import read_claim, support  # noqa: E402
-from rag_eval_pipeline.judges.lexical.words import vocabulary  # noqa: E402
+from rag_eval_pipeline.judges.lexical import LexicalJudge  # noqa: E402
 from rag_eval_pipeline.text.normalise import mask_citations, plain  # noqa: E402
 from rag_eval_pipeline.text.refusals import find_refusal  # noqa: E402
 from rag_eval_pipeline.text.sentences import pieces  # noqa: E402
@@ -132,44 +131,24 @@ def main() -> None:
     rng = random.Random(SEED)
     made = documents(rng)
     asked = cases(rng, made)
-    known = vocabulary("en", decimal_comma=False)
-    warm = LexicalJudge()
-    judged = [warm.judge_case(case) for case in asked]
-    claims = [(case, claim) for case, one in zip(asked, judged, strict=True) for claim in one.claims]
-    read = [(case.contexts, mask_citations(case.answer)[claim.start : claim.end]) for case, claim in claims]
-
-    def supported() -> None:
-        # A fresh store, so that each text is prepared once, as over a run.
-        store = LexicalJudge()._evidence
-        for contexts, text in read:
-            support(read_claim(text, known), store.prepared(contexts), warm.settings)
-
-    def whole() -> None:
-        judge = LexicalJudge()
-        for case in asked:
-            judge.judge_case(case)
+    judge = LexicalJudge()
+    judged = [judge.judge_case(case) for case in asked]
 
     answers = [plain(case.answer) for case in asked]
     text = "\n".join(" ".join(document) for document in made)
     masked = "\n".join(mask_citations(case.answer) for case in asked)
-    texts = [passage for document in made for passage in passages(document)]
     rates = [
-        Rate("claims against 10 passages", rate(len(read), supported), 100_000 / 60, "claims"),
-        Rate("cases, all of a judgement", rate(len(asked), whole), 0, "answers"),
-        Rate("claims within whole cases", rate(len(claims), whole), 0, "claims"),
+        Rate("judgements", rate(len(asked), lambda: [judge.judge_case(case) for case in asked]), 0, "answers"),
+        Rate("verbatim shares", rate(len(asked), lambda: [verbatim_share(case) for case in asked]), 0, "answers"),
         Rate("refusals", rate(len(answers), lambda: [find_refusal(answer) for answer in answers]), 2_000, "answers"),
         Rate("splitting documents", rate(len(list(pieces(text))), lambda: list(pieces(text))), 90_000, "sentences"),
         Rate("splitting answers", rate(len(list(pieces(masked))), lambda: list(pieces(masked))), 90_000, "sentences"),
-        Rate("evidence, prepared anew", rate(len(texts), lambda: [Evidence(one, known) for one in texts]), 0, "texts"),
     ]  # fmt: skip
-    size = sum(map(len, texts)) // len(texts)
-    print(f"{len(asked)} answers, {len(claims)} claims, {len(texts)} passages of {size} characters\n")
+    print(f"{len(asked)} answers, {sum(len(one.claims) for one in judged)} claims\n")
     print(f"{'':30}{'a second':>12}{'a minute':>14}{'goal':>10}{'ratio':>8}")
     for one in rates:
         goal = f"{one.goal:10,.0f}{one.per_second / one.goal:7.1f}x" if one.goal else f"{'-':>10}{'-':>8}"
         print(f"{one.name:30}{one.per_second:12,.0f}{one.per_second * 60:14,.0f}{goal}  {one.unit}")
-    share = rates[0].per_second / rates[-1].per_second
-    print(f"\nto prepare a passage takes as long as to judge {share:.2f} claims against ten prepared ones")
 
 
 if __name__ == "__main__":

@@ -25,9 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.metrics.retrieval import Documents, Qrels, Run, Scores, parse_measures, qrels_of, score
-from rag_eval_pipeline.metrics.retrieval.files import score_file
-from rag_eval_pipeline.metrics.retrieval.parquet_columns import run_columns
+from rag_eval_pipeline.metrics.retrieval.files import run_columns, score_file
+from rag_eval_pipeline.metrics.retrieval.names import parse_measures
+from rag_eval_pipeline.metrics.retrieval.runs import Documents, Qrels, Run, make_qrels
+from rag_eval_pipeline.metrics.retrieval.scoring import Scores, score
 
 MEASURES = ("success.1,3,5", "P.1,5,10", "recall.5,10,100,1000", "ndcg_cut.5,10,100", "map_cut.5,10,100", "map", "ndcg",
             "recip_rank")  # fmt: skip
@@ -89,12 +90,12 @@ def coded(found: Collection) -> tuple[Run, Qrels]:
     rows = len(found.run[1])
     offsets = np.arange(found.queries + 1) * found.depth
     run = Run(
-        text(found.run[0][:: found.depth]).to_pylist(), offsets, Documents.coded(codes[:rows], vocabulary),
+        text(found.run[0][:: found.depth]).to_pylist(), offsets, Documents.from_codes(codes[:rows], vocabulary),
         np.ascontiguousarray(found.run[2]),
     )  # fmt: skip
     names, query = np.unique(found.qrels[0], return_inverse=True)
-    documents = Documents.coded(codes[rows:], vocabulary)
-    return run, qrels_of(text(names).to_pylist(), query, documents, found.qrels[2])
+    documents = Documents.from_codes(codes[rows:], vocabulary)
+    return run, make_qrels(text(names).to_pylist(), query, documents, found.qrels[2])
 
 
 def dicts(path: Path, value: str) -> dict[str, dict[str, Any]]:

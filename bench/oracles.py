@@ -24,10 +24,12 @@ from rag_eval_pipeline.metrics.answers import (
     score_answer,
     squad_totals,
 )
-from rag_eval_pipeline.metrics.claim_labels import labels_of_record, ragchecker_scores
+from rag_eval_pipeline.metrics.claims import ragchecker_scores
+from rag_eval_pipeline.metrics.intervals import mean
 from rag_eval_pipeline.metrics.performance import latency_stats
-from rag_eval_pipeline.metrics.retrieval import parse_measure, qrels_from_grades, run_from_scores, score
-from rag_eval_pipeline.metrics.statistics import mean
+from rag_eval_pipeline.metrics.retrieval.names import parse_measure
+from rag_eval_pipeline.metrics.retrieval.runs import qrels_from_dict, run_from_dict
+from rag_eval_pipeline.metrics.retrieval.scoring import score
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDED = ROOT / "tests" / "metrics" / "retrieval" / "pytrec_eval.json"
@@ -76,10 +78,10 @@ def trec_eval(folder: Path) -> Iterator[Compared]:
 
 def pytrec_eval() -> Iterator[Compared]:
     table = json.loads(RECORDED.read_text())
-    run = run_from_scores(table["run"])
+    run = run_from_dict(table["run"])
     for level, expected in table["expected"].items():
         measures = [parse_measure(name) for name in next(iter(expected.values()))]
-        qrels = qrels_from_grades({query: table["qrels"][query] for query in expected})
+        qrels = qrels_from_dict({query: table["qrels"][query] for query in expected})
         found = score(run, qrels, measures, level=int(level))
         ours = {
             f"{measure.trec_name} {query}": float(value).hex()
@@ -141,7 +143,14 @@ def squad(oracles: Path) -> Iterator[Compared]:
 
 def ragchecker(folder: Path) -> Iterator[Compared]:
     for record in json.loads((folder / "checking_outputs.json").read_text())["results"]:
-        ours = ragchecker_scores(labels_of_record(record))
+        correct, covered = (
+            [one == "Entailment" for one in record[name]] for name in ("answer2response", "response2answer")
+        )
+        grounded, retrieved = (
+            [[one == "Entailment" for one in row] for row in record[name]]
+            for name in ("retrieved2response", "retrieved2answer")
+        )
+        ours = ragchecker_scores(correct, covered, grounded, retrieved)
         yield Compared("ragchecker/checking_outputs.json", "RAGChecker", record["metrics"], ours)
 
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(REPOSITORY))  # the builder of scratch workspaces belongs
 
 from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
-from rag_eval_pipeline.evaluation.passes import evaluate  # noqa: E402
+from rag_eval_pipeline.evaluation.pipeline import evaluate  # noqa: E402
 from rag_eval_pipeline.formats.results import EvaluationResults  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
 from tests.real_benchmarks import build  # noqa: E402

@@ -25,10 +25,9 @@ sys.path.insert(0, str(REPOSITORY))  # the builder of scratch workspaces belongs
 from examples.mock_rag_server import mock_rag_server  # noqa: E402
 from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
-from rag_eval_pipeline.evaluation.passes import evaluate  # noqa: E402
-from rag_eval_pipeline.evaluation.responses_file import iter_responses  # noqa: E402
+from rag_eval_pipeline.evaluation.pipeline import evaluate  # noqa: E402
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation  # noqa: E402
-from rag_eval_pipeline.evaluation.scores_file import read_scores  # noqa: E402
+from rag_eval_pipeline.evaluation.storage import iter_responses, read_scores  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
 from tests.real_benchmarks import build  # noqa: E402
 
@@ -37,7 +36,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import ask_pair
+from rag_eval_pipeline.evaluation.pipeline import ask_pair
 from rag_eval_pipeline.workspace import Workspace
 
 root = Workspace(Path(sys.argv[1]))

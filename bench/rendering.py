@@ -48,8 +48,8 @@ from typing import Any
 import psutil
 from article_site import paths
 
-from rag_eval_pipeline.corpus.rendering.executable import (
-    browser_folder_parent,
+from rag_eval_pipeline.corpus.rendering.browser import (
+    browser_temp,
     find_browser,
     unprivileged_command,
     write_launcher,
@@ -78,7 +78,7 @@ def main() -> None:
         print(json.dumps(measure(given.only, given.folder, given.site, given.pages)))
         return
     adopt_orphans()
-    place = tempfile.TemporaryDirectory(prefix="rendering-", dir=browser_folder_parent())
+    place = tempfile.TemporaryDirectory(prefix="rendering-", dir=browser_temp())
     with article_site(given.pages) as (site, server), place as name:
         folder = Path(name)
         folder.chmod(0o711)  # the browser is another user when this one is root
@@ -288,9 +288,9 @@ def corpus(urls: Sequence[str], folder: Path) -> dict[str, Any]:
 
     from rag_eval_pipeline.corpus.builder import build_corpus
     from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-    from rag_eval_pipeline.corpus.egress.config import EgressConfig
-    from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
     from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
+    from rag_eval_pipeline.web.egress.config import EgressConfig
+    from rag_eval_pipeline.web.egress.policy import EgressPolicy
 
     planned = [
         PlannedDocument(key=url, names=(FileName(f"{url.rpartition('/')[2]}.pdf", url),), body="url", url=url)

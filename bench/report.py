@@ -35,17 +35,17 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the writer of made-up nights belongs to the tests
 
 from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
-from rag_eval_pipeline.corpus.rendering.executable import find_browser  # noqa: E402
+from rag_eval_pipeline.corpus.rendering.browser import find_browser  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
-from rag_eval_pipeline.evaluation.passes import evaluate  # noqa: E402
-from rag_eval_pipeline.reporting.comparison import write_comparisons  # noqa: E402
-from rag_eval_pipeline.reporting.site.found_places import placed_spans  # noqa: E402
-from rag_eval_pipeline.reporting.site.morning import read_morning  # noqa: E402
-from rag_eval_pipeline.reporting.site.page_pictures import FOLDER, PagePictures  # noqa: E402
-from rag_eval_pipeline.reporting.site.run_sources import DatasetShelf, read_run  # noqa: E402
-from rag_eval_pipeline.reporting.site.writing import write_site  # noqa: E402
+from rag_eval_pipeline.evaluation.pipeline import evaluate  # noqa: E402
+from rag_eval_pipeline.report.data import read_report_data  # noqa: E402
+from rag_eval_pipeline.report.page_images import FOLDER, PageImages  # noqa: E402
+from rag_eval_pipeline.report.question import document_spans  # noqa: E402
+from rag_eval_pipeline.report.runs import DatasetCache, read_run  # noqa: E402
+from rag_eval_pipeline.report.site import write_site  # noqa: E402
+from rag_eval_pipeline.reporting.regressions import write_comparisons  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
-from tests.reporting.site.making_nights import many_nights, publish_night, register  # noqa: E402
+from tests.reporting.made_nights import many_nights, publish_night, register  # noqa: E402
 
 
 def main() -> None:
@@ -107,13 +107,13 @@ def pictures(root: Path, benchmark: str) -> None:
     workspace = Workspace(root)
     convert(workspace, benchmark)
     evaluate(workspace, load_pair(workspace, benchmark, "embedded"))
-    morning = read_morning(workspace)
-    run = read_run(workspace, morning.newest[0], DatasetShelf(morning))
+    morning = read_report_data(workspace)
+    run = read_run(workspace, morning.newest[0], DatasetCache(morning))
     queries = run.dataset.queries
-    spans = [placed_spans(run.answers[query_id], queries[query_id]) for query_id in queries]
+    spans = [document_spans(run.answers[query_id], queries[query_id]) for query_id in queries]
     folder = root / "drawn"
     for name in ("drawn", "drawn again"):
-        drawing = PagePictures(
+        drawing = PageImages(
             folder, workspace.benchmark(benchmark).corpus, run.dataset.texts, files_max=10**6, bytes_max=10**12
         )
         seconds, pages = [], 0

@@ -18,12 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from rag_eval_pipeline.metrics.citations import match_citations
-from rag_eval_pipeline.metrics.span_columns import Citation, Span, SpanColumns, columns_of, distinct, file_numbers
-from rag_eval_pipeline.metrics.span_coverage import coverage
-from rag_eval_pipeline.metrics.span_matching import score_columns
-from rag_eval_pipeline.metrics.span_pairs import EXACT_WEIGHT, best_of_gold, pairs_of
-from rag_eval_pipeline.metrics.span_tokens import tokens_of, with_tokens
+from rag_eval_pipeline.metrics.span_matching import (
+    EXACT_WEIGHT,
+    add_tokens,
+    find_pairs,
+    match_best,
+    score_columns,
+    score_spans,
+)
+from rag_eval_pipeline.metrics.spans import (
+    Citation,
+    Span,
+    SpanColumns,
+    find_tokens,
+    measure_coverage,
+    number_files,
+    sort_distinct,
+    to_columns,
+)
 
 SPANS_PER_ANSWER = 5
 FILES, PAGES, CHARACTERS = 3, 2, 5_000
@@ -45,7 +57,7 @@ def main() -> None:
     gold, predicted = columns(n_answers)
     some = min(n_answers, 20_000)
     gold_objects, predicted_objects = citations(gold, some), citations(predicted, some)
-    wanted, given = distinct(gold), distinct(predicted)
+    wanted, given = sort_distinct(gold), sort_distinct(predicted)
     n_plain = min(n_answers, PLAIN_ANSWERS)
     answers = pairs_of_answers(gold_objects, predicted_objects, n_plain)
     check_equal([plain_sets(*pair) for pair in answers], wanted, given)
@@ -57,27 +69,27 @@ def main() -> None:
     both = sets + union
     print(f"{n_answers:,} answers, {n_spans:,} gold spans; a gold span:")
     show("the specification's sets: best match", sets, sets)
-    taken, _ = timed(lambda: best_of_gold(pairs_of(distinct(gold), distinct(predicted), TOLERANCE)))
+    taken, _ = timed(lambda: match_best(find_pairs(sort_distinct(gold), sort_distinct(predicted), TOLERANCE)))
     show("  columns", taken / n_spans, sets)
     show("the specification's sets: precision and recall", union, union)
-    show("  columns", timed(lambda: coverage(wanted, given, n_answers))[0] / n_spans, union)
+    show("  columns", timed(lambda: measure_coverage(wanted, given, n_answers))[0] / n_spans, union)
     show("the specification's sets: both", both, both)
-    taken, _ = timed(lambda: score_columns(distinct(gold), distinct(predicted), n_answers).columns())
+    taken, _ = timed(lambda: score_columns(sort_distinct(gold), sort_distinct(predicted), n_answers).columns())
     show("  columns: both, and one to one", taken / n_spans, both)
     taken, _ = timed(lambda: from_objects(gold_objects, predicted_objects))
     show("  objects to columns, and all of these", taken / (some * SPANS_PER_ANSWER), both)
-    texts = {f"{file}.pdf": tokens_of("word and " * (CHARACTERS // 9)) for file in range(FILES)}
+    texts = {f"{file}.pdf": find_tokens("word and " * (CHARACTERS // 9)) for file in range(FILES)}
     files = {name: number for number, name in enumerate(texts)}
     scores = score_columns(wanted, given, n_answers)
-    taken, _ = timed(lambda: with_tokens(scores, wanted, given, files, texts))
+    taken, _ = timed(lambda: add_tokens(scores, wanted, given, files, texts))
     show("  columns: tokens", taken / n_spans, both)
     taken, _ = timed(lambda: gold.start.sum() + gold.end.sum() + predicted.start.sum() + predicted.end.sum())
     show("  one pass over the offsets", taken / n_spans, both)
     alone = pairs_of_answers(gold_objects, predicted_objects, 200)
-    taken, _ = timed(lambda: [match_citations(*pair) for pair in alone])
+    taken, _ = timed(lambda: [score_spans([pair[0]], [pair[1]]).rows() for pair in alone])
     print(f"one answer alone, five spans a side: {taken / len(alone) * 1e3:.3f} ms (the specification's target: 5 ms)")
     long = [Citation("a.pdf", 1, Span(10_000 * i, 10_000 * i + 10_000)) for i in range(10)]
-    taken, _ = timed(lambda: [match_citations(long, long) for _ in range(20)])
+    taken, _ = timed(lambda: [score_spans([long], [long]).rows() for _ in range(20)])
     print(f"ten spans of 10,000 characters a side: {taken / 20 * 1e3:.3f} ms")
 
 
@@ -164,13 +176,13 @@ def spec_union(gold: list[Citation], predicted: list[Citation]) -> tuple[int, in
 
 def from_objects(gold: Answers, predicted: Answers) -> object:
     """The scores of citations as an evaluation has them."""
-    files = file_numbers(gold, predicted)
-    return score_columns(columns_of(gold, files), columns_of(predicted, files), len(gold)).columns()
+    files = number_files(gold, predicted)
+    return score_columns(to_columns(gold, files), to_columns(predicted, files), len(gold)).columns()
 
 
 def check_equal(by_sets: list[list[tuple[float, float]]], gold: SpanColumns, predicted: SpanColumns) -> None:
     """Stops when a Jaccard is another one than the specification's sets give, in the last bit."""
-    best = best_of_gold(pairs_of(gold, predicted, TOLERANCE))
+    best = match_best(find_pairs(gold, predicted, TOLERANCE))
     table = np.zeros((gold.size, 2))
     table[best.gold] = np.stack([best.exact, best.tolerant], axis=1)
     n = sum(len(rows) for rows in by_sets)
@@ -181,8 +193,8 @@ def check_equal(by_sets: list[list[tuple[float, float]]], gold: SpanColumns, pre
 
 def check_coverage(gold: Answers, predicted: Answers) -> None:
     """Stops when a count of characters differs."""
-    files = file_numbers(gold, predicted)
-    found = coverage(columns_of(gold, files), columns_of(predicted, files), len(gold))
+    files = number_files(gold, predicted)
+    found = measure_coverage(to_columns(gold, files), to_columns(predicted, files), len(gold))
     wanted = [spec_union(*pair) for pair in zip(gold, predicted, strict=True)]
     if [tuple(row) for row in np.stack(found, axis=1).tolist()] != wanted:
         raise SystemExit("the columns count other characters than the sets")

@@ -21,16 +21,16 @@ from pathlib import Path
 import psutil
 import pypdfium2
 
-from rag_eval_pipeline.corpus import batches
+from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress.guard import Guard
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.rendering.browser import BrowserProcess
-from rag_eval_pipeline.corpus.rendering.paper import PRINT_OPTIONS
 from rag_eval_pipeline.corpus.rendering.pool import browser_pool
-from rag_eval_pipeline.corpus.rendering.text_printing import TEXT_PAGE
+from rag_eval_pipeline.corpus.rendering.render import PRINT_OPTIONS
+from rag_eval_pipeline.corpus.rendering.text_pages import TEXT_PAGE
 from rag_eval_pipeline.corpus.text.pdf import fix_dates
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress.proxy import EgressProxy
 
 TEXTS = 2_000
 AT_ONCE = 4
@@ -111,7 +111,7 @@ async def measure(label: str, texts: Sequence[str], expected: dict[str, bytes], 
 
 async def printing(texts: Sequence[str]) -> None:
     print(f"{'':34}{'CPU ms':>9}{'wall ms':>9}{'kB':>8}{'same':>6}")
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         process = await pool.process()
         for label, way in (
             ("each on its own (this project)", alone),
@@ -130,7 +130,7 @@ def building(texts: Sequence[str]) -> None:
     ]
     print(f"\n{'a corpus, checked and on disk':34}{'CPU ms':>9}{'wall ms':>9}{'peak MB':>9}")
     for label, above in (("published one by one", len(texts)), ("published by fifties", 0)):
-        batches.TEXT_BATCH_ABOVE = above
+        builder.TEXT_BATCH_ABOVE = above
         peak = 0
 
         def look(done: int, total: int) -> None:

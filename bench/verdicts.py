@@ -19,17 +19,29 @@ import numpy as np
 from scipy.special import chdtri
 from simulated_nights import NAMES, Pool, Scores, System, changed, new_system, real_pool, runs, synthetic_pool
 
-from rag_eval_pipeline.metrics.alert_states import alerts, night_state
-from rag_eval_pipeline.metrics.baselines import BASELINE_RUNS, flip_share
-from rag_eval_pipeline.metrics.clusters import number_units
-from rag_eval_pipeline.metrics.corrections import holm
-from rag_eval_pipeline.metrics.equivalence import is_inside
 from rag_eval_pipeline.metrics.evidence import RULES, ComparedMetric, Evidence, compare
-from rag_eval_pipeline.metrics.exact_permutation import exact_sign_flip_p
-from rag_eval_pipeline.metrics.flags import ROUNDING, confirm_flags, is_flagged
-from rag_eval_pipeline.metrics.paired_intervals import critical_value, paired_interval
-from rag_eval_pipeline.metrics.significance import Noise, needed_flips, run_noise, sign_flip_p_values, unit_sums
-from rag_eval_pipeline.metrics.verdicts import verdict
+from rag_eval_pipeline.metrics.intervals import Interval, number_units
+from rag_eval_pipeline.metrics.significance import (
+    Noise,
+    critical_value,
+    exact_sign_flip_p,
+    holm,
+    needed_flips,
+    paired_interval,
+    run_noise,
+    sign_flip_p_values,
+    unit_sums,
+)
+from rag_eval_pipeline.metrics.verdicts import (
+    BASELINE_RUNS,
+    ROUNDING,
+    alerts,
+    confirm_flags,
+    flip_share,
+    is_flagged,
+    night_state,
+    verdict,
+)
 
 SIZES = (50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000)
 N_SYSTEMS = 3
@@ -100,6 +112,10 @@ def confirmed(
     flagged = [i for i, name in enumerate(NAMES) if is_flagged(first[name])]
     metrics = [ComparedMetric(NAMES[i], rerun[i], list(baseline.runs[:, i])) for i in flagged]
     return confirm_flags(first, compare(metrics, seed=int(rng.integers(2**63)), clusters=baseline.clusters))
+
+
+def is_inside(interval: Interval, margin: float) -> bool:
+    return -margin < interval.low and interval.high < margin
 
 
 def direction(evidence: Evidence) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parent.parent

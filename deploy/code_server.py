@@ -25,7 +25,7 @@ from types import FrameType
 
 import psutil
 
-from rag_eval_pipeline.defs.lost_runs import fail_lost_runs
+from rag_eval_pipeline.defs.instance import fail_orphaned_runs
 
 MODULE = "rag_eval_pipeline.definitions"
 # An interrupt is an exception, raised wherever the run is just then; in a callback of the browser's driver it is
@@ -50,7 +50,7 @@ def main() -> int:
         "--grace", type=float, default=GRACE_SECONDS, help="Seconds in which runs can end; then they are killed."
     )
     options = arguments.parse_args()
-    fail_lost_runs("The code server that this run was a part of has ended.")
+    fail_orphaned_runs("The code server that this run was a part of has ended.")
     dagster = Path(sys.executable).with_name("dagster")
     address = ["--host", options.host, "--port", str(options.port)]
     # A session of its own: Ctrl-C in a terminal goes to every process of a group, browsers included.

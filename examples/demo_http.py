@@ -11,7 +11,7 @@ from pathlib import Path
 
 from examples.mock_rag_server import RunningServer, mock_rag_server
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage.atomic import atomic_write
+from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.workspace import PROJECT, SYSTEM_SUFFIX, WORKSPACE_VARIABLE, Workspace
 
 FAULT_RATE = 0.1
@@ -45,7 +45,7 @@ def main() -> int:
     with mock_rag_server(faults=FAULT_RATE, latency_ms=LATENCY_MS) as server:
         _write_systems(Workspace(root), server)
         os.environ[WORKSPACE_VARIABLE] = str(root)
-        from rag_eval_pipeline.defs.demo import main as demo  # reads the variable when it is imported
+        from rag_eval_pipeline.demo import main as demo  # reads the variable when it is imported
 
         code = demo()
         counts = server.counts(by_question=False)

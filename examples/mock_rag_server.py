@@ -54,13 +54,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from rag_eval_pipeline.corpus.documents import DocumentError
 from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
-from rag_eval_pipeline.corpus.text.pdf_reader import read_texts
-from rag_eval_pipeline.systems.answer import Query
-from rag_eval_pipeline.systems.corpus import PageText
-from rag_eval_pipeline.systems.embedded.settings import EmbeddedSettings
-from rag_eval_pipeline.systems.embedded.system import EmbeddedSystem
+from rag_eval_pipeline.corpus.text.pdf import read_texts
+from rag_eval_pipeline.errors import DocumentError
+from rag_eval_pipeline.systems.base import PageText, Query
+from rag_eval_pipeline.systems.bm25 import EmbeddedSettings, EmbeddedSystem
 
 DEFAULT_COLLECTION = "multimodal_data"
 API_KEY_ENV = "MOCK_RAG_SERVER_KEY"

@@ -10,12 +10,11 @@ import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.corpus.rendering.trial import Trial
+    from rag_eval_pipeline.corpus.rendering.render import BrowserCheck
 
 FREE_BYTES = 1_000_000_000  # a corpus of a thousand pages and its rendering take about half of it
 PACKAGES = "fonts-noto-core, fonts-noto-cjk, fonts-noto-color-emoji"
@@ -57,19 +56,19 @@ class Machine:
         self.workspace = workspace
 
     @functools.cached_property
-    def trial(self) -> "Trial | ServiceError | DocumentError":
+    def trial(self) -> "BrowserCheck | ServiceError | DocumentError":
         """What the browser did, or why it did nothing."""
-        from rag_eval_pipeline.corpus.rendering.trial import try_browser
+        from rag_eval_pipeline.corpus.rendering.render import check_browser
 
         try:
-            return try_browser([script.sample for script in SCRIPTS.values()])
+            return check_browser([script.sample for script in SCRIPTS.values()])
         except (ServiceError, DocumentError) as error:
             return error
 
 
 def browser(machine: Machine) -> Finding:
     """A Chromium and the driver that talks to it, both of which run."""
-    from rag_eval_pipeline.corpus.rendering.executable import browser_version, check_driver, find_browser
+    from rag_eval_pipeline.corpus.rendering.browser import browser_version, check_driver, find_browser
 
     try:
         found = find_browser()
@@ -82,7 +81,7 @@ def browser(machine: Machine) -> Finding:
 
 def sandbox(machine: Machine) -> Finding:
     """Pages are confined, or the settings say that they need not be."""
-    from rag_eval_pipeline.corpus.egress.config import read_egress_config
+    from rag_eval_pipeline.web.egress.config import read_egress_config
 
     trial = machine.trial
     if isinstance(trial, Exception):

@@ -1,20 +1,20 @@
-"""The one error for bad input, and what it says.
+"""The error types: bad input, a service that cannot be used, a document that cannot be fetched or rendered.
 
-The facts are kept apart from the sentence, because the same facts are the quarantine record of a bad row.
+An `InputError` keeps its facts apart from its sentence: the same facts are the quarantine record of a bad row.
 """
 
 import errno
 from pathlib import Path
 
-# What says nothing of the file at hand: no disk space, no descriptors, a disk that fails.
+# Errors of the machine that say nothing about the file: no disk space, no descriptors, a failing disk.
 MACHINE_ERRORS = frozenset(
     {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EROFS}
 )
-FOUND_LIMIT = 200  # characters of a cell that a message or a quarantine record shows; a page of HTML helps nobody
+FOUND_LIMIT = 200  # characters of a cell shown in a message or a quarantine record
 
 
 def excerpt(value: object) -> str:
-    """`repr` of a value on one line, cut to 200 characters."""
+    """Return the `repr` of a value, cut to 200 characters."""
     text = repr(value)
     return text if len(text) <= FOUND_LIMIT else text[: FOUND_LIMIT - 1] + "…"
 
@@ -30,10 +30,7 @@ def fault_line(
     found: str | None = None,
     hint: str | None = None,
 ) -> str:
-    """Place, expectation, finding, code and remedy as one line.
-
-    The arguments are those of `InputError`, and the physical line where that is not the row.
-    """
+    """Return place, expectation, finding, code and remedy as one line; arguments as for `InputError`, plus the line."""
     place = file or "the input"
     if row is not None:
         place += f", row {row}"
@@ -47,15 +44,15 @@ def fault_line(
 
 
 class InputError(Exception):
-    """Input that a person has to mend: one line with place, expectation, finding, code and remedy.
+    """Input that a person has to correct: one line with place, expectation, finding, code and remedy.
 
     Args:
-        code: One cause, one code (`bad_url`, `missing_column`); tests and quarantine records match it.
-        file: The file the input came from; a name where there is no file (`--system`).
-        expected: What should have stood there.
-        row: 1-based row in the source, where the input has rows.
+        code: One cause, one code (`bad_url`, `missing_column`).
+        file: The file of the input; a name if there is no file (`--system`).
+        expected: The required form.
+        row: 1-based row in the source.
         field: The source's own name of the column or key.
-        found: What stood there; left out when nothing did. Shown by `repr`, at most 200 characters.
+        found: The value found; None if there was none. Shown as `repr`, at most 200 characters.
         hint: What to do now.
     """
 
@@ -86,7 +83,7 @@ class InputError(Exception):
 
 
 def os_fault(error: OSError) -> InputError:
-    """Convert an OSError to an InputError: which file, and what the system says of it."""
+    """Convert an OSError to an InputError."""
     file = error.filename or "the file system"
     return InputError("os_error", file, "a place to read and write", found=error.strerror or str(error))
 
@@ -109,3 +106,22 @@ class ServiceError(Exception):
     def __str__(self) -> str:
         hint = "" if self.hint is None else f" {self.hint}"
         return f"{self.message} [{self.code}].{hint}"
+
+
+class DocumentError(Exception):
+    """A document that could not be fetched, read or rendered; the others go on.
+
+    Args:
+        code: One cause, one code (`http_404`, `egress_blocked`, `pdf_damaged`).
+        message: The cause in one line.
+        body_sha256: Of a body that must not be tried again while it and the browser stay the same.
+    """
+
+    def __init__(self, code: str, message: str, body_sha256: str | None = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.body_sha256 = body_sha256
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}]"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rag_eval_pipeline import cli
-from tests.corpus.making import serve, simple_pdf
+from tests.corpus.making import simple_pdf
+from tests.web.site import serve
 
 PDF = {"Content-Type": "application/pdf"}
 

@@ -34,15 +34,14 @@ def answer(question):
 METRIC = (
     PRINTING
     + """
-from rag_eval_pipeline.metrics.question_metric import QuestionMetric
-from rag_eval_pipeline.metrics.registry import Metric
+from rag_eval_pipeline.metrics.custom import MetricInfo, QuestionMetric
 
 def score(question):
     say("the metric")
     return 1.0
 
 LOUD = QuestionMetric(
-    Metric("loud", "Of a test.", "here", ("answer",), ("question",), room="answers"), score
+    MetricInfo("loud", "Of a test.", "here", ("answer",), ("question",), category="answers"), score
 )
 """
 )
@@ -79,7 +78,7 @@ def test_a_system_that_prints_leaves_json_alone(rag_eval):
 
 def test_a_metric_that_prints_leaves_json_alone(rag_eval, workspace):
     defaults = workspace.defaults_config
-    defaults.write_text(defaults.read_text() + "own_metrics: ['loud_metric:LOUD']\n")
+    defaults.write_text(defaults.read_text() + "custom_metrics: ['loud_metric:LOUD']\n")
     evaluated = rag_eval("evaluate", OBSERVATORY, "--system", "embedded", "--json")
     defaults.write_text(defaults.read_text().replace("tolerance_chars: 10", "tolerance_chars: 3"))
     rescored = rag_eval("rescore", OBSERVATORY, "embedded", "--json")

@@ -6,40 +6,41 @@ from rag_eval_pipeline.definitions import defs
 
 GRAPH = """
 conversion:
-  questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
   corpus(benchmarks) <- questions checks documents_as_on_the_web!, every_document_on_disk!, page_words_in_pdf
   corpus_text(benchmarks) <- corpus checks every_pdf_has_text
-  train_json(benchmarks) <- corpus, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
   evaluation_dataset(benchmarks) <- corpus_text, train_json checks dataset_validates!, gold_texts_located
   ground_truth(benchmarks) <- evaluation_dataset checks annotation_ids_are_unique, annotations_conserved, annotators_agree, every_cited_document_exists, ground_truth_validates!, overall_scores_are_means, scores_are_in_range, spans_are_disjoint, spans_are_in_bounds, texts_are_those_annotated, texts_stand_at_their_spans
+  questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
+  train_json(benchmarks) <- corpus, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
 evaluation:
+  answer_scores(benchmark x system) <- responses
+  citation_scores(benchmark x system) <- responses
+  evaluation_results(benchmark x system) <- answer_scores, citation_scores, judge_scores, retrieval_scores checks results_validate!
+  judge_scores(benchmark x system) <- responses checks answers_were_judged
   responses(benchmark x system) <- evaluation_dataset, ground_truth checks answers_cover_the_dataset
   retrieval_scores(benchmark x system) <- responses checks retrieved_documents_known
-  citation_scores(benchmark x system) <- responses
-  answer_scores(benchmark x system) <- responses
-  judge_scores(benchmark x system) <- responses checks answers_were_judged
-  evaluation_results(benchmark x system) <- answer_scores, citation_scores, judge_scores, retrieval_scores checks results_validate!
 aggregation:
-  leaderboard <- evaluation_results checks no_night_is_late, nothing_is_left_out
+  benchmark_files <- leaderboard
+  leaderboard <- evaluation_results checks all_configs_valid, no_night_is_late
   regressions <- leaderboard
   report <- leaderboard, regressions checks every_pair_is_evaluated, no_result_is_damaged, nothing_has_regressed!, quality_thresholds_are_met
   weekly_results <- regressions
-  benchmark_files <- leaderboard
-  baseline(benchmark x system) <- evaluation_results
 """
 
 AUTOMATION = """
 job aggregate: leaderboard, regressions, report
 job convert: corpus, corpus_text, evaluation_dataset, ground_truth, questions, train_json
 job evaluate: answer_scores, citation_scores, evaluation_results, judge_scores, responses, retrieval_scores
+job hourly_checks:
+job pin_baseline:
 job week: benchmark_files, weekly_results
 sensor aggregation_sensor -> aggregate (RUNNING)
 sensor confirmation_sensor -> evaluate (RUNNING)
-sensor late_night_alerts -> no run (RUNNING)
 sensor run_failure_alerts -> any run (RUNNING)
 sensor workspace_sensor -> convert, evaluate (RUNNING)
-schedule recheck: 0 1 * * * UTC -> convert (RUNNING)
+schedule check_hourly: 30 * * * * UTC -> hourly_checks (RUNNING)
 schedule nightly: 0 2 * * * UTC -> evaluate (RUNNING)
+schedule recheck: 0 1 * * * UTC -> convert (RUNNING)
 schedule weekly: 0 3 * * 1 UTC -> week (RUNNING)
 """
 
@@ -53,6 +54,7 @@ def partitions(definition: dg.PartitionsDefinition | None) -> str:
 def described() -> str:
     lines = [""]
     assets = list(defs.assets or [])
+    standalone = [spec for check in defs.asset_checks or [] for spec in check.check_specs]
     for group in ("conversion", "evaluation", "aggregation"):
         lines.append(f"{group}:")
         for asset in assets:
@@ -62,7 +64,8 @@ def described() -> str:
             line = f"  {asset.key.to_user_string()}{partitions(asset.partitions_def)}"
             if upstream := sorted(key.to_user_string() for key in asset.asset_deps[asset.key]):
                 line += f" <- {', '.join(upstream)}"
-            if checks := sorted(f"{spec.name}{'!' * spec.blocking}" for spec in asset.check_specs):
+            specs = [*asset.check_specs, *(spec for spec in standalone if spec.asset_key == asset.key)]
+            if checks := sorted(f"{spec.name}{'!' * spec.blocking}" for spec in specs):
                 line += f" checks {', '.join(checks)}"
             lines.append(line)
     return "\n".join([*lines, ""])
@@ -80,11 +83,11 @@ def test_every_check_of_a_partitioned_asset_knows_its_partition():
 
 
 def test_jobs_sensors_and_schedules_are_those_that_stand_here():
-    names = ("aggregate", "convert", "evaluate", "week")
+    names = ("aggregate", "convert", "evaluate", "hourly_checks", "pin_baseline", "week")
     lines = [""]
     for name in names:
         keys = defs.resolve_job_def(name).asset_layer.selected_asset_keys
-        lines.append(f"job {name}: {', '.join(sorted(key.to_user_string() for key in keys))}")
+        lines.append(f"job {name}: {', '.join(sorted(key.to_user_string() for key in keys))}".rstrip())
     for sensor in sorted(defs.sensors or [], key=lambda sensor: sensor.name):
         is_of_any_run = isinstance(sensor, dg.RunStatusSensorDefinition)
         jobs = sorted(target.job_name for target in sensor.targets)

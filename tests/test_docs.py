@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
-from rag_eval_pipeline.systems.kinds import KINDS
-from rag_eval_pipeline.systems.settings import parse_system
+from rag_eval_pipeline.systems.config import KINDS, parse_system
 from tests.conftest import REPOSITORY
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_eval_pipeline.corpus.rendering.executable import EXECUTABLE_VARIABLE, find_browser
+from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
 from rag_eval_pipeline.doctor import CHECKS, SCRIPTS, Finding, Machine, lost_scripts
 from rag_eval_pipeline.workspace import Workspace
 

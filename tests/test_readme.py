@@ -14,10 +14,9 @@ from rag_eval_pipeline import cli
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.reporting.leaderboard import read_leaderboard
-from rag_eval_pipeline.reporting.terminal import leaderboard_table
-from rag_eval_pipeline.systems.settings import parse_system
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
+from rag_eval_pipeline.systems.config import parse_system
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 

@@ -17,15 +17,15 @@ from pathlib import Path
 from unittest import mock
 
 from rag_eval_pipeline.conversion.steps import convert
-from rag_eval_pipeline.corpus.rendering.executable import find_browser
-from rag_eval_pipeline.evaluation import asking, passes
+from rag_eval_pipeline.corpus.rendering.browser import find_browser
+from rag_eval_pipeline.evaluation import asking, pipeline
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
-from rag_eval_pipeline.reporting.alerts import tell_changes
-from rag_eval_pipeline.reporting.comparison import write_comparisons
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.report.site import write_report
+from rag_eval_pipeline.reporting.alerts import send_change_alerts
 from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
-from rag_eval_pipeline.reporting.report import write_report
-from rag_eval_pipeline.reporting.reruns import due_reruns
+from rag_eval_pipeline.reporting.nightly import due_reruns
+from rag_eval_pipeline.reporting.regressions import write_comparisons
 from rag_eval_pipeline.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -90,12 +90,12 @@ class Nights:
             def now(cls, tz=None):  # type: ignore[override]
                 return world.now.astimezone(tz)
 
-        with mock.patch.object(asking, "datetime", Clock), mock.patch.object(passes, "datetime", Clock):
-            passes.evaluate(self.workspace, load_pair(self.workspace, benchmark, system))
+        with mock.patch.object(asking, "datetime", Clock), mock.patch.object(pipeline, "datetime", Clock):
+            pipeline.evaluate(self.workspace, load_pair(self.workspace, benchmark, system))
         self.now += timedelta(minutes=5)
 
     def _tell(self) -> None:
-        tell_changes(self.workspace, write_comparisons(self.workspace).nights, now=self.now)
+        send_change_alerts(self.workspace, write_comparisons(self.workspace).nights, now=self.now)
 
     def _add(self, name: str) -> None:
         skill, pace = SYSTEMS[name]

@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md: a row a metric of the registry. Run it after adding one; a test keeps both equal."""
+"""Write docs/metrics.md from the registry. Run it after adding a metric; a test keeps both equal."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ from rag_eval_pipeline.metrics.registry import metric_table, metrics
 
 HEAD = """# Metrics
 Every metric that an evaluation, `rag-eval score` or `rag-eval spans` can give. The table is written by
-`tools/write_metric_table.py` from the registry (`rag_eval_pipeline/metrics/registry.py`); adding a metric is one small
-file, or a package of your own with the entry point `rag_eval_pipeline.metrics`.
+`tools/write_metric_table.py` from the registry (`rag_eval_pipeline/metrics/registry.py`). Terminals, reports, alerts
+and mails show the label; settings, results and history use the key in the first column.
 The judge's figures are described in [judges.md](judges.md).
 
 ## Intervals
@@ -19,11 +19,10 @@ stands for itself. Few documents make a wide interval, however many questions th
 Latencies have limits, too: the mean by bootstrap, p50, p95 and p99 by two of the measurements themselves, whatever
 their distribution. That needs 6, 72 and 368 measurements; with fewer the limits are null.
 
-## A metric of your own
-A row and a function of one answered question:
+## Custom metrics
+A custom metric is a row and a function of one answered question:
 ```python
-from rag_eval_pipeline.metrics.question_metric import AnsweredQuestion, QuestionMetric
-from rag_eval_pipeline.metrics.registry import Metric
+from rag_eval_pipeline.metrics.custom import AnsweredQuestion, MetricInfo, QuestionMetric
 
 
 def brevity(question: AnsweredQuestion) -> float | None:
@@ -31,32 +30,36 @@ def brevity(question: AnsweredQuestion) -> float | None:
 
 
 BREVITY = QuestionMetric(
-    Metric(
+    MetricInfo(
         name="brevity",
-        meaning="One up to 20 words, then less.",
+        meaning="1 up to 20 words, then less.",
         source="our guidelines",
         needs=("answer",),
         levels=("question",),
-        room="answers",
+        category="answers",
         version="1",
     ),
     brevity,
 )
 ```
-`own_metrics: [my_metrics:BREVITY]` takes it up, in `evaluation_defaults.config.yaml` or in the `evaluation:` of a
-benchmark or a system; the name of an entry point does too. Its scores stand beside those of its `room` (retrieval,
-contexts, citations, answers, claims), its mean with an interval in `further_metrics` (in `judge_metrics` for claims)
-and in the report. `None` says that it does not apply to a question. A score that is no number of its range, or an
-exception, costs that question's score alone: it is counted in `n_failed`, listed in `metric_faults` and told with the
-metric's name and the question. Raise `version` when equal answers may score otherwise: old and new nights are then not
-compared. A `Family` of retrieval measures goes into `measures`, as `my_metrics:FAMILY@10`.
+`custom_metrics: [my_metrics:BREVITY]` adds it, in `evaluation_defaults.config.yaml` or in the `evaluation:` of a
+benchmark or a system. A package can also offer it as an entry point of the group `rag_eval_pipeline.metrics`; then its
+name is enough. Its scores are stored beside those of its `category` (retrieval, contexts, citations, answers, claims),
+and its mean with an interval is in `further_metrics` (in `judge_metrics` for claims) and in the report.
+
+The function returns a number of the metric's range, `None` if the metric does not apply to the question, or an
+`Evaluation` record of the Evaluation Data Models with such a score. Records are published in
+`<category's scores>.evaluations.json` beside the scores. A score out of range, an exception, or a record with an error
+costs only that question's score: it is counted in `n_failed`, and listed in `metric_faults` with the metric and the
+question. Raise `version` when equal answers may score differently: earlier nights are then not compared with later
+ones. A `Family` of `rag_eval_pipeline.metrics.retrieval.measures` goes into `measures`, as `my_metrics:FAMILY@10`.
 
 ## The metrics
 """
 
 
 def page() -> str:
-    """The whole document."""
+    """Return the whole document."""
     return HEAD + metric_table(metrics()).rstrip() + "\n"
 
 

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from rag_eval_pipeline.cli.benchmarks import convert, export, init, mend, plan, validate
+from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, validate
 from rag_eval_pipeline.cli.calibration import calibrate
 from rag_eval_pipeline.cli.corpus import render
 from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, report
@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    doctor, init, plan, convert, mend, validate, export, render, evaluate, rescore, calibrate, score, spans, compare,
+    doctor, init, plan, convert, validate, export, render, evaluate, rescore, calibrate, score, spans, compare,
     ab, leaderboard, history, power, pin, report, prune,
 )  # fmt: skip
 for command in COMMANDS:

@@ -23,7 +23,7 @@ from rag_eval_pipeline.cli.output import (
 from rag_eval_pipeline.errors import InputError
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.conversion.records import Counts
+    from rag_eval_pipeline.conversion.report import Counts
     from rag_eval_pipeline.conversion.stamp import Recheck
 
 
@@ -41,10 +41,10 @@ def init(
     """
     from dataclasses import asdict
 
-    from rag_eval_pipeline.corpus.egress.config import read_egress_config
-    from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
     from rag_eval_pipeline.scaffold import start_benchmark
-    from rag_eval_pipeline.sources.downloads import download
+    from rag_eval_pipeline.sources.download import download
+    from rag_eval_pipeline.web.egress.config import read_egress_config
+    from rag_eval_pipeline.web.egress.policy import EgressPolicy
 
     root = find_workspace(workspace)
 
@@ -79,11 +79,13 @@ def plan(
     """
     from dataclasses import asdict
 
+    import msgspec
+
     from rag_eval_pipeline.conversion.planning import plan as make_plan
-    from rag_eval_pipeline.conversion.quarantine_file import quarantine_notes
+    from rag_eval_pipeline.conversion.quarantine import quarantine_notes
     from rag_eval_pipeline.conversion.report import plan_sentences
+    from rag_eval_pipeline.reporting.comparison import read_verdict_settings
     from rag_eval_pipeline.reporting.power import power as detectable
-    from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     planned = make_plan(root.benchmark(name))
@@ -94,7 +96,7 @@ def plan(
     else:
         value = {"benchmark": name, **asdict(planned.counts), "files": len(files), "notes": planned.notes}
         refused = [record for record in planned.quarantine if record.stage != "where"]
-        value["quarantine"] = [asdict(record) for record in refused]
+        value["quarantine"] = [msgspec.to_builtins(record) for record in refused]
         settings = read_verdict_settings(root)
         power = detectable(planned.group_sizes, settings)
         value["power"] = power.record()
@@ -134,8 +136,8 @@ def convert(
     """
     from rag_eval_pipeline.conversion.report import conversion_sentences
     from rag_eval_pipeline.conversion.steps import convert as run
+    from rag_eval_pipeline.reporting.comparison import read_verdict_settings
     from rag_eval_pipeline.reporting.power import power_of
-    from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     quarantined = 0
@@ -170,33 +172,11 @@ def convert(
         raise typer.Exit(STRICT)
 
 
-def mend(
-    name: Annotated[str, typer.Argument(help="A benchmark: name of a folder in data/sources.")],
-    workspace: Root = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write quarantined rows to mended.jsonl, where a person mends them; the source stays as it is.
-
-    Example: rag-eval mend tarrow-lights
-    """
-    from rag_eval_pipeline.conversion.quarantined_rows import write_for_mending
-
-    found = write_for_mending(find_workspace(workspace).benchmark(name))
-    lines = [f"{found.count} rows written to {found.path}, {found.waiting} were there already", *found.notes]
-    if found.undecoded:
-        lines.append(f"{found.undecoded} could not be decoded: fill in `values`, then delete the key `undecoded`.")
-    if found.count or found.waiting:
-        lines.append(f"Edit `values`, raise `version` in benchmark.yaml, then run: rag-eval convert {name}")
-    value = {"written": found.count, "undecoded": found.undecoded, "waiting": found.waiting, "notes": found.notes}
-    emit({"benchmark": name, "path": str(found.path), **value}, as_json, lines)
-
-
 def validate(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="train.json, *.eval.*, *.gt.* and *.results.* as JSON, YAML, CSV or gzip; Evret's JSON and CSV; "
-            "*.benchmark.json, regressions.json, *.alert.json, evaluation.json, baselines and nights."
+            help="train.json, *.eval.*, *.gt.* and *.results.* as JSON, YAML, CSV or gzip; Evret's JSON and CSV."
         ),
     ],
     corpus: Annotated[Path | None, typer.Option(help="Folder that named documents have to be in.")] = None,
@@ -210,21 +190,20 @@ def validate(
     from dataclasses import asdict
 
     from rag_eval_pipeline.formats.findings import Finding
-    from rag_eval_pipeline.formats.validation import examine, version_of
-    from rag_eval_pipeline.reporting.file_kinds import KINDS
+    from rag_eval_pipeline.formats.validation import examine, schema_version_of
 
     findings: dict[str, list[Finding]] = {}
     faults = []
     for path in paths:
         try:
-            findings[str(path)] = examine(path, corpus=corpus, kinds=KINDS)
+            findings[str(path)] = examine(path, corpus=corpus)
         except InputError as error:  # the other files are looked at all the same
             faults.append(error)
     lines = []
     for name, found in findings.items():
         lines += [f"{finding.severity}: {finding}" for finding in found if finding.severity != "info"]
         if not any(finding.severity == "error" for finding in found):
-            version = version_of(Path(name), KINDS)
+            version = schema_version_of(Path(name))
             lines.append(f"{name}: valid" + (f" ({version})" if version else ""))
     emit({name: [asdict(finding) for finding in found] for name, found in findings.items()}, as_json, lines)
     for fault in faults:

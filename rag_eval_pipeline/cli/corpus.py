@@ -12,7 +12,7 @@ from rag_eval_pipeline.errors import InputError
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.corpus.documents import CorpusDocument
-    from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress.policy import EgressPolicy
 
 
 def render(
@@ -71,8 +71,8 @@ def render(
 def _policy(workspace: Path | None, allow: list[str]) -> "EgressPolicy":
     from pydantic import ValidationError
 
-    from rag_eval_pipeline.corpus.egress.config import EgressConfig, read_egress_config
-    from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress.config import EgressConfig, read_egress_config
+    from rag_eval_pipeline.web.egress.policy import EgressPolicy
 
     root = find_workspace_if_any(workspace)
     config = EgressConfig() if root is None else read_egress_config(root.egress_config)
@@ -92,7 +92,7 @@ def _line(row: "CorpusDocument") -> str:
 
 def _say_missing(row: "CorpusDocument") -> int:
     """Says why a document could not be had; whose fault it is follows from where it was to come from."""
-    from rag_eval_pipeline.conversion.corpus_report import missing_note
+    from rag_eval_pipeline.conversion.report import missing_note
 
     print(f"rag-eval: {missing_note(row)}", file=sys.stderr, flush=True)
     return BAD_INPUT if row.url is None else UNAVAILABLE

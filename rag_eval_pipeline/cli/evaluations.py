@@ -22,7 +22,7 @@ from rag_eval_pipeline.cli.output import (
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.evaluation.passes import Answered, Published
+    from rag_eval_pipeline.evaluation.pipeline import Answered, Published
 
 
 def evaluate(
@@ -43,10 +43,10 @@ def evaluate(
     Example: rag-eval evaluate tarrow-lights --system embedded
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
-    from rag_eval_pipeline.evaluation.passes import evaluate as run
+    from rag_eval_pipeline.evaluation.pipeline import evaluate as run
+    from rag_eval_pipeline.reporting.baselines import published_evaluations
+    from rag_eval_pipeline.reporting.comparison import read_verdict_settings
     from rag_eval_pipeline.reporting.power import power_of_questions
-    from rag_eval_pipeline.reporting.published import published_evaluations
-    from rag_eval_pipeline.reporting.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
@@ -124,7 +124,7 @@ def _share(partial: tuple[int, int] | None) -> str:
 
 
 def _estimate(root: Workspace, name: str, system: str, which: Literal["missing", "failed"]) -> dict[str, Any]:
-    from rag_eval_pipeline.evaluation.estimating import estimate
+    from rag_eval_pipeline.evaluation.budget import estimate
     from rag_eval_pipeline.evaluation.pair import load_pair
 
     found = estimate(root, load_pair(root, name, system), now=datetime.now(UTC), which=which)
@@ -163,8 +163,7 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
 
     Example: rag-eval leaderboard
     """
-    from rag_eval_pipeline.reporting.leaderboard import read_leaderboard
-    from rag_eval_pipeline.reporting.terminal import leaderboard_table
+    from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
 
     board = read_leaderboard(find_workspace(workspace))
     for note in board.notes:
@@ -191,9 +190,8 @@ def compare(
 
     Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
     """
-    from rag_eval_pipeline.reporting.comparison import comparison_record
-    from rag_eval_pipeline.reporting.junit import write_junit, write_markdown
-    from rag_eval_pipeline.reporting.single_runs import compare_named, comparison_lines
+    from rag_eval_pipeline.reporting.ci import write_junit, write_markdown
+    from rag_eval_pipeline.reporting.comparison import compare_named, comparison_lines, comparison_record
 
     root = find_workspace_if_any(workspace)
     found = compare_named(root, old, new)
@@ -211,9 +209,9 @@ def report(workspace: Root = None, as_json: AsJson = False) -> None:
 
     Example: rag-eval report
     """
-    from rag_eval_pipeline.reporting.comparison import write_comparisons
+    from rag_eval_pipeline.report.site import write_report
     from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
-    from rag_eval_pipeline.reporting.report import write_report
+    from rag_eval_pipeline.reporting.regressions import write_comparisons
 
     root = find_workspace(workspace)
     found = write_comparisons(root)

@@ -91,15 +91,15 @@ def pin(
 
     Example: rag-eval pin skarn-railway embedded
     """
-    from rag_eval_pipeline.metrics.baselines import flip_sentence
-    from rag_eval_pipeline.reporting.baselines import flips_of
+    from rag_eval_pipeline.metrics.verdicts import flip_sentence
+    from rag_eval_pipeline.reporting.baselines import baseline_flip_share
     from rag_eval_pipeline.reporting.baselines import pin as run
 
     root = find_workspace(workspace)
     if ask:
         _ask_missing(root, benchmark, system)
     pinned = run(root, benchmark, system, evaluations or (), now=datetime.now(UTC), note=note)
-    share = flips_of(root, pinned)
+    share = baseline_flip_share(root, pinned)
     record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}
     lines = [f"{benchmark} x {system} is compared with {', '.join(pinned.evaluations)}.", flip_sentence(share)]
     emit(record, as_json, lines)
@@ -107,7 +107,7 @@ def pin(
 
 def _ask_missing(root: Workspace, benchmark: str, system: str) -> None:
     from rag_eval_pipeline.evaluation.pair import load_pair
-    from rag_eval_pipeline.evaluation.passes import evaluate
+    from rag_eval_pipeline.evaluation.pipeline import evaluate
     from rag_eval_pipeline.reporting.baselines import missing_runs
 
     while missing := missing_runs(root, pair := load_pair(root, benchmark, system)):
@@ -165,12 +165,12 @@ def prune(
 
 def _prune_runs(root: Workspace, *, now: datetime, dry_run: bool) -> list[str] | None:
     """Dagster's old runs; None where no instance is known or they are kept for ever."""
-    from rag_eval_pipeline.reporting.retention_settings import read_retention_settings
+    from rag_eval_pipeline.reporting.retention import read_retention_settings
 
     days, home = read_retention_settings(root).runs, instance_folder(root)
     if days is None or home is None:
         return None
-    from rag_eval_pipeline.defs.run_retention import prune_instance
+    from rag_eval_pipeline.defs.instance import prune_instance
 
     return prune_instance(home, days=days, now=now, dry_run=dry_run)
 
@@ -191,7 +191,10 @@ def ab(
     root = find_workspace(workspace)
     done = run_ab_tests(root, config, now=datetime.now(UTC))
     emit(
-        [test.record for test in done],
+        [
+            {**test.record, "evaluations": [one.model_dump(mode="json", exclude_none=True) for one in test.evaluations]}
+            for test in done
+        ],
         as_json,
         (line for test in done for line in (f"{test.path}", *(f"  {said}" for said in test.sentences()))),
     )

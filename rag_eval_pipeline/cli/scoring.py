@@ -25,16 +25,15 @@ def score(
 
     Example: rag-eval score --qrels qrels.txt --run run.txt -m nDCG@10 -m RR
     """
-    from rag_eval_pipeline.metrics.retrieval.catalogue import parse_measures, shows_run_id
-    from rag_eval_pipeline.metrics.retrieval.files import score_file
-    from rag_eval_pipeline.metrics.retrieval.printed import notes, printed, record
+    from rag_eval_pipeline.metrics.retrieval.files import notes, score_file, to_json, trec_lines
+    from rag_eval_pipeline.metrics.retrieval.names import parse_measures, shows_run_id
 
     scores, run_id = score_file(run, qrels, parse_measures(measures), level=level)
     for note in notes(scores):
         print(f"rag-eval: {note}", file=sys.stderr)
     shown = run_id if shows_run_id(measures) else None
     emit(
-        record(scores, run_id=run_id, by_query=by_query) if as_json else None,
+        to_json(scores, run_id=run_id, by_query=by_query) if as_json else None,
         as_json,
-        printed(scores, run_id=shown, by_query=by_query),
+        trec_lines(scores, run_id=shown, by_query=by_query),
     )

@@ -38,21 +38,20 @@ def spans(
 
     Example: rag-eval spans --gold bench.eval.json --predicted cited.jsonl --documents pages.parquet
     """
-    from rag_eval_pipeline.metrics.citation_files import Reading, read_gold, read_predicted
-    from rag_eval_pipeline.metrics.document_texts import read_texts
-    from rag_eval_pipeline.metrics.span_report import compare_spans, lines, notes, record
-    from rag_eval_pipeline.metrics.span_tokens import tokens_of
+    from rag_eval_pipeline.metrics.span_files import ReadOptions, read_gold, read_predicted, read_texts
+    from rag_eval_pipeline.metrics.span_report import compare_spans, notes, report_lines, to_json
+    from rag_eval_pipeline.metrics.spans import find_tokens
 
-    texts = None if documents is None else {name: tokens_of(text) for name, text in read_texts(documents).items()}
-    wanted = read_gold(gold, Reading(texts or (), end_inclusive in (Sides.gold, Sides.both), annotator))
+    texts = None if documents is None else {name: find_tokens(text) for name, text in read_texts(documents).items()}
+    wanted = read_gold(gold, ReadOptions(texts or (), end_inclusive in (Sides.gold, Sides.both), annotator))
     names = {citation.file_name for question in wanted.values() for citation in question.citations or ()}
     known = names | set(texts or ())
-    given = read_predicted(predicted, Reading(known, end_inclusive in (Sides.predicted, Sides.both)))
+    given = read_predicted(predicted, ReadOptions(known, end_inclusive in (Sides.predicted, Sides.both)))
     report = compare_spans(wanted, given, tolerance=tolerance, texts=texts)
     for note in notes(report):
         print(f"rag-eval: {note}", file=sys.stderr)
     emit(
-        record(report, by_query=by_query) if as_json else None,
+        to_json(report, by_query=by_query) if as_json else None,
         as_json,
-        () if as_json else lines(report, by_query=by_query),
+        () if as_json else report_lines(report, by_query=by_query),
     )

@@ -1,27 +1,224 @@
-"""Questions to the three product files: `train.json`, `.eval.json`, `.gt.json`."""
+"""From questions to the products: rows of `train.json` and `.eval.json`, located gold texts, annotations in `.gt.json`.
 
-from collections.abc import Iterable, Sequence
+Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), Evaluation Data Formats 2.2 (quality checks).
+"""
+
+import functools
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from rag_eval_pipeline.conversion.gold_spans import GoldSpan
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec
-from rag_eval_pipeline.formats.evaluation_dataset import DatasetMetadata, EvaluationDataset, SourceDocument
-from rag_eval_pipeline.formats.ground_truth import AnnotatedCitation, CitationAnnotation, GroundTruth
-from rag_eval_pipeline.formats.query_rows import QueryCheck
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from rag_eval_pipeline.conversion.documents import text_of_file
+from rag_eval_pipeline.conversion.question_table import questions_of
+from rag_eval_pipeline.conversion.questions import Context, Question
+from rag_eval_pipeline.conversion.spec import BenchmarkSpec, spec_place
+from rag_eval_pipeline.conversion.stamp import Check, Conversion
+from rag_eval_pipeline.corpus.documents import PlannedDocument
+from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
+from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.agreement import citation_agreement
+from rag_eval_pipeline.formats.annotation_checks import check_quality, citation_name, offset_base, reanchor
+from rag_eval_pipeline.formats.dataset import DatasetMetadata, EvaluationDataset, SourceDocument
+from rag_eval_pipeline.formats.ground_truth import (
+    AnnotatedCitation,
+    CitationAnnotation,
+    GroundTruth,
+    import_annotations,
+)
+from rag_eval_pipeline.formats.json_rows import INDENT, QueryCheck, lists, objects, texts, write_rows
+from rag_eval_pipeline.formats.store import version_difference
+from rag_eval_pipeline.storage import parquet
+from rag_eval_pipeline.storage.files import publish, publishing
 
-ANNOTATOR = "source"  # gold texts that came with the benchmark
+LISTED = 20  # names in a check's numbers
+ANNOTATOR = "source"  # of gold texts that came with the benchmark
+TRAIN_DEPTH = 1  # of a row in its file: a top-level array
+QUERY_DEPTH = 2  # an array under the key `queries`
+
+# What a query is made of; gold texts are most of a large file and no part of it.
+QUERY_COLUMNS = (
+    *("id", "question", "answer", "answers", "is_impossible", "source_id", "query_type", "difficulty", "metadata"),
+    *(f"contexts.list.element.{name}" for name in ("document", "file_name", "relevance")),
+)
+
+# Keys of a query's metadata that mean something here; the source's own columns of these names give way to them.
+RESERVED = frozenset({"is_impossible", "answers", "hops", "source_id", "relevance"})
+
+
+@dataclass(frozen=True, slots=True)
+class GoldSpan:
+    """A gold text and its place; a text that printing has split has one of these for each piece.
+
+    Args:
+        file_name: Document that should have it.
+        text: As the source has it; of a piece, what it has of the text.
+        method: How it was found (`exact`, `normalised`, `citations`, `fuzzy`, `pieces`); None when it was not, and the
+            offsets are 0.
+        score: Similarity, 0 to 100; of pieces, the share of the gold text that they hold together.
+        page: 1-based page on which it starts.
+        start: First code point in the document's text; `end` is one past the last.
+        page_start: The same counted from the page's first character.
+        piece: Number of the piece, from 0; a gold text is counted by its piece 0.
+    """
+
+    question_id: int
+    file_name: str
+    text: str
+    method: str | None
+    score: float
+    page: int
+    start: int
+    end: int
+    page_start: int
+    page_end: int
+    piece: int = 0
+
+
+def train_rows(batch: pa.RecordBatch) -> pa.Array:
+    """Return the rows of `train.json`; gold texts without a document are plain strings.
+
+    Args:
+        batch: Columns of `questions.parquet`.
+    """
+    return objects(
+        {
+            "id": texts(batch.column("id")),
+            **{name: texts(batch.column(name)) for name in ("question", "answer", "is_impossible")},
+            "contexts": _train_contexts(batch.column("contexts")),
+        },
+        TRAIN_DEPTH,
+    )
+
+
+def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -> pa.Array:
+    """Return the queries of an `.eval.json`.
+
+    Args:
+        batch: Columns of `questions.parquet`.
+        spans: Located gold texts by question id.
+    """
+    below = QUERY_DEPTH + 1
+    answer, impossible = batch.column("answer"), batch.column("is_impossible")
+    answered = pc.and_not(pc.not_equal(answer, ""), impossible)
+    return objects(
+        {
+            "query_id": texts(batch.column("id").cast(pa.string())),
+            "query_text": texts(batch.column("question")),
+            "relevant_documents": texts(_relevant_documents(batch.column("contexts")), below),
+            "query_type": texts(batch.column("query_type")),
+            "difficulty": texts(batch.column("difficulty")),
+            "ground_truth_answer": texts(pc.if_else(answered, answer, pa.scalar(None, pa.string()))),
+            "citations": _citations(batch.column("id"), spans, below),
+            "metadata": _metadata(batch, below),
+        },
+        QUERY_DEPTH,
+    )
+
+
+def _train_contexts(contexts: pa.Array) -> pa.Array:
+    items = contexts.flatten()
+    names, gold = items.field("file_name"), items.field("text")
+    bare = texts(gold)
+    if names.null_count < len(names):
+        named = objects({"filename": texts(names), "text": bare}, TRAIN_DEPTH + 2)
+        bare = pc.if_else(names.is_valid(), named, bare)
+    return lists(contexts, bare, TRAIN_DEPTH + 1)
+
+
+def _relevant_documents(contexts: pa.Array) -> pa.Array:
+    """Return the documents of each question, each once."""
+    kind = pa.list_(pa.string())
+    names = contexts.flatten().field("file_name")
+    if names.null_count == len(names):
+        return pa.array([[]] * len(contexts), kind)
+    rows = _by_row(contexts, names)
+    return pa.array([list(dict.fromkeys(name for name in row if name is not None)) for row in rows], kind)
+
+
+def _by_row(contexts: pa.Array, items: pa.Array) -> list[list[str | None]]:
+    """Return the items of all contexts as a list for each question."""
+    values = items.to_pylist()
+    ends = pc.cumulative_sum(contexts.value_lengths()).to_pylist()
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: int) -> pa.Array:
+    own = [spans.get(number, ()) for number in ids.to_pylist()] if spans else []
+    flat = [span for row in own for span in row]
+    if not flat:
+        return pa.repeat("[]", len(ids))
+    written = objects(
+        {
+            "file_name": texts(pa.array([span.file_name for span in flat])),
+            "start_char": texts(pa.array([span.start for span in flat])),
+            "end_char": texts(pa.array([span.end for span in flat])),
+            "page_number": texts(pa.array([span.page for span in flat])),
+            "page_start": texts(pa.array([span.page_start for span in flat])),
+            "page_end": texts(pa.array([span.page_end for span in flat])),
+            "confidence_score": pa.array([json.dumps(span.score / 100) for span in flat]),
+            "context_text": texts(pa.array([span.text for span in flat])),
+        },
+        depth + 1,
+    )
+    return lists(pa.array([[0] * len(row) for row in own], pa.list_(pa.int8())), written, depth)
+
+
+def _metadata(batch: pa.RecordBatch, depth: int) -> pa.Array:
+    """Return the source's own columns, then those that mean something here."""
+    contexts = batch.column("contexts")
+    items = contexts.flatten()
+    hops = [0] * len(batch)
+    if items.field("document").null_count < len(items):
+        hops = [len(set(row) - {None}) for row in _by_row(contexts, items.field("document"))]
+    members = {
+        "is_impossible": texts(batch.column("is_impossible")),
+        "answers": texts(batch.column("answers"), depth + 1),
+        "hops": texts(pa.array(hops, pa.int64())),
+        "source_id": texts(batch.column("source_id")),
+    }
+    if items.field("relevance").null_count < len(items):
+        grades = [_grades(row, depth + 1) for row in contexts.to_pylist()]
+        members["relevance"] = pa.array([grade or None for grade in grades], pa.string())
+    ours = objects(members, depth)
+    own = batch.column("metadata")
+    if pc.all(pc.equal(own, "{}")).as_py():
+        return ours
+    theirs = pa.array([_own_members(text, depth) for text in own.to_pylist()], pa.string())
+    start = "{\n" + INDENT * (depth + 1)
+    both = pc.binary_join_element_wise(start, theirs, ",", pc.utf8_slice_codeunits(ours, 1), "")
+    return pc.if_else(theirs.is_valid(), both, ours)
+
+
+def _grades(contexts: Sequence[Mapping[str, str]], depth: int) -> str:
+    """Return grades by file name as JSON text; "" where the source has none."""
+    graded = {c["file_name"]: c["relevance"] for c in contexts if c["relevance"] is not None and c["file_name"]}
+    return _indented(graded, depth) if graded else ""
+
+
+def _own_members(metadata: str, depth: int) -> str | None:
+    """Return the members of metadata as text; None where there are none."""
+    values = json.loads(metadata)
+    named = {f"source_{name}" if name in RESERVED else name: value for name, value in values.items()}
+    return _indented(named, depth).removeprefix("{").removesuffix("}").strip("\n ") if named else None
+
+
+def _indented(value: Mapping[str, object], depth: int) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n" + INDENT * depth)
 
 
 def dataset_head(spec: BenchmarkSpec, *, size: int, characters: int) -> EvaluationDataset:
-    """The evaluation dataset without its queries; `created_at` is the source's day of release, never the clock.
+    """Return the evaluation dataset without its queries; `created_at` is the source's day of release, never the clock.
 
     Args:
-        spec: Of the benchmark.
         size: Number of queries.
         characters: Code points of all questions together.
     """
@@ -45,22 +242,18 @@ def dataset_head(spec: BenchmarkSpec, *, size: int, characters: int) -> Evaluati
 def write_evaluation_dataset(
     path: Path,
     head: EvaluationDataset,
-    batches: "Iterable[pa.RecordBatch]",
+    batches: Iterable[pa.RecordBatch],
     spans: Iterable[GoldSpan],
     documents: Sequence[SourceDocument] = (),
 ) -> list[str]:
-    """Publishes an `.eval.json`, and says what is wrong with what was written; nothing, unless something went wrong.
+    """Publish an `.eval.json` and return what a check of the written bytes found wrong.
 
     Args:
-        path: Where.
         head: The dataset without its queries.
-        batches: Settled questions, columns of `questions.parquet`.
+        batches: Questions, as in `questions.parquet`, without missing documents.
         spans: Gold texts, located or not.
-        documents: Inline, where they are asked for.
+        documents: Written inline.
     """
-    from rag_eval_pipeline.conversion.dataset_columns import QUERY_DEPTH, query_rows
-    from rag_eval_pipeline.formats.rows_file import write_rows
-
     located: dict[int, list[GoldSpan]] = {}
     for span in spans:
         if span.method is not None:
@@ -82,8 +275,8 @@ def write_evaluation_dataset(
     return check.findings
 
 
-def ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth | None:
-    """The located gold texts as annotations, one a question; None when nothing was located."""
+def source_ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth | None:
+    """Return the located gold texts as one annotation for each question; None when nothing was located."""
     by_question: dict[int, list[GoldSpan]] = {}
     for span in spans:
         if span.method is not None:
@@ -121,3 +314,204 @@ def _annotation(question_id: int, spans: Sequence[GoldSpan]) -> CitationAnnotati
 def _why(span: GoldSpan) -> str:
     piece = f", piece {span.piece + 1}" if span.method == "pieces" else ""
     return f"located in the corpus: {span.method}{piece}"
+
+
+def with_gold(batches: Iterable[pa.RecordBatch]) -> Iterator[Question]:
+    """Yield the questions that have a gold text with a document."""
+    for batch in batches:
+        items = batch.column("contexts").flatten()
+        gold = pc.and_(items.field("file_name").is_valid(), items.field("text").is_valid())
+        if gold.true_count:
+            yield from questions_of(batch)
+
+
+def locate_gold(
+    questions: Iterable[Question], planned: Sequence[PlannedDocument], pages: Sequence[Page]
+) -> list[GoldSpan]:
+    """Return every gold text with a document, located or not, in the questions' order; pieces follow each other.
+
+    Where the source says that a text stands in its own body, and the body has it there, the same place is looked for in
+    the corpus. Offsets of that body are never written out, because they do not count what printing adds and removes.
+    """
+    texts = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
+    documents = {document.key: document for document in planned}
+    indexes: dict[str, TextIndex] = {}
+
+    @functools.cache
+    def body_of(key: str) -> TextIndex | None:
+        text = _body_text(documents.get(key))
+        return TextIndex([text]) if text else None
+
+    spans = []
+    for question in questions:
+        for context in question.contexts:
+            if context.file_name is None or context.text is None:
+                continue
+            if context.file_name not in indexes:
+                indexes[context.file_name] = TextIndex(texts.get(context.file_name, []))
+            spans.extend(_locate(question.id, context.file_name, context, indexes[context.file_name], body_of))
+    return spans
+
+
+def _body_text(document: PlannedDocument | None) -> str | None:
+    if document is None:
+        return None
+    return document.content or text_of_file(document.body, document.path)
+
+
+def _locate(
+    question_id: int,
+    file_name: str,
+    context: Context,
+    index: TextIndex,
+    body_of: Callable[[str], TextIndex | None],
+) -> list[GoldSpan]:
+    text = context.text or ""
+    hint = Hint(page=context.page)
+    body = body_of(context.document) if context.document is not None and context.start is not None else None
+    if body is not None and context.start is not None:
+        stated = None if context.end is None else SourcePlace(body, context.start, context.end)
+        hint = Hint(context.page, context.start / len(body.text), stated)
+    found = index.locate(text, hint)
+    if not found:
+        return [GoldSpan(question_id, file_name, text, None, 0.0, 1, 0, 0, 0, 0)]
+    return [
+        GoldSpan(
+            question_id, file_name, at.text if len(found) > 1 else text, at.method, at.score, at.page, at.start, at.end,
+            at.page_start, at.page_end, piece,
+        )
+        for piece, at in enumerate(found)
+    ]  # fmt: skip
+
+
+def write_gold_spans(path: Path, spans: Sequence[GoldSpan]) -> None:
+    """Publish the spans, one row each."""
+    schema = pa.schema(
+        {
+            "question_id": pa.int64(),
+            "file_name": pa.string(),
+            "text": pa.string(),
+            "method": pa.string(),
+            "score": pa.float64(),
+            **{name: pa.int64() for name in ("page", "start", "end", "page_start", "page_end", "piece")},
+        }
+    )
+    with publishing(path) as file:
+        pq.write_table(pa.Table.from_pylist([asdict(span) for span in spans], schema=schema), file)
+
+
+def read_gold_spans(path: Path) -> list[GoldSpan]:
+    """Return the spans of a file."""
+    return [GoldSpan(**row) for row in parquet.read_rows(path)]
+
+
+def publish_version(conversion: Conversion, made: Path, target: Path) -> None:
+    """Move a finished `.eval.json` to its place, unless the same version was published with other content.
+
+    Raises:
+        InputError: `version_conflict` with what differs.
+    """
+    try:
+        difference = None if conversion.replace or not target.exists() else version_difference(target, made)
+        if difference is not None:
+            name, version = conversion.paths.name, conversion.spec.version
+            raise InputError(
+                "version_conflict",
+                spec_place(conversion.paths)("version", None),
+                f"a higher version than {version}, which was published with other content",
+                field="version",
+                found=difference,
+                hint=f"Raise `version`; or, if nobody needs the old one: rag-eval convert {name} --replace",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            publish(made, target)
+        except OSError:  # another file system, behind a mount or a link
+            shutil.copyfile(made, temp := target.with_name(f".tmp-{target.name}"))
+            publish(temp, target)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+class AnnotatedTruth(NamedTuple):
+    """The ground truth of a dataset version.
+
+    Args:
+        truth: All annotations, the source's first; None when there are none.
+        checks: Of the annotators' work; they only warn.
+        notes: Annotations that were refused or moved.
+    """
+
+    truth: GroundTruth | None
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...]
+
+
+def annotated_truth(conversion: Conversion, source: GroundTruth | None) -> AnnotatedTruth:
+    """Merge the source's annotations with those that people made of this dataset version.
+
+    People's citations are moved to where the corpus has their texts.
+    """
+    spec = conversion.spec
+    found = import_annotations(conversion.workspace.annotations, dataset_id=spec.name, version=spec.version)
+    empty = GroundTruth(dataset_id=spec.name, version=spec.version, annotations=())
+    made = next((t for t in found.truths if (t.dataset_id, t.version) == (spec.name, spec.version)), empty)
+    texts = {}
+    if made.annotations:
+        pages = pages_by_document(read_pages(conversion.paths.pages))
+        texts = {name: "\f".join(page.text for page in own_pages) for name, own_pages in pages.items()}
+    base = offset_base(made, texts)
+    people = reanchor(made, texts, base=base).truth
+    annotations = (*(source.annotations if source is not None else ()), *people.annotations)
+    notes = (*(str(finding) for finding in found.findings), *_moves(made, people))
+    checks = (
+        Check(
+            name="annotations_conserved",
+            passed=found.is_conserved and not found.refused,
+            blocking=False,
+            numbers={"read": found.read, "imported": found.imported, "refused": found.refused},
+        ),
+        _agreement(people),
+        *(
+            Check(
+                name=check.name,
+                passed=check.passed,
+                blocking=False,
+                numbers={
+                    "checked": check.checked,
+                    "failed": check.failed,
+                    **check.counts,
+                    "offenders": list(check.offenders[:LISTED]),
+                },
+            )
+            for check in check_quality(made, texts, base=base)
+        ),
+    )
+    return AnnotatedTruth(empty.model_copy(update={"annotations": annotations}) if annotations else None, checks, notes)
+
+
+def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:
+    """Yield a line for each citation whose text is not at its annotator's offsets."""
+    for before, after in zip(made.citation_annotations, placed.citation_annotations, strict=True):
+        for index, (old, new) in enumerate(zip(before.citations, after.citations, strict=True)):
+            if (old.start_char, old.end_char) != (new.start_char, new.end_char):
+                yield (
+                    f"{citation_name(before, index)}: its text stands at {new.start_char} to {new.end_char} of "
+                    f"{new.file_name}, not at {old.start_char} to {old.end_char}; it was moved there."
+                )
+
+
+def _agreement(people: GroundTruth) -> Check:
+    agreement = citation_agreement(people)
+    return Check(
+        name="annotators_agree",
+        passed=agreement.verdict in (None, "meets_target"),
+        blocking=False,
+        numbers={
+            "jaccard": agreement.jaccard,
+            "verdict": agreement.verdict or agreement.reason,
+            "questions": agreement.n_queries,
+            "pairs": agreement.n_pairs,
+            "least_agreed": [query_id for query_id, _ in agreement.worst],
+        },
+    )

@@ -1,30 +1,69 @@
-"""Foreign columns to ours: by the benchmark's SQL, or by its short form, which only renames and needs no SQL.
+"""Map foreign columns to ours, by the benchmark's SQL or by its short form, which only renames and needs no SQL.
 
-What comes back is ordered by the source's files and rows, so the same source gives the same ids on every machine.
+Rows come back in the order of the source's files and rows, so the same source gives the same ids on every machine.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from rag_eval_pipeline.conversion.mapped import FROM_FILE, FROM_ROW, KEEP, TRACE_COLUMNS, Mapped
-from rag_eval_pipeline.conversion.queries import Limits, Place, Query, Result, run_queries
-from rag_eval_pipeline.conversion.short_form import check_short_form, renamed, short_form_sql
-from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS, RowError
+from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
+from rag_eval_pipeline.conversion.sql import DOCUMENT_COLUMNS, KEEP, Limits, Place, Query, Result, run_queries
+from rag_eval_pipeline.conversion.sql_ast import TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
+from rag_eval_pipeline.sources.batches import RowError as DecodeError
+from rag_eval_pipeline.sources.jsonl import json_value
+from rag_eval_pipeline.sources.relations import Relation
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+TRACE_COLUMNS = ("source_file", "source_row", "source_item")
 
-    from rag_eval_pipeline.conversion.taking_in import AnyRelation
 
-DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
-CONTEXT_FIELDS = ("url", "file", "document", "text", "page", "start", "end", "relevance")
+class MappedRow(NamedTuple):
+    """A row that a query returned.
+
+    Args:
+        values: By column; missing values are None.
+        keep: False when `where` was false or NULL.
+        file: Source file; None when the query does not say.
+        row: 1-based row in it.
+        error: Set when a value could not be decoded.
+    """
+
+    values: dict[str, Any]
+    keep: bool
+    file: str | None
+    row: int | None
+    error: RowError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What a query or the short form returned, in the source's order.
+
+    Args:
+        columns: Names of the mapped columns; a batch has `KEEP`, `TRACE_FILE` and `TRACE_ROW` beside them.
+        batches: Reads the rows from their start, some thousands at a time.
+    """
+
+    columns: tuple[str, ...]
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+
+    @property
+    def rows(self) -> list[MappedRow]:
+        """All rows, in memory."""
+        return [row for batch in self.batches() for row in mapped_rows(batch)]
 
 
 def map_source(
-    spec: BenchmarkSpec, relations: "Mapping[str, AnyRelation]", place: Place, limits: Limits | None = None
+    spec: BenchmarkSpec, relations: Mapping[str, Relation], place: Place, limits: Limits | None = None
 ) -> dict[str, Mapped]:
-    """`questions`, and `documents` where the spec has such a query.
+    """Return `questions`, and `documents` where the spec has such a query.
 
     Raises:
         InputError: `unknown_column`, `missing_column`, `unordered_questions`, `bad_value` and those of `run_queries`.
@@ -33,9 +72,9 @@ def map_source(
     mapped: dict[str, Mapped] = {}
     queries = []
     if columns is not None:
-        check_short_form(columns, source, place)
+        _check_short_form(columns, source, place)
     if columns is not None and spec.where is None:
-        mapped["questions"] = renamed(columns, source)
+        mapped["questions"] = _renamed(columns, source)
         _check_questions(mapped["questions"].columns, source.schema, place, spec, contexts=columns.contexts)
     else:
         sql = short_form_sql(columns) if columns is not None else spec.questions.sql or ""
@@ -47,8 +86,8 @@ def map_source(
         result = results["questions"]
         mapped["questions"] = read_result(result, source.files)
         own = [name for name in result.schema.names if not name.startswith("__")]
-        asked = {name.casefold() for name in result.condition}  # a column that only `where` looks at means something
-        known = [name for name in own if name.casefold() not in asked or name in QUESTION_COLUMNS]
+        in_where = {name.casefold() for name in result.condition}  # a column that only `where` uses is allowed
+        known = [name for name in own if name.casefold() not in in_where or name in QUESTION_COLUMNS]
         _check_questions(known, result.schema, place, spec)
         _check_order(own, result.hazard, source.files, place)
     if "documents" in results:
@@ -57,51 +96,141 @@ def map_source(
     return mapped
 
 
+def mapped_rows(batch: pa.RecordBatch) -> list[MappedRow]:
+    """Return the rows of a batch as Python values; JSON text becomes the value it stands for."""
+    own = [field for field in batch.schema if not field.name.startswith("__")]
+    encoded = [field for field in own if has_json(field)]
+    values = batch.select([field.name for field in own]).to_pylist() if own else [{}] * batch.num_rows
+    traces = (batch.column(name).to_pylist() for name in (KEEP, TRACE_FILE, TRACE_ROW))
+    rows = [MappedRow(row, keep is True, file, number) for row, keep, file, number in zip(values, *traces, strict=True)]
+    return [_decoded_row(row, encoded) for row in rows] if encoded else rows
+
+
 def read_result(result: Result, files: Sequence[str]) -> Mapped:
-    """A query's rows, with the origin that they state or that was traced; of one file of `files`, that file."""
-    import pyarrow as pa
-
-    def opened() -> "Iterator[pa.RecordBatch]":
-        with pa.OSFile(str(result.path)) as file, pa.ipc.open_file(file) as reader:
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number)
-
+    """Return a query's rows with the origin that they state or that was traced, or the only one of `files`."""
     own = [name for name in result.schema.names if not name.startswith("__") and name not in TRACE_COLUMNS]
 
-    def batches() -> "Iterator[pa.RecordBatch]":
-        for batch in opened():
-            arrays = [batch.column(name) for name in own]
-            arrays += [batch.column(KEEP), *_origin(batch, files)]
-            known = [batch.schema.field(name) for name in own]
-            known += [pa.field(KEEP, pa.bool_()), pa.field(FROM_FILE, pa.string()), pa.field(FROM_ROW, pa.int64())]
-            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(known))
+    def batches() -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(result.path)) as file, pa.ipc.open_file(file) as reader:
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                columns = {name: batch.column(name) for name in own}
+                yield _with_origin(columns, batch.schema, batch.column(KEEP), *_origin(batch, files))
 
     return Mapped(tuple(own), batches)
 
 
-def _origin(batch: "pa.RecordBatch", files: Sequence[str]) -> "tuple[pa.Array, pa.Array]":
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def short_form_sql(columns: QuestionColumns) -> str:
+    """Return the SELECT that the short form stands for."""
+    selected = []
+    for ours, theirs in columns.model_dump(exclude_none=True).items():
+        if isinstance(theirs, str):
+            selected.append(f"{quoted(theirs)} AS {ours}")
+        elif theirs:
+            fields = ", ".join(f"{quoted(name)}: {quoted(name)}" for name in theirs)
+            selected.append(f"{{{fields}}} AS {ours}")
+    return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}"
 
-    def stated(name: str, kind: "pa.DataType") -> "pa.Array":
+
+def quoted(name: str) -> str:
+    """Return a column name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _renamed(columns: QuestionColumns, source: Relation) -> Mapped:
+    """Return their columns under our names."""
+    wanted = {ours: theirs for ours, theirs in columns.model_dump(exclude_none=True).items() if theirs}
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in source.batches():
+            arrays, fields = {}, []
+            for ours, theirs in wanted.items():
+                if isinstance(theirs, str):
+                    arrays[ours] = batch.column(theirs)
+                    fields.append(batch.schema.field(theirs).with_name(ours))
+                else:
+                    inner = [batch.schema.field(name) for name in theirs]
+                    arrays[ours] = pa.StructArray.from_arrays([batch.column(name) for name in theirs], fields=inner)
+                    fields.append(pa.field(ours, pa.struct(inner)))
+            keep = pa.repeat(True, batch.num_rows)
+            yield _with_origin(arrays, pa.schema(fields), keep, batch.column("source_file"), batch.column("source_row"))
+
+    return Mapped(tuple(wanted), batches)
+
+
+def _with_origin(
+    columns: Mapping[str, pa.Array], schema: pa.Schema, keep: pa.Array, file: pa.Array, row: pa.Array
+) -> pa.RecordBatch:
+    fields = [schema.field(name) for name in columns]
+    fields += [pa.field(KEEP, pa.bool_()), pa.field(TRACE_FILE, pa.string()), pa.field(TRACE_ROW, pa.int64())]
+    return pa.RecordBatch.from_arrays([*columns.values(), keep, file, row], schema=pa.schema(fields))
+
+
+def _origin(batch: pa.RecordBatch, files: Sequence[str]) -> tuple[pa.Array, pa.Array]:
+    def stated(name: str, kind: pa.DataType) -> pa.Array:
         whole = name in batch.schema.names and batch.column(name).type in {pa.string(), pa.int32(), pa.int64()}
         return batch.column(name).cast(kind) if whole else pa.nulls(batch.num_rows, kind)
 
-    file = pc.coalesce(stated("source_file", pa.string()), stated(FROM_FILE, pa.string()))
-    row = pc.coalesce(stated("source_row", pa.int64()), stated(FROM_ROW, pa.int64()))
+    file = pc.coalesce(stated("source_file", pa.string()), stated(TRACE_FILE, pa.string()))
+    row = pc.coalesce(stated("source_row", pa.int64()), stated(TRACE_ROW, pa.int64()))
     return pc.fill_null(file, files[0]) if len(files) == 1 else file, row
 
 
+def _decoded_row(row: MappedRow, encoded: Sequence[pa.Field]) -> MappedRow:
+    error = None
+    for field in encoded:
+        try:
+            row.values[field.name] = _decoded(row.values[field.name], field)
+        except DecodeError as bad:
+            error = error or RowError.from_bad_row(bad, field.name)
+    return row._replace(error=error)
+
+
+def _decoded(value: Any, field: pa.Field) -> Any:
+    """Decode a value of a column in which some parts, at any depth, are JSON text.
+
+    Raises:
+        DecodeError: A key is repeated, or a number is not finite.
+    """
+    if value is None:
+        return None
+    if is_json(field):
+        return json_value(value)
+    inner = inner_fields(field.type)
+    if types.is_struct(field.type):
+        return {**value, **{part.name: _decoded(value[part.name], part) for part in inner if has_json(part)}}
+    if types.is_map(field.type):
+        key, item = inner_fields(inner[0].type)
+        return [(_decoded(name, key), _decoded(held, item)) for name, held in value]
+    if inner and has_json(inner[0]):
+        return [_decoded(item, inner[0]) for item in value]
+    return value
+
+
+def _check_short_form(columns: QuestionColumns, source: Relation, place: Place) -> None:
+    """Refuse names that the source does not have."""
+    known = list(source.schema.names)
+    for ours, theirs in columns.model_dump(exclude_none=True).items():
+        for name in [theirs] if isinstance(theirs, str) else theirs:
+            if name not in known:
+                listed = ", ".join(column for column in known if column not in TRACE_COLUMNS)
+                raise InputError(
+                    "unknown_column",
+                    place(f"questions.{ours}", None),
+                    f"a column of {', '.join(source.files)}",
+                    field=f"questions.{ours}",
+                    found=name,
+                    hint=f"Known: {listed}.",
+                )
+
+
 def _check_questions(
-    own: Sequence[str], schema: "pa.Schema", place: Place, spec: BenchmarkSpec, *, contexts: str | None = "contexts"
+    own: Sequence[str], schema: pa.Schema, place: Place, spec: BenchmarkSpec, *, contexts: str | None = "contexts"
 ) -> None:
-    """Refuses columns that mean nothing.
+    """Refuse columns that mean nothing.
 
     Args:
         own: Names of the mapped columns.
-        schema: Has the column of contexts.
-        place: How messages name a key.
-        spec: Of the benchmark.
         contexts: Name of the column of contexts in the schema.
     """
     _check_columns(own, (*QUESTION_COLUMNS, *TRACE_COLUMNS), "questions", place)
@@ -127,7 +256,7 @@ def _check_questions(
 
 
 def _check_order(own: Sequence[str], hazard: str | None, files: Sequence[str], place: Place) -> None:
-    """Refuses rows in no order."""
+    """Refuse rows without an order."""
     if hazard and not ("source_row" in own and ("source_file" in own or len(files) == 1)):
         raise InputError(
             "unordered_questions",

@@ -1,42 +1,56 @@
-"""A benchmark's questions and documents, found without the network and without writing anything.
+"""Plan a benchmark: its questions and documents, found without the network and without writing a product.
 
-Every row that was read is accepted, dropped by `where` or quarantined; `Plan` says which and why.
+Every row that was read is accepted, dropped by `where` or quarantined; `Plan` says which and why. A few thousand rows
+are in memory at a time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rag_eval_pipeline.conversion.catalogue import Catalogue
-from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.drafts import Drafts, Names
-from rag_eval_pipeline.conversion.intake import intake_notes
-from rag_eval_pipeline.conversion.queries import Limits
-from rag_eval_pipeline.conversion.questions_file import questions_of
-from rag_eval_pipeline.conversion.records import Counts, QuarantineRecord, Question
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec, read_spec
-from rag_eval_pipeline.conversion.taking_in import take_in
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_eval_pipeline.conversion.batch_validation import validate_batch
+from rag_eval_pipeline.conversion.documents import DocumentIndex
+from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Mapped, MappedRow, map_source, mapped_rows
+from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
+from rag_eval_pipeline.conversion.question_table import (
+    FileNames,
+    QuestionSpool,
+    batch_of,
+    count_without_document,
+    questions_of,
+)
+from rag_eval_pipeline.conversion.questions import Context, Question, RowError, ValidRow, validate_row
+from rag_eval_pipeline.conversion.report import Counts
+from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, read_spec, spec_place
+from rag_eval_pipeline.conversion.sql import KEEP, Limits
+from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
-from rag_eval_pipeline.sources.origins import Origins
+from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.sources.batches import RejectedRow
+from rag_eval_pipeline.sources.files import SourceFiles
+from rag_eval_pipeline.sources.relations import Relation, read_relation
+from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from rag_eval_pipeline.conversion.taking_in import AnyRelation
+MAX_NOTES = 20  # of one kind
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a benchmark comes to.
+    """The questions, documents and counts of a benchmark.
 
     Args:
-        quarantine: One record a dropped or quarantined row, in the source's order.
+        quarantine: One record for each dropped or quarantined row, in the source's order.
         source_digest: Of the files it was made from.
-        notes: What a person should know that is no fault of a question's row.
-        drafts: The accepted questions, without their documents' file names.
+        notes: Remarks that are no error of a question's row.
+        spool: The accepted questions, without the file names of their documents.
         group_sizes: How many questions are about the same documents, group by group.
         names: File name by document and the URL that a question uses for it.
         own_urls: URL of a document that a question names in another way.
@@ -49,19 +63,19 @@ class Plan:
     counts: Counts
     source_digest: str
     notes: list[str]
-    drafts: Drafts = field(compare=False, repr=False)
+    spool: QuestionSpool = field(compare=False, repr=False)
     group_sizes: Sequence[int] = field(repr=False)
-    names: Names = field(repr=False)
+    names: FileNames = field(repr=False)
     own_urls: Mapping[str, str | None] = field(repr=False)
-    origins: Origins = field(compare=False, repr=False)
+    origins: SourceFiles = field(compare=False, repr=False)
 
-    def batches(self) -> "Iterator[pa.RecordBatch]":
-        """The accepted questions, as columns of `questions.parquet`."""
-        return self.drafts.batches(self.names, self.own_urls)
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the accepted questions as batches of `questions.parquet`."""
+        return self.spool.batches(self.names, self.own_urls)
 
     def publish_questions(self, path: Path) -> None:
-        """Writes `questions.parquet`; the plan cannot give them afterwards."""
-        self.drafts.publish(path, self.names, self.own_urls)
+        """Write `questions.parquet`; the plan cannot give the questions afterwards."""
+        self.spool.publish(path, self.names, self.own_urls)
 
     @property
     def questions(self) -> list[Question]:
@@ -74,16 +88,15 @@ def plan(
     pinned: Mapping[NameIdentity, str] | None = None,
     *,
     limits: Limits | None = None,
-    origins: Origins | None = None,
+    origins: SourceFiles | None = None,
     beside: Path | None = None,
 ) -> Plan:
-    """Reads, maps and validates a benchmark, a few thousand rows in memory at a time.
+    """Read, map and validate a benchmark.
 
     Args:
-        paths: Where it is.
         pinned: File names of an earlier manifest (`corpus.naming.pins`), which keep their documents.
         limits: Of its SQL.
-        origins: Where its files are; unless given, archives are unpacked for the moment and nothing is downloaded.
+        origins: Where its files are; without it, archives are unpacked temporarily and nothing is downloaded.
         beside: Where `questions.parquet` will be published.
 
     Raises:
@@ -91,47 +104,290 @@ def plan(
     """
     digest = source_digest(paths)
     spec = read_spec(paths)
-    origins = origins or Origins(paths)
-    taken = take_in(paths, spec, origins, limits, beside)
-    intake, catalogue, source = taken.intake, taken.catalogue, taken.source
-    drafts = intake.close()
-    documents, names = catalogue.planned(pinned, strict=spec.naming == "strict")
-    unread = [intake.places.unread_record(row) for row in source.unread]
+    origins = origins or SourceFiles(paths)
+    relations = {SOURCE: read_relation(paths, spec.source, source_columns=True, files=origins)}
+    relations |= {name: read_relation(paths, table, files=origins) for name, table in spec.tables.items()}
+    source = relations[SOURCE]
+    mapped: dict[str, Mapped] = {}
+    if not set(source.schema.names) <= set(TRACE_COLUMNS):  # else no row could be decoded, and SQL could name no column
+        mapped = map_source(spec, relations, spec_place(paths), limits)
+    notes = [note for name in spec.tables for note in _unread_notes(name, relations[name])]
+    index = _document_index(origins, spec, relations, mapped.get("documents"), notes)
+    rows = RowIntake(spec, index, source, beside)
+    if "questions" in mapped:
+        for batch in mapped["questions"].batches():
+            rows.add(batch, mapped["questions"].columns)
+    rows.spool.close()
+    documents, names = index.planned(pinned, strict=spec.naming == "strict")
+    unread = [_unread_record(source, row) for row in source.rejected]
     counts = Counts(
-        rows=intake.rows + len(unread),
-        accepted=intake.accepted,
-        dropped=intake.dropped,
-        quarantined=len(unread) + len(intake.refused) - intake.dropped,
-        impossible=intake.impossible,
-        contexts=intake.contexts,
+        rows=rows.rows + len(unread),
+        accepted=rows.accepted,
+        dropped=rows.dropped,
+        quarantined=len(unread) + len(rows.refused) - rows.dropped,
+        impossible=rows.impossible,
+        contexts=rows.contexts,
         documents=len(documents),
-        contexts_lost=dict(sorted(intake.lost.items())),
-        without_document=intake.without_document,
-        gold_texts=intake.gold_texts,
+        contexts_lost=dict(sorted(rows.lost.items())),
+        without_document=rows.without_document,
+        gold_texts=rows.gold_texts,
     )
     return Plan(
         spec,
         documents,
-        _in_order([*unread, *intake.refused], source),
+        _in_order([*unread, *rows.refused], source),
         counts,
         digest,
-        [*taken.notes, *intake_notes(intake, drafts), *_unnamed_note(catalogue)],
-        drafts,
-        intake.group_sizes(),
+        [*notes, *rows.notes(), *_unnamed_note(index)],
+        rows.spool,
+        rows.group_sizes(),
         names,
-        catalogue.own_urls(),
+        index.own_urls(),
         origins,
     )
 
 
-def _unnamed_note(catalogue: Catalogue) -> list[str]:
-    count = catalogue.unnamed_urls
+class RowIntake:
+    """Turns mapped rows into questions and counts what becomes of them; no row is lost.
+
+    Args:
+        index: The documents; those that accepted questions name are planned.
+        beside: Where the questions will be published.
+    """
+
+    def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation, beside: Path | None = None) -> None:
+        self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
+        self.without_document = self.gold_texts = 0
+        self.refused: list[QuarantineRecord] = []  # and dropped ones
+        self.lost: Counter[str] = Counter()  # contexts by cause
+        self.spool = QuestionSpool(beside)
+        self._without_context, self._first_without_context = 0, 0
+        self._row_notes: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
+        self._source_ids = array("q")  # hashes: a million ids as text are 100 MB
+        self._documents = array("q")  # hashes of the sets of documents that questions are about
+        self._spec, self._index, self._source = spec, index, source
+        self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
+
+    def add(self, batch: pa.RecordBatch, columns: Sequence[str]) -> None:
+        """Validate mapped rows and keep the questions."""
+        first = self.rows
+        self.rows += batch.num_rows
+        own = [name for name in columns if name in QUESTION_COLUMNS]
+        validated = validate_batch(batch, own, first, self._index.document_of, retrieval_only=self._spec.retrieval_only)
+        rest, batches = pa.repeat(True, batch.num_rows), []
+        if validated is not None:
+            self._row_notes.update(validated.notes)
+            dropped = pc.invert(batch.column(KEEP).fill_null(False))
+            rest = pc.or_(pc.invert(validated.is_settled), dropped)
+            batches.append(validated.questions)
+        numbers = [first + place for place in pc.indices_nonzero(rest).to_pylist()]
+        if numbers:
+            batches.append(batch_of(list(self._by_row(mapped_rows(batch.filter(rest)), numbers))))
+        batches = [part for part in batches if part.num_rows]
+        if len(batches) == 1:
+            self._accept(batches[0])
+        elif batches:
+            self._accept(pa.Table.from_batches(batches).sort_by("id").combine_chunks().to_batches()[0])
+
+    def _by_row(self, rows: Iterable[MappedRow], numbers: Iterable[int]) -> Iterator[Question]:
+        keep = self._spec.on_missing_document == "keep"
+        for number, row in zip(numbers, rows, strict=True):
+            try:
+                if not row.keep:
+                    self.dropped += 1
+                    raise RowError("dropped", "where", self._spec.where or "", row.values.get("question"))
+                if row.error is not None:
+                    raise row.error
+                valid = validate_row(row.values, retrieval_only=self._spec.retrieval_only, skip_bad_urls=keep)
+                contexts = self._contexts(valid, skip_unknown=keep)
+            except RowError as error:
+                self.refused.append(self._record(number, row, error))
+                continue
+            self._row_notes.update(valid.notes)
+            if valid.bad_urls:
+                self._left_out.update(f"the bad URL {url}" for url in valid.bad_urls)
+                self.lost["bad_url"] += len(valid.bad_urls)
+            yield Question(
+                number,
+                valid.question,
+                valid.answer,
+                valid.answers,
+                valid.is_impossible,
+                contexts,
+                valid.source_id,
+                valid.query_type,
+                valid.difficulty,
+                valid.metadata,
+                row.file,
+                row.row,
+            )
+
+    def group_sizes(self) -> list[int]:
+        """Return how many questions are about the same documents; one without documents is a group of its own."""
+        shared = list(Counter(self._documents).values())
+        return shared + [1] * (self.accepted - len(self._documents))
+
+    def notes(self) -> list[str]:
+        """Return what is odd about accepted rows, with the number of rows."""
+        notes = [f"{note} ({number} rows)." for note, number in self._row_notes.most_common()]
+        if suspects := _repeated(self._source_ids):
+            counts = Counter(source_id for source_id in self.spool.source_ids() if hash(source_id) in suspects)
+            repeated = [source_id for source_id, count in counts.items() if count > 1]
+            if repeated:
+                first = excerpt(repeated[0])
+                notes.append(f"source_id: {len(repeated)} ids are used by several questions, the first is {first}.")
+        left_out = [f"contexts of {what} were left out ({number})." for what, number in self._left_out.items()]
+        if 0 < self._without_context < self.accepted:  # no error, but perhaps a mapping that finds nothing
+            count, first = self._without_context, str(self._first_without_context)
+            notes.append(f"{count} answerable questions name no document, the first is id {first}")
+        return [*_shortened(notes), *_shortened(left_out)]
+
+    def _accept(self, questions: pa.RecordBatch) -> None:
+        self.accepted += questions.num_rows
+        self.impossible += questions.column("is_impossible").true_count
+        lengths = questions.column("contexts").value_lengths()
+        self.contexts += pc.sum(lengths).as_py()
+        items = questions.column("contexts").flatten()
+        self.gold_texts += pc.and_(items.field("document").is_valid(), items.field("text").is_valid()).true_count
+        self.without_document += count_without_document(questions, "document")
+        bare = pc.and_not(pc.equal(lengths, 0), questions.column("is_impossible"))
+        if self._without_context == 0 and bare.true_count:
+            self._first_without_context = questions.column("id").filter(bare)[0].as_py()
+        self._without_context += bare.true_count
+        ids = questions.column("source_id")
+        if ids.null_count < len(ids):
+            self._source_ids.extend(map(hash, ids.drop_null().to_pylist()))
+        self._use(questions.column("contexts"))
+        self.spool.add(questions)
+
+    def _use(self, contexts: pa.Array) -> None:
+        """Plan the documents of accepted questions, in the order in which they are named."""
+        items = contexts.flatten()
+        documents, urls = items.field("document"), items.field("url")
+        if documents.null_count == len(documents):
+            return
+        for url in pc.unique(urls).drop_null().to_pylist():
+            self._index.use_url(url)
+        for key in pc.unique(documents.filter(urls.is_null())).drop_null().to_pylist():
+            self._index.use(key)
+        keys = documents.dictionary_encode().indices.to_pylist()
+        names = documents.dictionary_encode().dictionary.to_pylist()
+        ends = pc.cumulative_sum(contexts.value_lengths()).to_pylist()
+        sets: dict[frozenset[int | None], int] = {}
+        for start, end in zip([0, *ends], ends, strict=False):
+            about = frozenset(keys[start:end])
+            if about not in sets:
+                named = frozenset(names[key] for key in about if key is not None)
+                sets[about] = hash(named) if named else 0
+            if sets[about]:
+                self._documents.append(sets[about])
+
+    def _contexts(self, valid: ValidRow, *, skip_unknown: bool) -> tuple[Context, ...]:
+        """Look the documents of a question up; with `skip_unknown` a context without one is left out and counted."""
+        contexts = []
+        for context in valid.contexts:
+            try:
+                named, document = self._index.resolve(context)
+            except RowError as error:
+                if error.code != "unknown_document" or not skip_unknown:
+                    raise
+                self._left_out[f"unknown document {error.excerpt}"] += 1
+                self.lost[error.code] += 1
+                continue
+            key = None if document is None else document.key  # file names are known when all questions were read
+            contexts.append(
+                Context(key, None, named.text, named.page, named.start, named.end, named.relevance, named.url)
+            )
+        return tuple(contexts)
+
+    def _record(self, number: int, row: MappedRow, error: RowError) -> QuarantineRecord:
+        path = self._source.paths.get(row.file or "")
+        theirs = self._columns.get(error.field or "")
+        return QuarantineRecord(
+            stage="validation" if row.keep else "where",
+            code=error.code,
+            file=row.file,
+            sha256=None if path is None else file_sha256(path),
+            row=row.row,
+            question_id=number,
+            field=theirs if isinstance(theirs, str) else error.field,
+            expected=error.expected,
+            excerpt=error.excerpt,
+            line=self._source.line(row.file, row.row),
+        )
+
+
+def _document_index(
+    origins: SourceFiles,
+    spec: BenchmarkSpec,
+    relations: Mapping[str, Relation],
+    documents: Mapped | None,
+    notes: list[str],
+) -> DocumentIndex:
+    index = DocumentIndex(fetch_unnamed=spec.unnamed_urls == "fetch")
+    refused: list[tuple[str, str]] = []
+    for number, row in enumerate(documents.rows if documents else [], start=1):
+        try:
+            index.add_row(origins, row)
+        except RowError as error:
+            what = f"expected {error.expected}, found {error.excerpt} [{error.code}]."
+            refused.append((f"documents, row {number}", what))
+    notes.extend(_each_error_once(refused))
+    for name, table in spec.tables.items():
+        if table.files is not None:
+            index.add_files(relations[name].paths)
+    return index
+
+
+def _unread_record(source: Relation, row: RejectedRow) -> QuarantineRecord:
+    sha256 = file_sha256(source.paths[row.file])
+    return QuarantineRecord(
+        "validation", row.code, row.file, sha256, row.row, None, row.field, row.expected, row.found, row.line
+    )
+
+
+def _unread_notes(name: str, table: Relation) -> list[str]:
+    return _each_error_once(
+        (
+            f"table {name}: {row.file}, row {row.row}{f' (line {row.line})' if row.line else ''}",
+            f"expected {row.expected}, found {row.found} [{row.code}].",
+        )
+        for row in table.rejected
+    )
+
+
+def _each_error_once(errors: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a line for each error at the first of its places, with the number of rows that have it."""
+    places: dict[str, list[str]] = {}
+    for place, what in errors:
+        places.setdefault(what, []).append(place)
+    return _shortened(
+        f"{found[0]}: {what}" + (f" {len(found)} rows have this fault." if len(found) > 1 else "")
+        for what, found in places.items()
+    )
+
+
+def _shortened(notes: Iterable[str]) -> list[str]:
+    notes = list(notes)
+    more = [f"... and {len(notes) - MAX_NOTES} more such."] if len(notes) > MAX_NOTES else []
+    return notes[:MAX_NOTES] + more
+
+
+def _repeated(hashes: "array[int]") -> set[int]:
+    values = np.frombuffer(hashes, np.int64).copy()
+    values.sort()
+    return {int(value) for value in values[1:][values[1:] == values[:-1]]}
+
+
+def _unnamed_note(index: DocumentIndex) -> list[str]:
+    count = index.unnamed_urls
     hint = "`unnamed_urls: fetch` in benchmark.yaml adds them as distractors"
     return [f"Not fetched, because no question names them: {count} URLs of `documents`; {hint}."] if count else []
 
 
-def _in_order(records: list[QuarantineRecord], source: "AnyRelation") -> list[QuarantineRecord]:
-    """By file and row; a row whose origin the query does not say stands where its id does."""
+def _in_order(records: list[QuarantineRecord], source: Relation) -> list[QuarantineRecord]:
+    """Sort by file and row; a row of unknown origin is placed by its id."""
     place = {file: number for number, file in enumerate(source.files)}
     return sorted(
         records,

@@ -1,16 +1,65 @@
-"""What `plan` and `convert` say at the end: contexts found and lost, questions without documents, gold located."""
+"""What people are shown of a plan and a conversion: counts, notes on documents, the slowest, the first pages."""
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
-from rag_eval_pipeline.conversion.records import LOST, Counts
+import msgspec
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, WORDS_SHARE
+from rag_eval_pipeline.corpus.text.page_images import contact_sheet
+from rag_eval_pipeline.storage.files import atomic_write
+
+logger = logging.getLogger(__name__)
+
+LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows
+
+
+def lost_counts(lost: Mapping[str, int]) -> dict[str, int]:
+    """Return lost contexts by cause as counts of a step."""
+    return {f"{LOST}{cause}": lost[cause] for cause in sorted(lost)}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts of a plan: `rows == accepted + dropped + quarantined` always.
+
+    Args:
+        contexts: Of accepted questions.
+        contexts_lost: Contexts that accepted questions name and that are not kept, by cause.
+        without_document: Answerable accepted questions that have no context with a document.
+        gold_texts: Contexts with a text and a document.
+    """
+
+    rows: int
+    accepted: int
+    dropped: int
+    quarantined: int
+    impossible: int
+    contexts: int
+    documents: int
+    contexts_lost: Mapping[str, int] = field(default_factory=dict)
+    without_document: int = 0
+    gold_texts: int = 0
+
+    @property
+    def conserved(self) -> bool:
+        """Whether no row was lost and none was made up."""
+        return self.rows == self.accepted + self.dropped + self.quarantined
+
+    def record(self) -> dict[str, int]:
+        """Return the counts of a conversion step: numbers only."""
+        numbers = asdict(self)
+        lost = numbers.pop("contexts_lost")
+        return {**numbers, **lost_counts(lost)}
 
 
 def plan_sentences(counts: Counts) -> Iterator[str]:
-    """What is known before any document is fetched."""
+    """Yield what is known before any document is fetched."""
     yield _contexts(counts.contexts, counts.contexts_lost)
     yield _without_document(counts.without_document)
     if counts.gold_texts:
@@ -18,7 +67,7 @@ def plan_sentences(counts: Counts) -> Iterator[str]:
 
 
 def conversion_sentences(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """What a whole conversion came to.
+    """Yield the results of a whole conversion.
 
     Args:
         counts: Of each step, by its name.
@@ -36,23 +85,6 @@ def conversion_sentences(counts: Mapping[str, Mapping[str, int]]) -> Iterator[st
         yield f"{located} of {gold_texts} gold texts that have a document are located in it."
 
 
-def without_document(questions: "pa.RecordBatch", name: str) -> int:
-    """How many answerable questions have no context with a document.
-
-    Args:
-        questions: As in `questions.parquet`.
-        name: Field of a context that names its document.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    contexts = questions.column("contexts")
-    named = pc.list_parent_indices(contexts).filter(contexts.flatten().field(name).is_valid())
-    has_document = pc.is_in(pa.array(range(questions.num_rows)), pc.cast(named, pa.int64()))
-    others = pc.or_(has_document, questions.column("is_impossible")).true_count
-    return int(questions.num_rows - others)
-
-
 def _contexts(found: int, lost: Mapping[str, int]) -> str:
     causes = f" ({', '.join(f'{cause} {number}' for cause, number in lost.items())})" if lost else ""
     return f"{found} context{'' if found == 1 else 's'} found, {sum(lost.values())} lost{causes}."
@@ -62,3 +94,184 @@ def _without_document(questions: int) -> str:
     if questions == 1:
         return "1 answerable question is left without a document."
     return f"{questions} answerable questions are left without a document."
+
+
+Files = Set[tuple[str, str | None]]
+
+DRIFTED = ("changed", "gone")
+SLOWEST = 10
+SHEET_BYTES = 150_000  # a metadata entry is a third larger, and the UI asks for those of the last runs all at once
+# Pixels of a page's width, and pages. Twenty pages of text at 160 pixels are 94 kB, of noise 180 kB even at 80.
+SHEETS = ((160, 20), (120, 20), (80, 20), (80, 10))
+
+
+def present(documents: Sequence[CorpusDocument]) -> list[CorpusDocument]:
+    """Return the documents that have a file."""
+    return [document for document in documents if document.origin != "missing"]
+
+
+def missing(documents: Sequence[CorpusDocument]) -> list[CorpusDocument]:
+    """Return the documents that are missing."""
+    return [document for document in documents if document.origin == "missing"]
+
+
+def files_of(documents: Sequence[CorpusDocument]) -> Files:
+    """Return name and hash of each file; a file in the last build's set is unchanged."""
+    return {(document.file_name, document.pdf_sha256) for document in documents}
+
+
+def corpus_counts(built: Sequence[CorpusDocument], known: Files, corpus_dir: Path) -> dict[str, int]:
+    """Return the counts of a corpus.
+
+    Args:
+        built: Its manifest.
+        known: Files of the last build.
+        corpus_dir: Where the files lie.
+
+    Returns:
+        `files` are names, of which a `document` may have several; pages, bytes and images are counted with each name,
+        as a server that ingests the folder meets them.
+    """
+    there = present(built)
+    return {
+        "files": len(there),
+        "documents": len({document.key for document in there}),
+        "quarantined": len({document.key for document in missing(built)}),
+        "drifted": len({document.key for document in there if document.drift in DRIFTED}),
+        "rendered": sum(document.origin == "rendered" for document in there),
+        "kept": sum(document.origin == "kept" for document in there),
+        "new_or_changed": sum((document.file_name, document.pdf_sha256) not in known for document in there),
+        "pages": sum(document.pages for document in there),
+        "bytes": sum((corpus_dir / document.file_name).stat().st_size for document in there),
+        "images_expected": sum(document.images_expected for document in there),
+        "images_drawn": sum(document.images_drawn for document in there),
+    }
+
+
+def document_line(rows: Sequence[CorpusDocument], known: Files) -> str:
+    """Return one line on a document that was just built or rechecked.
+
+    Args:
+        rows: One a name.
+        known: Files of the last build.
+    """
+    row = rows[0]
+    what = "unchanged" if (row.file_name, row.pdf_sha256) in known else row.origin
+    pages = "1 page" if row.pages == 1 else f"{row.pages} pages"
+    flags = f", {', '.join(row.flags)}" if row.flags else ""
+    return f"{', '.join(row.file_name for row in rows)}: {what}, {pages}, {row.seconds:.1f} s{flags}"
+
+
+def document_notes(built: Sequence[CorpusDocument]) -> tuple[str, ...]:
+    """Return one line on each document that is missing, has drifted, or lost words in its PDF."""
+    drifted = [f"{row.file_name}: {row.drift_reason} [{row.drift}]" for row in present(built) if row.drift is not None]
+    lost = [f"{row.file_name}: {words_line(row)} of the page are in the PDF." for row in pages_with_words_lost(built)]
+    return (*(missing_note(row) for row in missing(built)), *drifted, *lost)
+
+
+def missing_note(row: CorpusDocument) -> str:
+    """Return one line on a missing document: its name, its URL, the reason and its code."""
+    error = row.error or "no reason is known"
+    url = f"{row.url}: " if row.url and row.url not in error else ""
+    return f"{row.file_name}: {url}{error} [{row.error_code}]"
+
+
+def pages_with_words_lost(built: Sequence[CorpusDocument]) -> list[CorpusDocument]:
+    """Return pages with less than 90 % of their words in the PDF, the worst first."""
+    rows = [row for row in present(built) if row.words_seen >= WORDS_MIN]
+    lost = [row for row in rows if row.words_printed < WORDS_SHARE * row.words_seen]
+    return sorted(lost, key=lambda row: (row.words_printed / row.words_seen, row.file_name))
+
+
+def words_line(row: CorpusDocument) -> str:
+    """Return how many of a page's words are in its PDF."""
+    return f"{row.words_printed:,} of {row.words_seen:,} words ({row.words_printed / row.words_seen:.0%})"
+
+
+def slowest(documents: Sequence[CorpusDocument], times: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the documents that took longest, each under its first name.
+
+    Args:
+        documents: The manifest.
+        times: From `update_times`.
+    """
+    first: dict[str, CorpusDocument] = {}
+    for document in documents:
+        if document.file_name in times:
+            first.setdefault(document.key, document)
+    ordered = sorted(first.values(), key=lambda document: (-times[document.file_name], document.file_name))
+    return [
+        {
+            "file": document.file_name,
+            "seconds": times[document.file_name],
+            "pages": document.pages,
+            "from": document.origin,
+            "url": document.url or "",
+        }
+        for document in ordered[:SLOWEST]
+    ]
+
+
+def first_pages(documents: Sequence[CorpusDocument], corpus_dir: Path) -> Callable[[], bytes] | None:
+    """Return a function that draws a contact sheet as PNG of at most 150 kB.
+
+    Args:
+        documents: The manifest; of a document with several names the first is shown.
+        corpus_dir: Where the files lie.
+
+    Returns:
+        None when no document is there.
+    """
+    files: dict[str, CorpusDocument] = {}
+    for document in present(documents):
+        files.setdefault(document.key, document)
+    named = [(document.file_name, corpus_dir / document.file_name) for document in files.values()]
+    return functools.partial(_contact_sheet, named) if named else None
+
+
+def _contact_sheet(files: list[tuple[str, Path]]) -> bytes:
+    sheet = b""
+    for width, limit in SHEETS:
+        sheet = contact_sheet(files, thumb_width=width, limit=limit)
+        if len(sheet) <= SHEET_BYTES:
+            break
+    return sheet
+
+
+_DIGITS = 3  # milliseconds
+
+
+class _Time(msgspec.Struct):
+    file_name: str
+    seconds: float
+
+
+def read_times(path: Path) -> dict[str, float]:
+    """Return seconds by file name; a missing or damaged file is empty, because no product is made from it."""
+    if not path.exists():
+        return {}
+    try:
+        known = msgspec.json.Decoder(_Time).decode_lines(path.read_bytes())
+    except msgspec.DecodeError as error:
+        logger.warning("The times of the last conversion are ignored: %s: %s", path, error)
+        return {}
+    return {time.file_name: time.seconds for time in known}
+
+
+def update_times(path: Path, documents: Sequence[CorpusDocument]) -> dict[str, float]:
+    """Write `documents.times.jsonl`: how long each document took to fetch and print.
+
+    It is separate from the manifest, whose bytes depend on the inputs only. A document that is reused keeps the time of
+    the conversion that made it.
+
+    Args:
+        documents: As `build_corpus` returned them.
+
+    Returns:
+        Seconds by file name; a document without a time is left out.
+    """
+    known = read_times(path)
+    times = {d.file_name: round(d.seconds, _DIGITS) if d.seconds else known.get(d.file_name) for d in documents}
+    lines = [_Time(name, seconds) for name, seconds in times.items() if seconds is not None]
+    atomic_write(path, msgspec.json.Encoder().encode_lines(lines))
+    return {line.file_name: line.seconds for line in lines}

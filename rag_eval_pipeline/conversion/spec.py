@@ -1,22 +1,20 @@
-"""benchmark.yaml: the one declarative file that makes a folder of foreign data a benchmark.
+"""`benchmark.yaml`: the declarative file that makes a folder of foreign data a benchmark.
 
-A spec that was read is complete and consistent in itself; whether its files and columns exist is found out by reading
-them.
+A spec that was read is consistent in itself; whether its files and columns exist shows when they are read.
 """
 
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from rag_eval_pipeline.conversion.records import Counts
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.versions import SEMVER
-from rag_eval_pipeline.formats.yaml_reader import YamlText, plain_value, read_yaml
-from rag_eval_pipeline.sources.source_spec import SourceSpec, SpecPart, Text, listed, shown_path
+from rag_eval_pipeline.formats.yaml import YamlDocument, read_yaml, resolve_scalars
+from rag_eval_pipeline.sources.spec import SourceSpec, SpecPart, Text, listed, shown_path
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths
 
 TABLE_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -67,17 +65,13 @@ class Expect(SpecPart):
     contexts: int | None = Field(default=None, ge=0, description="Contexts of accepted questions.")
     documents: int | None = Field(default=None, ge=0, description="Documents of the corpus.")
 
-    def differences(self, counts: Counts) -> list["Difference"]:
-        """Counts that came out otherwise."""
-        found = {
-            "rows": counts.rows,
-            "questions": counts.accepted,
-            "impossible": counts.impossible,
-            "dropped": counts.dropped,
-            "quarantined": counts.quarantined,
-            "contexts": counts.contexts,
-            "documents": counts.documents,
-        }
+    def differences(self, counts: Mapping[str, int]) -> list["Difference"]:
+        """Return the counts that differ from what is expected.
+
+        Args:
+            counts: `Counts.record()` of a plan.
+        """
+        found = {**counts, "questions": counts["accepted"]}
         wanted = self.model_dump(exclude_none=True)
         return [Difference(name, count, found[name]) for name, count in wanted.items() if count != found[name]]
 
@@ -113,10 +107,10 @@ class BenchmarkSpec(SpecPart):
     where: Text | None = Field(
         default=None, description="SQL condition on the columns of `questions`; other rows are dropped and listed."
     )
-    retrieval_only: Annotated[bool, BeforeValidator(plain_value)] = Field(
+    retrieval_only: Annotated[bool, BeforeValidator(resolve_scalars)] = Field(
         default=False, description="The benchmark has no answers, only relevant documents: qrels and topics."
     )
-    inline_documents: Annotated[bool, BeforeValidator(plain_value)] = Field(
+    inline_documents: Annotated[bool, BeforeValidator(resolve_scalars)] = Field(
         default=False, description="The `.eval.json` carries the text of each document of the corpus."
     )
     on_missing_document: Literal["quarantine", "keep", "fail"] = Field(
@@ -136,7 +130,7 @@ class BenchmarkSpec(SpecPart):
         default="quarantine",
         description="quarantine: fetched pages that only say not found, log in, consent or wait are no documents.",
     )
-    min_page_words: Annotated[float, BeforeValidator(plain_value)] = Field(
+    min_page_words: Annotated[float, BeforeValidator(resolve_scalars)] = Field(
         default=0.3,
         ge=0,
         le=1,
@@ -152,7 +146,7 @@ class BenchmarkSpec(SpecPart):
         default="stem", description="strict: two documents with one file name are an error."
     )
     expect: Expect = Field(default=Expect(), description="Counts that must come out.")
-    evaluation: Annotated[dict[str, Any], BeforeValidator(plain_value)] = Field(
+    evaluation: Annotated[dict[str, Any], BeforeValidator(resolve_scalars)] = Field(
         default={}, description="Settings of evaluations on this benchmark; they go over evaluation_defaults."
     )
 
@@ -238,7 +232,7 @@ def spec_place(paths: BenchmarkPaths) -> Callable[[str, int | None], str]:
     return place
 
 
-def _input_error(error: ValidationError, text: YamlText, shown: str) -> InputError:
+def _input_error(error: ValidationError, text: YamlDocument, shown: str) -> InputError:
     """The error that stands first in the file; a person mends one line at a time."""
     placed = [(text.line(detail["loc"]) or 1, detail) for detail in error.errors()]
     line, detail = min(placed, key=lambda item: item[0])

@@ -1,32 +1,91 @@
-"""Which source a file was made from, and whether a conversion is complete and current.
+"""Records of conversion steps, and the stamp that says a benchmark is converted.
 
-Each step leaves a small record with the source digest it used; the next step refuses a record with another digest, so
-files of two versions of a source are never mixed. `conversion.json` is written last, only when every blocking check
-passed: evaluation trusts it and nothing else, because Dagster's blocking checks do not hold back other runs.
+Each step leaves a record with the digest of the source that it used, and the next step refuses a record with another
+digest, so files of two versions of a source are never mixed. `conversion.json` is written last, and only when every
+blocking check passed. Evaluations rely on it alone, because Dagster's blocking checks do not hold back other runs.
 """
 
+import contextlib
+import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import pydantic
 
+from rag_eval_pipeline.conversion.spec import BenchmarkSpec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
+from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
-if TYPE_CHECKING:
-    from rag_eval_pipeline.conversion.spec import BenchmarkSpec
-
 Progress = Callable[[int, int], None]
-Tell = Callable[[str], None]
+LogLine = Callable[[str], None]
 Recheck = Literal["no", "look", "accept"]
 
 CODE_VERSION = "conversion/5"  # raised when the same source may convert differently; then every benchmark converts anew
 
 
+class CheckFact(NamedTuple):
+    """What is known of a check before it ran."""
+
+    may_block: bool
+    description: str
+
+
+# Dagster needs the checks before anything has run.
+CHECKS: dict[str, dict[str, CheckFact]] = {
+    "questions": {
+        "rows_conserved": CheckFact(True, "Rows read = accepted + dropped by `where` + quarantined."),
+        "counts_as_expected": CheckFact(True, "The counts are those that `expect` states."),
+        "every_document_known": CheckFact(True, "Every document that a question names has a row. Blocks under `fail`."),
+    },
+    "corpus": {
+        "every_document_on_disk": CheckFact(True, "No document is missing. Blocks under `fail`."),
+        "documents_as_on_the_web": CheckFact(
+            True, "No page has changed or gone since its document was accepted. Blocks under `on_drift: fail`."
+        ),
+        "page_words_in_pdf": CheckFact(
+            False, "At least 90 % of the words that a person can see on each HTML page are in its PDF."
+        ),
+    },
+    "corpus_text": {
+        "every_pdf_has_text": CheckFact(False, "Every PDF has extractable text."),
+    },
+    "train_json": {
+        "questions_left": CheckFact(
+            True, "Questions are left after documents were fetched, and no fewer than `expect` states."
+        ),
+        "rows_conserved": CheckFact(True, "Rows read = questions written + dropped by `where` + quarantined."),
+        "every_gold_document_on_disk": CheckFact(
+            True, "Every context of every accepted question names a document of the manifest that is on disk."
+        ),
+        "no_context_lost": CheckFact(True, "No context was removed with its document. Blocks under `fail`."),
+    },
+    "evaluation_dataset": {
+        "dataset_validates": CheckFact(True, "The `.eval.json` is valid."),
+        "gold_texts_located": CheckFact(False, "At least 97 % of the gold texts were found in the PDFs."),
+    },
+    "ground_truth": {
+        "ground_truth_validates": CheckFact(True, "The `.gt.json` is valid."),
+        "annotations_conserved": CheckFact(False, "Every annotation that was read was imported; none was refused."),
+        "annotators_agree": CheckFact(False, "Character Jaccard of what annotators cite is above 0.85."),
+        "every_cited_document_exists": CheckFact(False, "Annotated files are in the corpus."),
+        "texts_are_those_annotated": CheckFact(False, "Annotations were made of the corpus's present text."),
+        "spans_are_in_bounds": CheckFact(False, "Annotated spans end within their document."),
+        "texts_stand_at_their_spans": CheckFact(False, "The document has the annotated text where the span says."),
+        "annotation_ids_are_unique": CheckFact(False, "No two annotations have the same id."),
+        "spans_are_disjoint": CheckFact(False, "An annotator's spans of a question do not overlap."),
+        "scores_are_in_range": CheckFact(False, "Quality scores lie in [0, 1]."),
+        "overall_scores_are_means": CheckFact(False, "An overall score is the mean of its five scores."),
+    },
+}
+
+
 class Check(Model):
-    """A property that holds or does not, with its numbers either way."""
+    """A property that holds or does not, with the numbers that decided it."""
 
     name: str = pydantic.Field(description="Named for the property that holds.")
     passed: bool = pydantic.Field(description="Whether it does.")
@@ -51,15 +110,13 @@ class StepRecord(FileModel):
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What a step did: its record, and what people look at.
+    """The record of a step, and what people look at.
 
     Args:
-        record: Kept on disk.
-        preview: First rows of what was made.
+        preview: The first rows of the product.
         notes: Remarks on single rows and documents.
-        figures: Numbers that differ from run to run, such as times, and so have no place in the record.
-        tables: Further rows, by name.
-        pictures: By name, each drawn as PNG when it is called.
+        figures: Numbers that differ from run to run, such as times, and so are not part of the record.
+        pictures: PNG images by name, each drawn when it is called.
     """
 
     record: StepRecord
@@ -90,31 +147,28 @@ class Stamp(FileModel):
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """One conversion on its way: what every step is given.
+    """What every step of one conversion is given.
 
     Args:
-        workspace: Where.
-        paths: Of the benchmark.
-        spec: Its benchmark.yaml.
-        digest: Of its source, as it is now.
+        digest: `source_digest` when the step began.
         progress: Called with done and total by steps that take long.
-        tell: Called with a line on each document as it is made; not where there are too many of them to read.
-        replace: Whether a dataset version that was published may get other content.
-        recheck: Whether the pages on the web are looked at again, and whether what they say now is accepted.
+        log: Called with a line on each document that is made, unless there are too many to read.
+        replace: Whether a published dataset version may get other content.
+        recheck: Whether pages on the web are fetched again, and whether their present content is accepted.
     """
 
     workspace: Workspace
     paths: BenchmarkPaths
-    spec: "BenchmarkSpec"
+    spec: BenchmarkSpec
     digest: str
     progress: Progress | None = None
-    tell: Tell | None = None
+    log: LogLine | None = None
     replace: bool = False
     recheck: Recheck = "no"
 
     def require(self, step: str) -> StepRecord:
-        """The record of an earlier step; see `require`."""
-        return require(self.paths, step, self.digest)
+        """Return the record of an earlier step; see `require_step`."""
+        return require_step(self.paths, step, self.digest)
 
     def report(
         self,
@@ -124,18 +178,18 @@ class Conversion:
         preview: list[dict[str, Any]],
         notes: tuple[str, ...] = (),
     ) -> StepReport:
-        """The report of a step that used this source."""
+        """Return the report of a step that used this source."""
         record = StepRecord(step=step, source_digest=self.digest, counts=counts, checks=checks)
         return StepReport(record, preview, notes)
 
 
 def write_record(paths: BenchmarkPaths, record: StepRecord) -> None:
-    """Leaves a step's record."""
+    """Write the record of a step."""
     record.write(paths.steps / f"{record.step}.json")
 
 
-def require(paths: BenchmarkPaths, step: str, digest: str) -> StepRecord:
-    """The record of an earlier step.
+def require_step(paths: BenchmarkPaths, step: str, digest: str) -> StepRecord:
+    """Return the record of an earlier step.
 
     Raises:
         InputError: `step_missing`, `step_stale` when it was made from another source or by other code, `step_failed`
@@ -154,14 +208,14 @@ def require(paths: BenchmarkPaths, step: str, digest: str) -> StepRecord:
 
 
 def discard_stamp(paths: BenchmarkPaths) -> None:
-    """Takes the stamp and the records away: from here on the benchmark is not converted."""
+    """Remove the stamp and all step records: from here on the benchmark is not converted."""
     paths.stamp.unlink(missing_ok=True)
     for record in paths.steps.glob("*.json"):
         record.unlink(missing_ok=True)
 
 
 def is_converted(paths: BenchmarkPaths, digest: str) -> bool:
-    """Whether the benchmark has a stamp made from this source by this code."""
+    """Return whether the benchmark has a stamp made from this source by this code."""
     if not paths.stamp.exists():
         return False
     try:
@@ -172,7 +226,7 @@ def is_converted(paths: BenchmarkPaths, digest: str) -> bool:
 
 
 def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
-    """The stamp of a benchmark that may be evaluated.
+    """Return the stamp of a benchmark that may be evaluated.
 
     Raises:
         InputError: `not_converted`, `stale_conversion`.
@@ -183,3 +237,29 @@ def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
     if not is_converted(paths, digest):
         raise InputError("stale_conversion", paths.stamp, f"a conversion of the present {paths.source}", hint=hint)
     return Stamp.read(paths.stamp)
+
+
+def source_digest(paths: BenchmarkPaths) -> str:
+    """Return sha256 over the path and content of every regular file in the benchmark's folder.
+
+    All files count, because rows may name any of them as a document's body, and only the SQL could tell which. Hashes
+    of unchanged files are remembered, so a sensor can ask every 30 seconds.
+    """
+    digest = hashlib.sha256()
+    for relative in sorted(local_files(paths.source)):
+        with contextlib.suppress(FileNotFoundError):  # an editor's temporary file, gone since it was listed
+            line = f"{relative}\0{file_sha256(paths.source / relative)}\n"
+            digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def local_files(folder: Path) -> list[str]:
+    """Return the regular files below a folder, relative to it; links are neither listed nor followed."""
+    found = []
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = [name for name in folders if not os.path.islink(os.path.join(parent, name))]
+        for name in names:
+            path = os.path.join(parent, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                found.append(os.path.relpath(path, folder))
+    return found

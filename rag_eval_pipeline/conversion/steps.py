@@ -6,29 +6,371 @@ or a conversion and an evaluation, never mix.
 """
 
 import contextlib
+import glob
+import hashlib
+import logging
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from rag_eval_pipeline.conversion import corpus_steps, dataset_steps
-from rag_eval_pipeline.conversion.digests import source_digest
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_eval_pipeline.conversion.datasets import (
+    LISTED,
+    QUERY_COLUMNS,
+    TRAIN_DEPTH,
+    annotated_truth,
+    dataset_head,
+    locate_gold,
+    publish_version,
+    read_gold_spans,
+    source_ground_truth,
+    train_rows,
+    with_gold,
+    write_evaluation_dataset,
+    write_gold_spans,
+)
+from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.conversion.quarantine import quarantine_notes, read_quarantine, write_quarantine
+from rag_eval_pipeline.conversion.question_table import (
+    DOCUMENTS_STAGE,
+    Missing,
+    MissingDocuments,
+    count_without_document,
+    iterate_batches,
+    questions_of,
+)
+from rag_eval_pipeline.conversion.questions import Question
+from rag_eval_pipeline.conversion.report import (
+    DRIFTED,
+    corpus_counts,
+    document_line,
+    document_notes,
+    files_of,
+    first_pages,
+    lost_counts,
+    missing,
+    pages_with_words_lost,
+    present,
+    slowest,
+    update_times,
+    words_line,
+)
 from rag_eval_pipeline.conversion.spec import read_spec
-from rag_eval_pipeline.conversion.stamp import Conversion, Progress, Recheck, StepReport, Tell, write_record
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.source_spec import shown_path
+from rag_eval_pipeline.conversion.stamp import (
+    Check,
+    Conversion,
+    LogLine,
+    Progress,
+    Recheck,
+    Stamp,
+    StepRecord,
+    StepReport,
+    discard_stamp,
+    source_digest,
+    write_record,
+)
+from rag_eval_pipeline.corpus.builder import Recheck as CorpusRecheck
+from rag_eval_pipeline.corpus.builder import build_corpus
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.manifest import (
+    read_manifest,
+    read_planned,
+    read_rows,
+    with_web_state,
+    write_manifest,
+    write_manifest_json,
+    write_planned,
+    write_web_state,
+)
+from rag_eval_pipeline.corpus.naming import pins
+from rag_eval_pipeline.corpus.text.pages import (
+    Page,
+    corpus_pages,
+    extractor,
+    pages_by_document,
+    read_pages,
+    reusable_pages,
+    write_pages,
+)
+from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.formats.dataset import SourceDocument
+from rag_eval_pipeline.formats.json_rows import write_rows
+from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.sources.files import SourceFiles
+from rag_eval_pipeline.sources.spec import shown_path
+from rag_eval_pipeline.storage.ahead import ahead
+from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover, sha256_of
+from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.memory import give_memory_back
+from rag_eval_pipeline.storage.parquet import limit_allocators
+from rag_eval_pipeline.web.egress.config import read_egress_config
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
+logger = logging.getLogger(__name__)
+
+PREVIEW_ROWS = 5
+LOG_EACH_LIMIT = 200  # above this many documents only progress is logged, not each document
+LOCATED_SHARE = 0.97  # of gold texts; below, a check warns
+OF_THIS_CONVERSION = {"new_or_changed", "drifted"}  # the stamp says what the source comes to, whenever it is converted
+EARLIER = ("questions", "corpus", "corpus_text", "train_json", "evaluation_dataset")
+
+
+def questions(conversion: Conversion) -> StepReport:
+    """Rows to questions and planned documents; everything that needs no document."""
+    paths, spec = conversion.paths, conversion.spec
+    discard_stamp(paths)
+    policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
+    origins = SourceFiles(paths, paths.cache, policy, _logged(paths.name))
+    for left in _leftovers(paths):
+        remove_leftover(left)
+    planned = plan(paths, pins(_manifest(paths)), origins=origins, beside=paths.questions)
+    planned.publish_questions(paths.questions)
+    write_planned(paths.planned, planned.documents, base=paths.source)
+    write_quarantine(paths.quarantine, planned.quarantine)
+    counts = planned.counts
+    wrong = {name: {"expected": e, "found": f} for name, e, f in spec.expect.differences(counts.record())}
+    unknown = sum(record.code == "unknown_document" for record in planned.quarantine)
+    checks = (
+        Check(name="rows_conserved", passed=counts.conserved, numbers=counts.record()),
+        Check(
+            name="counts_as_expected",
+            passed=not wrong,
+            numbers=wrong or spec.expect.model_dump(exclude_none=True),
+        ),
+        Check(
+            name="every_document_known",
+            passed=unknown == 0,
+            blocking=spec.on_missing_document == "fail",
+            numbers={"unknown": unknown},
+        ),
+    )
+    first = (batch.slice(0, PREVIEW_ROWS) for batch in iterate_batches(paths.questions))
+    shown = islice((question for batch in first for question in questions_of(batch)), PREVIEW_ROWS)
+    preview = [{"id": q.id, "question": q.question, "answer": q.answer} for q in shown]
+    notes = (*quarantine_notes(paths.name, planned.quarantine), *planned.notes)
+    return conversion.report("questions", counts.record(), checks, preview, notes)
+
+
+def corpus(conversion: Conversion) -> StepReport:
+    """Planned documents to PDFs; what is unchanged is neither fetched nor rendered again."""
+    paths = conversion.paths
+    conversion.require("questions")
+    previous = with_web_state(_manifest(paths), paths.web)
+    policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
+    planned = read_planned(paths.planned, base=paths.source)
+    # Rows of an earlier build that was killed before it could write the manifest; later ones stand for earlier ones.
+    kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(paths.corpus_journal)]
+    log = conversion.log if len(planned) <= LOG_EACH_LIMIT else None
+    known = files_of(previous)
+    with JournalWriter(paths.corpus_journal) as journal:
+
+        def keep(rows: Sequence[CorpusDocument]) -> None:
+            journal.extend(rows)
+            if log is not None:
+                log(document_line(rows, known))
+
+        built = build_corpus(
+            planned,
+            paths.corpus,
+            [*reversed(kept), *previous],
+            policy,
+            progress=conversion.progress,
+            keep=keep,
+            recheck=_recheck(conversion),
+            error_pages=conversion.spec.error_pages == "keep",
+            min_page_words=conversion.spec.min_page_words,
+        )
+    paths.documents_json.unlink(missing_ok=True)  # the next step writes that of this corpus
+    write_manifest(paths.documents, built)
+    write_web_state(paths.web, built)
+    times = update_times(paths.document_times, built)
+    paths.corpus_journal.unlink()
+    _link_corpus(paths)
+    absent = missing(built)
+    check = Check(
+        name="every_document_on_disk",
+        passed=not absent,
+        blocking=conversion.spec.on_missing_document == "fail",
+        numbers={"missing": len(absent), **{d.file_name: d.error or "" for d in absent[:LISTED]}},
+    )
+    drifted = [document for document in present(built) if document.drift in DRIFTED]
+    unchanged = Check(
+        name="documents_as_on_the_web",
+        passed=not drifted,
+        blocking=conversion.spec.on_drift == "fail",
+        numbers={"drifted": len(drifted), **{d.file_name: d.drift_reason or "" for d in drifted[:LISTED]}},
+    )
+    incomplete = pages_with_words_lost(built)
+    whole = Check(
+        name="page_words_in_pdf",
+        passed=not incomplete,
+        blocking=False,
+        numbers={"pages": sum(d.words_seen > 0 for d in present(built)), "incomplete": len(incomplete)}
+        | {d.file_name: words_line(d) for d in incomplete[:LISTED]},
+    )
+    preview = [{"file": d.file_name, "pages": d.pages, "from": d.origin, "url": d.url or ""} for d in built[:LISTED]]
+    counts = corpus_counts(built, known, paths.corpus)
+    report = conversion.report("corpus", counts, (check, unchanged, whole), preview, document_notes(built))
+    sheet = first_pages(built, paths.corpus)
+    return replace(
+        report,
+        figures={"slowest_seconds": max((document.seconds for document in built), default=0.0)},
+        tables={"slowest": slowest(built, times)},
+        pictures={} if sheet is None else {"first_pages": sheet},
+    )
+
+
+def corpus_text(conversion: Conversion) -> StepReport:
+    """PDFs to text with page and document offsets, and with its length the manifest as JSON."""
+    paths = conversion.paths
+    conversion.require("corpus")
+    there = present(read_manifest(paths.documents))
+    pages = corpus_pages(there, paths.corpus, _known_pages(paths))
+    write_pages(paths.pages, pages)
+    characters = Counter({document.file_name: 0 for document in there})
+    for page in pages:
+        characters[page.file_name] += len(page.text)
+    write_manifest_json(paths.documents_json, read_rows(paths.documents), characters, extractor=extractor())
+    with_text = {page.file_name for page in pages if page.text.strip()}
+    silent = sorted(characters.keys() - with_text)
+    counts = {"pages": len(pages), "characters": characters.total(), "without_text": len(silent)}
+    check = Check(name="every_pdf_has_text", passed=not silent, blocking=False, numbers={"files": silent[:LISTED]})
+    preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in pages[:PREVIEW_ROWS]]
+    return conversion.report("corpus_text", counts, (check,), preview)
+
+
+def train_json(conversion: Conversion) -> StepReport:
+    """`train.json`; questions whose documents could not be had go the way the spec says."""
+    paths = conversion.paths
+    rows = conversion.require("questions").counts["rows"]
+    conversion.require("corpus")
+    absent_documents = _missing_documents(conversion)
+    tally = _Tally(_on_disk(conversion))
+    remaining = absent_documents.drop(ahead(iterate_batches(paths.questions)))
+    write_rows(paths.train_json, tally.counting(remaining), train_rows, depth=TRAIN_DEPTH)
+    earlier = [record for record in read_quarantine(paths.quarantine) if record.stage != DOCUMENTS_STAGE]
+    records = [*earlier, *absent_documents.quarantined]
+    write_quarantine(paths.quarantine, records)
+    written, findings = tally.questions, sorted(tally.absent)
+    dropped = sum(record.stage == "where" for record in records)
+    counts = {
+        "rows": rows,
+        "accepted": written,
+        "dropped": dropped,
+        "quarantined": len(records) - dropped,
+        "impossible": tally.impossible,
+        "contexts": tally.contexts,
+        "contexts_lost": absent_documents.contexts_lost,
+        "without_document": tally.without_document,
+        "characters": tally.characters,
+        **lost_counts(absent_documents.lost),
+    }
+    expected = conversion.spec.expect
+    short = expected.questions is not None and written < expected.questions
+    over = expected.quarantined is not None and counts["quarantined"] > expected.quarantined
+    checks = (
+        Check(
+            name="questions_left",
+            passed=written > 0 and not short and not over,
+            numbers={"questions": written, "quarantined": counts["quarantined"]},
+        ),
+        Check(name="rows_conserved", passed=rows == written + len(records), numbers=dict(counts)),
+        Check(name="every_gold_document_on_disk", passed=not findings, numbers={"findings": findings[:LISTED]}),
+        Check(
+            name="no_context_lost",
+            passed=absent_documents.contexts_lost == 0,
+            blocking=conversion.spec.on_missing_document == "fail",
+            numbers={"contexts_lost": absent_documents.contexts_lost},
+        ),
+    )
+    preview = [
+        {"id": q.id, "question": q.question, "answer": q.answer, "documents": ", ".join(_file_names(q))}
+        for q in _first_questions(conversion)
+    ]
+    notes = tuple(quarantine_notes(paths.name, absent_documents.quarantined))
+    return conversion.report("train_json", counts, checks, preview, notes)
+
+
+def evaluation_dataset(conversion: Conversion) -> StepReport:
+    """`.eval.json`: the same questions with accepted answers and the places of their gold texts."""
+    paths = conversion.paths
+    counted = conversion.require("train_json").counts
+    conversion.require("corpus_text")
+    planned = read_planned(paths.planned, base=paths.source)
+    # Without a document no gold text has a place, and very large benchmarks have none.
+    asked = with_gold(_remaining(conversion)) if planned else ()
+    pages = read_pages(paths.pages)
+    spans = locate_gold(asked, planned, pages)
+    write_gold_spans(paths.gold_spans, spans)
+    head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
+    target = conversion.workspace.eval_json(head.dataset_id, head.version)
+    made = paths.steps / "made.eval.json"
+    documents = _documents(pages) if conversion.spec.inline_documents else ()
+    findings = write_evaluation_dataset(made, head, _remaining(conversion, QUERY_COLUMNS), spans, documents)
+    publish_version(conversion, made, target)
+    gold_texts = [span for span in spans if span.piece == 0]
+    lost = [span for span in gold_texts if span.method is None]
+    located = len(gold_texts) - len(lost)
+    counts = {"queries": counted["accepted"], "gold_texts": len(gold_texts), "gold_texts_located": located}
+    checks = (
+        Check(name="dataset_validates", passed=not findings, numbers={"findings": findings[:LISTED]}),
+        Check(
+            name="gold_texts_located",
+            passed=located >= LOCATED_SHARE * len(gold_texts),
+            blocking=False,
+            numbers={
+                "located": located,
+                "gold_texts": len(gold_texts),
+                "not_located": [f"question {s.question_id}: {excerpt(s.text)}" for s in lost[:LISTED]],
+            },
+        ),
+    )
+    gold = Counter(span.question_id for span in gold_texts if span.method is not None)
+    preview = [
+        {"query": q.question, "answer": q.answer, "documents": len(set(_file_names(q))), "gold": gold[q.id]}
+        for q in _first_questions(conversion)
+    ]
+    return conversion.report("evaluation_dataset", counts, checks, preview)
+
+
+def ground_truth(conversion: Conversion) -> StepReport:
+    """`.gt.json` where gold texts were located or people annotated, and last of all the stamp."""
+    conversion.paths.stamp.unlink(
+        missing_ok=True
+    )  # of an earlier conversion; it must not outlive a check that fails now
+    records = [conversion.require(step) for step in EARLIER]
+    own = source_ground_truth(conversion.spec, read_gold_spans(conversion.paths.gold_spans))
+    truth, quality, notes = annotated_truth(conversion, own)
+    target = conversion.workspace.gt_json(conversion.spec.name, conversion.spec.version)
+    if truth is None:
+        target.unlink(missing_ok=True)
+    else:
+        truth.write(target)
+    annotations = () if truth is None else truth.annotations
+    findings = [] if truth is None else validate(target)
+    check = Check(name="ground_truth_validates", passed=not findings, numbers={"findings": findings[:LISTED]})
+    preview = [{"query": a.query_id, "citations": len(a.citations)} for a in annotations[:PREVIEW_ROWS]]
+    report = conversion.report("ground_truth", {"annotations": len(annotations)}, (check, *quality), preview, notes)
+    if not report.record.failed:
+        _stamp(conversion, [*records, report.record])
+    return report
+
+
 STEPS: dict[str, Callable[[Conversion], StepReport]] = {
-    "questions": corpus_steps.questions,
-    "corpus": corpus_steps.corpus,
-    "corpus_text": corpus_steps.corpus_text,
-    "train_json": dataset_steps.train_json,
-    "evaluation_dataset": dataset_steps.evaluation_dataset,
-    "ground_truth": dataset_steps.ground_truth,
+    "questions": questions,
+    "corpus": corpus,
+    "corpus_text": corpus_text,
+    "train_json": train_json,
+    "evaluation_dataset": evaluation_dataset,
+    "ground_truth": ground_truth,
 }
 
 
@@ -63,7 +405,7 @@ def run_step(
     *,
     part: RunPart | None = None,
     progress: Progress | None = None,
-    tell: Tell | None = None,
+    log: LogLine | None = None,
     recheck: Recheck = "no",
 ) -> StepReport:
     """One step of a benchmark's conversion.
@@ -75,7 +417,7 @@ def run_step(
         part: Of which run; its lock is kept until all its steps are done or one fails. A run whose steps are done by
             several processes gives it back after each.
         progress: What to call with done and total.
-        tell: What to call with a line on each document that is made.
+        log: Called with a line on each document that is made.
         recheck: Whether the pages on the web are looked at again, and whether what they say now is accepted.
 
     Raises:
@@ -84,7 +426,7 @@ def run_step(
     """
     if part is None:
         with _locked(workspace, benchmark, step) as paths:
-            return _run(workspace, paths, step, progress, tell, recheck=recheck)
+            return _run(workspace, paths, step, progress, log, recheck=recheck)
     paths = workspace.benchmark(benchmark)
     held = _held.pop(paths.lock, None)
     if held is None or held.run_id != part.run_id:
@@ -94,7 +436,7 @@ def run_step(
             stack.enter_context(_locked(workspace, benchmark, f"run {part.run_id[:8]}"))
             held = _Held(part.run_id, set(part.steps), stack.pop_all())
     with held.lock as lock:
-        report = _run(workspace, paths, step, progress, tell, recheck=recheck)
+        report = _run(workspace, paths, step, progress, log, recheck=recheck)
         held.to_do.discard(step)
         if held.to_do and not report.record.failed:
             held.lock = lock.pop_all()
@@ -152,13 +494,163 @@ def _run(
     paths: BenchmarkPaths,
     step: str,
     progress: Progress | None,
-    tell: Tell | None = None,
+    log: LogLine | None = None,
     *,
     replace: bool = False,
     recheck: Recheck = "no",
 ) -> StepReport:
-    give_memory_back()
-    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, tell, replace, recheck)
+    limit_allocators()
+    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, log, replace, recheck)
     report = STEPS[step](conversion)
     write_record(paths, report.record)
     return report
+
+
+def _leftovers(paths: BenchmarkPaths) -> Iterator[Path]:
+    """Temporary files of a killed conversion; the caller holds the benchmark's lock, so none is in use."""
+    yield from paths.dataset.glob(f".{SCRATCH_PREFIX}*")
+    yield from paths.dataset.glob(f"{TEMP_PREFIX}*")
+    yield from paths.steps.glob(f"{TEMP_PREFIX}*")
+    yield from paths.corpus.parent.glob(f"{TEMP_PREFIX}{glob.escape(paths.name)}")
+
+
+def _recheck(conversion: Conversion) -> CorpusRecheck | None:
+    if conversion.recheck == "no":
+        return None
+    return "update" if conversion.recheck == "accept" or conversion.spec.on_drift == "update" else "report"
+
+
+def _logged(benchmark: str) -> Callable[[int, int | None], None]:
+    """Says in the log how far a download is, each time another tenth, or another 100 MB, is there."""
+    reported = 0
+
+    def progress(done: int, total: int | None) -> None:
+        nonlocal reported
+        if done - reported >= (total // 10 if total else 100_000_000):
+            reported = done
+            of = f" of {total / 1e6:.0f}" if total else ""
+            logger.info("%s: downloaded %.0f%s MB", benchmark, done / 1e6, of)
+
+    return progress
+
+
+def _manifest(paths: BenchmarkPaths) -> list[CorpusDocument]:
+    """The manifest of the last conversion; none before the first, or when it is damaged: it can be made again."""
+    try:
+        return read_manifest(paths.documents) if paths.documents.exists() else []
+    except InputError as error:
+        logger.warning("The manifest of the last conversion is left aside: %s", error)
+        return []
+
+
+def _known_pages(paths: BenchmarkPaths) -> list[Page]:
+    try:
+        return reusable_pages(paths.pages)
+    except InputError as error:
+        logger.warning("The text of the last conversion is left aside: %s", error)
+        return []
+
+
+def _link_corpus(paths: BenchmarkPaths) -> None:
+    """The `corpus` link of the evaluation root; relative, so that the workspace can be moved."""
+    target = os.path.relpath(paths.corpus, paths.dataset)
+    paths.corpus.mkdir(parents=True, exist_ok=True)
+    if paths.corpus_link.is_symlink() and os.readlink(paths.corpus_link) == target:
+        return
+    if paths.corpus_link.is_dir() and not paths.corpus_link.is_symlink():
+        raise InputError(
+            "foreign_folder",
+            paths.corpus_link,
+            "the link to the corpus, not a folder",
+            hint="Remove it; convert makes the link.",
+        )
+    paths.corpus_link.unlink(missing_ok=True)
+    paths.corpus_link.symlink_to(target, target_is_directory=True)
+
+
+def _documents(pages: Sequence[Page]) -> list[SourceDocument]:
+    """The corpus's texts, in which the offsets of citations count."""
+    texts = {name: "\f".join(page.text for page in own) for name, own in pages_by_document(pages).items()}
+    return [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
+
+
+class _Tally:
+    """Counts of the questions that were written."""
+
+    def __init__(self, files: set[str]) -> None:
+        self.questions = self.impossible = self.contexts = self.characters = self.without_document = 0
+        self.absent: set[str] = set()  # file names that the corpus does not have
+        self._files = files
+
+    def counting(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches as they are."""
+        for batch in batches:
+            items = batch.column("contexts").flatten()
+            self.questions += batch.num_rows
+            self.impossible += batch.column("is_impossible").true_count
+            self.contexts += len(items)
+            self.without_document += count_without_document(batch, "file_name")
+            self.characters += pc.sum(pc.utf8_length(batch.column("question"))).as_py() or 0
+            named = pc.unique(items.field("file_name")).drop_null().to_pylist()
+            self.absent.update(name for name in named if name not in self._files)
+            yield batch
+
+
+def _on_disk(conversion: Conversion) -> set[str]:
+    """Files of the manifest that lie in the corpus; what somebody else put there is no document."""
+    corpus = conversion.paths.corpus
+    entries = os.scandir(corpus) if corpus.is_dir() else ()
+    found = {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+    return found & {d.file_name for d in read_manifest(conversion.paths.documents) if d.origin != "missing"}
+
+
+def _missing_documents(conversion: Conversion) -> MissingDocuments:
+    documents = read_manifest(conversion.paths.documents)
+    missing = {
+        d.file_name: Missing(d.error_code or "missing_document", d.error or "")
+        for d in documents
+        if d.origin == "missing"
+    }
+    return MissingDocuments(missing, conversion.spec.on_missing_document)
+
+
+def _remaining(conversion: Conversion, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    absent_documents = _missing_documents(conversion)
+    questions = iterate_batches(conversion.paths.questions, None if absent_documents.missing else columns)
+    return absent_documents.drop(ahead(questions))
+
+
+def _first_questions(conversion: Conversion) -> list[Question]:
+    batches = (batch.slice(0, PREVIEW_ROWS) for batch in _remaining(conversion))
+    return list(islice((question for batch in batches for question in questions_of(batch)), PREVIEW_ROWS))
+
+
+def _file_names(question: Question) -> list[str]:
+    return [context.file_name for context in question.contexts if context.file_name is not None]
+
+
+def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
+    paths, spec = conversion.paths, conversion.spec
+    counts = {
+        f"{record.step}.{name}": value
+        for record in records
+        for name, value in record.counts.items()
+        if name not in OF_THIS_CONVERSION
+    }
+    dataset = conversion.workspace.eval_json(spec.name, spec.version)
+    Stamp(
+        benchmark=paths.name,
+        source_digest=conversion.digest,
+        dataset_id=spec.name,
+        dataset_version=spec.version,
+        dataset_fingerprint=sha256_of(dataset),
+        corpus_fingerprint=_corpus_fingerprint(read_manifest(paths.documents)),
+        files={path.name: sha256_of(path) for path in (paths.documents, paths.pages)},
+        counts=counts,
+        checks={f"{record.step}.{check.name}": check.passed for record in records for check in record.checks},
+    ).write(paths.stamp)
+
+
+def _corpus_fingerprint(documents: Iterable[CorpusDocument]) -> str:
+    lines = sorted(f"{d.file_name}\0{d.pdf_sha256}\n" for d in documents if d.origin != "missing")
+    return hashlib.sha256("".join([*lines, extractor()]).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,1 +1,1 @@
-"""Documents to PDFs to text: names, egress, rendering, the manifest, and gold texts found again."""
+"""Documents to PDFs to text: file names, rendering, the manifest, and gold texts located on their pages."""

@@ -1,7 +1,7 @@
-"""Building a corpus: planned documents in, PDFs and the rows of the manifest out.
+"""Build a corpus: planned documents in, PDFs and the rows of the manifest out.
 
-What has not changed is left alone: nothing is requested, rendered or written for it, and no browser is started. A
-document that cannot be had becomes a row that says why, and never stops the others.
+Unchanged documents cost nothing: no request, no rendering, no write, and without changes no browser is started. A
+document that is not available becomes a row that says why, and never stops the others.
 """
 
 import asyncio
@@ -11,32 +11,36 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rag_eval_pipeline.corpus.batches import batches
-from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-from rag_eval_pipeline.corpus.fetching.bodies import local_body
+from rag_eval_pipeline.corpus.document_renderer import (
+    HANGS,
+    WORDS_SHARE_MIN,
+    DocumentRenderer,
+    Fingerprint,
+    with_failed_check,
+)
+from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument, local_body
 from rag_eval_pipeline.corpus.folder import CorpusFolder
 from rag_eval_pipeline.corpus.naming import NAME_FLAGS
-from rag_eval_pipeline.corpus.press import HANGS, WORDS_SHARE_MIN, Fingerprint, Press
-from rag_eval_pipeline.corpus.rechecking import unchecked
-from rag_eval_pipeline.corpus.rendering.executable import find_browser
-from rag_eval_pipeline.corpus.rendering.pages import renderer_fingerprint
-from rag_eval_pipeline.corpus.rendering.printed_words import WORDS_MIN, PrintedWords
-from rag_eval_pipeline.corpus.rendering.serving import resources_unchanged
-from rag_eval_pipeline.errors import MACHINE_ERRORS, InputError, ServiceError
+from rag_eval_pipeline.corpus.rendering.browser import find_browser
+from rag_eval_pipeline.corpus.rendering.page_loading import resources_unchanged
+from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, PrintedWords, renderer_fingerprint
+from rag_eval_pipeline.errors import MACHINE_ERRORS, DocumentError, InputError, ServiceError
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
 
 logger = logging.getLogger(__name__)
 
-PAGES_A_CORE = 2  # open at once: a page waits for the disk and the network about half of its time
+PAGES_PER_CORE = 2  # open at once, because a page waits for the disk and the network about half of its time
+TEXT_BATCH_ABOVE = 10_000  # texts; below it, a killed build loses no document that was printed
+TEXT_BATCH_SIZE = 50  # a quarter of a second's work to lose; 600 kB of PDFs in memory
 
 Progress = Callable[[int, int], None]
 Keep = Callable[[Sequence[CorpusDocument]], None]
-LookAgain = Literal["report", "update"]
+Recheck = Literal["report", "update"]
 
 
 def build_corpus(
@@ -47,28 +51,27 @@ def build_corpus(
     *,
     progress: Progress | None = None,
     keep: Keep = lambda rows: None,
-    look_again: LookAgain | None = None,
+    recheck: Recheck | None = None,
     error_pages: bool = False,
     min_page_words: float = WORDS_SHARE_MIN,
 ) -> list[CorpusDocument]:
-    """Brings a corpus folder in line with a plan.
+    """Bring a corpus folder in line with a plan.
 
     Args:
         planned: Documents with their names; file names must be distinct.
         corpus_dir: Made when missing. Files in it that no document of the plan owns are removed.
         previous: The manifest of the last build; rows whose file is gone or altered count as changed.
         policy: What may be fetched.
-        progress: Told how many documents of how many are done.
-        keep: Given the rows of each document whose files have just come into the corpus. What a killed build kept is
-            added to `previous` of the next one, which then makes only the rest.
-        look_again: Whether pages that were fetched on an earlier night are asked for once more, and whether a page that
-            has changed then takes the place of its document (`update`) or is reported (`report`).
+        progress: Called with the number of documents that are done, and of all.
+        keep: Called with the rows of each document whose files have just been published. Add them to `previous` of the
+            next build if this one is killed; it then makes only the rest.
+        recheck: Fetch known pages again. A changed page replaces its document (`update`) or is reported (`report`).
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
         min_page_words: Least share of the words of an HTML or Markdown page that its PDF must have; a page that has
             fewer is `page_words_lost`.
 
     Returns:
-        One row a file name, in the order of the plan and of each document's names.
+        One row per file name, in the order of the plan and of each document's names.
 
     Raises:
         InputError: `corpus_is_link`, `foreign_folder`.
@@ -77,7 +80,7 @@ def build_corpus(
     names = [name.name for document in planned for name in document.names]
     if len(set(names)) != len(names):
         raise ValueError("a file name is planned twice")
-    # Asked for when the first page is looked at: a corpus of ready PDFs needs no browser.
+    # Only asked for when the first page is examined: a corpus of finished PDFs needs no browser.
     fingerprint = functools.cache(lambda: renderer_fingerprint(find_browser()))
     rows: dict[int, list[CorpusDocument]] = {}
     known = defaultdict(list)
@@ -86,26 +89,26 @@ def build_corpus(
     with CorpusFolder(corpus_dir) as folder:
         for index, document in enumerate(planned):
             kept = _unchanged(document, known[document.key], folder, fingerprint)
-            if kept is not None and (kept[0].words_seen < WORDS_MIN or _share(kept[0]) >= min_page_words):
+            if kept is not None and (kept[0].words_seen < WORDS_MIN or _words_share(kept[0]) >= min_page_words):
                 rows[index] = kept
         accepted: dict[int, list[CorpusDocument]] = {}
-        if look_again is not None:
+        if recheck is not None:
             accepted = {index: rows.pop(index) for index in [*rows] if planned[index].body == "url"}
         changed = [index for index in range(len(planned)) if index not in rows]
         if progress is not None:
             progress(len(rows), len(planned))
         if changed:
-            work = [_Work(index, planned[index], accepted.get(index, [])) for index in changed]
-            press = Press(
+            tasks = [_Task(index, planned[index], accepted.get(index, [])) for index in changed]
+            renderer = DocumentRenderer(
                 policy,
                 fingerprint,
-                update=look_again == "update",
+                update=recheck == "update",
                 error_pages=error_pages,
                 min_page_words=min_page_words,
-                hanging=_hanging(previous, fingerprint) if look_again is None else frozenset(),
+                hanging=_hanging(previous, fingerprint) if recheck is None else frozenset(),
             )
             try:
-                asyncio.run(_build(work, rows, folder, press, progress, keep))
+                asyncio.run(_build(tasks, rows, folder, renderer, progress, keep))
             except _Interrupted as interrupted:
                 raise interrupted.error from None
         folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
@@ -113,40 +116,40 @@ def build_corpus(
 
 
 class _Interrupted(Exception):
-    """Carries what asyncio lets break out of the loop at once, leaving no time to end the browser in good order."""
+    """Carries an exception that asyncio would let end the loop at once, before the browser is closed."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
 
 
-class _Work(NamedTuple):
-    """A document that something is to be done for; with the rows of the one that is accepted, if there is one."""
+class _Task(NamedTuple):
+    """A document to be made or checked, with the rows of its accepted version, if there is one."""
 
-    place: int
+    position: int
     document: PlannedDocument
     accepted: list[CorpusDocument]
 
 
 async def _build(
-    changed: list[_Work],
+    tasks: list[_Task],
     rows: dict[int, list[CorpusDocument]],
     folder: CorpusFolder,
-    press: Press,
+    renderer: DocumentRenderer,
     progress: Progress | None,
     keep: Keep,
 ) -> None:
-    total = len(rows) + len(changed)
-    waiting = batches(changed, lambda piece: piece.document.body)
+    total = len(rows) + len(tasks)
+    waiting = _batches(tasks)
 
     async def work() -> None:
         for batch in waiting:
-            made = [await _made(piece, press, folder) for piece in batch]
+            made = [await _run_task(task, renderer, folder) for task in batch]
             files = [([row.file_name for row in done], pdf) for done, pdf in made if pdf is not None]
             if files:
                 folder.publish_all(files)
-            for piece, (done, _) in zip(batch, made, strict=True):
-                rows[piece.place] = done
+            for task, (done, _) in zip(batch, made, strict=True):
+                rows[task.position] = done
                 if done[0].origin != "missing":
                     keep(done)
                 if progress is not None:
@@ -155,8 +158,8 @@ async def _build(
                     except (KeyboardInterrupt, SystemExit) as error:
                         raise _Interrupted(error) from error
 
-    async with press:
-        workers = [asyncio.create_task(work()) for _ in range(PAGES_A_CORE * (os.cpu_count() or 1))]
+    async with renderer:
+        workers = [asyncio.create_task(work()) for _ in range(PAGES_PER_CORE * (os.cpu_count() or 1))]
         try:
             await asyncio.gather(*workers)
         finally:
@@ -165,35 +168,60 @@ async def _build(
             await asyncio.gather(*workers, return_exceptions=True)
 
 
-async def _made(piece: _Work, press: Press, folder: CorpusFolder) -> tuple[list[CorpusDocument], bytes | None]:
-    """The rows of a document, one a name, and its PDF unless there is none or the one on disk stays."""
-    _, document, accepted = piece
+def _batches(tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
+    """Yield tasks one by one, but short texts by fifties if they are very many.
+
+    A batch shares only the wait for the disk, which halves the time of publishing. Each text is printed on its own, so
+    that its bytes do not depend on its batch.
+    """
+    is_many = sum(task.document.body == "text" for task in tasks) > TEXT_BATCH_ABOVE
+    texts: list[_Task] = []
+    for task in tasks:
+        if not is_many or task.document.body != "text":
+            yield [task]
+            continue
+        texts.append(task)
+        if len(texts) == TEXT_BATCH_SIZE:
+            yield texts
+            texts = []
+    if texts:
+        yield texts
+
+
+async def _run_task(
+    task: _Task, renderer: DocumentRenderer, folder: CorpusFolder
+) -> tuple[list[CorpusDocument], bytes | None]:
+    """Return a document's rows, one per name, and its PDF unless there is none or the one on disk stays."""
+    _, document, accepted = task
     start = time.perf_counter()
     pdf: bytes | None = None
     try:
         if accepted:
             file = folder.path / accepted[0].file_name
-            row, pdf = await press.look_again(document, _unnamed(accepted[0]), file)
+            row, pdf = await renderer.recheck(document, _unnamed(accepted[0]), file)
         else:
-            row, pdf = await press.make(document)
+            row, pdf = await renderer.make(document)
     except DocumentError as error:
-        row = _missing(document, error, press.fingerprint)
+        row = _missing(document, error, renderer.fingerprint)
     except (InputError, ServiceError):
-        raise  # a setting or the browser, which is every document's
+        raise  # a setting or the browser concerns every document
     except Exception as error:
         if isinstance(error, OSError) and error.errno in MACHINE_ERRORS:
-            raise  # every further document would meet it; the build continues when it is run again
+            raise  # every further document would fail with it; the next run continues
         logger.exception("%s could not be made into a document", document.key)
         message = " ".join(f"{document.url or document.key}: {type(error).__name__}: {error}".split())[:500]
         fault = DocumentError("internal_error", message)
-        row = unchecked(_unnamed(accepted[0]), fault) if accepted else _missing(document, fault, press.fingerprint)
+        if accepted:
+            row = with_failed_check(_unnamed(accepted[0]), fault)
+        else:
+            row = _missing(document, fault, renderer.fingerprint)
     return _named(replace(row, seconds=time.perf_counter() - start), document.names), pdf
 
 
 def _unchanged(
     document: PlannedDocument, known: Sequence[CorpusDocument], folder: CorpusFolder, fingerprint: Fingerprint
 ) -> list[CorpusDocument] | None:
-    """The rows of a document for which nothing is to be done but to give its file all its names."""
+    """Return the rows of an unchanged document, whose file is given all its names; None if it has to be made."""
     row = next((r for r in known if r.pdf_sha256 is not None and folder.digest(r.file_name) == r.pdf_sha256), None)
     if row is None or not _same_body(document, row, fingerprint):
         return None
@@ -205,10 +233,10 @@ def _unchanged(
 
 def _same_body(document: PlannedDocument, row: CorpusDocument, fingerprint: Fingerprint) -> bool:
     if document.body == "url":
-        return row.final_url is not None  # what was fetched stays until someone asks for it anew
+        return row.final_url is not None  # fetched documents stay until a recheck
     try:
         body = local_body(document)
-    except Exception:  # is said when the document is made
+    except Exception:  # it is reported when the document is made
         return False
     if hashlib.sha256(body.data).hexdigest() != row.body_sha256:
         return False
@@ -222,12 +250,12 @@ def _same_body(document: PlannedDocument, row: CorpusDocument, fingerprint: Fing
 
 
 def _hanging(previous: Sequence[CorpusDocument], fingerprint: Fingerprint) -> frozenset[str]:
-    """Bodies that hung in the same browser while they were printed: another try would take minutes, each night."""
+    """Return the bodies that hung in the same browser; trying them again would take minutes in each build."""
     rows = [row for row in previous if row.error_code == HANGS and row.body_sha256 is not None]
     return frozenset(row.body_sha256 for row in rows if row.body_sha256 and row.renderer == fingerprint())
 
 
-def _share(row: CorpusDocument) -> float:
+def _words_share(row: CorpusDocument) -> float:
     return PrintedWords(row.words_seen, row.words_printed).share
 
 
@@ -249,10 +277,10 @@ def _missing(document: PlannedDocument, error: DocumentError, fingerprint: Finge
 
 
 def _unnamed(row: CorpusDocument) -> CorpusDocument:
-    """The row without what belongs to one of the document's names."""
+    """Drop the flags that belong to one of the document's names."""
     return replace(row, flags=tuple(flag for flag in row.flags if flag not in NAME_FLAGS))
 
 
 def _named(row: CorpusDocument, names: Sequence[FileName]) -> list[CorpusDocument]:
-    """The row under each name of its document."""
+    """Return the row under each name of its document."""
     return [replace(row, file_name=name.name, url=name.url, flags=(*name.flags, *row.flags)) for name in names]

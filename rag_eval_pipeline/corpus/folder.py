@@ -1,7 +1,6 @@
-"""The corpus folder on disk: documents appear whole or not at all, and nothing but documents lies there.
+"""The corpus folder on disk: documents appear whole or not at all, and it contains nothing but documents.
 
-A RAG server's ingestion walks the folder and takes whatever it finds, so temp files lie beside it and links are not
-followed.
+A RAG server's ingestion takes every file in the folder, so temp files are beside it, and links are not followed.
 """
 
 import hashlib
@@ -12,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_all, fsync_folder
+from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, fsync_folder
 
 
 class CorpusFolder:
-    """One benchmark's corpus, for the time of a build.
+    """One benchmark's corpus during a build.
 
     Args:
         path: Made when missing, with its parents.
@@ -49,13 +48,13 @@ class CorpusFolder:
         shutil.rmtree(self._temp, ignore_errors=True)
 
     def digest(self, name: str) -> str | None:
-        """SHA-256 of a document's bytes; None when there is no regular file of that name."""
+        """Return the SHA-256 of a document; None when there is no regular file of that name."""
         if name not in self._digests:
             self._digests[name] = self._read_digest(name)
         return self._digests[name]
 
     def publish_all(self, documents: Sequence[tuple[Sequence[str], bytes]]) -> None:
-        """Writes documents, each under its names, which share one file where the disk can do that.
+        """Write documents, each under its names, which are hard links where the disk supports them.
 
         The disk is waited for once for all of them.
         """
@@ -67,26 +66,22 @@ class CorpusFolder:
                 self.add_name(names[0], name)
 
     def add_name(self, existing: str, name: str) -> None:
-        """Gives a document that is there one more name."""
+        """Give an existing document one more name."""
         self._temp.mkdir(parents=True, exist_ok=True)
         second = self._temp / "link"
         second.unlink(missing_ok=True)
         try:
             os.link(self._file(existing), second, follow_symlinks=False)
-        except OSError:  # a disk without hard links
+        except OSError:  # no hard links on this disk
             atomic_write(self._file(name), self._file(existing).read_bytes(), temp_folder=self._temp)
         else:
             os.replace(second, self._file(name))
-            second.unlink(missing_ok=True)  # rename leaves the source when both are the same file already
+            second.unlink(missing_ok=True)  # rename keeps the source if both are already the same file
             fsync_folder(self.path)
         self._digests[name] = self.digest(existing)
 
     def remove_all_but(self, names: Iterable[str]) -> list[str]:
-        """Removes what no document owns; links are removed and not followed.
-
-        Returns:
-            The removed names, sorted.
-        """
+        """Remove files that no document owns, links included; return their names, sorted."""
         owned = set(names)
         foreign = sorted(entry.name for entry in os.scandir(self.path) if entry.name not in owned)
         for name in foreign:

@@ -1,8 +1,8 @@
-"""Names of corpus files: the URL-stem rule, with a stated answer for each corner.
+"""Names of corpus files: the URL-stem rule and its corner cases.
 
-Names are a function of the URLs, their order and the pins of an earlier manifest, never of fetched bytes. Each is one
-path component of at most 255 bytes, no two are equal after NFC and case folding, and each starts with the stem unless
-a flag says why not.
+Names depend on the URLs, their order and the pins of an earlier manifest, never on fetched bytes. Each is one path
+component of at most 255 bytes, no two are equal after NFC and case folding, and each starts with the stem unless a flag
+says why not.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ NAME_BYTES = 255  # longest path component of ext4, xfs, APFS and NTFS (the last
 NAME_FLAGS = ("empty_segment", "escaped", "collision", "truncated")
 COLLISION_DIGITS = 8
 TRUNCATION_DIGITS = 16
-NO_STEM = "document"  # the stem of something without segment, fragment, host and name
+NO_STEM = "document"  # for a document without segment, fragment, host and name
 
 _AUTHORITY = re.compile(r"([^:/?#]*:)?//([^/?#]*)")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -31,7 +31,7 @@ _HASHED = re.compile(rf"(.*)~[0-9a-f]{{{COLLISION_DIGITS},{TRUNCATION_DIGITS}}}{
 
 
 class NameIdentity(NamedTuple):
-    """What a name belongs to: a document and one of its stems; requests of equal identity get one name."""
+    """A document and one of its stems; requests of equal identity get one name."""
 
     key: str
     stem: str
@@ -44,7 +44,7 @@ class NameRequest:
     Args:
         key: `document_key(url)`; of a document without URL its name.
         url: As written in the source, fragment included.
-        name: Basename of the document's file, else its name; used only without `url`.
+        name: Name of the document's file, else its own; used only without `url`.
     """
 
     key: str
@@ -53,12 +53,12 @@ class NameRequest:
 
     @property
     def identity(self) -> NameIdentity:
-        """Key and stem, which holds the fragment; a document without URL has one name, so its key is enough."""
+        """Key and stem, which includes the fragment; a document without URL has one name, so its key is enough."""
         return NameIdentity(self.key, "" if self.url is None else url_stem(self.url) or _last_segment(self.url))
 
 
 def url_stem(url: str) -> str:
-    """Last path segment, and `#fragment` where there is one; nothing is decoded.
+    """Return the last path segment, and `#fragment` if there is one; nothing is decoded.
 
     Source: Evaluation JSON schema, "Deriving corpus filenames from URLs".
     """
@@ -68,10 +68,10 @@ def url_stem(url: str) -> str:
 
 
 def document_key(url: str) -> str:
-    """Lower-case host and port, percent-decoded path, params and query: URLs with equal keys are one document."""
+    """Return lower-case host and port, percent-decoded path, params and query; equal keys are one document."""
     parts = parse_url(_LONE_SURROGATE.sub(lambda match: _percent(match[0]), url))
     path = unquote(parts.path or "/", errors="surrogateescape")
-    # Bytes that are no UTF-8 stay encoded, and so do the delimiters: `/a%3Fb` is another page than `/a?b`.
+    # Bytes that are not UTF-8 stay encoded, and so do the delimiters: `/a%3Fb` is another page than `/a?b`.
     path = re.sub(r"[?;#\udc80-\udcff]", lambda match: _percent(match[0]), path)
     params = f";{parts.params}" if parts.params else ""
     query = f"?{parts.query}" if parts.query else ""
@@ -79,7 +79,7 @@ def document_key(url: str) -> str:
 
 
 def parse_url(url: str) -> ParseResult:
-    """`urlparse` that splits every string: a host that it refuses (`http://[x/`) is kept as it stands."""
+    """Split any string; a host that `urlparse` refuses (`http://[x/`) is kept as it is."""
     url = url.strip()
     try:
         return urlparse(url)
@@ -91,19 +91,19 @@ def parse_url(url: str) -> ParseResult:
 
 
 def pins(previous: Iterable[CorpusDocument]) -> dict[NameIdentity, str]:
-    """Names that an earlier manifest has given; a document keeps them whatever is added or taken away around it."""
+    """Return the names given by an earlier manifest; a document keeps them whatever is added or removed."""
     return {NameRequest(document.key, document.url).identity: document.file_name for document in previous}
 
 
 def assign_names(
     requests: Sequence[NameRequest], pinned: Mapping[NameIdentity, str] | None = None, *, strict: bool = False
 ) -> list[FileName]:
-    """A file name for each request, in the order of the requests.
+    """Return a file name for each request, in their order.
 
     Args:
         requests: In source order: of several documents with one name, the first keeps it.
-        pinned: From `pins`; they win over source order, and a name whose document is gone is not given to another.
-        strict: A collision is an error instead of a longer name.
+        pinned: From `pins`; they take precedence, and the name of a document that is gone is not given to another.
+        strict: Make a collision an error instead of a longer name.
 
     Raises:
         InputError: `stem_collision`, only with `strict`.
@@ -139,7 +139,7 @@ def assign_names(
 
 
 def folded(name: str) -> str:
-    """The name as file systems that fold case and composition compare it (APFS, NTFS, S3 browsers)."""
+    """Return the name as file systems that fold case and composition compare it (APFS, NTFS, S3 browsers)."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
@@ -152,13 +152,13 @@ def _source(request: NameRequest) -> str:
 
 
 def _stem(request: NameRequest) -> tuple[str, list[str]]:
-    """The stem as a file system can hold it, but for its length, and flags for what was done to it."""
+    """Return the stem with the characters that a file system accepts, not yet shortened, and flags."""
     flags = []
     stem = url_stem(request.url) if request.url is not None else request.name or ""
     if not stem:
         flags.append("empty_segment")
         stem = (_last_segment(request.url) if request.url is not None else "") or NO_STEM
-    # A lone surrogate has no bytes on disk, in JSON or in parquet, so it shares the fate of `/` and NUL.
+    # A lone surrogate has no encoding on disk, in JSON or in parquet, so it is escaped like `/` and NUL.
     escaped = re.sub(r"[/\x00\ud800-\udfff]", lambda match: _percent(match[0]), stem)
     if escaped != stem:
         flags.append("escaped")
@@ -166,7 +166,7 @@ def _stem(request: NameRequest) -> tuple[str, list[str]]:
 
 
 def _last_segment(url: str) -> str:
-    """Stands in for an empty stem: the last segment that is not empty, else the host."""
+    """Return the replacement for an empty stem: the last segment that is not empty, else the host."""
     parts = parse_url(url)
     return next((segment for segment in reversed(parts.path.split("/")) if segment), _host(parts).lower())
 
@@ -180,7 +180,7 @@ def _fits(name: str) -> bool:
 
 
 def _candidates(stem: str, source: str) -> Iterator[str]:
-    """Names for a document, the wanted one first; endless, because a hostile source can name the hashed ones too."""
+    """Yield names for a document, the plain one first; endless, as a hostile source can use the hashed ones too."""
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
     yield from filter(_fits, (_with_suffix(stem), f"{stem}~{digest[:COLLISION_DIGITS]}{SUFFIX}"))
     yield _cut(stem, digest[:TRUNCATION_DIGITS])
@@ -189,7 +189,7 @@ def _candidates(stem: str, source: str) -> Iterator[str]:
 
 
 def _cut(stem: str, digest: str) -> str:
-    """The stem, cut at a character and not inside a `%XX`, with the digest."""
+    """Cut the stem at a character and not inside a `%XX`, and append the digest."""
     tail = f"~{digest}{SUFFIX}"
     head = stem.encode()[: NAME_BYTES - len(tail)].decode(errors="ignore")
     if len(head) < len(stem):
@@ -199,7 +199,7 @@ def _cut(stem: str, digest: str) -> str:
 
 
 def _follows(name: str, stem: str) -> bool:
-    """Whether a pinned name is one that the rule gives this stem; a manifest edited by hand can say anything."""
+    """Whether a pinned name is one that the rule gives this stem; a manifest edited by hand can contain anything."""
     if name == _with_suffix(stem):
         return _fits(name)
     hashed = _HASHED.fullmatch(name)
@@ -207,7 +207,7 @@ def _follows(name: str, stem: str) -> bool:
 
 
 def _percent(text: str) -> str:
-    """Each byte as %XX; of a lone surrogate made by `surrogateescape` the byte it stands for."""
+    """Write each byte as %XX; a lone surrogate made by `surrogateescape` is the byte it stands for."""
     if "\udc80" <= text <= "\udcff":
         return f"%{ord(text) - 0xDC00:02X}"
     return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))

@@ -1,7 +1,7 @@
-"""The renderer alone: URLs and files to PDFs in any folder, named as in a corpus.
+"""Render URLs and files to PDFs in any folder, named as in a corpus.
 
-Unlike a corpus, the folder may hold whatever it likes: nothing in it is removed, and nothing is replaced unless asked
-for. A manifest, where one is named, remembers which document has which name, and what need not be fetched again.
+Unlike a corpus, the folder may contain other files: nothing in it is removed, and nothing is replaced unless asked for.
+A manifest, if one is given, records which document has which name, and what need not be fetched again.
 """
 
 import contextlib
@@ -14,25 +14,25 @@ from pathlib import Path
 
 from rag_eval_pipeline.corpus.builder import Progress, build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key, pins
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.atomic import TEMP_PREFIX, fsync_folder
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, fsync_folder
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 def is_url(source: str) -> bool:
-    """Whether a source is meant as a URL; anything without a scheme is a path."""
+    """Whether a source is a URL; anything without a scheme is a path."""
     return _SCHEME.match(source) is not None
 
 
 def plan_documents(sources: Sequence[str], pinned: Mapping[NameIdentity, str] | None = None) -> list[PlannedDocument]:
-    """Documents with their file names: URLs that differ in their fragment only are one, under two names.
+    """Return the documents with their file names; URLs that differ only in their fragment are one document.
 
     Args:
-        sources: URLs and paths; one that stands twice is one.
+        sources: URLs and paths; repetitions are dropped.
         pinned: Names of an earlier manifest.
     """
     distinct = list(dict.fromkeys(source if is_url(source) else os.path.normpath(source) for source in sources))
@@ -63,20 +63,20 @@ def render_documents(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> list[CorpusDocument]:
-    """Renders URLs and files; each PDF appears in the folder, whole, as soon as it is made.
+    """Render URLs and files; each PDF appears in the folder, whole, as soon as it is made.
 
     Args:
         sources: URLs, and paths of HTML, text, Markdown and PDF files.
         out: Made when missing.
         policy: What may be fetched.
-        manifest: As `documents.parquet`; read when it is there, and written even when the rendering is broken off.
-            Documents in it keep their names, are made again only when they have changed or their file has, and a page
-            that was fetched counts as unchanged. Rows of documents that are not among the sources stay.
-        overwrite: Render all anew, and let the PDFs take the place of what has their names.
-        progress: Told how many documents of how many are done.
+        manifest: As `documents.parquet`; read if it exists, and written even if the rendering is interrupted.
+            Documents in it keep their names and are made again only if they or their file have changed; a page that
+            was fetched counts as unchanged. Rows of documents that are not among the sources stay.
+        overwrite: Render all sources again, and replace files that have their names.
+        progress: Called with the number of documents that are done, and of all.
 
     Returns:
-        One row a file name, in the order of the sources.
+        One row per file name, in the order of the sources.
 
     Raises:
         InputError: `file_exists` before anything is fetched.
@@ -92,7 +92,7 @@ def render_documents(
         with tempfile.TemporaryDirectory(prefix=TEMP_PREFIX, dir=out) as temp:
             staging = Path(temp) / "made"
             staging.mkdir()
-            known = [] if overwrite else _lend(previous, out, staging)
+            known = [] if overwrite else _link_existing(previous, out, staging)
 
             def keep(rows: Sequence[CorpusDocument]) -> None:
                 _move(rows, staging, out)
@@ -107,7 +107,7 @@ def render_documents(
 
 
 def _require_free(out: Path, planned: Sequence[PlannedDocument], owned: set[str]) -> None:
-    """Without a manifest nobody knows whether a file is this document or another one of the same name."""
+    """Refuse to replace files: without a manifest, a file of the same name may be another document."""
     for document in planned:
         for name in document.names:
             if name.name not in owned and os.path.lexists(out / name.name):
@@ -119,10 +119,10 @@ def _require_free(out: Path, planned: Sequence[PlannedDocument], owned: set[str]
                 )
 
 
-def _lend(previous: Sequence[CorpusDocument], out: Path, staging: Path) -> list[CorpusDocument]:
-    """Shows the build the files that are there, so that it need not make them again."""
+def _link_existing(previous: Sequence[CorpusDocument], out: Path, staging: Path) -> list[CorpusDocument]:
+    """Link the existing files into the staging folder, so that the build need not make them again."""
     for row in previous:
-        with contextlib.suppress(OSError):  # gone, or a disk without hard links: then it is made anew
+        with contextlib.suppress(OSError):  # gone, or no hard links on this disk: it is made again
             os.link(out / row.file_name, staging / row.file_name, follow_symlinks=False)
     return list(previous)
 
@@ -135,7 +135,7 @@ def _move(rows: Sequence[CorpusDocument], staging: Path, out: Path) -> None:
 
 
 def _merged(previous: Sequence[CorpusDocument], made: Sequence[CorpusDocument]) -> list[CorpusDocument]:
-    """All rows, the newer ones in place of the older; that a document could not be had anew does not undo its file."""
+    """Merge rows, newer ones first; a failed attempt does not replace the row of an existing file."""
     rows = {row.file_name: row for row in previous}
     for row in made:
         if row.origin != "missing" or row.file_name not in rows:

@@ -1,100 +1,109 @@
-"""Assets over all benchmarks and systems: leaderboard, regressions, report; and the week."""
+"""Assets over all benchmarks and systems: leaderboard, regressions, report, week; and the job that pins a baseline."""
 
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 from pydantic import Field
 
-from rag_eval_pipeline.defs.boards import TABLES, compared, not_compared, themed, trends
-from rag_eval_pipeline.defs.evaluation import evaluation_results
-from rag_eval_pipeline.defs.links import benchmark_page, report_link
-from rag_eval_pipeline.defs.partitions import pairs
+from rag_eval_pipeline.conversion.stamp import CheckFact
+from rag_eval_pipeline.defs.checks import check_result, check_specs
+from rag_eval_pipeline.defs.execution import as_dagster_failure
+from rag_eval_pipeline.defs.metadata import (
+    LEADERBOARD_TABLES,
+    leaderboard_table,
+    not_compared_table,
+    numbers,
+    report_link,
+    svg_image,
+    table,
+    trend_lines,
+    verdict_table,
+)
+from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.defs.shell import check_result, check_specs, numbers, one_line_errors, picture, table
-from rag_eval_pipeline.defs.standing import LEADERBOARD_CHECKS, leaderboard_checks
-from rag_eval_pipeline.reporting.morning import CHECKS
 
 GROUP = "aggregation"
-ALL_PAIRS = dg.AssetDep(evaluation_results, partition_mapping=dg.AllPartitionMapping())
-# A night begins at 02:00 UTC; who has no report at 06:00 is told that it is late.
-EVERY_MORNING = dg.FreshnessPolicy.cron(deadline_cron="0 6 * * *", lower_bound_delta=timedelta(hours=4))
+REPORT_CHECKS = {
+    "every_pair_is_evaluated": CheckFact(False, "Each benchmark and nightly system has up-to-date results."),
+    "no_result_is_damaged": CheckFact(False, "Every results file can be read and is as it was published."),
+    "nothing_has_regressed": CheckFact(
+        True, "No pair is worse than its pinned baseline, confirmed by a rerun; blocks if verdicts.config.yaml says so."
+    ),
+    "quality_thresholds_are_met": CheckFact(False, "The thresholds of verdicts.config.yaml hold for every pair."),
+}
+ALL_PAIRS = dg.AssetDep("evaluation_results", partition_mapping=dg.AllPartitionMapping())
+# Nightly runs begin at 02:00 UTC; assets that are not there at 06:00 are overdue.
+FRESH_AT_SIX = dg.FreshnessPolicy.cron(deadline_cron="0 6 * * *", lower_bound_delta=timedelta(hours=4))
 
 
-@dg.asset(
-    group_name=GROUP, kinds={"json", "csv"}, deps=[ALL_PAIRS], freshness_policy=EVERY_MORNING,
-    check_specs=check_specs("leaderboard", LEADERBOARD_CHECKS),
-)  # fmt: skip
+@dg.asset(group_name=GROUP, kinds={"json", "csv"}, deps=[ALL_PAIRS], freshness_policy=FRESH_AT_SIX)
 def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """Newest results of every benchmark and system; each figure is a line a night under Plots.
+    """The newest results of every benchmark and system; each metric has a line over the nights under Plots.
 
-    Source: Evaluation Data Formats 4.2, Results Storage.
+    Source: Evaluation Data Formats 4.2 (docs/specifications.md).
     """
-    import rag_eval_pipeline.reporting.leaderboard as reporting
+    from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
 
-    with one_line_errors():
-        board = reporting.write_leaderboard(workspace.workspace)
-        checks = leaderboard_checks(workspace.workspace, datetime.now(UTC))
+    with as_dagster_failure():
+        board = write_leaderboard(workspace.workspace)
     for note in board.notes:
         context.log.warning(note)
     return dg.MaterializeResult(
         metadata={
             "report": report_link(workspace.workspace),
-            **{name: table(themed(board.cells(), columns)) for name, columns in TABLES.items()},
-            "chart": picture(board.chart(), "F1 by benchmark and system"),
+            **{name: table(leaderboard_table(board.cells(), columns)) for name, columns in LEADERBOARD_TABLES.items()},
+            "chart": svg_image(board.chart(), "F1 by benchmark and system"),
             "path": dg.MetadataValue.path(board.path),
-            **numbers(trends(board.trends, pairs=len(board.rows))),
-        },
-        check_results=[check_result(check) for check in checks],
+            **numbers(trend_lines(board.trends, n_pairs=len(board.rows))),
+        }
     )
 
 
-@dg.asset(group_name=GROUP, kinds={"json"}, deps=[leaderboard], freshness_policy=EVERY_MORNING)
+@dg.asset(group_name=GROUP, kinds={"json"}, deps=["leaderboard"], freshness_policy=FRESH_AT_SIX)
 def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """Each pair against its pinned baseline, and systems against each other: better, worse, or nobody can tell.
+    """Each pair against its pinned baseline, and systems against each other: better, worse, or not sure enough.
 
-    A change is called one when a paired sign-flip test over the questions, corrected by Holm for the number of metrics,
-    says so; before it alerts it is seen again in a rerun.
+    A change counts when a paired sign-flip test over the questions, Holm-corrected for the number of metrics, says so.
+    It alerts only after a rerun has confirmed it.
 
-    Source: Evaluation Data Formats 2.3, `statistical_analysis`.
+    Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/specifications.md).
     """
-    import rag_eval_pipeline.reporting.alerts as alerts
-    import rag_eval_pipeline.reporting.comparison as reporting
+    from rag_eval_pipeline.reporting.alerts import send_change_alerts
+    from rag_eval_pipeline.reporting.regressions import write_comparisons
 
-    with one_line_errors():
-        found = reporting.write_comparisons(workspace.workspace)
-        told = alerts.tell_changes(workspace.workspace, found.nights, now=datetime.now(UTC))
-    for line in [*(alert.subject for alert in told.new), *told.faults]:
+    with as_dagster_failure():
+        found = write_comparisons(workspace.workspace)
+        sent = send_change_alerts(workspace.workspace, found.nights, now=datetime.now(UTC))
+    for line in [*(alert.subject for alert in sent.new), *sent.faults]:
         context.log.warning(line)
-    counts = numbers({**found.counts, "alerts": len(told.new), "alerts_undelivered": len(told.faults)})
     return dg.MaterializeResult(
         metadata={
             "report": report_link(workspace.workspace),
-            **counts,
-            "verdicts": table(compared(found.cells())),
-            "not_compared": table(not_compared(found.cells())),
+            **numbers({**found.counts, "alerts": len(sent.new), "alerts_undelivered": len(sent.faults)}),
+            "verdicts": table(verdict_table(found.cells())),
+            "not_compared": table(not_compared_table(found.cells())),
             "path": dg.MetadataValue.path(found.path),
         }
     )
 
 
 @dg.asset(
-    group_name=GROUP, kinds={"html"}, deps=[leaderboard, regressions], freshness_policy=EVERY_MORNING,
-    check_specs=check_specs("report", CHECKS),
+    group_name=GROUP, kinds={"html"}, deps=["leaderboard", "regressions"], freshness_policy=FRESH_AT_SIX,
+    check_specs=check_specs("report", REPORT_CHECKS),
 )  # fmt: skip
 def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """The report to look at in the morning: a site of plain files that needs no network.
+    """The report: a site of static files that needs no network.
 
-    Source: Citation Accuracy Evaluation 9.2, Automated Evaluation Pipeline: summary, visualizations,
-    analysis, recommendations.
+    Source: Citation Accuracy Evaluation 9.2 (docs/specifications.md).
     """
-    import rag_eval_pipeline.reporting.report as reporting
-    from rag_eval_pipeline.reporting.comparison import read_comparisons
-    from rag_eval_pipeline.reporting.morning import morning_checks
+    from rag_eval_pipeline.report.site import write_report
+    from rag_eval_pipeline.reporting.checks import aggregation_checks
+    from rag_eval_pipeline.reporting.regressions import read_comparisons
 
-    with one_line_errors():
+    with as_dagster_failure():
         found = read_comparisons(workspace.workspace)
-        path = reporting.write_report(workspace.workspace, found)
-        checks = morning_checks(workspace.workspace, found)
+        path = write_report(workspace.workspace, found)
+        checks = aggregation_checks(workspace.workspace, found)
     return dg.MaterializeResult(
         metadata={"report": report_link(workspace.workspace), "path": dg.MetadataValue.path(path)},
         check_results=[check_result(check) for check in checks],
@@ -105,87 +114,71 @@ class WeekConfig(dg.Config):
     """Which week."""
 
     monday: str | None = Field(
-        None, description="The day after the week, such as 2026-11-23; absent, the newest Monday that has come."
+        None, description="The day after the week, such as 2026-11-23; the most recent Monday if absent."
     )
 
 
-@dg.asset(group_name=GROUP, kinds={"json"}, deps=[regressions])
+@dg.asset(group_name=GROUP, kinds={"json"}, deps=["regressions"])
 def weekly_results(
     context: dg.AssetExecutionContext, config: WeekConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult:
     """`benchmark_weekly_<date>.results.json`: the mean of seven nights of each pair against its pinned baseline.
 
-    Source: Evaluation Data Formats 3.2, Directory Structure.
+    Source: Evaluation Data Formats 3.2 (docs/specifications.md).
     """
-    import rag_eval_pipeline.reporting.weekly as reporting
+    from rag_eval_pipeline.reporting.summaries import write_week
 
-    with one_line_errors():
-        found = reporting.write_week(workspace.workspace, config.monday, now=datetime.now(UTC))
+    with as_dagster_failure():
+        found = write_week(workspace.workspace, config.monday, now=datetime.now(UTC))
     return dg.MaterializeResult(
         metadata={
             **numbers(found.counts),
-            "verdicts": table(compared(found.cells())),
-            "not_compared": table(not_compared(found.cells())),
+            "verdicts": table(verdict_table(found.cells())),
+            "not_compared": table(not_compared_table(found.cells())),
             "path": dg.MetadataValue.path(found.path),
         }
     )
 
 
-@dg.asset(group_name=GROUP, kinds={"json"}, deps=[leaderboard])
+@dg.asset(group_name=GROUP, kinds={"json"}, deps=["leaderboard"])
 def benchmark_files(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The four `data/benchmarks/**.benchmark.json`: latency, throughput, retrieval quality, citation accuracy.
 
-    Source: Evaluation Data Formats 3.2, Directory Structure.
+    Source: Evaluation Data Formats 3.2 (docs/specifications.md).
     """
-    import rag_eval_pipeline.reporting.benchmark_files as reporting
+    from rag_eval_pipeline.reporting.summaries import write_benchmark_files
 
-    with one_line_errors():
-        paths = reporting.write_benchmark_files(workspace.workspace)
+    with as_dagster_failure():
+        paths = write_benchmark_files(workspace.workspace)
     return dg.MaterializeResult(metadata={path.name: dg.MetadataValue.path(path) for path in paths})
 
 
 class PinConfig(dg.Config):
-    """Whether and what to pin."""
+    """What to pin."""
 
-    pin: bool = Field(
-        False, description="Pin now. Off, nothing changes, so that `Materialize all` never moves a baseline."
-    )
     evaluations: list[str] = Field(
-        default_factory=list, description="Evaluation ids; the newest ones that are alike unless named."
+        default_factory=list, description="Evaluation ids; the newest ones that are alike if empty."
     )
     note: str = Field("", description="Why, for people.")
 
 
-@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"json"}, deps=[evaluation_results])
-def baseline(
-    context: dg.AssetExecutionContext, config: PinConfig, workspace: WorkspaceResource
-) -> dg.MaterializeResult:
-    """The evaluations that a pair is compared with; materialize it with `pin: true` to pin the newest.
+@dg.op(name="pin")
+def pin_newest(context: dg.OpExecutionContext, config: PinConfig, workspace: WorkspaceResource) -> None:
+    """Pin the evaluations that a pair is compared with from now on."""
+    from rag_eval_pipeline.reporting.baselines import pin
 
-    Nothing is pinned by itself after the first nights: a regression never becomes the yardstick unasked.
-
-    Source: Evaluation Data Formats 2.3, `statistical_analysis`. `rag-eval pin` does the same.
-    """
-    import rag_eval_pipeline.reporting.baselines as reporting
-    from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-
-    assert isinstance(context.partition_key, dg.MultiPartitionKey)
-    pair = context.partition_key.keys_by_dimension
-    root, benchmark, system = workspace.workspace, pair["benchmark"], pair["system"]
-    with one_line_errors():
-        if config.pin:
-            now, note = datetime.now(UTC), config.note or None
-            reporting.pin(root, benchmark, system, config.evaluations, now=now, note=note)
-        pinned = read_baseline(root, benchmark, system)
-    return dg.MaterializeResult(
-        metadata={
-            "report": report_link(root, benchmark_page(benchmark)),
-            "pinned": ", ".join(pinned.evaluations) if pinned else "nothing",
-            "note": (pinned.note if pinned else None) or "none",
-        }
-    )
+    root, (benchmark, system) = workspace.workspace, pair_names(context)
+    with as_dagster_failure():
+        pinned = pin(root, benchmark, system, config.evaluations, now=datetime.now(UTC), note=config.note or None)
+    context.log.info(f"{system} on {benchmark} is compared with {', '.join(pinned.evaluations)} from now on")
 
 
-NIGHTLY = [leaderboard, regressions, report]
-WEEKLY = [weekly_results, benchmark_files]
-ASSETS = [*NIGHTLY, *WEEKLY, baseline]
+@dg.job(
+    partitions_def=pairs,
+    description="Pins the newest evaluation of a pair as the baseline that later ones are compared with, like "
+    "`rag-eval pin`. After the first nights nothing is pinned automatically: a regression never becomes the baseline "
+    "by itself.",
+)
+def pin_baseline() -> None:
+    """Pin the baseline of a pair."""
+    pin_newest()

@@ -1,32 +1,23 @@
-"""Assets of the conversion, one partition a benchmark: from foreign files to a corpus and its datasets."""
+"""Assets of the conversion, one partition per benchmark: from source files to a corpus and its datasets."""
 
 import dagster as dg
 import pydantic
 
-from rag_eval_pipeline.conversion.stamp import Recheck, StepReport
-from rag_eval_pipeline.conversion.step_checks import CHECKS
+from rag_eval_pipeline.conversion.stamp import CHECKS, Recheck
+from rag_eval_pipeline.defs.checks import check_result, check_specs
+from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
+from rag_eval_pipeline.defs.metadata import numbers, png_image, table
 from rag_eval_pipeline.defs.partitions import benchmarks
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.defs.shell import (
-    check_result,
-    check_specs,
-    numbers,
-    one_line_errors,
-    png_or_reason,
-    progress_log,
-    table,
-)
 
 GROUP = "conversion"
 
 
 class CorpusConfig(dg.Config):
-    """How a corpus is built this time."""
+    """How the corpus is built this time."""
 
-    recheck: bool = pydantic.Field(False, description="Look again at the pages that documents were fetched from.")
-    accept: bool = pydantic.Field(
-        False, description="The same, and let pages that have changed take the place of their documents."
-    )
+    recheck: bool = pydantic.Field(False, description="Fetch the documents' pages again and report what has changed.")
+    accept: bool = pydantic.Field(False, description="The same, and replace the documents whose pages have changed.")
 
 
 def _run(
@@ -36,29 +27,25 @@ def _run(
 
     step = context.asset_key.path[-1]
     steps = context.run.step_keys_to_execute or [node.name for node in context.job_def.nodes]
-    with one_line_errors():
+    with as_dagster_failure():
         report = run_step(
             resource.workspace,
             context.partition_key,
             step,
             part=RunPart(context.run.run_id, frozenset(STEPS.keys() & steps)),
             progress=progress_log(context, f"{step} of {context.partition_key}"),
-            tell=context.log.info,
+            log=context.log.info,
             recheck=recheck,
         )
     for note in report.notes:
         context.log.warning(note)
-    return _result(report)
-
-
-def _result(report: StepReport) -> dg.MaterializeResult:
     return dg.MaterializeResult(
         metadata={
             **numbers(report.record.counts),
             **numbers(report.figures),
             "preview": table(report.preview),
             **{name: table(rows) for name, rows in report.tables.items()},
-            **{name: png_or_reason(draw, name.replace("_", " ")) for name, draw in report.pictures.items()},
+            **{name: png_image(draw, name.replace("_", " ")) for name, draw in report.pictures.items()},
         },
         check_results=[check_result(check) for check in report.record.checks],
     )
@@ -69,18 +56,17 @@ def _result(report: StepReport) -> dg.MaterializeResult:
     check_specs=check_specs("questions", CHECKS["questions"], benchmarks),
 )  # fmt: skip
 def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """Rows of the benchmark's source as questions; bad rows in quarantine, none lost.
+    """The rows of the benchmark's source as questions.
 
-    `questions.parquet`, and `quarantine.jsonl` with file, row, field and cause of each row that was not taken.
+    Writes `questions.parquet`, and `quarantine.jsonl` with file, row, field and cause of each row that was rejected.
 
-    Source: NVIDIA RAG Blueprint, "Dataset layout, train.json, and conversion":
-    Bringing external data into this layout.
+    Source: Dataset layout, "Bringing external data into this layout" (docs/specifications.md).
     """
     return _run(context, workspace)
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"playwright", "pdf"}, deps=[questions],
+    partitions_def=benchmarks, group_name=GROUP, kinds={"playwright", "pdf"}, deps=["questions"],
     check_specs=check_specs("corpus", CHECKS["corpus"], benchmarks),
 )  # fmt: skip
 def corpus(
@@ -88,67 +74,62 @@ def corpus(
 ) -> dg.MaterializeResult:
     """The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest.
 
-    `corpus/<benchmark>/*.pdf`: web pages printed, a publisher's PDF byte for byte; nothing else lies in the folder.
+    Writes `corpus/<benchmark>/*.pdf` and nothing else in that folder: web pages are printed, PDFs kept byte for byte.
 
-    Source: NVIDIA RAG Blueprint, "Dataset layout, train.json, and conversion":
-    Deriving corpus filenames from URLs.
+    Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/specifications.md).
     """
     return _run(context, workspace, "accept" if config.accept else "look" if config.recheck else "no")
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"pdf", "parquet"}, deps=[corpus],
+    partitions_def=benchmarks, group_name=GROUP, kinds={"pdf", "parquet"}, deps=["corpus"],
     check_specs=check_specs("corpus_text", CHECKS["corpus_text"], benchmarks),
 )  # fmt: skip
 def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """The text of each page, with its place in the document.
+    """The text of each page, with its offset in the document.
 
     Offsets of gold texts and of citations count the code points of this text.
 
-    Source: Citation Accuracy Evaluation 2.2, the offsets of a citation.
+    Source: Citation Accuracy Evaluation 2.2 (docs/specifications.md).
     """
     return _run(context, workspace)
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[questions, corpus],
+    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=["questions", "corpus"],
     check_specs=check_specs("train_json", CHECKS["train_json"], benchmarks),
 )  # fmt: skip
 def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`train.json`: each accepted question with its answer and its documents' file names.
 
-    With `corpus` beside it, the folder is an evaluation root as `evaluate_rag.py` takes it.
+    Together with `corpus`, the folder is an evaluation root as `evaluate_rag.py` expects it.
 
-    Source: NVIDIA RAG Blueprint, "Dataset layout, train.json, and conversion":
-    `train.json` schema.
+    Source: Dataset layout, "`train.json` schema" (docs/specifications.md).
     """
     return _run(context, workspace)
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[train_json, corpus_text],
+    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=["train_json", "corpus_text"],
     check_specs=check_specs("evaluation_dataset", CHECKS["evaluation_dataset"], benchmarks),
 )  # fmt: skip
 def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """`.eval.json`: the questions with accepted answers and the places of their gold texts.
+    """`.eval.json`: the questions with accepted answers and the positions of their gold texts. Evret reads it, too.
 
-    Source: Evaluation Data Formats 2.1, Evaluation Dataset Format; read by Evret, too.
+    Source: Evaluation Data Formats 2.1 (docs/specifications.md).
     """
     return _run(context, workspace)
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=[evaluation_dataset],
+    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=["evaluation_dataset"],
     check_specs=check_specs("ground_truth", CHECKS["ground_truth"], benchmarks),
 )  # fmt: skip
 def ground_truth(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """`.gt.json` where gold texts were located, and the stamp that lets the benchmark be evaluated.
+    """`.gt.json` where gold texts were located, and the stamp without which a benchmark is not evaluated.
 
-    People's annotations are imported here, and how far they agree is measured.
+    Human annotations are imported here, and their agreement is measured.
 
-    Source: Evaluation Data Formats 2.2, Ground Truth Annotations Format.
+    Source: Evaluation Data Formats 2.2 (docs/specifications.md).
     """
     return _run(context, workspace)
-
-
-ASSETS = [questions, corpus, corpus_text, train_json, evaluation_dataset, ground_truth]

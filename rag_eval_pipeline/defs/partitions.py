@@ -12,14 +12,21 @@ PARTITION_TAG = "dagster/partition"  # Dagster's own, on every run of one partit
 
 
 def pair_key(benchmark: str, system: str) -> dg.MultiPartitionKey:
-    """The partition key of a pair."""
+    """Return the partition key of a pair."""
     return dg.MultiPartitionKey({"benchmark": benchmark, "system": system})
+
+
+def pair_names(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> tuple[str, str]:
+    """Return the benchmark and the system of a run's partition."""
+    key = context.partition_key
+    assert isinstance(key, dg.MultiPartitionKey)
+    return key.keys_by_dimension["benchmark"], key.keys_by_dimension["system"]
 
 
 def partition_changes(
     instance: dg.DagsterInstance, *on_disk: dict[str, str]
 ) -> Iterator[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
-    """What makes the partitions equal to the folders of benchmarks and the files of systems, in this order."""
+    """Yield what makes the partitions equal to the folders of benchmarks and the files of systems, in this order."""
     for definition, names in zip((benchmarks, systems), on_disk, strict=True):
         known = set(instance.get_dynamic_partitions(definition.name or ""))
         if new := sorted(names.keys() - known):
@@ -28,10 +35,10 @@ def partition_changes(
             yield definition.build_delete_request(gone)
 
 
-def know_partitions(instance: dg.DagsterInstance, *on_disk: dict[str, str]) -> None:
-    """Adds the partitions of folders and files that came while no sensor looked.
+def add_missing_partitions(instance: dg.DagsterInstance, *on_disk: dict[str, str]) -> None:
+    """Add the partitions of folders and files that no sensor has seen yet.
 
-    A request for an unknown partition fails the whole tick, of every pair, and a tick that failed is not tried again.
+    A request for an unknown partition fails the whole tick, for every pair, and a failed tick is not retried.
     """
     for change in partition_changes(instance, *on_disk):
         if isinstance(change, dg.AddDynamicPartitionsRequest):

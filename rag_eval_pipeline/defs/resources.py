@@ -1,4 +1,4 @@
-"""The workspace that assets, sensors and schedules work on."""
+"""The workspace that assets, sensors and schedules work on, and the executor of runs."""
 
 from pathlib import Path
 
@@ -20,3 +20,11 @@ class WorkspaceResource(dg.ConfigurableResource):
     def workspace(self) -> Workspace:
         """The paths."""
         return Workspace(Path(self.root).resolve())
+
+
+@dg.definitions
+def resources() -> dg.Definitions:
+    """Bind the workspace; run the steps of a run in one process."""
+    # A process for each step costs 5 to 10 times the run; work inside an asset is concurrent, and several runs go at
+    # once.
+    return dg.Definitions(resources={"workspace": WorkspaceResource()}, executor=dg.in_process_executor)

@@ -1,7 +1,7 @@
-"""`make up`: the Dagster UI, its daemon, and the report beside them; nothing is left of them afterwards.
+"""`make up`: the Dagster UI, its daemon and the report beside them. Ctrl-C ends all of them within 10 s.
 
-`dagster dev` was seen alive ten seconds after SIGTERM with runs active, and killing only the parent left its webserver
-and daemon running. So it gets a session of its own; that session is asked to end, given time, and then ended.
+`dagster dev` was still alive ten seconds after SIGTERM while runs were active, and killing only the parent left its
+webserver and daemon running. So it gets a session of its own, which is asked to end and killed after a grace period.
 """
 
 import argparse
@@ -11,140 +11,175 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import IO, TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import psutil
 
-from rag_eval_pipeline.defs.links import REPORT_URL_VARIABLE
-from rag_eval_pipeline.defs.lost_runs import fail_lost_runs
-from rag_eval_pipeline.defs.report_server import report_server
+from rag_eval_pipeline.defs.instance import fail_orphaned_runs
+from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import PROJECT, WORKSPACE_VARIABLE, Workspace, default_root
 
-PATIENCE_SECONDS = 30.0  # for runs to write down that they were interrupted
-# An interrupt is an exception, raised wherever the run is just then; in a callback of the browser's driver it is
-# logged and lost. Long enough for a run to end its browser.
-AGAIN_SECONDS = 8.0
-RUN_DEPTH = 3  # `dagster dev` starts a code server, that a gRPC server, that the runs
-# `dg dev` would serve the project of the current folder only; the advice to use it is for us, not for the user.
-QUIET = "ignore:Function `dev_command` is superseded"
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+KILL_AFTER_S = 6.0  # time for runs to record that they were interrupted
+# An interrupt is an exception, raised wherever the run happens to be; inside a callback of the browser's driver it is
+# logged and lost, so it is sent again.
+ASK_AGAIN_AFTER_S = 3.0
+RUN_DEPTH = 3  # `dagster dev` starts a code server, which starts a gRPC server, which starts the runs
+POLL_S = 0.2
+NOT_IN_REPORT = "This page is not in the report. A run's page is drawn by the aggregation that follows it.\n"
+# `dg dev` would serve only the project of the current folder.
+NO_DG_ADVICE = "ignore:Function `dev_command` is superseded"
 
 
 def main() -> int:
-    """Serves until told to stop (Ctrl-C or SIGTERM).
-
-    Returns:
-        The exit code of `dagster dev`, 0 after being told, 2 when the port cannot be had.
-    """
+    """Serve until Ctrl-C or SIGTERM; return 2 when the port is taken, else the exit code of `dagster dev`."""
     arguments = argparse.ArgumentParser(description="The Dagster UI and daemon of this project.")
     arguments.add_argument(
-        "--host", default="127.0.0.1", help="Dagster has no login: anything else opens it to the network."
+        "--host", default="127.0.0.1", help="Dagster has no login: any other address opens it to the network."
     )
     arguments.add_argument("--port", type=int, default=3000)
     arguments.add_argument(
-        "--report-port", type=int, help="Of the report that the UI links to; the next one unless set."
+        "--report-port", type=int, help="Port of the report that the UI links to; default: PORT + 1."
     )
     options = arguments.parse_args()
-    # Dagster's daemon would go on without its UI, beside that of the server that has the port.
+    # Without this check Dagster's daemon would start beside that of the server that has the port.
     try:
         socket.create_server((options.host, options.port)).close()
     except OSError as error:
         print(
             f"make up: cannot listen on {options.host}:{options.port}: {error.strerror}. Is another server running? "
-            f"Else choose a port: python -m rag_eval_pipeline.defs.serve --port N",
+            f"To use another port: python -m rag_eval_pipeline.defs.serve --port N",
             file=sys.stderr,
         )
         return 2
-    command = [
-        str(Path(sys.executable).with_name("dagster")), "dev", "-w", str(PROJECT / "workspace.yaml"),
-        "-h", options.host, "-p", str(options.port),
-    ]  # fmt: skip
-    root = Path(default_root()).resolve()  # it may be relative to the folder that is left below
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), QUIET])),
-        WORKSPACE_VARIABLE: str(root),
-    }
-    told: list[int] = []
+    stop = threading.Event()
+
+    def request_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, frame: _note(told, received, frame))
-    report_port = options.port + 1 if options.report_port is None else options.report_port
+        signal.signal(number, request_stop)
+    root = Path(default_root()).resolve()
     home = os.environ.get("DAGSTER_HOME")
-    with _instance(home), _report(Workspace(root).reports, options.host, report_port) as report:
-        # An address that people have set is where they reach the report: behind a proxy, or in a container.
-        environment.setdefault(REPORT_URL_VARIABLE, report)
-        # Not in the project's folder: Dagster warns of the template dagster.yaml there, and its processes would import
-        # whatever lies beside it under the name of a package.
-        process = subprocess.Popen(command, start_new_session=True, env=environment, cwd=home)
-        print(f"Dagster UI: http://{options.host}:{options.port} (Ctrl-C stops it)", flush=True)
+    report_port = options.port + 1 if options.report_port is None else options.report_port
+    with _own_instance(home), _report(Workspace(root).reports, options.host, report_port) as report_url:
+        environment = _environment(root, report_url)
+        process = _start_dagster(options.host, options.port, environment, home)
+        forwarding = threading.Thread(target=_forward_output, args=(process.stdout, stop), daemon=True)
+        forwarding.start()
+        announced = False
         try:
-            while process.poll() is None and not told:
-                time.sleep(0.2)
+            while process.poll() is None and not stop.wait(POLL_S):
+                if not announced and _answers(options.host, options.port):
+                    announced = True
+                    print(f"Dagster UI: http://{options.host}:{options.port} (Ctrl-C stops it)", flush=True)
         finally:
+            was_asked = stop.is_set()
+            stop.set()
             _end(process)
-    return 0 if told else process.returncode
+            forwarding.join()
+    if was_asked:
+        print("Stopped.", flush=True)
+    return 0 if was_asked else process.returncode
 
 
 @contextlib.contextmanager
-def _instance(home: str | None) -> Iterator[None]:
-    """Holds the instance's folder; runs that a server before this one lost are tried again.
+def _own_instance(home: str | None) -> Iterator[None]:
+    """Hold the instance's folder, and fail the runs that an earlier server lost.
 
-    Where another server has it, on another port, its runs are none of ours.
+    Where another server has the instance, on another port, its runs are left alone.
     """
     with contextlib.ExitStack() as stack:
         if home is not None and Path(home).is_dir():
             with contextlib.suppress(ServiceError):
                 lock = Path(home).resolve() / "serve.lock"
                 stack.enter_context(locked(lock, holder="make up", exclusive=True, wait_seconds=0.0))
-                fail_lost_runs("The server that this run was a part of has ended.")
+                fail_orphaned_runs("The server that this run was a part of has ended.")
         yield
 
 
-@contextlib.contextmanager
-def _report(reports: Path, host: str, port: int) -> Iterator[str]:
-    """The report's address while it is served; empty when the port cannot be had, for the UI does without it."""
-    with contextlib.ExitStack() as stack:
-        try:
-            address = stack.enter_context(report_server(reports, host, port))
-        except OSError as error:
-            print(
-                f"make up: cannot serve the report on {host}:{port}: {error.strerror}; it is {reports}/index.html. "
-                "Another port: --report-port N",
-                file=sys.stderr,
-            )
-            address = ""
-        else:
-            print(f"Report: {address}", flush=True)
-        yield address
+def _environment(root: Path, report_url: str) -> dict[str, str]:
+    warnings = [os.environ.get("PYTHONWARNINGS"), NO_DG_ADVICE]
+    return {
+        REPORT_URL_VARIABLE: report_url,  # a value in the environment wins: behind a proxy or in a container
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PYTHONWARNINGS": ",".join(filter(None, warnings)),
+        WORKSPACE_VARIABLE: str(root),
+    }
 
 
-def _note(told: list[int], number: int, frame: FrameType | None) -> None:
-    told.append(number)
+def _start_dagster(host: str, port: int, environment: dict[str, str], home: str | None) -> "subprocess.Popen[bytes]":
+    dagster = str(Path(sys.executable).with_name("dagster"))
+    command = [dagster, "dev", "-w", str(PROJECT / "workspace.yaml"), "-h", host, "-p", str(port)]
+    # Not in the project's folder: Dagster warns of the template dagster.yaml there, and its processes would import
+    # whatever lies beside it under the name of a package.
+    return subprocess.Popen(
+        command, env=environment, cwd=home, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def _forward_output(output: "IO[bytes] | None", stop: threading.Event) -> None:
+    """Print Dagster's log until it is asked to stop: what it prints afterwards is "Aborted!" and tracebacks of runs."""
+    for line in output or ():
+        if not stop.is_set():
+            sys.stderr.buffer.write(line)
+            sys.stderr.flush()
+
+
+def _answers(host: str, port: int) -> bool:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        direct.open(f"http://{host}:{port}/server_info", timeout=2).close()
+    except (urllib.error.URLError, OSError):
+        return False
+    return True
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the whole session: asked first, killed after `PATIENCE_SECONDS`."""
-    began = asked = time.monotonic()
-    _ask(process.pid)
-    while time.monotonic() < began + PATIENCE_SECONDS and _alive(process):
-        if time.monotonic() > asked + AGAIN_SECONDS:
-            asked = time.monotonic()
-            _ask(process.pid)
-        time.sleep(0.2)
-    _signal(process.pid, signal.SIGKILL)
+    """End Dagster and everything below it: ask first, kill after `KILL_AFTER_S`."""
+    started = asked = time.monotonic()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = {psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)}
+        _ask(process.pid)
+        while alive := {one for one in family if _is_alive(one)}:
+            if time.monotonic() > started + KILL_AFTER_S:
+                break
+            if time.monotonic() > asked + ASK_AGAIN_AFTER_S:
+                asked = time.monotonic()
+                _ask(process.pid)
+            process.poll()
+            time.sleep(POLL_S)
+            for one in alive:
+                family |= set(_children(one))
+        for one in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
     process.wait()
 
 
-def _ask(leader: int) -> None:
-    """SIGTERM to Dagster's processes and the runs, and to nothing that a run has started.
+def _is_alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
-    A run whose browser or reader ends before it takes that for a failed step, which is not tried again; one that was
-    interrupted is, at the next start.
+
+def _ask(leader: int) -> None:
+    """Send SIGTERM to Dagster's processes and the runs, but not to what a run has started.
+
+    A run whose browser or reader ends first records a failed step, which is not retried; an interrupted run is.
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         generation = [psutil.Process(leader)]
@@ -163,18 +198,91 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
     return []
 
 
-def _alive(process: "subprocess.Popen[bytes]") -> bool:
-    process.poll()  # else the leader stays a zombie, and its group exists
+@contextlib.contextmanager
+def _report(reports: Path, host: str, port: int) -> Iterator[str]:
+    """Serve the report, and yield its address; empty when the port is taken, since the UI works without it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            address = stack.enter_context(report_server(reports, host, port))
+        except OSError as error:
+            print(
+                f"make up: cannot serve the report on {host}:{port}: {error.strerror}; it is {reports}/index.html. "
+                "To use another port: --report-port N",
+                file=sys.stderr,
+            )
+            address = ""
+        else:
+            print(f"Report: {address}", flush=True)
+        yield address
+
+
+@contextlib.contextmanager
+def report_server(reports: Path, host: str, port: int) -> Iterator[str]:
+    """Serve `data/reports`, which need not exist yet, in a thread, and yield the address; port 0 takes a free one.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    import uvicorn
+
+    listener = socket.create_server((host, port))
+    config = uvicorn.Config(report_app(reports, host), log_level="error", access_log=False, timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
     try:
-        os.killpg(process.pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+        yield f"http://{host}:{listener.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
 
 
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, number)
+def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlette":
+    """Return the application that serves the report: files only, no listings, no hidden files, no links to outside.
+
+    On a loopback address only requests that name this machine are answered. Otherwise a page on the web could resolve
+    its own name to that address and read the report in a visitor's browser.
+
+    Args:
+        reports: `data/reports`; of the default workspace when None.
+        host: Address that the server listens on.
+    """
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse, Response
+    from starlette.routing import Mount
+    from starlette.staticfiles import StaticFiles
+    from starlette.types import Scope
+
+    class ReportFiles(StaticFiles):
+        async def check_config(self) -> None:
+            """Accept a folder that does not exist yet."""
+
+        async def get_response(self, path: str, scope: Scope) -> Response:
+            if any(part.startswith(".") and part != "." for part in Path(path).parts) or "\0" in path:
+                raise HTTPException(404)
+            response = await super().get_response(path, scope)
+            response.headers["Cache-Control"] = "no-cache"
+            response.headers["X-Content-Type-Options"] = "nosniff"
+            response.headers["Referrer-Policy"] = "no-referrer"
+            return response
+
+    async def not_in_report(request: Request, error: Exception) -> Response:
+        return PlainTextResponse(NOT_IN_REPORT, status_code=404)
+
+    published_at = urlsplit(os.environ.get(REPORT_URL_VARIABLE, "")).hostname
+    is_local = host == "localhost" or host.startswith("127.")
+    names = ["localhost", "127.0.0.1", host, *([published_at] if published_at else [])] if is_local else ["*"]
+    folder = reports or Workspace(Path(default_root()).resolve()).reports
+    return Starlette(
+        routes=[Mount("/", ReportFiles(directory=folder, html=True, check_dir=False))],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],
+        exception_handlers={404: not_in_report},
+    )
 
 
 if __name__ == "__main__":

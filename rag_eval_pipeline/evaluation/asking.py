@@ -1,57 +1,55 @@
-"""Asking a system every question of a dataset, each once, whatever interrupts it.
+"""Asks a system every question of a dataset, each once, even if the process is interrupted.
 
-Every terminal answer goes to the journal; a killed run resumes and asks only what is missing, and a failed answer is
-terminal until somebody asks for the failed ones again. A deterministic system whose fingerprints have not changed is
-not asked at all, and no system is asked because a metric or the judge changed: its answers are copied, marked with the
-evaluation that measured them.
+Every terminal answer goes to the journal. A killed run resumes and asks only what is missing; a failed answer is
+terminal until the failed questions are asked again on request. A deterministic system whose fingerprints have not
+changed is not asked, and no system is asked because a metric or the judge changed: its answers are copied, marked with
+the evaluation that measured them.
 """
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.corpus_files import system_corpus
-from rag_eval_pipeline.evaluation.pair import Pair, holding
-from rag_eval_pipeline.evaluation.questioning import ask_all
-from rag_eval_pipeline.evaluation.resources import sampling
-from rag_eval_pipeline.evaluation.responses_file import write_responses
-from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.settings import digest
-from rag_eval_pipeline.evaluation.spending import Spending, Spent
-from rag_eval_pipeline.evaluation.taking_over import (
+import psutil
+
+from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.evaluation.budget import Usage, UsageLedger
+from rag_eval_pipeline.evaluation.corpus import system_corpus
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.runs import (
+    Evaluation,
     Which,
-    answered_in,
-    copied_for_retry,
-    copied_for_scoring,
-    missing_of,
-    nothing_failed,
-    open_for,
-    resumed,
-    same_answers,
-    start_of,
-    take_over,
+    answer_statuses,
+    begin_evaluation,
+    locked_pair,
+    newest_evaluation,
+    open_evaluation,
+    unanswered_queries,
 )
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
-from rag_eval_pipeline.storage.atomic import atomic_write_json
+from rag_eval_pipeline.evaluation.settings import digest
+from rag_eval_pipeline.evaluation.storage import write_responses
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
-from rag_eval_pipeline.systems.answer import Query, RagAnswer, System
+from rag_eval_pipeline.systems.base import Query, RagAnswer, System, failed_answer
 from rag_eval_pipeline.workspace import Workspace
 
-logger = logging.getLogger(__name__)
+SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
 
 Progress = Callable[[int, int], None]
+logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class AskingReport:
-    """What came of asking."""
+    """Counts of questions, by what was done for each."""
 
     evaluation_id: str
     questions: int
@@ -67,108 +65,68 @@ class AskingReport:
         return (self.questions - self.failed) / self.questions if self.questions else 0.0
 
 
+@dataclass(slots=True)
+class ResourceSamples:
+    """Resource use of this process and its children, one entry per sample.
+
+    Args:
+        memory_mb: Resident memory, in 10^6 bytes.
+        cpu_percent: Of one core; above 100 when several are busy.
+    """
+
+    memory_mb: list[float] = field(default_factory=list)
+    cpu_percent: list[float] = field(default_factory=list)
+
+
 def ask(
     workspace: Workspace, pair: Pair, *, now: datetime, progress: Progress | None = None, which: Which = "missing"
 ) -> AskingReport:
-    """Opens or resumes the pair's evaluation and brings it to the state `answered`.
+    """Open or resume the pair's evaluation and bring it to the state `answered`.
 
     Args:
         workspace: Where.
         pair: What.
         now: Aware; dates a new evaluation.
         progress: Called with the number of answers and of questions.
-        which: What is asked; see `taking_over.Which`.
+        which: Which questions to ask; see `runs.Which`.
 
     Raises:
-        InputError: `nothing_failed`, when the failed ones are wanted and there is nothing to take the others from.
-        ServiceError: `no_answers` when not one question got an answer, `budget_spent` when the day's budget is used up
-            (what was answered is kept), `locked` when another process evaluates the pair, and what the system says of
-            a server that cannot be used.
+        InputError: `nothing_failed` if only failed questions are wanted and no evaluation has any.
+        ServiceError: `no_answers` if no question got an answer, `budget_spent` if the day's budget is used up (answers
+            so far are kept), `locked` if another process evaluates the pair, and the errors of a server that cannot be
+            used.
     """
-    with holding(workspace, pair):
+    with locked_pair(workspace, pair):
         return asyncio.run(_ask(workspace, pair, now, progress, which))
-
-
-def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missing") -> Sequence[EvaluationQuery]:
-    """The questions that `ask` would ask now; nothing is opened or changed."""
-    previous = newest_evaluation(workspace, pair.paths.name, pair.system)
-    start = start_of(previous, pair, which)
-    if previous is None or start == "new":
-        return _not_reused(previous, pair)
-    if start == "rescore":
-        return ()
-    return missing_of(pair.queries, answered_in(previous), which)
-
-
-def _not_reused(previous: Evaluation | None, pair: Pair) -> Sequence[EvaluationQuery]:
-    """What a new evaluation asks: everything but the answers of a deterministic system that are there."""
-    if previous is None or not pair.system_file.is_deterministic or previous.record.state == "open":
-        return pair.queries
-    if not same_answers(previous.record.fingerprints, pair.fingerprints):
-        return pair.queries
-    return missing_of(pair.queries, answered_in(previous), "failed")
 
 
 async def _ask(
     workspace: Workspace, pair: Pair, now: datetime, progress: Progress | None, which: Which
 ) -> AskingReport:
     previous = newest_evaluation(workspace, pair.paths.name, pair.system)
-    evaluation = _begun(workspace, pair, previous, now, which)
-    resumes = previous is not None and evaluation.folder == previous.folder
-    answered = answered_in(evaluation)
-    kept = len(answered) if resumes else 0
-    missing = missing_of(pair.queries, answered, which)
-    async with contextlib.AsyncExitStack() as stack:
-        if missing:
-            system = await stack.enter_async_context(_opened(workspace, pair))
-            server = _server_fingerprint(system)
-            if answered and evaluation.record.fingerprints.server != server:
-                logger.info("%s was set up anew: its answers so far are not mixed with others", pair.system)
-                evaluation, kept, missing = open_for(workspace, pair, now), 0, pair.queries
-            prints = evaluation.record.fingerprints.model_copy(update={"server": server})
-            evaluation.save(fingerprints=prints, configuration=_configuration(pair, system))
+    evaluation = begin_evaluation(workspace, pair, previous, now, which)
+    statuses = answer_statuses(evaluation)
+    resumed = len(statuses) if previous is not None and evaluation.folder == previous.folder else 0
+    missing = unanswered_queries(pair.queries, statuses, which)
+    if missing:
+        file = pair.system_file
+        corpus = system_corpus(workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus)
+        async with file.traits.open(file.settings, corpus) as system:
+            stated = system.server_configuration()
+            server = None if stated is None else digest(stated)
+            if statuses and evaluation.record.fingerprints.server != server:
+                logger.info("%s has another configuration: its earlier answers are not used", pair.system)
+                evaluation, resumed, missing = open_evaluation(workspace, pair, now), 0, pair.queries
+            fingerprints = evaluation.record.fingerprints.model_copy(update={"server": server})
+            configuration: dict[str, Any] = {"kind": file.kind, **system.configuration()}
+            if stated is not None:
+                configuration["server"] = stated
+            evaluation.save(fingerprints=fingerprints, configuration=configuration)
             await _ask_missing(workspace, evaluation, pair, system, missing, progress)
-    report = _write_answers(evaluation, pair, asked=len(missing), resumed=kept)
+    report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     evaluation.save(state="answered", answered_at=answered_at or datetime.now(UTC))
     return report
-
-
-def _begun(workspace: Workspace, pair: Pair, previous: Evaluation | None, now: datetime, which: Which) -> Evaluation:
-    """The evaluation in which the pair is asked, with the answers that it need not ask for."""
-    start = start_of(previous, pair, which)
-    if which == "failed" and start == "new":
-        raise nothing_failed(previous, pair)
-    if previous is not None and start == "resume":
-        return resumed(previous, pair)
-    if previous is not None and start == "retry":
-        return copied_for_retry(workspace, pair, previous, now)
-    if previous is not None and start == "rescore":
-        try:
-            return copied_for_scoring(workspace, pair, previous)
-        except InputError as error:
-            logger.warning("%s is asked again, as its answers cannot be read: %s", pair.system, error)
-    evaluation = open_for(workspace, pair, now)
-    take_over(evaluation, pair, previous)
-    return evaluation
-
-
-def _opened(workspace: Workspace, pair: Pair) -> contextlib.AbstractAsyncContextManager[System]:
-    file = pair.system_file
-    corpus = system_corpus(workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus)
-    return file.traits.opener()(file.settings, corpus)
-
-
-def _server_fingerprint(system: System) -> str | None:
-    stated = system.server_configuration()
-    return None if stated is None else digest(stated)
-
-
-def _configuration(pair: Pair, system: System) -> dict[str, Any]:
-    """What stands in the results."""
-    server = system.server_configuration()
-    stated: dict[str, Any] = {} if server is None else {"server": server}
-    return {"kind": pair.system_file.kind, **system.configuration(), **stated}
 
 
 async def _ask_missing(
@@ -179,62 +137,61 @@ async def _ask_missing(
     missing: Sequence[EvaluationQuery],
     progress: Progress | None,
 ) -> None:
-    traits, settings = pair.system_file.traits, pair.settings
-    done = already = len(pair.queries) - len(missing)
+    done = len(pair.queries) - len(missing)
     started = time.monotonic()
-    spending = Spending(
+    ledger = UsageLedger(
         workspace.spending, f"system-{pair.system}", evaluation.record.evaluation_id, pair.system_file.budget,
         clock=lambda: datetime.now(UTC),
     )  # fmt: skip
     try:
-        with JournalWriter(evaluation.journal) as journal, sampling() as samples, spending:
+        with JournalWriter(evaluation.journal) as journal, sample_resources() as samples, ledger:
 
             def keep(answer: RagAnswer) -> None:
                 nonlocal done
                 journal.append(answer)
                 usage = answer.usage
-                spending.add(Spent(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
+                ledger.add(Usage(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
                 done += 1
                 if progress:
-                    progress(done, already + len(missing))
+                    progress(done, len(pair.queries))
 
-            await ask_all(
+            await run_queries(
                 system,
                 (Query(query.query_id, query.query_text) for query in missing),
                 keep,
-                in_flight=settings.concurrency or pair.system_file.in_flight,
-                timeout_s=None if traits.has_own_limits else settings.timeout_seconds,
-                reserve=spending.reserve,
+                in_flight=pair.settings.concurrency or pair.system_file.in_flight,
+                timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
+                reserve=ledger.reserve,
             )
     finally:
         # Warnings of answers that were copied, or given before an interruption, stay.
         warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
         seconds = evaluation.record.asking_seconds + time.monotonic() - started
         evaluation.save(asking_seconds=seconds, warnings=tuple(warnings))
-    atomic_write_json(evaluation.resources, dataclasses.asdict(samples))
+    atomic_write_json(evaluation.resources, asdict(samples))
 
 
 def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: int) -> AskingReport:
-    """Publishes the answers in the dataset's order, as they stand in the journal."""
+    """Publish the journal's answers in the dataset's order."""
     index = JournalIndex(evaluation.journal, RagAnswer, lambda answer: answer.query_id)
     counts: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
 
     def counted(answers: Iterable[RagAnswer]) -> Iterator[RagAnswer]:
         for answer in answers:
             counts["reused"] += answer.reused_from is not None
             counts["abstained"] += answer.abstained
             if answer.status != "ok":
-                faults[answer.error or answer.status] += 1
+                errors[answer.error or answer.status] += 1
             yield answer
 
     write_responses(evaluation.responses, counted(index.records(query.query_id for query in pair.queries)))
-    failed = faults.total()
+    failed = errors.total()
     if failed == len(pair.queries):
-        # The next attempt asks again: a server that was down tonight must not be down for ever.
+        # The next attempt asks again: a server that is down once must not count as down for ever.
         evaluation.journal.unlink()
         raise ServiceError(
-            "no_answers", f"{pair.system} answered none of {failed} questions: {faults.most_common(1)[0][0]}"
+            "no_answers", f"{pair.system} answered none of {failed} questions: {errors.most_common(1)[0][0]}"
         )
     return AskingReport(
         evaluation_id=evaluation.record.evaluation_id,
@@ -245,3 +202,95 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
         failed=failed,
         abstained=counts["abstained"],
     )
+
+
+async def _unlimited() -> None:
+    """Reserve nothing."""
+
+
+async def run_queries(
+    system: System,
+    queries: Iterable[Query],
+    keep: Callable[[RagAnswer], None],
+    *,
+    in_flight: int,
+    timeout_s: float | None,
+    reserve: Callable[[], Awaitable[None]] = _unlimited,
+) -> None:
+    """Ask questions in order, several at once; memory does not grow with their number.
+
+    Args:
+        system: Whom.
+        queries: What.
+        keep: Takes each terminal answer, in the order of arrival.
+        in_flight: Questions under way at once.
+        timeout_s: For one question; None for a system with limits of its own.
+        reserve: Awaited before each question, for room in a budget; raises once nothing is left.
+
+    Raises:
+        Whatever `keep` or `reserve` raises: an answer that cannot be kept or paid for must not be asked for.
+    """
+    pending = iter(queries)
+
+    async def worker() -> None:
+        while (query := next(pending, None)) is not None:
+            await reserve()
+            keep(await _answer(system, query, timeout_s))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(in_flight):
+                group.create_task(worker())
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None  # one full disk, not sixty-four of them
+
+
+async def _answer(system: System, query: Query, timeout_s: float | None) -> RagAnswer:
+    if timeout_s is None:
+        return await system.answer(query)
+    started = time.perf_counter()
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await system.answer(query)
+    except TimeoutError:
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        return failed_answer(
+            query, "timeout", code="timeout", error=f"no answer within {timeout_s:g} s", latency_ms=elapsed_ms
+        )
+
+
+@contextlib.contextmanager
+def sample_resources() -> Iterator[ResourceSamples]:
+    """Sample once a second while a block runs, and once at its end, so that the shortest block has a sample."""
+    samples = ResourceSamples()
+    process = psutil.Process()
+    process.cpu_percent()  # the first call sets the mark from which the next one counts
+    known: dict[int, psutil.Process] = {}  # a process counts from the mark that its own object carries
+    stop = threading.Event()
+
+    def take() -> None:
+        memory, percent = process.memory_info().rss, process.cpu_percent()
+        children = {child.pid: known.get(child.pid, child) for child in process.children(recursive=True)}
+        for child in children.values():
+            try:
+                memory += child.memory_info().rss
+                percent += child.cpu_percent()  # 0 when a child is first seen
+            except psutil.Error:
+                continue  # it ended after it was listed
+        known.clear()
+        known.update(children)
+        samples.memory_mb.append(memory / 1e6)
+        samples.cpu_percent.append(percent)
+
+    def watch() -> None:
+        while not stop.wait(SAMPLE_SECONDS):
+            take()
+
+    thread = threading.Thread(target=watch, name="resource-sampling", daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        stop.set()
+        thread.join()
+        take()

@@ -1,4 +1,4 @@
-"""The files of verdicts: which evaluations a pair is compared with, and where the nights since then are kept.
+"""Files of baselines: the evaluations a pair is compared with, and the verdicts of the nights since then.
 
 `data/evaluation/baselines/<benchmark>/<system>.json` names a pair's pinned runs;
 `data/evaluation/nights/<benchmark>/<system>/<baseline>.json` has the verdict of each night since they were pinned.
@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import pydantic
 
-from rag_eval_pipeline.formats.forms import Form
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.workspace import Workspace, check_name
 
@@ -19,9 +18,9 @@ REGRESSIONS = "regressions.json"  # of the newest evaluations, provisional ones 
 
 
 class Baseline(FileModel):
-    """The evaluations that a pair is compared with."""
+    """The pinned evaluations that a pair is compared with."""
 
-    form: ClassVar[Form] = Form("baseline")
+    file_type: ClassVar[str] = "baseline"
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
     evaluations: tuple[str, ...] = pydantic.Field(
@@ -35,12 +34,12 @@ class Baseline(FileModel):
 
 
 def baseline_file(workspace: Workspace, benchmark: str, system: str) -> Path:
-    """Where a pair's baseline is named."""
+    """Return the file of a pair's baseline."""
     return workspace.baselines / check_name("benchmark", benchmark) / f"{check_name('system', system)}.json"
 
 
 def read_baseline(workspace: Workspace, benchmark: str, system: str) -> Baseline | None:
-    """A pair's baseline; None when none is pinned.
+    """Read a pair's baseline; None if none is pinned.
 
     Raises:
         InputError: `bad_format`.
@@ -50,19 +49,19 @@ def read_baseline(workspace: Workspace, benchmark: str, system: str) -> Baseline
 
 
 def nights_folder(workspace: Workspace) -> Path:
-    """Where the nights lie."""
+    """Return the folder of the nights' verdicts."""
     return workspace.baselines.parent / "nights"
 
 
 def nights_file(workspace: Workspace, benchmark: str, system: str, baseline: Baseline) -> Path:
-    """The file of a pair's nights since one baseline was pinned."""
+    """Return the file of a pair's nights since a baseline was pinned."""
     text = "\n".join((*baseline.evaluations, str(baseline.pinned_at)))
     name = f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
     return nights_folder(workspace) / check_name("benchmark", benchmark) / check_name("system", system) / name
 
 
 def verdict_file(workspace: Workspace, benchmark: str, system: str) -> Path:
-    """Where the next aggregation puts the verdict on an evaluation of a pair that is published now.
+    """Return the file that will have the verdict on an evaluation published now.
 
     Raises:
         InputError: The baseline cannot be read.

@@ -1,29 +1,40 @@
-"""The judge's part of an evaluation: each answer as a case, its judgement kept whole, and the scores that follow.
+"""Judging an evaluation: each answer becomes a case, its judgement is stored whole, and scores are derived from it.
 
-A judge that could not be used, or a reply that could not be read, is a failed question of this part alone: the other
-scores of the evaluation stand.
+A judge that cannot be used, or a reply that cannot be parsed, fails the judge's scores of a question and no others.
+Evaluators named in the settings run on the same cases: `<evaluation_id>.evaluations.json` (Source: Evaluation Data
+Models), with their scores beside the judge's.
 """
 
 import asyncio
+import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
-from rag_eval_pipeline.evaluation.evidence import CorpusTexts
-from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.responses_file import iter_responses
-from rag_eval_pipeline.evaluation.runs import Evaluation
-from rag_eval_pipeline.evaluation.scores_file import QueryScores
-from rag_eval_pipeline.evaluation.spending import Spending, Spent
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.budget import Usage, UsageLedger
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts
+from rag_eval_pipeline.evaluation.pair import Pair, load_pair
+from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.storage import QueryScores, iter_responses
 from rag_eval_pipeline.formats.citations import strip_citations
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.judges.calibration import (
+    CalibrationRequest,
+    LabelledAnswers,
+    calibrate,
+    pool_answers,
+    read_labels,
+)
+from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
 from rag_eval_pipeline.judges.judgement import (
     LANGUAGE_NOT_SUPPORTED,
     Case,
@@ -33,73 +44,81 @@ from rag_eval_pipeline.judges.judgement import (
     Judgement,
     JudgeUsage,
 )
-from rag_eval_pipeline.judges.label_scores import label_scores
-from rag_eval_pipeline.judges.opening import open_judge
-from rag_eval_pipeline.judges.settings import JudgeSettings
-from rag_eval_pipeline.metrics.claims import JudgedCitation, JudgedClaim, claim_scores
-from rag_eval_pipeline.storage.atomic import publishing
-from rag_eval_pipeline.systems.answer import RagAnswer
+from rag_eval_pipeline.judges.settings import JudgeSettings, open_judge
+from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
+from rag_eval_pipeline.metrics.claims import (
+    CitedStatement,
+    JudgedCitation,
+    JudgedClaim,
+    alce_scores,
+    claim_scores,
+    ragchecker_scores,
+)
+from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
 NO_JUDGE = "no_judge"
 CORRECTNESS_MEASURES = ("judged_correct", "judged_correct_upper", "judged_refused", "judged_unsure")
-CASES_AT_ONCE = 256  # in memory; how many are with the judge is its own limit
+SUPPORT_MEASURES = (
+    "citation_correctness", "citation_support", "factual_consistency", "faithfulness", "hallucination_vs_citations",
+    "hallucination_vs_retrieved",
+)  # fmt: skip
+RAGCHECKER = "ragchecker/"  # prefix, because three of RAGChecker's names are names of other measures, too
+CASES_AT_ONCE = 256  # in memory; the judge limits its own concurrency
+PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
 
-class JudgePurse(NamedTuple):
+class DailyJudgeBudget(NamedTuple):
     """What judging may cost today, and where it is booked."""
 
-    spending: Spending
+    spending: UsageLedger
 
     async def reserve(self) -> None:
-        """Waits for room; raises `ServiceError` `budget_spent` when there is nothing left today."""
+        """Wait for room; raise `ServiceError` `budget_spent` if nothing is left today."""
         await self.spending.reserve()
 
     def book(self, usage: JudgeUsage) -> None:
-        """Books what one answer took."""
-        self.spending.add(Spent(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
+        """Book what one answer used."""
+        self.spending.add(Usage(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
 
 
 @contextmanager
-def judge_purse(workspace: Workspace, settings: JudgeSettings, account: str) -> Iterator[JudgePurse]:
-    """The purse of a judge, written when the block ends.
+def judge_budget(workspace: Workspace, settings: JudgeSettings, account: str) -> Iterator[DailyJudgeBudget]:
+    """Open the budget of a judge; it is written when the block ends.
 
     Args:
-        workspace: Where accounts lie.
+        workspace: Where accounts are stored.
         settings: Whose budget it is.
-        account: Whoever spends: an evaluation's id, or a calibration of one; unlike that of any other process.
+        account: Who spends: an evaluation's id, or a calibration of one; no other process has the same.
     """
     clock = partial(datetime.now, UTC)
-    with Spending(workspace.spending, f"judge-{settings.kind}", account, settings.budget, clock=clock) as spending:
-        yield JudgePurse(spending)
+    with UsageLedger(workspace.spending, f"judge-{settings.kind}", account, settings.budget, clock=clock) as spending:
+        yield DailyJudgeBudget(spending)
 
 
 def judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
-    """Judges every answer and keeps the judgements beside it.
+    """Judge every answer and store the judgements.
 
     Returns:
-        Scores by question, in the dataset's order; all skipped without a judge.
+        Scores of each question, in the dataset's order; all skipped without a judge.
 
     Raises:
-        ServiceError: The judge cannot be used, or its day's budget is used up: what was judged is kept in its cache.
+        ServiceError: The judge cannot be used, or its daily budget is used up; judgements so far stay in its cache.
     """
     return asyncio.run(_judge_answers(workspace, evaluation, pair))
 
 
-def cases_of(pair: Pair, answers: Iterable[RagAnswer]) -> Iterator[Case | None]:
-    """Each answer with what it is judged by, in order; None for one that did not arrive.
-
-    Args:
-        pair: Whose questions they answer, in the dataset's order.
-        answers: One a question.
-    """
+def make_cases(pair: Pair, answers: Iterable[RagAnswer]) -> Iterator[Case | None]:
+    """Yield a case for each answer, in the dataset's order; None for an answer that did not arrive."""
     files = CorpusFiles.read(pair.paths)
     texts = CorpusTexts(files.pages())
     for query, answer in zip(pair.queries, answers, strict=True):
-        yield _case(query, answer, files, texts)
+        yield make_case(query, answer, files, texts)
 
 
-def _case(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles, texts: CorpusTexts) -> Case | None:
+def make_case(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles, texts: CorpusTexts) -> Case | None:
+    """Return an answer with its question, citations and passages as a case; None if it did not arrive."""
     if answer.status != "ok" or answer.answer is None:
         return None
     cited = tuple(
@@ -123,7 +142,7 @@ def _case(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles, texts: 
 
 
 def read_judgements(evaluation: Evaluation) -> Iterator[Judgement]:
-    """What the judge said of each answer that arrived, in the dataset's order; nothing without a judge."""
+    """Yield the judgement of each answer that arrived, in the dataset's order; nothing without a judge."""
     if evaluation.judgements.exists():
         decoder = msgspec.json.Decoder(Judgement)
         with evaluation.judgements.open("rb") as file:
@@ -131,13 +150,7 @@ def read_judgements(evaluation: Evaluation) -> Iterator[Judgement]:
 
 
 class JudgingReport(NamedTuple):
-    """How many answers a judge could judge.
-
-    Args:
-        judged: Answers with its verdict.
-        failed: Answers without one.
-        reasons: Code of a failure -> answers.
-    """
+    """How many answers have a verdict, how many have none, and the error codes of those with their counts."""
 
     judged: int
     failed: int
@@ -145,14 +158,14 @@ class JudgingReport(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """One line for people; empty when every answer was judged."""
+        """One line to display; empty when every answer was judged."""
         codes = ", ".join(f"{count} {code}" for code, count in self.reasons.items())
         judged = self.judged + self.failed
         return f"the judge could not judge {self.failed} of {judged} answers: {codes}" if self.failed else ""
 
 
 def judging_report(evaluation: Evaluation) -> JudgingReport:
-    """What the judge could not judge of an evaluation; answers that never arrived are not its failures."""
+    """Count the judgements of an evaluation; answers that never arrived are not failures of the judge."""
     statuses: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for judgement in read_judgements(evaluation):
@@ -172,26 +185,26 @@ async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pai
         rows: list[QueryScores] = []
         answers = iter_responses(evaluation.responses)
         account = evaluation.record.evaluation_id
-        with judge_purse(workspace, settings, account) as purse, publishing(evaluation.judgements) as file:
-            cases = cases_of(pair, iter_responses(evaluation.responses))
+        with judge_budget(workspace, settings, account) as budget, publishing(evaluation.judgements) as file:
+            cases = make_cases(pair, iter_responses(evaluation.responses))
             while batch := list(islice(cases, CASES_AT_ONCE)):
-                for case, judgement in zip(batch, await _judge_batch(judge, batch, purse), strict=True):
+                for case, judgement in zip(batch, await _judge_batch(judge, batch, budget), strict=True):
                     answer = next(answers)
                     if case is None or judgement is None:
                         rows.append(_not_judged(answer))
                         continue
                     file.write(msgspec.json.encode(judgement) + b"\n")
-                    rows.append(judgement_scores(case, judgement))
+                    rows.append(judgement_scores(case, judgement, judges_support=judge.judges_support))
         return rows
 
 
-async def _judge_batch(judge: Judge, cases: list[Case | None], purse: JudgePurse) -> list[Judgement | None]:
+async def _judge_batch(judge: Judge, cases: list[Case | None], budget: DailyJudgeBudget) -> list[Judgement | None]:
     async def one(case: Case | None) -> Judgement | None:
         if case is None:
             return None
-        await purse.reserve()
+        await budget.reserve()
         judgement = await judge.judge(case)
-        purse.book(judgement.usage)
+        budget.book(judgement.usage)
         return judgement
 
     return list(await asyncio.gather(*(one(case) for case in cases)))
@@ -203,8 +216,14 @@ def _not_judged(answer: RagAnswer) -> QueryScores:
     return QueryScores(answer.query_id, "failed", answer.status)
 
 
-def judgement_scores(case: Case, judgement: Judgement) -> QueryScores:
-    """The scores that follow from a judgement; failed, with its code, for one that failed."""
+def judgement_scores(case: Case, judgement: Judgement, *, judges_support: bool = True) -> QueryScores:
+    """Return the scores that follow from a judgement; failed, with its code, for one that failed.
+
+    Args:
+        case: What was judged.
+        judgement: Its verdicts.
+        judges_support: Whether the judge compares claims with texts; without, those scores are absent.
+    """
     if judgement.status != "completed":
         return QueryScores(case.query_id, "failed", judgement.error_code)
     scores: dict[str, float] = {}
@@ -220,6 +239,19 @@ def judgement_scores(case: Case, judgement: Judgement) -> QueryScores:
         scores["judged_correct_upper"] = float(verdict in ("correct", "unsure"))
         scores["judged_refused"] = float(verdict == "refused")
         scores["judged_unsure"] = float(verdict == "unsure")
+    scores |= _claim_scores(case, judgement)
+    if judges_support:
+        scores |= label_scores(case, judgement)
+    else:
+        unknown = {*SUPPORT_MEASURES, "resolved_claims"}
+        if any(cited.has_no_mark for cited in case.citations):
+            # Only support shows which claims such a citation is for; otherwise one source would cite every claim.
+            unknown |= {"cited_claims", "citation_completeness", "cited_text_share"}
+        scores = {name: score for name, score in scores.items() if name not in unknown}
+    return QueryScores(case.query_id, "scored", None, scores | judgement.ratings, faults)
+
+
+def _claim_scores(case: Case, judgement: Judgement) -> dict[str, float]:
     claims = [
         JudgedClaim(
             is_cited=_is_cited(case, claim),
@@ -237,12 +269,178 @@ def judgement_scores(case: Case, judgement: Judgement) -> QueryScores:
         )
         for cited, support in zip(case.citations, judgement.citation_support, strict=True)
     ]
-    scores |= claim_scores(claims, citations, answer_length=len(case.answer))
-    scores |= label_scores(case, judgement)
-    return QueryScores(case.query_id, "scored", None, scores | judgement.ratings, faults)
+    return claim_scores(claims, citations, answer_length=len(case.answer))
+
+
+def label_scores(case: Case, judgement: Judgement) -> dict[str, float]:
+    """Return ALCE's and RAGChecker's scores and the relevance of citations, where the judge gave labels."""
+    scores: dict[str, float] = {}
+    statements = [
+        CitedStatement(
+            joint=claim.by_citations is not None and claim.by_citations.outcome == "supported",
+            alone=claim.labels.alone,
+            without=claim.labels.without,
+            in_range=all(case.citations[number].text is not None for number in claim.citations),
+        )
+        for claim in judgement.claims
+        if claim.labels is not None
+    ]
+    if len(statements) == len(judgement.claims):
+        scores |= alce_scores(statements)
+    if judgement.citation_support:
+        # A wrong number beside the right passage is a relevant citation, though not a correct one.
+        on_topic = [support is not None and support.outcome != "not_found" for support in judgement.citation_support]
+        scores["citation_relevance"] = sum(on_topic) / len(on_topic)
+    if judgement.entailment is not None:
+        found = judgement.entailment
+        labels = ragchecker_scores(found.correct, found.covered, found.grounded, found.retrieved)
+        scores |= {RAGCHECKER + name: score for name, score in labels.items()}
+    return scores
 
 
 def _is_cited(case: Case, claim: Claim) -> bool:
-    """A mark stands with it, or what is cited beside the text supports it: else one source would cite every claim."""
+    """Return whether a claim has a citation with a mark, or is supported by one without."""
     is_supported = claim.by_citations is not None and claim.by_citations.outcome == "supported"
-    return is_supported or any(not case.citations[number].is_beside for number in claim.citations)
+    return is_supported or any(not case.citations[number].has_no_mark for number in claim.citations)
+
+
+class Labelled(NamedTuple):
+    """A file of labels and what was labelled: the newest evaluation of a system, or an evaluation by its id."""
+
+    labels: Path
+    system: str | None = None
+    evaluation: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the system or evaluation."""
+        return self.system or self.evaluation or ""
+
+
+def calibrate_judge(
+    workspace: Workspace,
+    benchmark: str,
+    labelled: Sequence[Labelled],
+    *,
+    labels_by: LabelsBy,
+    judges_twice: bool,
+    progress: Callable[[str], Callable[[int, int], None]],
+) -> TrustCard:
+    """Compare the judge of one or more evaluations with labels of their answers.
+
+    Args:
+        workspace: With the evaluations.
+        benchmark: Whose answers were labelled.
+        labelled: One or more; all of one judge.
+        labels_by: Whose labels they are.
+        judges_twice: Whether a judge that may differ is asked again.
+        progress: Makes a progress callback from a title.
+
+    Raises:
+        InputError: `no_evaluation`, `not_answered`, `other_dataset`, `other_judge`, `no_judge`, `bad_option`, or what
+            `read_labels` raises.
+    """
+    labels = [read_labels(one.labels) for one in labelled]
+    answered = [_answers_of(workspace, benchmark, one) for one in labelled]
+    pair, evaluation = answered[0]
+    settings = pair.settings.judge
+    for one, (other, found) in zip(labelled, answered, strict=True):
+        found.require_answered()
+        if found.record.fingerprints.dataset != other.fingerprints.dataset:
+            raise InputError(
+                "other_dataset", found.folder, f"answers to the questions that {benchmark} has now",
+                hint="Evaluate again, and label those answers.",
+            )  # fmt: skip
+        if other.settings.judge != settings:
+            raise InputError(
+                "other_judge", one.name, f"the judge of {labelled[0].name}", field="evaluation.judge",
+                hint="A card is about one judge: calibrate these systems separately.",
+            )  # fmt: skip
+    answers = [
+        LabelledAnswers(
+            one.system or found.record.evaluation_id,
+            [case for case in make_cases(other, iter_responses(found.responses)) if case is not None],
+            own,
+        )
+        for one, (other, found), own in zip(labelled, answered, labels, strict=True)
+    ]
+    cases, pooled = pool_answers(answers)
+    request = CalibrationRequest(
+        benchmark=benchmark,
+        judge=settings.title,
+        labels_by=labels_by,
+        labels_sha256=hashlib.sha256(b"".join(one.labels.read_bytes() for one in labelled)).hexdigest(),
+        systems=tuple(dict.fromkeys(other.system for other, _ in answered)),
+        min_agreement=settings.min_agreement,
+        judges_twice=judges_twice,
+        seed=pair.settings.random_seed,
+    )
+
+    async def run() -> TrustCard:
+        async with open_judge(settings, workspace.judge_cache) as judge:
+            if judge is None:
+                raise InputError("no_judge", "evaluation settings", "a judge", field="judge.kind", found="none")
+            account = f"calibration_{evaluation.record.evaluation_id}"
+            with judge_budget(workspace, settings, account) as budget:
+                report = progress(f"calibrate {settings.title}")
+                return await calibrate(judge, cases, pooled, request, progress=report, budget=budget)
+
+    return asyncio.run(run())
+
+
+def _answers_of(workspace: Workspace, benchmark: str, labelled: Labelled) -> tuple[Pair, Evaluation]:
+    if labelled.evaluation is not None:
+        found = load_evaluation(workspace, labelled.evaluation)
+        if found.record.benchmark != benchmark:
+            raise InputError(
+                "bad_option", labelled.evaluation, f"an evaluation of {benchmark}", found=found.record.benchmark
+            )
+        return load_pair(workspace, benchmark, found.record.system), found
+    pair = load_pair(workspace, benchmark, labelled.name)
+    newest = newest_evaluation(workspace, benchmark, labelled.name)
+    if newest is None:
+        raise InputError(
+            "no_evaluation", f"{benchmark} x {labelled.name}", "an evaluation",
+            hint=f"Evaluate first: rag-eval evaluate {benchmark} --system {labelled.name}",
+        )  # fmt: skip
+    return pair, newest
+
+
+def add_evaluator_scores(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, rows: list[QueryScores]
+) -> list[QueryScores]:
+    """Run the evaluators that the settings name, publish their records, and add their scores to the judge's rows.
+
+    Raises:
+        InputError: `unknown_evaluator`, or an error in an evaluator's settings.
+    """
+    config = pair.settings.evaluators
+    if config is None:
+        return rows
+    events = list(_events(evaluation, pair))
+    evaluation_id = evaluation.record.evaluation_id
+    batch = evaluate_events(events, config, evaluation_id=evaluation_id, now=datetime.now(UTC))
+    batch.write(evaluations_path(workspace.evaluations, evaluation_id))
+    scores: dict[str, dict[str, float]] = {}
+    for one in batch.evaluations:
+        if isinstance(one.score, int | float):  # a category has no mean
+            query_id = one.target_event_id.removeprefix(f"{evaluation_id}/")
+            scores.setdefault(query_id, {})[PREFIX + one.evaluator_name] = float(one.score)
+    return [_joined(row, scores.get(row.query_id, {})) for row in rows]
+
+
+def _events(evaluation: Evaluation, pair: Pair) -> Iterator[Event]:
+    judgements = {judgement.query_id: judgement for judgement in read_judgements(evaluation)}
+    for case in make_cases(pair, iter_responses(evaluation.responses)):
+        if case is not None:
+            event_id = f"{evaluation.record.evaluation_id}/{case.query_id}"
+            yield Event(event_id, case, judgements.get(case.query_id))
+
+
+def _joined(row: QueryScores, more: dict[str, float]) -> QueryScores:
+    if not more:
+        return row
+    scores = row.scores | more
+    if row.outcome == "failed":  # the judge's scores are still missing, and its means count that
+        return replace(row, scores=scores)
+    return replace(row, outcome="scored", reason=None, scores=scores)

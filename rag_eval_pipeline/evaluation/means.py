@@ -1,24 +1,201 @@
-"""Means of per-question scores with their intervals, all at once: questions are resampled once for all measures."""
+"""Means over the questions of a scored evaluation, with intervals, and the judge's shares of claims and citations."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
-from rag_eval_pipeline.evaluation.retrieved_documents import NOTHING_KNOWN
-from rag_eval_pipeline.evaluation.scores_file import QueryScores
+from rag_eval_pipeline.evaluation.corpus import NOTHING_KNOWN
+from rag_eval_pipeline.evaluation.custom_metrics import custom_columns, load_custom_metrics
+from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES, NO_JUDGE, PREFIX, SUPPORT_MEASURES
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.runs import Evaluation
+from rag_eval_pipeline.evaluation.scoring import ANSWER_MEASURES, CITATION_MEASURES, CONTEXT_MEASURES
+from rag_eval_pipeline.evaluation.settings import EvaluationSettings
+from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, read_responses, read_scores
 from rag_eval_pipeline.formats import results as form
-from rag_eval_pipeline.metrics.statistics import Scores, Summary, summarise_all
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
+from rag_eval_pipeline.metrics.answers import overall_scores
+from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS
+from rag_eval_pipeline.metrics.intervals import Scores, Summary, summarise, summarise_all
+from rag_eval_pipeline.systems.base import RagAnswer
+
+PAGE_SHARE = 0.9  # of the questions; a headline must not depend on the few whose gold text was located
+FEW_DOCUMENTS = 20  # below, ten retrieved documents are half of the corpus, and finding a document means little
+FURTHER = ("contexts", "citations", "answers")  # groups whose means are mostly in no other part of the results
+PLACED = frozenset({"exact_match", "f1"})  # the exceptions, which are under answer quality
+SPAN_COUNTS = frozenset({"perfect_matches", "good_matches", "true_spans", "predicted_spans"})
+OVERALL = ("overall_citation_accuracy", "overall_coverage")
 
 
-class Scored(NamedTuple):
-    """The rows that some measures are averaged over.
+class JudgedShares:
+    """Claims and citations counted over all judged answers of an evaluation, with intervals.
+
+    An answer's claims are resampled together, as are the answers to questions that share documents.
 
     Args:
-        rows: One a question.
+        rows: Judge scores, one per question.
+        clusters: Question -> its cluster.
+        judges_support: Whether the judge compares claims with texts; without, those shares are null.
+    """
+
+    def __init__(self, rows: Sequence[QueryScores], clusters: Mapping[str, str], *, judges_support: bool) -> None:
+        self._rows = [row for row in rows if row.outcome == "scored" and "claims" in row.scores]
+        self._clusters = clusters
+        self._judges_support = judges_support
+        skipped = any(row.reason == NO_JUDGE for row in rows)
+        self._nothing = NO_JUDGE if skipped or not rows else "nothing_judged"
+
+    def completeness(self) -> form.ClaimShare:
+        """Return the share of claims with a citation."""
+        if self._rows and not all("cited_claims" in row.scores for row in self._rows):
+            return form.ClaimShare(total_claims=sum(self._counts("claims")), reason=NEEDS_SUPPORT_JUDGE)
+        claims, cited = self._counts("claims"), self._counts("cited_claims")
+        return self._share(cited, claims, "no_claims", total_claims=sum(claims), cited_claims=sum(cited))
+
+    def correctness(self) -> form.ClaimShare:
+        """Return the share of citations whose text supports their claim."""
+        citations = self._counts("citations")
+        if self._rows and not self._judges_support:
+            return form.ClaimShare(total_citations=sum(citations), reason=NEEDS_SUPPORT_JUDGE)
+        correct = self._weighted("citation_correctness", "citations")
+        return self._share(
+            correct, citations, "no_citations", total_citations=sum(citations), correct_citations=sum(correct)
+        )
+
+    def consistency(self) -> form.ClaimShare:
+        """Return the share of claims supported by their cited texts, of those whose citations exist."""
+        if self._rows and not self._judges_support:
+            return form.ClaimShare(reason=NEEDS_SUPPORT_JUDGE)
+        claims, good = self._counts("resolved_claims"), self._weighted("factual_consistency", "resolved_claims")
+        scores = tuple(row.scores["citation_support"] for row in self._rows if "citation_support" in row.scores)
+        mean = sum(scores) / len(scores) if scores else None
+        return self._share(
+            good, claims, "no_citations", total_claims=sum(claims), mean_consistency=mean, consistency_scores=scores
+        )
+
+    def hallucination(self, *, against: str) -> form.ClaimShare:
+        """Return the share of claims without support.
+
+        Args:
+            against: `citations`: nothing cited supports the claim; null if the system cites nothing at all.
+                `retrieved`: nothing retrieved does.
+        """
+        n_claims = sum(self._counts("claims"))
+        if self._rows and not self._judges_support:
+            return form.ClaimShare(total_claims=n_claims, reason=NEEDS_SUPPORT_JUDGE)
+        measure = f"hallucination_vs_{against}"
+        claims: list[int] = [int(row.scores["claims"]) if measure in row.scores else 0 for row in self._rows]
+        bad = self._weighted(measure, "claims")
+        if against == "citations" and any(claims) and not any(self._counts("citations")):
+            return form.ClaimShare(total_claims=sum(claims), reason="no_citations")
+        return self._share(bad, claims, "no_claims", total_claims=sum(claims), hallucinated_claims=sum(bad))
+
+    def _counts(self, name: str) -> list[int]:
+        return [int(row.scores[name]) for row in self._rows]
+
+    def _weighted(self, share: str, count: str) -> list[int]:
+        """Convert shares back to counts, which is exact for shares of whole numbers."""
+        return [round(row.scores[share] * row.scores[count]) if share in row.scores else 0 for row in self._rows]
+
+    def _share(self, parts: Sequence[int], wholes: Sequence[int], reason: str, **facts: Any) -> form.ClaimShare:
+        if not self._rows:
+            return form.ClaimShare(reason=self._nothing)
+        if not sum(wholes):
+            return form.ClaimShare(reason=reason)
+        names = [self._clusters[row.query_id] for row in self._rows]
+        found = summarise(
+            [value for n, whole in zip(parts, wholes, strict=True) for value in [1.0] * n + [0.0] * (whole - n)],
+            clusters=[name for name, whole in zip(names, wholes, strict=True) for _ in range(whole)],
+        )
+        return form.ClaimShare(
+            value=sum(parts) / sum(wholes),
+            confidence_interval=found.confidence_interval,
+            method=found.method,
+            n_clusters=found.n_clusters,
+            **facts,
+        )
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """Questions, answers and scores of an evaluation, one of each per question, in the dataset's order."""
+
+    queries: Sequence[EvaluationQuery]
+    answers: Sequence[RagAnswer]
+    retrieval: Sequence[QueryScores]
+    citations: Sequence[QueryScores]
+    answer_scores: Sequence[QueryScores]
+    judged: Sequence[QueryScores]
+    judges_support: bool = True
+
+    @classmethod
+    def read(cls, evaluation: Evaluation, pair: Pair) -> Self:
+        """Read an evaluation that has answers and all scores.
+
+        Raises:
+            InputError: `bad_responses`, `bad_scores`.
+        """
+        return cls(
+            queries=pair.queries,
+            answers=read_responses(evaluation.responses),
+            retrieval=read_scores(evaluation.scores("retrieval_scores")),
+            citations=read_scores(evaluation.scores("citation_scores")),
+            answer_scores=read_scores(evaluation.scores("answer_scores")),
+            judged=read_scores(evaluation.scores("judge_scores")),
+            judges_support=evaluation.record.settings.judge.judges_support,
+        )
+
+    @cached_property
+    def clusters(self) -> Mapping[str, str]:
+        """The cluster of each question: its documents."""
+        return question_clusters(self.queries)
+
+    @cached_property
+    def shares(self) -> JudgedShares:
+        """The judge's shares over all answers."""
+        return JudgedShares(self.judged, self.clusters, judges_support=self.judges_support)
+
+    @cached_property
+    def overall(self) -> list[QueryScores]:
+        """The overall citation score, made of several scores; failed where one of them failed."""
+        return [
+            _overall(answer, (citations, judged))
+            for answer, citations, judged in zip(self.answers, self.citations, self.judged, strict=True)
+        ]
+
+
+def _overall(answer: RagAnswer, rows: Sequence[QueryScores]) -> QueryScores:
+    if failed := [row.reason for row in rows if row.outcome == "failed"]:
+        return QueryScores(answer.query_id, "failed", failed[0])
+    if answer.status != "ok":
+        return QueryScores(answer.query_id, "failed", answer.status)
+    scores = overall_scores({name: score for row in rows for name, score in row.scores.items()})
+    return QueryScores(answer.query_id, "scored" if scores else "skipped", None if scores else "no_parts", scores)
+
+
+def question_clusters(queries: Iterable[EvaluationQuery]) -> dict[str, str]:
+    """Return the cluster of each question: the documents it is about; a question without documents is its own cluster.
+
+    Questions about several documents share a cluster only with those about the same documents: joined through single
+    documents, all questions of a benchmark with two documents each would become one cluster.
+    """
+    named = {query.query_id: "/".join(sorted(query.relevant_documents)) for query in queries}
+    return {query_id: name or f"question {query_id}" for query_id, name in named.items()}
+
+
+class MeanGroup(NamedTuple):
+    """The rows over which some measures are averaged.
+
+    Args:
+        rows: One per question.
         measures: Name in the results -> name in the rows.
         level: Of retrieval.
         left_out: Questions that have no row here; they are skipped.
-        own: Names in the rows of metrics that decide themselves whether a question without an answer is theirs.
+        own: Custom metrics, which decide for themselves whether they apply to a question without an answer.
+        reasons: Name in the rows -> why it has no value, if no question has one.
     """
 
     rows: Sequence[QueryScores]
@@ -26,18 +203,19 @@ class Scored(NamedTuple):
     level: form.Level | None = None
     left_out: int = 0
     own: frozenset[str] = frozenset()
+    reasons: Mapping[str, str] = {}
 
 
 class Means:
-    """The mean of every measure of every group, by the names of both.
+    """The mean of each measure of each group; questions are resampled once for all measures.
 
     Args:
-        groups: Name -> what is averaged.
-        clusters: Question -> its documents, by which intervals are made.
+        groups: By name.
+        clusters: Question -> its cluster, for the intervals.
         seed: Of the resampling.
     """
 
-    def __init__(self, groups: Mapping[str, Scored], clusters: Mapping[str, str], *, seed: int) -> None:
+    def __init__(self, groups: Mapping[str, MeanGroup], clusters: Mapping[str, str], *, seed: int) -> None:
         scores = {
             f"{group}\n{name}": _scores(scored, measure, clusters)
             for group, scored in groups.items()
@@ -47,25 +225,25 @@ class Means:
         self._summaries = summarise_all(scores, seed=seed)
 
     def one(self, group: str, name: str) -> form.Metric:
-        """A measure's mean."""
+        """Return the mean of a measure."""
         return metric_of(self._summaries[f"{group}\n{name}"], self._groups[group].level)
 
     def all_of(self, group: str) -> dict[str, form.Metric]:
-        """Every mean of a group, in the order in which they were asked for."""
+        """Return every mean of a group, in the order of its measures."""
         return {name: self.one(group, name) for name in self._groups[group].measures}
 
     def own_of(self, group: str) -> frozenset[str]:
-        """Names of the metrics of one's own in a group."""
+        """Return the names of the custom metrics in a group."""
         return self._groups[group].own
 
 
 def named(measures: Iterable[str]) -> dict[str, str]:
-    """Measures that the results call as the rows do."""
+    """Return measures that have the same name in results and rows."""
     return {name: name for name in measures}
 
 
 def metric_of(summary: Summary, level: form.Level | None = None) -> form.Metric:
-    """A summary as it stands in the results."""
+    """Convert a summary to the form of the results."""
     interval = summary.confidence_interval
     return form.Metric(
         value=summary.value,
@@ -81,7 +259,7 @@ def metric_of(summary: Summary, level: form.Level | None = None) -> form.Metric:
     )
 
 
-def _scores(scored: Scored, measure: str, clusters: Mapping[str, str]) -> Scores:
+def _scores(scored: MeanGroup, measure: str, clusters: Mapping[str, str]) -> Scores:
     """A question without this measure is skipped, unless it failed: as a whole, or in this measure."""
     values: list[float | None] = []
     names: list[str] = []
@@ -94,12 +272,92 @@ def _scores(scored: Scored, measure: str, clusters: Mapping[str, str]) -> Scores
             continue
         values.append(value)
         names.append(clusters[row.query_id])
-    return Scores(values, skipped=skipped, clusters=names, reason=_common_reason(scored.rows))
+    return Scores(
+        values, skipped=skipped, clusters=names, reason=scored.reasons.get(measure) or _common_reason(scored.rows)
+    )
 
 
 def _common_reason(rows: Sequence[QueryScores]) -> str | None:
-    """Why nothing of a run's retrieval could be known, where that left no question to score."""
+    """Return why a run's retrieval is unknown, if that left no question to score."""
     if any(row.outcome == "scored" for row in rows):
         return None
     found = Counter(row.reason for row in rows if row.reason in NOTHING_KNOWN)
     return found.most_common(1)[0][0] if found else None
+
+
+def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
+    """Compute every mean of a results file."""
+    measures = settings.measure_names
+    own = load_custom_metrics(settings.custom_metrics).values()
+
+    def own_of(kind: str) -> frozenset[str]:
+        return frozenset(custom_columns(own, kind))
+
+    located = [row for query, row in zip(parts.queries, parts.retrieval, strict=True) if query.citations]
+    pairs = list(zip(parts.queries, parts.answer_scores, strict=True))
+    answerable = [row for query, row in pairs if not query.is_impossible]
+    unanswerable = [row for query, row in pairs if query.is_impossible]
+    judged = dict.fromkeys(name for row in parts.judged for name in row.scores if name not in CLAIM_COUNTS)
+    if all(name.startswith(PREFIX) for name in judged) and any(row.outcome == "failed" for row in parts.judged):
+        judged |= dict.fromkeys(CORRECTNESS_MEASURES)  # null, with the number of failures, and not absent
+    without_support: dict[str, str] = {}
+    if not parts.judges_support and any("claims" in row.scores for row in parts.judged):
+        without_support = dict.fromkeys(SUPPORT_MEASURES, NEEDS_SUPPORT_JUDGE)
+        judged |= dict.fromkeys(without_support)
+    groups = {
+        "documents": MeanGroup(parts.retrieval, named(measures), level="document"),
+        "pages": MeanGroup(
+            located, {name: PAGE + name for name in measures}, level="page", left_out=len(pairs) - len(located)
+        ),
+        "contexts": MeanGroup(
+            parts.retrieval,
+            named([*CONTEXT_MEASURES, *custom_columns(own, "retrieval_scores")]),
+            own=own_of("retrieval_scores"),
+        ),
+        "citations": MeanGroup(
+            parts.citations,
+            named(
+                name
+                for name in [*CITATION_MEASURES, *custom_columns(own, "citation_scores")]
+                if name not in SPAN_COUNTS
+            ),
+            own=own_of("citation_scores"),
+        ),
+        "answers": MeanGroup(
+            parts.answer_scores,
+            named(name for name in [*ANSWER_MEASURES, *custom_columns(own, "answer_scores")] if name != "abstained"),
+            own=own_of("answer_scores"),
+        ),
+        "answerable": MeanGroup(answerable, named(["exact_match", "f1"]), left_out=len(unanswerable)),
+        "unanswerable": MeanGroup(unanswerable, named(["exact_match"]), left_out=len(answerable)),
+        "judged": MeanGroup(
+            parts.judged,
+            named([*judged, *custom_columns(own, "judge_scores")]),
+            own=own_of("judge_scores"),
+            reasons=without_support,
+        ),
+        "overall": MeanGroup(parts.overall, named(OVERALL)),
+    }
+    return Means(groups, parts.clusters, seed=settings.random_seed)
+
+
+def further_metrics(means: Means) -> dict[str, form.Metric]:
+    """Return means that no other part of the file has, without built-in ones that no question has."""
+    found = {name: metric for group in FURTHER for name, metric in means.all_of(group).items()}
+    own = {name for group in FURTHER for name in means.own_of(group)}
+    return {name: one for name, one in found.items() if name not in PLACED and (one.n_scored or name in own)}
+
+
+def retrieval_level(
+    n_documents: int, by_document: Mapping[str, form.Metric], by_page: Mapping[str, form.Metric]
+) -> form.Level:
+    """Choose the level to show first: pages in a small corpus, if nearly all questions with documents have pages too.
+
+    Args:
+        n_documents: Documents of the corpus.
+        by_document: Retrieval metrics at document level.
+        by_page: The same measures at page level.
+    """
+    documents = sum(metric.n_scored for metric in by_document.values())
+    pages = sum(metric.n_scored for metric in by_page.values())
+    return "page" if n_documents < FEW_DOCUMENTS and documents and pages >= PAGE_SHARE * documents else "document"

@@ -1,30 +1,25 @@
-"""A benchmark and a system, with everything an evaluation of them needs to know before it asks anything."""
+"""A benchmark and a system, with what an evaluation of them needs before it asks anything."""
 
-import contextlib
 import hashlib
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.spec import read_spec
-from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp
+from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.runs import pair_pointer
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings, digest, merged_settings, metrics_fingerprint
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.model import read_bytes
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.formats.results import Fingerprints
-from rag_eval_pipeline.judges.opening import judge_fingerprint
-from rag_eval_pipeline.sources.source_spec import shown_path
+from rag_eval_pipeline.judges.settings import judge_fingerprint
+from rag_eval_pipeline.sources.spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.systems.settings import SystemFile, answer_settings, read_system_file
+from rag_eval_pipeline.systems.config import SystemFile, answer_settings, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is evaluated, and the fingerprints that two nights must share to be compared."""
+    """What is evaluated, and the fingerprints that two evaluations must share to be compared."""
 
     paths: BenchmarkPaths
     system: str
@@ -41,11 +36,11 @@ class Pair:
 
 
 def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
-    """The pair, checked: the benchmark has a current conversion, and the files on disk are those that it stamped.
+    """Load a pair and check that the benchmark's conversion is current and its files are unchanged.
 
     Raises:
         InputError: `no_benchmark`, `no_system`, `not_converted`, `stale_conversion`, `changed_dataset`, `no_questions`,
-            or a fault of a file.
+            or the errors of a file.
     """
     paths = workspace.benchmark(benchmark)
     if not paths.spec.exists():
@@ -83,38 +78,16 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     )
 
 
-@contextlib.contextmanager
-def holding(workspace: Workspace, pair: Pair) -> Iterator[None]:
-    """Holds the benchmark against conversions and the pair against other evaluations, for a block.
-
-    Raises:
-        InputError: `changed_pair`, when the benchmark was converted anew after the pair was loaded.
-        ServiceError: `locked`.
-    """
-    benchmark, pointer = pair.paths.name, pair_pointer(workspace, pair.paths.name, pair.system)
-    holder = f"an evaluation of {benchmark} x {pair.system}, process {os.getpid()}"
-    with (
-        locked(pair.paths.lock, holder=holder, exclusive=False),
-        locked(pointer.with_suffix(".lock"), holder=holder, exclusive=True),
-    ):
-        if not pair.paths.stamp.exists() or Stamp.read(pair.paths.stamp) != pair.stamp:
-            raise InputError(
-                "changed_pair", pair.paths.stamp, "the conversion with which the evaluation began",
-                hint=f"Evaluate {benchmark} x {pair.system} again.",
-            )  # fmt: skip
-        yield
-
-
 def system_fingerprint(file: SystemFile) -> str:
-    """What of a system can change its answers: kind, version, settings, limit and the code."""
+    """Return a digest of what can change a system's answers: kind, version, settings, limit and code."""
     return digest([file.kind, file.version, answer_settings(file.settings), file.limit, file.traits.version])
 
 
 def find_system_file(workspace: Workspace, system: str) -> SystemFile:
-    """A system's settings; an unknown name is answered with the known ones.
+    """Read a system's settings.
 
     Raises:
-        InputError: `no_system`, and the faults of the file.
+        InputError: `no_system` with the known names, and the errors of the file.
     """
     path = workspace.system_file(system)
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Asking a system a few questions to see how its replies are read; nothing is written, scored or booked."""
+"""Asks a system a few questions to show how its replies are parsed; nothing is written, scored or booked."""
 
 import asyncio
 import dataclasses
@@ -8,17 +8,16 @@ from typing import Any
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles, system_corpus
+from rag_eval_pipeline.evaluation.asking import run_queries
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents, system_corpus
 from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
-from rag_eval_pipeline.evaluation.questioning import ask_all
-from rag_eval_pipeline.evaluation.retrieved_documents import retrieved_documents
-from rag_eval_pipeline.systems.answer import Query, RagAnswer
-from rag_eval_pipeline.systems.unread_keys import CHAT_COMPLETION, mark_read, observed, unread_keys
+from rag_eval_pipeline.systems.base import Query, RagAnswer
+from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys
 from rag_eval_pipeline.workspace import Workspace
 
 
 def probe(workspace: Workspace, system: str, benchmark: str | None, *, questions: int) -> dict[str, Any]:
-    """Ask a system a benchmark's first questions and return what was understood of its replies.
+    """Ask a system a benchmark's first questions and return what was parsed from its replies.
 
     Args:
         workspace: Where.
@@ -51,9 +50,9 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
     files = CorpusFiles.read(pair.paths)
     answers: list[RagAnswer] = []
     rows: list[dict[str, Any]] = []
-    async with file.traits.opener()(settings, corpus) as opened:
+    async with file.traits.open(settings, corpus) as opened:
         for query in islice(pair.queries, questions):
-            await ask_all(
+            await run_queries(
                 opened,
                 [Query(query.query_id, query.query_text)],
                 answers.append,

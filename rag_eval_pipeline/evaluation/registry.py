@@ -1,40 +1,38 @@
-"""What the folders ask for: benchmarks to convert and pairs to evaluate, each with a digest of its source.
+"""The benchmarks and systems of a workspace, each with a digest of its source, and which pairs need an evaluation.
 
 Files decide, not Dagster's event log: a benchmark with a current stamp is converted, and a pair is evaluated when its
-newest published evaluation has the fingerprints of today's dataset, corpus, system, metrics and judge. A new instance
-folder thus asks nobody again.
+newest published evaluation has the fingerprints of today's dataset, corpus, system, metrics and judge. A new Dagster
+instance therefore does not ask any system again.
 """
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rag_eval_pipeline.conversion.digests import source_digest
 from rag_eval_pipeline.conversion.spec import read_spec
-from rag_eval_pipeline.conversion.stamp import Stamp, is_converted
+from rag_eval_pipeline.conversion.stamp import Stamp, is_converted, source_digest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import system_fingerprint
-from rag_eval_pipeline.evaluation.runs import newest_evaluation
+from rag_eval_pipeline.evaluation.runs import newest_evaluation, same_answers, same_scoring
 from rag_eval_pipeline.evaluation.settings import digest, merged_settings, metrics_fingerprint
-from rag_eval_pipeline.evaluation.taking_over import same_answers, scored_alike
-from rag_eval_pipeline.formats.model import read_bytes
+from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.formats.results import Fingerprints
-from rag_eval_pipeline.judges.opening import judge_fingerprint
-from rag_eval_pipeline.systems.settings import SystemFile, read_system_file
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.judges.settings import judge_fingerprint
+from rag_eval_pipeline.systems.config import SystemFile, read_system_file
+from rag_eval_pipeline.workspace import NAME, SYSTEM_SUFFIX, Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The folders at one moment.
+    """The contents of the folders at one moment.
 
     Args:
         benchmarks: Name -> digest of its folder.
-        systems: Name -> digest of its file; files with faults among them, disabled ones not.
+        systems: Name -> digest of its file, invalid files included, disabled ones not.
         stamps: Name -> stamp of each converted benchmark.
         stamped: Name -> when the stamp was written, in nanoseconds.
-        system_files: Name -> settings, of the files without faults.
-        faults: One line each, for the log.
+        system_files: Name -> settings of the valid files.
+        faults: One line for each invalid file.
     """
 
     benchmarks: dict[str, str]
@@ -45,19 +43,19 @@ class Registry:
     faults: list[str] = field(default_factory=list)
 
     def automatic_pairs(self) -> Iterator[tuple[str, str]]:
-        """Converted benchmarks and the systems that take part in automatic runs on them."""
+        """Yield each converted benchmark with the systems that take part in automatic runs on it."""
         for benchmark in self.stamps:
             for system, file in self.system_files.items():
                 if file.is_nightly and file.takes(benchmark):
                     yield benchmark, system
 
     def pair_digest(self, benchmark: str, system: str) -> str:
-        """Changes when the benchmark or the system does, and when the benchmark is converted again."""
+        """Return a digest that changes with the benchmark, the system, and each conversion."""
         return f"{self.benchmarks[benchmark][:16]}.{self.systems[system][:16]}.{self.stamped[benchmark]}"
 
 
 def read_registry(workspace: Workspace) -> Registry:
-    """The folders as they are; a broken file is a fault in a line, and the others go on."""
+    """Read the folders; an invalid file becomes a line in `faults`, and the others are read all the same."""
     benchmarks = {name: source_digest(workspace.benchmark(name)) for name in workspace.benchmarks()}
     stamps = {
         name: Stamp.read(workspace.benchmark(name).stamp)
@@ -83,15 +81,15 @@ def read_registry(workspace: Workspace) -> Registry:
 
 
 def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> bool:
-    """Whether the pair's newest evaluation is published and made from what is there today."""
-    return wanted_evaluation(workspace, registry, benchmark, system) is None
+    """Return whether the pair's newest evaluation is published with today's fingerprints."""
+    return pending_evaluation(workspace, registry, benchmark, system) is None
 
 
-def wanted_evaluation(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> str | None:
-    """A digest of what an evaluation of the pair is wanted for; None where its newest one shows that already.
+def pending_evaluation(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> str | None:
+    """Return a digest of why the pair needs an evaluation; None if its newest one is up to date.
 
-    Where the answers are there and only metrics or judge have changed, it is another one for each such change: a run
-    then scores them and asks nobody, so that it may be tried again as often as these are edited.
+    If only metrics or judge have changed, the digest differs for each such change: a run then scores the stored answers
+    and asks no system, so it may be started as often as these settings are edited.
     """
     asked_for = registry.pair_digest(benchmark, system)
     newest = newest_evaluation(workspace, benchmark, system)
@@ -102,7 +100,7 @@ def wanted_evaluation(workspace: Workspace, registry: Registry, benchmark: str, 
         spec = read_spec(workspace.benchmark(benchmark))
         settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     except InputError:
-        return asked_for  # the evaluation will say what is wrong with its settings
+        return asked_for  # the evaluation will report what is wrong with its settings
     today = Fingerprints(
         dataset=stamp.dataset_fingerprint,
         corpus=stamp.corpus_fingerprint,
@@ -112,6 +110,22 @@ def wanted_evaluation(workspace: Workspace, registry: Registry, benchmark: str, 
     )
     if not same_answers(newest.record.fingerprints, today):
         return asked_for
-    if scored_alike(newest.record.fingerprints, today):
+    if same_scoring(newest.record.fingerprints, today):
         return None
     return f"{asked_for}.{digest([today.metrics, today.judge])[:16]}"
+
+
+def invalid_configs(workspace: Workspace, registry: Registry) -> list[str]:
+    """Return a line for each benchmark folder and system file that the registry skips, with its path and the reason."""
+    return [*(fault.removeprefix(f"{workspace.root}/") for fault in registry.faults), *_bad_names(workspace)]
+
+
+def _bad_names(workspace: Workspace) -> Iterator[str]:
+    folders = workspace.sources.glob("*/benchmark.yaml")
+    files = (workspace.config / "systems").glob("*.y*ml")
+    named = [(path.parent, path.parent.name, "") for path in folders]
+    named += [(path, path.name.removesuffix(SYSTEM_SUFFIX), SYSTEM_SUFFIX) for path in files]
+    for path, name, suffix in sorted(named):
+        if not NAME.fullmatch(name) or not path.name.endswith(suffix):
+            where = path.relative_to(workspace.root)
+            yield f"{where}: expected a name matching ^{NAME.pattern}{suffix}$ [bad_name]. Rename it."

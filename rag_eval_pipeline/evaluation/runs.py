@@ -1,35 +1,56 @@
-"""The folder of one evaluation: its record, its files, and which evaluation of a pair is the newest.
+"""The folder of one evaluation, the newest evaluation of each pair, and what a new evaluation keeps of earlier ones.
 
-`data/evaluation/runs/<evaluation_id>/` holds `evaluation.json`, the journal and a parquet a score asset. Ids are taken
-by exclusive creation of the folder, so two processes never share one and the clock alone never makes one.
+`data/evaluation/runs/<evaluation_id>/` holds `evaluation.json`, the journal of answers and one parquet file per score
+asset. An id is taken by creating its folder exclusively, so two processes never share one.
+
+Answers depend on dataset, corpus and system only. An unfinished evaluation is resumed even if its answers will be
+scored otherwise; the answers of a published one are scored again when metrics or judge have changed; those of a
+deterministic system are copied into each new evaluation.
 """
 
+import contextlib
 import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import msgspec
 import pydantic
 
+from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
-from rag_eval_pipeline.formats.forms import Form
+from rag_eval_pipeline.evaluation.storage import iter_responses, write_responses
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
-from rag_eval_pipeline.formats.results import Fingerprints, Level
-from rag_eval_pipeline.storage.atomic import atomic_write_json
+from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
+from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
+from rag_eval_pipeline.storage.journal import JournalWriter, read_entries
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace, check_name
 
 State = Literal["open", "answered", "scored", "published"]
-logger = logging.getLogger(__name__)
-
 SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_scores")
+
+# Which questions to ask.
+# `missing`: those without a stored answer; all of them once the evaluation is published with today's metrics and judge.
+# `failed`: those without a good answer; the others are kept.
+# `all`: every question, unless an unfinished evaluation is resumed; for nights and reruns.
+Which = Literal["missing", "failed", "all"]
+Start = Literal["resume", "rescore", "retry", "new"]
+
+logger = logging.getLogger(__name__)
 
 
 class EvaluationRecord(FileModel):
-    """`evaluation.json`: what is evaluated, with what, and how far it has come."""
+    """`evaluation.json`: what is evaluated, with which settings, and how far the evaluation has come."""
 
-    form: ClassVar[Form] = Form("record of an evaluation")
+    file_type: ClassVar[str] = "record of an evaluation"
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
     evaluation_id: str
@@ -55,7 +76,7 @@ class EvaluationRecord(FileModel):
 
 
 class Evaluation:
-    """Paths of one evaluation and its record."""
+    """The record and the files of one evaluation."""
 
     def __init__(self, folder: Path, record: EvaluationRecord) -> None:
         self.folder = folder
@@ -63,17 +84,17 @@ class Evaluation:
 
     @property
     def journal(self) -> Path:
-        """Terminal answers in the order they came."""
+        """Terminal answers in the order in which they arrived."""
         return self.folder / "journal.jsonl"
 
     @property
     def responses(self) -> Path:
-        """Answers in the dataset's order, one row a question."""
+        """Answers in the dataset's order, one row per question."""
         return self.folder / "responses.parquet"
 
     @property
     def judgements(self) -> Path:
-        """What the judge said of each answer, a line each."""
+        """The judge's judgement of each answer, one per line."""
         return self.folder / "judgements.jsonl"
 
     @property
@@ -82,15 +103,15 @@ class Evaluation:
         return self.folder / "resources.json"
 
     def scores(self, kind: str) -> Path:
-        """Per-query scores of one of `SCORE_FILES`."""
+        """Per-question scores of one of `SCORE_FILES`."""
         return self.folder / f"{kind}.parquet"
 
-    def is_of(self, prints: Fingerprints) -> bool:
-        """Whether it was begun with these fingerprints, but for the server's, which only the server knows."""
-        return self.record.fingerprints.model_copy(update={"server": None}) == prints
+    def has_fingerprints(self, fingerprints: Fingerprints) -> bool:
+        """Return whether it was begun with these fingerprints; the server's, known only to the server, is ignored."""
+        return self.record.fingerprints.model_copy(update={"server": None}) == fingerprints
 
     def require_answered(self) -> None:
-        """Raises `not_answered` unless every question has its terminal answer."""
+        """Raise `not_answered` unless every question has its terminal answer."""
         if self.record.state == "open":
             raise InputError(
                 "not_answered", self.folder, "an evaluation whose questions are all answered",
@@ -98,13 +119,17 @@ class Evaluation:
             )  # fmt: skip
 
     def save(self, **changes: Any) -> None:
-        """Publishes the record with some fields changed."""
+        """Publish the record with some fields changed."""
         self.record = self.record.model_copy(update=changes)
         self.record.write(self.folder / "evaluation.json")
 
 
+class _Pointer(FileModel):
+    evaluation_id: str
+
+
 def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
-    """An evaluation by its id.
+    """Load an evaluation by its id.
 
     Raises:
         InputError: `bad_evaluation_id`, `missing_file`, `bad_format`.
@@ -116,9 +141,9 @@ def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
 
 
 def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Evaluation | None:
-    """The pair's newest evaluation, finished or not.
+    """Return the pair's newest evaluation, finished or not.
 
-    None when there is none, or when its folder was removed or damaged: then the pair is evaluated anew.
+    None if there is none, or if its folder was removed or damaged: the pair is then evaluated anew.
     """
     pointer = pair_pointer(workspace, benchmark, system)
     if not pointer.exists():
@@ -126,42 +151,246 @@ def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Eval
     try:
         return load_evaluation(workspace, _Pointer.read(pointer).evaluation_id)
     except InputError as error:
-        logger.warning("The newest evaluation of %s x %s is left aside: %s", benchmark, system, error)
+        logger.warning("The newest evaluation of %s x %s is ignored: %s", benchmark, system, error)
         return None
 
 
 def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
-    """The file that names a pair's newest evaluation."""
+    """Return the file that names a pair's newest evaluation."""
     return workspace.runs / "by_pair" / check_name("benchmark", benchmark) / f"{check_name('system', system)}.json"
 
 
 def create_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evaluation:
-    """A new evaluation under an id of its own, not yet the newest of its pair.
+    """Create an evaluation under a new id; it is not yet the newest of its pair.
 
     Args:
         workspace: Where.
         now: Aware; its UTC date goes into the id.
         fields: Of `EvaluationRecord`, without id, state and times.
     """
-    date = now.astimezone(UTC).strftime("%Y%m%d")
-    folder = _take_folder(workspace, date)
+    folder = _create_folder(workspace, now.astimezone(UTC).strftime("%Y%m%d"))
     evaluation = Evaluation(folder, EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields))
     evaluation.save()
     return evaluation
 
 
 def make_newest(workspace: Workspace, evaluation: Evaluation) -> None:
-    """Names an evaluation as the newest of its pair."""
+    """Make an evaluation the newest of its pair."""
     pointer = pair_pointer(workspace, evaluation.record.benchmark, evaluation.record.system)
     atomic_write_json(pointer, {"evaluation_id": evaluation.record.evaluation_id})
 
 
-class _Pointer(FileModel):
-    evaluation_id: str
+@contextlib.contextmanager
+def locked_pair(workspace: Workspace, pair: Pair) -> Iterator[None]:
+    """Lock the benchmark against conversions and the pair against other evaluations, for a block.
+
+    Raises:
+        InputError: `changed_pair` if the benchmark was converted again after the pair was loaded.
+        ServiceError: `locked`.
+    """
+    benchmark, pointer = pair.paths.name, pair_pointer(workspace, pair.paths.name, pair.system)
+    holder = f"an evaluation of {benchmark} x {pair.system}, process {os.getpid()}"
+    with (
+        locked(pair.paths.lock, holder=holder, exclusive=False),
+        locked(pointer.with_suffix(".lock"), holder=holder, exclusive=True),
+    ):
+        if not pair.paths.stamp.exists() or Stamp.read(pair.paths.stamp) != pair.stamp:
+            raise InputError(
+                "changed_pair", pair.paths.stamp, "the conversion with which the evaluation began",
+                hint=f"Evaluate {benchmark} x {pair.system} again.",
+            )  # fmt: skip
+        yield
 
 
-def _take_folder(workspace: Workspace, date: str) -> Path:
-    """A folder for a new id, above all ids of runs and of results: those of a run that was removed stay its own."""
+def same_answers(old: Fingerprints, new: Fingerprints) -> bool:
+    """Return whether answers given under the old fingerprints are valid under the new ones."""
+    return (old.dataset, old.corpus, old.system) == (new.dataset, new.corpus, new.system)
+
+
+def same_scoring(old: Fingerprints, new: Fingerprints) -> bool:
+    """Return whether equal answers get equal scores under both."""
+    return (old.metrics, old.judge) == (new.metrics, new.judge)
+
+
+def choose_start(previous: Evaluation | None, pair: Pair, which: Which) -> Start:
+    """Choose whether the next evaluation continues the newest one, copies its answers, or begins from nothing."""
+    if previous is None or not same_answers(previous.record.fingerprints, pair.fingerprints):
+        return "new"
+    # New answers never go into an evaluation that only scores old ones again.
+    if previous.record.state != "published" and (which == "missing" or not previous.record.rescored_from):
+        return "resume"
+    if which == "failed":
+        return "retry"
+    if which == "missing" and not same_scoring(previous.record.fingerprints, pair.fingerprints):
+        return "rescore"
+    return "new"
+
+
+def open_evaluation(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
+    """Create an evaluation of the pair and make it the newest."""
+    evaluation = _create_for(workspace, pair, now)
+    make_newest(workspace, evaluation)
+    return evaluation
+
+
+def begin_evaluation(
+    workspace: Workspace, pair: Pair, previous: Evaluation | None, now: datetime, which: Which
+) -> Evaluation:
+    """Open or resume the evaluation in which the pair is asked, with the answers that need not be asked for.
+
+    Raises:
+        InputError: `nothing_failed`.
+    """
+    start = choose_start(previous, pair, which)
+    if which == "failed" and start == "new":
+        raise _nothing_failed(previous, pair)
+    if previous is not None and start == "resume":
+        return resume_evaluation(previous, pair)
+    if previous is not None and start == "retry":
+        return _copy_for_retry(workspace, pair, previous, now)
+    if previous is not None and start == "rescore":
+        try:
+            return copy_for_scoring(workspace, pair, previous)
+        except InputError as error:
+            logger.warning("%s is asked again, as its answers cannot be read: %s", pair.system, error)
+    evaluation = open_evaluation(workspace, pair, now)
+    if previous is not None and _can_reuse_answers(previous, pair):
+        try:
+            _copy_good_answers(previous, evaluation)
+        except InputError as error:
+            logger.warning("No answers are reused: %s", error)
+    return evaluation
+
+
+def resume_evaluation(evaluation: Evaluation, pair: Pair) -> Evaluation:
+    """Bring an unpublished evaluation under today's settings; scores made under other ones are removed."""
+    record = evaluation.record
+    if not same_scoring(record.fingerprints, pair.fingerprints):
+        for kind in SCORE_FILES:
+            evaluation.scores(kind).unlink(missing_ok=True)
+    fingerprints = pair.fingerprints.model_copy(update={"server": record.fingerprints.server})
+    state = "answered" if record.state == "scored" else record.state
+    evaluation.save(settings=pair.settings, fingerprints=fingerprints, state=state)
+    return evaluation
+
+
+def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evaluation:
+    """Copy all answers of a published evaluation, with its date, to be scored with today's metrics and judge.
+
+    The copy becomes the pair's newest evaluation unless the pair has been evaluated since.
+
+    Args:
+        workspace: Where.
+        pair: As it is today; the system may have changed since it answered.
+        old: Whose answers.
+
+    Raises:
+        InputError: `bad_responses`.
+    """
+    record = old.record
+    kept: dict[str, Any] = {
+        name: getattr(record, name)
+        for name in (
+            "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "limit",
+            "deterministic", "warnings",
+        )
+    }  # fmt: skip
+    scoring = {"metrics": pair.fingerprints.metrics, "judge": pair.fingerprints.judge}
+    evaluation = create_evaluation(
+        workspace,
+        record.opened_at,
+        fingerprints=record.fingerprints.model_copy(update=scoring),
+        settings=pair.settings,
+        rescored_from=record.rescored_from or record.evaluation_id,
+        **kept,
+    )
+    with JournalWriter(evaluation.journal) as journal:  # so that a later --failed-only finds them
+        journal.extend(_mark_reused(iter_responses(old.responses), old))
+    write_responses(evaluation.responses, _mark_reused(iter_responses(old.responses), old))
+    if old.resources.exists():
+        atomic_write(evaluation.resources, old.resources.read_bytes())
+    answered_at = record.answered_at or datetime.now(UTC)
+    evaluation.save(state="answered", answered_at=answered_at, asking_seconds=record.asking_seconds)
+    newest = newest_evaluation(workspace, record.benchmark, record.system)
+    if newest is None or newest.record.opened_at <= record.opened_at:
+        make_newest(workspace, evaluation)
+    return evaluation
+
+
+def evaluation_to_score(workspace: Workspace, pair: Pair) -> Evaluation:
+    """Return the pair's newest evaluation, or a copy of it if it was published with other metrics or another judge.
+
+    Raises:
+        InputError: `not_answered` if there is none, `changed_pair` if its answers are of another dataset, corpus or
+            system.
+    """
+    newest = newest_evaluation(workspace, pair.paths.name, pair.system)
+    hint = f"Materialize responses of {pair.paths.name} x {pair.system}."
+    if newest is None:
+        expected = f"an evaluation of {pair.paths.name} x {pair.system}"
+        raise InputError("not_answered", workspace.runs, expected, hint=hint)
+    fingerprints = newest.record.fingerprints
+    if not same_answers(fingerprints, pair.fingerprints):
+        expected = "answers of today's system to today's questions and documents"
+        raise InputError("changed_pair", newest.folder, expected, hint=hint)
+    if same_scoring(fingerprints, pair.fingerprints):
+        return newest
+    if newest.record.state == "published":
+        return copy_for_scoring(workspace, pair, newest)
+    return resume_evaluation(newest, pair)
+
+
+class _AnswerStatus(msgspec.Struct):
+    query_id: str
+    status: Status
+
+
+def answer_statuses(evaluation: Evaluation) -> dict[str, Status]:
+    """Return the status of each question's last answer in the journal."""
+    decoder = msgspec.json.Decoder(_AnswerStatus)
+    answers = (decoder.decode(entry.body) for entry in read_entries(evaluation.journal))
+    return {answer.query_id: answer.status for answer in answers}
+
+
+def unanswered_queries(
+    queries: Sequence[EvaluationQuery], statuses: dict[str, Status], which: Which
+) -> Sequence[EvaluationQuery]:
+    """Return the questions still to be asked: those without any answer; with `failed`, those without a good one."""
+    if which == "failed":
+        return [query for query in queries if statuses.get(query.query_id) != "ok"]
+    return [query for query in queries if query.query_id not in statuses]
+
+
+def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missing") -> Sequence[EvaluationQuery]:
+    """Return the questions that `ask` would ask now; nothing is opened or changed."""
+    previous = newest_evaluation(workspace, pair.paths.name, pair.system)
+    start = choose_start(previous, pair, which)
+    if start == "rescore":
+        return ()
+    if previous is None or (start == "new" and not _can_reuse_answers(previous, pair)):
+        return pair.queries
+    return unanswered_queries(pair.queries, answer_statuses(previous), "failed" if start == "new" else which)
+
+
+def _create_for(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
+    return create_evaluation(
+        workspace,
+        now,
+        benchmark=pair.paths.name,
+        system=pair.system,
+        system_version=pair.system_file.version,
+        dataset_id=pair.dataset.dataset_id,
+        dataset_version=pair.dataset.version,
+        fingerprints=pair.fingerprints,
+        settings=pair.settings,
+        configuration={"kind": pair.system_file.kind, **pair.system_file.settings.model_dump()},
+        limit=pair.system_file.limit,
+        deterministic=pair.system_file.is_deterministic,
+    )
+
+
+def _create_folder(workspace: Workspace, date: str) -> Path:
+    """Create the folder of a new id, above all ids of runs and of results: ids of removed runs are not used again."""
     workspace.runs.mkdir(parents=True, exist_ok=True)
     files = [*workspace.runs.glob(f"eval_run_{date}_*"), *workspace.results.glob(f"eval_run_{date}_*.results.json")]
     tails = [file.name.partition(".")[0].rpartition("_")[2] for file in files]
@@ -173,3 +402,48 @@ def _take_folder(workspace: Workspace, date: str) -> Path:
             continue  # another process took it between the listing and now
         return folder
     raise AssertionError("count() does not end")
+
+
+def _can_reuse_answers(previous: Evaluation, pair: Pair) -> bool:
+    return (
+        pair.system_file.is_deterministic
+        and previous.record.state != "open"
+        and same_answers(previous.record.fingerprints, pair.fingerprints)
+    )
+
+
+def _copy_for_retry(workspace: Workspace, pair: Pair, previous: Evaluation, now: datetime) -> Evaluation:
+    """Create an evaluation with the good answers of a published one; the failed questions are left to be asked."""
+    if all(answer.status == "ok" for answer in iter_responses(previous.responses)):
+        raise _nothing_failed(previous, pair)
+    evaluation = _create_for(workspace, pair, now)
+    _copy_good_answers(previous, evaluation)
+    # Only now: a process that is killed while it copies must not leave a newest evaluation that lacks answers.
+    make_newest(workspace, evaluation)
+    return evaluation
+
+
+def _nothing_failed(previous: Evaluation | None, pair: Pair) -> InputError:
+    where = pair.paths.spec if previous is None else previous.folder
+    return InputError(
+        "nothing_failed", where,
+        f"an evaluation of {pair.paths.name} x {pair.system} with this dataset, corpus and system that ended with a "
+        "question without an answer",
+        hint="Evaluate the pair without --failed-only.",
+    )  # fmt: skip
+
+
+def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
+    """Write the good answers of another evaluation to the journal; raises `bad_responses`."""
+    old = previous.record
+    answers = [answer for answer in iter_responses(previous.responses) if answer.status == "ok"]
+    fingerprints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
+    evaluation.save(configuration=old.configuration, fingerprints=fingerprints, warnings=old.warnings)
+    with JournalWriter(evaluation.journal) as journal:
+        journal.extend(_mark_reused(answers, previous))
+
+
+def _mark_reused(answers: Iterable[RagAnswer], measured: Evaluation) -> Iterator[RagAnswer]:
+    """Set `reused_from` to the evaluation that measured each answer."""
+    name = measured.record.evaluation_id
+    return (msgspec.structs.replace(answer, reused_from=answer.reused_from or name) for answer in answers)

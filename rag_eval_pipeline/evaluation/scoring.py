@@ -1,29 +1,35 @@
-"""Answers to per-question scores: retrieval, citations, answers, and what the judge says.
+"""Scores each answer of an evaluation: retrieval, citations, answer text, and the judge's scores.
 
 A question to which measures do not apply is `skipped`, answered or not: retrieval and citations of an impossible
 question, citations where no gold text was located. Any other question without an answer is `failed` and has no score.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
-from rag_eval_pipeline.evaluation.event_evaluations import with_evaluators
-from rag_eval_pipeline.evaluation.judging import judge_answers
+from rag_eval_pipeline.evaluation.corpus import (
+    CorpusFiles,
+    CorpusTexts,
+    RetrievedDocuments,
+    cited_words,
+    places,
+    retrieved_documents,
+)
+from rag_eval_pipeline.evaluation.custom_metrics import add_custom_scores, custom_columns, is_fault, load_custom_metrics
+from rag_eval_pipeline.evaluation.judging import add_evaluator_scores, judge_answers, make_case
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.responses_file import iter_responses
-from rag_eval_pipeline.evaluation.retrieved_documents import retrieved_documents
-from rag_eval_pipeline.evaluation.runs import Evaluation
-from rag_eval_pipeline.evaluation.score_rows import ScoringReport, publish_rows, score_rows
-from rag_eval_pipeline.evaluation.scores_file import PAGE
-from rag_eval_pipeline.evaluation.span_places import cited_words, places
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
+from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, iter_responses, scored_evaluation_id, write_scores
 from rag_eval_pipeline.formats.citations import strip_citations
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
-from rag_eval_pipeline.metrics.question_scores import answer_scores, citation_scores, context_scores, joint_scores
-from rag_eval_pipeline.metrics.retrieval import reduce_to_documents, score_queries
-from rag_eval_pipeline.metrics.span_columns import Citation, Span
-from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.formats.evaluations import BatchStatus, EvaluationBatch
+from rag_eval_pipeline.formats.evaluations import Evaluation as EvaluationOfQuestion
+from rag_eval_pipeline.judges.claims import verbatim_share
+from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, context_scores, joint_scores
+from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
+from rag_eval_pipeline.metrics.spans import Citation, Span
+from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import Workspace
 
 CITATION_MEASURES = (
@@ -34,13 +40,101 @@ CITATION_MEASURES = (
 )  # fmt: skip
 ANSWER_MEASURES = (
     "exact_match", "f1", "abstained", "exact_match_in", "f1_in", "hotpot_em", "hotpot_f1", "rouge_l", "joint_em",
-    "joint_f1",
+    "joint_f1", "verbatim_share",
 )  # fmt: skip
 CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_precision", "context_char_iou")
-
-
 _Ranking = tuple[list[str], dict[str, int]]  # documents in rank order, and the grades of the relevant ones
-NOTHING_ASKED: _Ranking = ([], {})  # a question without relevant pages has no page-level score
+NO_RANKING: _Ranking = ([], {})  # for a question without relevant pages: it has no page-level score
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringReport:
+    """The rows of one score asset; `retrieved` is None except for retrieval scores."""
+
+    evaluation_id: str
+    rows: tuple[QueryScores, ...]
+    retrieved: RetrievedDocuments | None = None
+
+    def count(self, outcome: str) -> int:
+        """Return the number of questions with an outcome."""
+        return sum(row.outcome == outcome for row in self.rows)
+
+    def faults(self) -> list[str]:
+        """Return one line for each error of a custom metric."""
+        return [line for row in self.rows for line in row.faults.values() if is_fault(line)]
+
+    def mean(self, measure: str) -> float | None:
+        """Return the mean of a measure over the questions that have it; None if none has."""
+        values = [row.scores[measure] for row in self.rows if measure in row.scores]
+        return sum(values) / len(values) if values else None
+
+
+def score_rows(
+    evaluation: Evaluation,
+    pair: Pair,
+    kind: str,
+    measures: Sequence[str],
+    score: Callable[[EvaluationQuery, RagAnswer], Any],
+    skipped: Callable[[EvaluationQuery, RagAnswer], str | None],
+    *,
+    finish: Callable[[list[Any]], list[dict[str, float]]] = list,
+) -> ScoringReport:
+    """Compute and publish the rows of one score asset.
+
+    Args:
+        evaluation: Answered.
+        pair: Whose.
+        kind: One of `SCORE_FILES`.
+        measures: Columns.
+        score: Returns the scores of one answered question, or the input of `finish`.
+        skipped: Returns why the measures do not apply to a question; None where they do.
+        finish: Computes the scores of all questions at once.
+    """
+    evaluation.require_answered()
+    rows: list[QueryScores] = []
+    scored: list[int] = []
+    found: list[Any] = []
+    answers = iter_responses(evaluation.responses)
+    for query, answer in zip(pair.queries, answers, strict=True):
+        if (reason := skipped(query, answer)) is not None:
+            rows.append(QueryScores(query.query_id, "skipped", reason))
+        elif answer.status != "ok":
+            rows.append(QueryScores(query.query_id, "failed", answer.status))
+        else:
+            scored.append(len(rows))
+            found.append(score(query, answer))
+            rows.append(QueryScores(query.query_id, "scored"))
+    for at, scores in zip(scored, finish(found), strict=True):
+        rows[at] = replace(rows[at], scores=scores)
+    return publish_rows(evaluation, pair, kind, rows, measures)
+
+
+def publish_rows(
+    evaluation: Evaluation, pair: Pair, kind: str, rows: Sequence[QueryScores], measures: Sequence[str]
+) -> ScoringReport:
+    """Publish the rows of one score asset with the scores of custom metrics added."""
+    evaluation_id = evaluation.record.evaluation_id
+    metrics = load_custom_metrics(evaluation.record.settings.custom_metrics).values()
+    if names := custom_columns(metrics, kind):
+        asked = zip(pair.queries, iter_responses(evaluation.responses), strict=True)
+        added = add_custom_scores(rows, kind, metrics, asked, CorpusFiles.read(pair.paths))
+        rows = added.rows
+        if added.records:
+            write_records(evaluation, kind, added.records)
+    write_scores(evaluation.scores(kind), rows, [*measures, *names], evaluation_id=evaluation_id)
+    if evaluation.record.state == "answered" and all(
+        scored_evaluation_id(evaluation.scores(name)) == evaluation_id for name in SCORE_FILES
+    ):
+        evaluation.save(state="scored")
+    return ScoringReport(evaluation_id, tuple(rows))
+
+
+def write_records(evaluation: Evaluation, kind: str, records: Sequence[EvaluationOfQuestion]) -> None:
+    """Write the evaluation records that custom metrics returned: `<kind>.evaluations.json`, beside the scores."""
+    batch = EvaluationBatch(
+        batch_id=f"{evaluation.record.evaluation_id}/{kind}", evaluations=tuple(records), status=BatchStatus.COMPLETED
+    )
+    batch.write(evaluation.scores(kind).with_suffix(".evaluations.json"))
 
 
 class _Rankings(NamedTuple):
@@ -55,7 +149,7 @@ class _Cited(NamedTuple):
 
 
 def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
-    """Document-level measures by their names, page-level ones with the prefix `page/`."""
+    """Score retrieval: document-level measures by name, page-level ones with the prefix `page/`."""
     evaluation.require_answered()
     files = CorpusFiles.read(pair.paths)
     retrieved = retrieved_documents(iter_responses(evaluation.responses), files, kind=pair.system_file.kind)
@@ -72,9 +166,9 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         )
 
     def scores(given: list[_Rankings]) -> list[dict[str, float]]:
-        # All at once: one by one, each question takes twenty times as long.
-        documents = score_queries((one.documents for one in given), settings.measures)
-        pages = score_queries((one.pages or NOTHING_ASKED for one in given), settings.measures)
+        # All at once, which is twenty times faster than question by question.
+        documents = score_rankings((one.documents for one in given), settings.measures)
+        pages = score_rankings((one.pages or NO_RANKING for one in given), settings.measures)
         return [
             (by_document or {}) | {PAGE + name: value for name, value in (by_page or {}).items()} | one.contexts
             for by_document, by_page, one in zip(documents, pages, given, strict=True)
@@ -87,7 +181,7 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
 
 def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
-    """Span accuracy of each answer's citations against the located gold texts."""
+    """Score each answer's citations against the located gold texts."""
     files = CorpusFiles.read(pair.paths)
     tolerance = evaluation.record.settings.tolerance_chars
 
@@ -107,10 +201,11 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
 
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
-    """SQuAD v2's exact match and F1, an abstention being the empty answer; and whether the system abstained."""
+    """Score answer texts, such as SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
     files = CorpusFiles.read(pair.paths)
     names = files.names()
     language = pair.dataset.metadata.language
+    texts = CorpusTexts(files.pages())
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer, names)
@@ -118,7 +213,10 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         scores |= joint_scores(
             text, query.accepted_answers, places(answer.citations, files), places(query.citations, files)
         )
-        return scores | {"abstained": float(answer.abstained)}
+        scores["abstained"] = float(answer.abstained)
+        case = make_case(query, answer, files, texts)
+        share = None if case is None else verbatim_share(case)
+        return scores if share is None else scores | {"verbatim_share": share}
 
     return score_rows(
         evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer)
@@ -126,45 +224,40 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
 
 def score_judged(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> ScoringReport:
-    """What the judge says: correctness against the gold answers, support of claims and citations, ratings."""
+    """Score by the judge: correctness against the gold answers, support of claims and citations, ratings."""
     evaluation.require_answered()
-    rows = with_evaluators(workspace, evaluation, pair, judge_answers(workspace, evaluation, pair))
+    rows = add_evaluator_scores(workspace, evaluation, pair, judge_answers(workspace, evaluation, pair))
     measures = list(dict.fromkeys(name for row in rows for name in row.scores))
     return publish_rows(evaluation, pair, "judge_scores", rows, measures)
 
 
-Scorer = Callable[[Workspace, Evaluation, Pair], ScoringReport]
-# Only the judge needs the workspace: its cache and its account lie there.
-SCORERS: dict[str, Scorer] = {
-    "retrieval_scores": lambda _, evaluation, pair: score_retrieval(evaluation, pair),
-    "citation_scores": lambda _, evaluation, pair: score_citations(evaluation, pair),
-    "answer_scores": lambda _, evaluation, pair: score_answers(evaluation, pair),
-    "judge_scores": score_judged,
-}
-
-
 def _without_text(answer: RagAnswer) -> str | None:
-    """Why an answer that arrived has no words to score: a recording of retrieval alone."""
+    """Return why an answer that arrived has no text to score: it may be a recording of retrieval only."""
     return "no_answer_recorded" if answer.status == "ok" and answer.answer is None else None
 
 
+def _distinct(units: Iterable[str]) -> list[str]:
+    """Keep each document or page at the rank of its best passage."""
+    return list(dict.fromkeys(units))
+
+
 def _documents(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking:
-    ranking = reduce_to_documents(files.canonical(passage.document) for passage in _ranked(answer))
+    ranking = _distinct(files.canonical(passage.document) for passage in _ranked(answer))
     return ranking, {files.canonical(name): 1 for name in query.relevant_documents}
 
 
 def _pages(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking | None:
-    """None where the system does not name pages."""
+    """Return None where the system does not name pages."""
     gold = {_page(files.canonical(c.file_name), c.page_number): 1 for c in query.citations if c.page_number}
     found = _ranked(answer)
     if any(passage.page is None for passage in found):
         return None
-    ranking = reduce_to_documents(_page(files.canonical(passage.document), passage.page) for passage in found)
+    ranking = _distinct(_page(files.canonical(passage.document), passage.page) for passage in found)
     return ranking, gold
 
 
 def _contexts(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> dict[str, float]:
-    """What was retrieved against the gold spans; nothing where the system does not say where its passages stand."""
+    """Score retrieved spans against gold spans; no scores if the system does not state its passages' offsets."""
     found = _ranked(answer)
     retrieved = [
         Citation(files.canonical(p.document), None, Span(p.start, p.end))
@@ -177,8 +270,18 @@ def _contexts(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> 
 
 
 def _page(file_name: str, page: int | None) -> str:
-    return f"{file_name}/{page}"  # `/` stands in no file name
+    return f"{file_name}/{page}"  # no file name contains `/`
 
 
 def _ranked(answer: RagAnswer) -> list[RetrievedPassage]:
     return sorted(answer.contexts, key=lambda passage: passage.rank)
+
+
+Scorer = Callable[[Workspace, Evaluation, Pair], ScoringReport]
+# Only the judge needs the workspace, for its cache and its budget.
+SCORERS: dict[str, Scorer] = {
+    "retrieval_scores": lambda _, evaluation, pair: score_retrieval(evaluation, pair),
+    "citation_scores": lambda _, evaluation, pair: score_citations(evaluation, pair),
+    "answer_scores": lambda _, evaluation, pair: score_answers(evaluation, pair),
+    "judge_scores": score_judged,
+}

@@ -1,6 +1,6 @@
 """Settings of an evaluation: built-in < evaluation_defaults < the benchmark's < the system's.
 
-The merged result is stored with the evaluation; what of it can move a score goes into the metrics' fingerprint.
+The merged settings are stored with the evaluation; those that can move a score are in the metrics' fingerprint.
 """
 
 import hashlib
@@ -11,16 +11,16 @@ import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.own_metrics import own_metrics
+from rag_eval_pipeline.evaluation.custom_metrics import load_custom_metrics
 from rag_eval_pipeline.formats.evaluations import EvaluationConfig
-from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, place
+from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, field_path
 from rag_eval_pipeline.judges.settings import JudgeSettings
-from rag_eval_pipeline.metrics.measures import parse_measure
-from rag_eval_pipeline.systems.settings import read_yaml
+from rag_eval_pipeline.metrics.retrieval.names import parse_measure
+from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
-# Names of measures are looked up when settings are put together. A record of an evaluation is read without: it must
-# stay readable when a metric of one's own is no longer installed.
+# Names of measures are validated only when settings are merged: the record of an evaluation must stay readable after a
+# custom metric is uninstalled.
 TO_BE_USED = "to_be_used"
 METRICS_VERSION = "retrieval/2 spans/2 answers/1"  # raised whenever a score moves; old and new nights are not compared
 
@@ -33,11 +33,13 @@ class EvaluationSettings(Model):
             "hit@1", "hit@3", "hit@5", "recall@5", "recall@10", "precision@5", "ndcg@3", "ndcg@5", "ndcg@10", "mrr",
             "map@5",
         ),
-        description="Retrieval measures, such as ndcg@10; of one's own by import path, `package.module:FAMILY@10`.",
+        description="Retrieval measures, such as ndcg@10; custom ones by import path, `package.module:FAMILY@10`.",
     )  # fmt: skip
-    own_metrics: tuple[str, ...] = pydantic.Field(
+    custom_metrics: tuple[str, ...] = pydantic.Field(
         (),
-        description="Further metrics of questions, by import path `package.module:METRIC` or by the name of an entry "
+        # Records of evaluations stored before the rename stay readable; merged_settings refuses the old name.
+        validation_alias=pydantic.AliasChoices("custom_metrics", "own_metrics"),
+        description="Custom metrics of questions, by import path `package.module:METRIC` or by the name of an entry "
         "point of the group rag_eval_pipeline.metrics.",
     )
     tolerance_chars: int = pydantic.Field(
@@ -79,43 +81,48 @@ class EvaluationSettings(Model):
 
     @property
     def measure_names(self) -> tuple[str, ...]:
-        """The measures as scores and results call them."""
+        """The measures by the names that scores and results have."""
         return tuple(parse_measure(name).name for name in self.measures)
 
 
 def merged_settings(
     workspace: Workspace, benchmark: Mapping[str, Any], system: Mapping[str, Any], *, of: str
 ) -> EvaluationSettings:
-    """The settings of one pair.
+    """Merge the settings of one pair.
 
     Args:
-        workspace: Where evaluation_defaults lies; it may be absent.
+        workspace: With evaluation_defaults, which may be absent.
         benchmark: `evaluation:` of the benchmark.yaml.
         system: `evaluation:` of the system's file.
         of: The pair, for messages.
 
     Raises:
-        InputError: `bad_yaml`, `bad_setting` naming the first bad one, or what `own_metrics` raises.
+        InputError: `bad_yaml`, `bad_setting` naming the first bad one, or what `load_custom_metrics` raises.
     """
     defaults = read_yaml(workspace.defaults_config) if workspace.defaults_config.exists() else {}
+    if any("own_metrics" in part for part in (defaults, benchmark, system)):
+        raise InputError(
+            "bad_setting", f"evaluation settings of {of}", "custom_metrics, the new name of own_metrics",
+            field="own_metrics", hint="Rename the key; `rag_eval_pipeline.metrics.custom` has what metrics import.",
+        )  # fmt: skip
     try:
         settings = EvaluationSettings.model_validate({**defaults, **benchmark, **system}, context=TO_BE_USED)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         raise InputError(
-            "bad_setting", f"evaluation settings of {of}", expectation(first), field=place(first["loc"]),
+            "bad_setting", f"evaluation settings of {of}", expectation(first), field=field_path(first["loc"]),
             found=None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"],
             hint=f"Known: {', '.join(EvaluationSettings.model_fields)}.",
         ) from error  # fmt: skip
-    own_metrics(settings.own_metrics)  # one that cannot be had is found before anything is asked
+    load_custom_metrics(settings.custom_metrics)  # so that a missing one is reported before anything is asked
     return settings
 
 
 def metrics_fingerprint(settings: EvaluationSettings) -> str:
-    """Changes when the same answers may be scored otherwise; how they are asked is not part of it."""
+    """Return a fingerprint that changes whenever the same answers may get other scores."""
     scored: list[Any] = [settings.measures, settings.tolerance_chars, settings.random_seed]
     own = [parse_measure(name).family.metric for name in settings.measures if ":" in name]
-    own += [definition.metric for definition in own_metrics(settings.own_metrics).values()]
+    own += [definition.metric for definition in load_custom_metrics(settings.custom_metrics).values()]
     if own:
         scored.append([(row.name, row.version, row.range) for row in own])
     if settings.evaluators is not None:
@@ -124,5 +131,5 @@ def metrics_fingerprint(settings: EvaluationSettings) -> str:
 
 
 def digest(value: Any) -> str:
-    """sha256 of a value's JSON with sorted keys: equal settings, equal fingerprint."""
+    """Return the sha256 of a value's JSON with sorted keys."""
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.atomic import TEMP_PREFIX, fsync_folder
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, fsync_folder
 from rag_eval_pipeline.workspace import Workspace
 
 CHUNK_BYTES = 1024 * 1024

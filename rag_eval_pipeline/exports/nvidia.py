@@ -16,13 +16,12 @@ from typing import Any
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exports.answers import Answers
 from rag_eval_pipeline.exports.folder import copy_checked
-from rag_eval_pipeline.exports.source import ExportSource, Identity, Written
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json, write_train_json
-from rag_eval_pipeline.storage.atomic import atomic_write_json
-from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.storage.files import atomic_write_json
+from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 
 # The blueprint's ingestor refuses all other files.
 SUPPORTED = frozenset(

@@ -13,13 +13,13 @@ import msgspec
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.exports.source import ExportSource, Identity, Written
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.json_text import each_key_once
-from rag_eval_pipeline.formats.query_metadata import pack, unpack
+from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.io import parse_json
 from rag_eval_pipeline.formats.train_json import TrainRow
-from rag_eval_pipeline.formats.trec_lines import lines
-from rag_eval_pipeline.storage.atomic import publishing
-from rag_eval_pipeline.systems.answer import RagAnswer
+from rag_eval_pipeline.formats.trec import lines
+from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.systems.base import RagAnswer
 
 Line = TypeVar("Line", bound=msgspec.Struct)
 
@@ -67,7 +67,7 @@ def write_ragas(source: ExportSource, folder: Path) -> Written:
     ]
     rows = [_row(source, query, row, None if answers is None else answers.of(query)) for query, row in asked]
     metadata = [
-        _Metadata(query.query_id, pack(query, judged=row.reference_context_ids))
+        _Metadata(query.query_id, pack_metadata(query, judged=row.reference_context_ids))
         for (query, _), row in zip(asked, rows, strict=True)
     ]
     _write_lines(folder / "dataset.jsonl", rows)
@@ -95,7 +95,7 @@ def read_ragas(folder: Path, identity: Identity) -> EvaluationDataset:
     metadata = {line.query_id: line.metadata for line in _read_lines(folder / "metadata.jsonl", _Metadata)}
     path = folder / "dataset.jsonl"
     queries = (
-        unpack(row.query_id, row.user_input, row.reference_context_ids, metadata.get(row.query_id, {}))
+        unpack_metadata(row.query_id, row.user_input, row.reference_context_ids, metadata.get(row.query_id, {}))
         for row in _read_lines(path, RagasRow)
     )
     return identity.dataset(path, queries)
@@ -119,8 +119,8 @@ def _row(source: ExportSource, query: EvaluationQuery, row: TrainRow, answer: Ra
 def _read_lines(path: Path, kind: type[Line]) -> Iterator[Line]:
     for number, line in lines(path):
         try:
-            yield msgspec.convert(json.loads(line, object_pairs_hook=each_key_once), kind)
-        except (ValueError, RecursionError) as error:
+            yield msgspec.convert(parse_json(line, path), kind)
+        except (InputError, msgspec.ValidationError) as error:
             expected = "a line as the export writes it"
             raise InputError("bad_format", path, expected, row=number, found=str(error)) from error
 

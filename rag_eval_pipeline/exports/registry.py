@@ -23,8 +23,8 @@ from rag_eval_pipeline.exports.retrieval import (
     write_trec,
 )
 from rag_eval_pipeline.exports.source import ExportOptions, ExportSource, Identity, Written, load_source
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
-from rag_eval_pipeline.sources.source_spec import shown_path
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.sources.spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 

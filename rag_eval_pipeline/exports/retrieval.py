@@ -7,22 +7,25 @@ relevant_documents}` where the judgements use another name of a document than th
 Source: Evret, Dataset Format.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from rag_eval_pipeline.corpus.text.pages import document_text
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exports.answers import Answers
-from rag_eval_pipeline.exports.source import ExportSource, Identity, Written, page_id
+from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written, page_id
 from rag_eval_pipeline.formats.beir import BeirDocument, beir_dataset, beir_query, read_beir, write_beir
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery, SourceDocument
-from rag_eval_pipeline.formats.evret import read_evret_json, write_evret_csv, write_evret_json
+from rag_eval_pipeline.formats.csv import csv_bytes, json_cell
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
+from rag_eval_pipeline.formats.evret import ANSWER_LABELS, DOCUMENT_LABELS, IDS, TEXTS
 from rag_eval_pipeline.formats.trec import (
+    BREAKING,
     Qrel,
     RunLine,
     Topic,
@@ -30,13 +33,12 @@ from rag_eval_pipeline.formats.trec import (
     encode_id,
     iterate_qrels,
     iterate_topics,
+    lines,
     write_qrels,
     write_run,
     write_topics,
 )
-from rag_eval_pipeline.formats.trec_lines import lines
-from rag_eval_pipeline.formats.trec_topics import BREAKING
-from rag_eval_pipeline.storage.atomic import publishing
+from rag_eval_pipeline.storage.files import atomic_write, publishing
 
 Ranking = dict[str, float | None]
 
@@ -69,9 +71,38 @@ def write_evret(source: ExportSource, folder: Path) -> Written:
         documents = tuple(SourceDocument(document_id=name, content=text) for name, text in texts.items())
         whole = dataset.model_copy(update={"documents": documents})
         counts["documents"] = len(documents)
-    write_evret_json(whole, folder / f"{dataset.dataset_id}.json")
-    write_evret_csv(dataset, folder / f"{dataset.dataset_id}.csv")
+    atomic_write(folder / f"{dataset.dataset_id}.json", _evret_json(whole))
+    atomic_write(folder / f"{dataset.dataset_id}.csv", _evret_csv(dataset))
     return Written(counts)
+
+
+def _evret_json(dataset: EvaluationDataset) -> bytes:
+    value: dict[str, Any] = {"queries": [_evret_query(query) for query in dataset.queries]}
+    if dataset.documents is not None:
+        value["documents"] = [
+            {"doc_id": document.document_id, "text": document.content}
+            | ({"metadata": document.metadata} if document.metadata else {})
+            for document in dataset.documents
+        ]
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _evret_csv(dataset: EvaluationDataset) -> bytes:
+    """Return the dataset as Evret's CSV; labels are JSON lists, in the columns that any query needs."""
+    queries = [_evret_query(query) for query in dataset.queries]
+    used = [name for name in (DOCUMENT_LABELS[0], ANSWER_LABELS[0]) if any(name in query for query in queries)]
+    used = used or [DOCUMENT_LABELS[0]]
+    rows = [query | {name: json_cell(query[name]) for name in used if name in query} for query in queries]
+    return csv_bytes([IDS[0], TEXTS[0], *used], rows)
+
+
+def _evret_query(query: EvaluationQuery) -> dict[str, Any]:
+    fields: dict[str, Any] = {IDS[0]: query.query_id, TEXTS[0]: query.query_text}
+    if query.relevant_documents:
+        fields[DOCUMENT_LABELS[0]] = list(query.relevant_documents)
+    if query.expected_answers:
+        fields[ANSWER_LABELS[0]] = query.expected_answers
+    return fields
 
 
 def read_evret(folder: Path, identity: Identity) -> EvaluationDataset:
@@ -80,7 +111,7 @@ def read_evret(folder: Path, identity: Identity) -> EvaluationDataset:
     Raises:
         InputError: `missing_file`, or an error of the file.
     """
-    dataset = read_evret_json(folder / f"{identity.dataset_id}.json").dataset
+    dataset = read_evret_dataset(folder / f"{identity.dataset_id}.json").dataset
     return dataset.model_copy(update=identity._asdict() | {"name": identity.name or identity.dataset_id})
 
 

@@ -8,19 +8,19 @@ from typing import Literal, NamedTuple
 
 import pydantic
 
-from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp
+from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
-from rag_eval_pipeline.exports.answers import Answers, find_answers
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, scored_evaluation_id
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
-from rag_eval_pipeline.systems.answer import RetrievedPassage
-from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.workspace import NAME, BenchmarkPaths, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,46 @@ class Identity(NamedTuple):
             )
         except pydantic.ValidationError as error:
             raise bad_format(path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of one system, in the dataset's order.
+
+    Args:
+        given: Query id -> final answer, failed ones included; questions beyond a system's limit have none.
+        scores: Query id -> metric -> score, from every score file that belongs to the evaluation.
+    """
+
+    evaluation_id: str
+    system: str
+    given: dict[str, RagAnswer]
+    scores: dict[str, dict[str, float]]
+
+    def of(self, query: EvaluationQuery) -> RagAnswer | None:
+        """Return the answer to a question; None if it failed or was not asked."""
+        answer = self.given.get(query.query_id)
+        return answer if answer is not None and answer.status == "ok" else None
+
+    @property
+    def failed(self) -> int:
+        """The number of questions that were asked and got no answer."""
+        return sum(answer.status != "ok" for answer in self.given.values())
+
+    @property
+    def abstained(self) -> int:
+        """The number of refusals."""
+        return sum(answer.abstained for answer in self.given.values())
+
+    @property
+    def passage_scores(self) -> int:
+        """The number of retrieved passages with a score."""
+        return sum(passage.score is not None for answer in self.given.values() for passage in answer.contexts)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what a reader of the files has to know."""
+        if self.failed:
+            yield f"{self.failed} of {len(self.given)} questions got no answer; their answers are absent, not empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +210,58 @@ def load_source(
         options=options,
         label=label,
     )
+
+
+def find_answers(workspace: Workspace, evaluation: str, stamp: Stamp, dataset: EvaluationDataset) -> Answers:
+    """Return the answers of an evaluation.
+
+    Args:
+        workspace: The workspace.
+        evaluation: An evaluation's id, or a system's name for its newest evaluation of this benchmark.
+        stamp: The stamp of the benchmark's conversion.
+        dataset: The dataset that the conversion wrote.
+
+    Raises:
+        InputError: `no_evaluation`, `other_benchmark`, `not_answered`, `stale_evaluation`, `foreign_answers`, or an
+            error of a file.
+    """
+    found = _find_evaluation(workspace, evaluation, stamp.benchmark)
+    record, prints = found.record, found.record.fingerprints
+    if record.benchmark != stamp.benchmark:
+        raise InputError("other_benchmark", found.folder, f"an evaluation of {stamp.benchmark}", found=record.benchmark)
+    found.require_answered()
+    if (prints.dataset, prints.corpus) != (stamp.dataset_fingerprint, stamp.corpus_fingerprint):
+        expected = f"answers to the current dataset and corpus of {stamp.benchmark}"
+        hint = f"Evaluate again: rag-eval evaluate {stamp.benchmark} --system {record.system}"
+        raise InputError("stale_evaluation", found.folder, expected, hint=hint)
+    answers = read_responses(found.responses)
+    if [answer.query_id for answer in answers] != [query.query_id for query in dataset.queries[: record.limit]]:
+        expected = "one answer per question, in the dataset's order"
+        raise InputError("foreign_answers", found.responses, expected, hint="Evaluate the pair again.")
+    given = {answer.query_id: answer for answer in answers}
+    return Answers(record.evaluation_id, record.system, given, _read_scores(found))
+
+
+def _find_evaluation(workspace: Workspace, evaluation: str, benchmark: str) -> Evaluation:
+    if (workspace.runs / evaluation / "evaluation.json").is_file():
+        return load_evaluation(workspace, evaluation)
+    newest = newest_evaluation(workspace, benchmark, evaluation) if NAME.fullmatch(evaluation) else None
+    if newest is not None:
+        return newest
+    pointers = (workspace.runs / "by_pair" / benchmark).glob("*.json")
+    hint = f"Systems evaluated on it: {', '.join(sorted(pointer.stem for pointer in pointers)) or 'none'}."
+    expected = f"an evaluation's id, or a system that was evaluated on {benchmark}"
+    raise InputError("no_evaluation", workspace.runs, expected, found=evaluation, hint=hint)
+
+
+def _read_scores(evaluation: Evaluation) -> dict[str, dict[str, float]]:
+    scores: dict[str, dict[str, float]] = {}
+    for kind in SCORE_FILES:
+        path = evaluation.scores(kind)
+        if scored_evaluation_id(path) == evaluation.record.evaluation_id:
+            for row in read_scores(path):
+                scores.setdefault(row.query_id, {}).update(row.scores)
+    return scores
 
 
 def _check_digests(paths: BenchmarkPaths, stamp: Stamp, dataset: Path) -> None:

@@ -1,38 +1,44 @@
-"""A BEIR folder: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`, as BEIR's `GenericDataLoader` takes them.
+"""A BEIR folder: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`, as BEIR's `GenericDataLoader` reads them.
 
 Documents are `{_id, title, text}`, queries `{_id, text, metadata}`, judgements a table with the header `query-id`,
-`corpus-id`, `score`, quoted as Python's csv module does. Other keys in the JSON lines are passed over. BEIR's loader
-itself leaves out queries without judgements; the files hold them.
+`corpus-id`, `score`, quoted as by Python's csv module. Other keys in the JSON lines are ignored. BEIR's loader leaves
+out queries without judgements; the files hold them.
+
+A query's further fields are one flat mapping, for formats that know an id, a text and `metadata`: the source's own
+metadata beside `query_type`, `difficulty`, `ground_truth_answer`, `citations` and, where the format cannot say it
+otherwise, `relevant_documents`. A key of the source with one of these names, or that starts with `metadata.`, gets
+`metadata.` before it, so that `unpack_metadata(pack_metadata(query)) == query` for every query.
 """
 
+import contextlib
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery, SourceDocument
-from rag_eval_pipeline.formats.json_text import each_key_once
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument
+from rag_eval_pipeline.formats.io import parse_json
 from rag_eval_pipeline.formats.model import bad_format
-from rag_eval_pipeline.formats.query_metadata import pack, unpack
-from rag_eval_pipeline.formats.trec import Qrel
-from rag_eval_pipeline.formats.trec_lines import SeenPairs, lines
-from rag_eval_pipeline.storage.atomic import publishing
+from rag_eval_pipeline.formats.trec import Qrel, SeenPairs, lines
+from rag_eval_pipeline.storage.files import publishing
 
 HEADER = ("query-id", "corpus-id", "score")
+FIELDS = ("query_type", "difficulty", "ground_truth_answer", "citations", "relevant_documents")
+SOURCE_PREFIX = "metadata."
 
 _QUOTED = re.compile('[\t\r\n"]')
 _GRADE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 class BeirDocument(msgspec.Struct, frozen=True):
-    """A document of the corpus; `title` may be empty."""
+    """A document of the corpus; its title may be empty."""
 
     id: str = msgspec.field(name="_id")
     text: str
@@ -40,7 +46,7 @@ class BeirDocument(msgspec.Struct, frozen=True):
 
 
 class BeirQuery(msgspec.Struct, frozen=True):
-    """A query and whatever its source says of it."""
+    """A query and its source's metadata."""
 
     id: str = msgspec.field(name="_id")
     text: str
@@ -48,17 +54,11 @@ class BeirQuery(msgspec.Struct, frozen=True):
 
 
 class Beir(NamedTuple):
-    """A whole folder; each mapping in its file's order.
-
-    Args:
-        queries: Id -> query.
-        corpus: Id -> document.
-        qrels: Query id -> document id -> grade; 1 and more is relevant.
-    """
+    """A whole folder; each mapping in its file's order."""
 
     queries: dict[str, BeirQuery]
     corpus: dict[str, BeirDocument]
-    qrels: dict[str, dict[str, int]]
+    qrels: dict[str, dict[str, int]]  # query id -> document id -> grade; 1 and more is relevant
 
 
 Line = TypeVar("Line", BeirDocument, BeirQuery)
@@ -72,7 +72,7 @@ def write_beir(
     *,
     split: str = "test",
 ) -> None:
-    """Publishes the three files, each in constant memory.
+    """Publish the three files, each in constant memory.
 
     Raises:
         InputError: `bad_id` for an empty id.
@@ -94,7 +94,7 @@ def write_beir(
 
 
 def read_beir(folder: Path, *, split: str = "test") -> Beir:
-    """The folder's content; errors as the `iterate_` functions, and `duplicate_id`."""
+    """Return the folder's content; errors as the `iterate_` functions."""
     qrels: dict[str, dict[str, int]] = {}
     for query, document, grade in iterate_qrels(qrels_path(folder, split)):
         qrels.setdefault(query, {})[document] = grade
@@ -106,7 +106,7 @@ def read_beir(folder: Path, *, split: str = "test") -> Beir:
 
 
 def iterate_corpus(path: Path) -> Iterator[BeirDocument]:
-    """The documents of a `corpus.jsonl`, plain or gzip-compressed, in its order.
+    """Yield the documents of a `corpus.jsonl`, plain or gzip-compressed, in its order.
 
     Raises:
         InputError: `missing_file`, `bad_gzip`, and with the line `bad_json`, `bad_format`, `duplicate_id`.
@@ -115,12 +115,12 @@ def iterate_corpus(path: Path) -> Iterator[BeirDocument]:
 
 
 def iterate_queries(path: Path) -> Iterator[BeirQuery]:
-    """The queries of a `queries.jsonl` in its order; errors as `iterate_corpus`."""
+    """Yield the queries of a `queries.jsonl` in its order; errors as `iterate_corpus`."""
     return _records(path, BeirQuery)
 
 
 def iterate_qrels(path: Path) -> Iterator[Qrel]:
-    """The judgements of a `qrels/<split>.tsv` in its order.
+    """Yield the judgements of a `qrels/<split>.tsv` in its order.
 
     Raises:
         InputError: `missing_file`, and with the line `bad_header`, `bad_fields`, `bad_number`, `duplicate_document`.
@@ -156,34 +156,29 @@ def iterate_qrels(path: Path) -> Iterator[Qrel]:
 
 
 def qrels_path(folder: Path, split: str) -> Path:
-    """`qrels/<split>.tsv`."""
+    """Return the path of `qrels/<split>.tsv`."""
     return folder / "qrels" / f"{split}.tsv"
 
 
 def beir_query(query: EvaluationQuery, *, judged: Iterable[str]) -> BeirQuery:
-    """A query with its further fields as metadata.
-
-    Args:
-        query: The query.
-        judged: Its relevant documents as the qrels will have them.
-    """
-    return BeirQuery(query.query_id, query.query_text, pack(query, judged=tuple(judged)))
+    """Return a query with its further fields as metadata; `judged` are its relevant documents in the qrels."""
+    return BeirQuery(query.query_id, query.query_text, pack_metadata(query, judged=tuple(judged)))
 
 
 def beir_dataset(
     beir: Beir, *, dataset_id: str, version: str = "0.0.0", name: str | None = None, documents: bool = False
 ) -> EvaluationDataset:
-    """A folder as an evaluation dataset: queries in their order, relevant documents in the order of the qrels.
+    """Return a folder as an evaluation dataset: queries in their order, relevant documents in the order of the qrels.
 
     Args:
         beir: From `read_beir`.
-        dataset_id: BEIR's files do not name themselves.
-        version: Nor do they state a version.
+        dataset_id: BEIR's files state no id and no version.
+        version: Of the dataset.
         name: The id unless given.
-        documents: The corpus inline.
+        documents: Include the corpus.
 
     Raises:
-        InputError: `unknown_query` when a judgement names a query that is not there, `bad_format` for an empty text.
+        InputError: `unknown_query` if a judgement names a query that does not exist, `bad_format` for an empty text.
     """
     for query_id in beir.qrels:
         if query_id not in beir.queries:
@@ -192,7 +187,7 @@ def beir_dataset(
     for query in beir.queries.values():
         judged = [document for document, grade in beir.qrels.get(query.id, {}).items() if grade >= 1]
         try:
-            queries.append(unpack(query.id, query.text, judged, query.metadata))
+            queries.append(unpack_metadata(query.id, query.text, judged, query.metadata))
         except pydantic.ValidationError as error:
             raise bad_format(Path("queries.jsonl"), error) from error
     inline = tuple(
@@ -208,26 +203,25 @@ def beir_dataset(
     )
 
 
-def _records(path: Path, form: type[Line]) -> Iterator[Line]:
+def _records(path: Path, record_type: type[Line]) -> Iterator[Line]:
     seen: set[str] = set()
     for row, line in lines(path):
         try:
-            record = msgspec.convert(json.loads(line, parse_constant=_refuse, object_pairs_hook=each_key_once), form)
+            record = msgspec.convert(parse_json(line, path), record_type)
+        except InputError as error:
+            expected = "one JSON object a line" if error.expected == "JSON" else error.expected
+            fault = InputError(error.code, path, expected, row=row)
+            fault.found = error.found  # it is an excerpt already
+            raise fault from error
         except msgspec.ValidationError as error:
             message, _, place = str(error).partition(" - at ")
             raise InputError(
                 "bad_format", path, message[:1].lower() + message[1:], row=row, field=place.strip("`") or None
             ) from error
-        except (ValueError, RecursionError) as error:
-            raise InputError("bad_json", path, "one JSON object a line", row=row, found=str(error)) from error
         if not record.id or record.id in seen:
             raise InputError("duplicate_id", path, "ids, each once", row=row, field="_id", found=record.id)
         seen.add(record.id)
         yield record
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _check_id(path: Path, identifier: str) -> str:
@@ -237,5 +231,51 @@ def _check_id(path: Path, identifier: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """As Python's csv module reads it; its writer of 3.11 leaves a lone carriage return unquoted."""
+    """Quote a cell for Python's csv reader; its writer of 3.11 leaves a lone carriage return unquoted."""
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+
+
+def pack_metadata(query: EvaluationQuery, *, judged: Sequence[str]) -> dict[str, Any]:
+    """Return everything of a query but its id and text; absent fields have no key.
+
+    Args:
+        query: The query.
+        judged: The relevant documents in the format's judgements; the query's own are written too if they differ.
+    """
+    packed = {SOURCE_PREFIX + key if _needs_prefix(key) else key: value for key, value in query.metadata.items()}
+    for name in ("query_type", "difficulty", "ground_truth_answer"):
+        if (value := getattr(query, name)) is not None:
+            packed[name] = value
+    if query.citations:
+        packed["citations"] = [citation.model_dump(exclude_none=True) for citation in query.citations]
+    if tuple(judged) != query.relevant_documents:
+        packed["relevant_documents"] = list(query.relevant_documents)
+    return packed
+
+
+def unpack_metadata(query_id: str, text: str, judged: Sequence[str], packed: Mapping[str, Any]) -> EvaluationQuery:
+    """Return the query that `pack_metadata` packed.
+
+    Values that other people wrote under one of our names, and that mean something else, stay metadata.
+    """
+    source = {}
+    for key, value in packed.items():
+        if key not in FIELDS:
+            bare = key.removeprefix(SOURCE_PREFIX)
+            source[bare if bare != key and _needs_prefix(bare) else key] = value
+    identity = {"query_id": query_id, "query_text": text, "relevant_documents": tuple(judged)}
+    fields = {name: packed[name] for name in FIELDS if name in packed}
+    try:
+        return EvaluationQuery.model_validate({**identity, **fields, "metadata": source})
+    except pydantic.ValidationError:
+        query = EvaluationQuery.model_validate({**identity, "metadata": source})
+    for name, value in fields.items():
+        with contextlib.suppress(pydantic.ValidationError):
+            query = EvaluationQuery.model_validate({**query.model_dump(), name: value})
+            continue
+        query = query.model_copy(update={"metadata": {**query.metadata, name: value}})
+    return query
+
+
+def _needs_prefix(key: str) -> bool:
+    return key in FIELDS or key.startswith(SOURCE_PREFIX)

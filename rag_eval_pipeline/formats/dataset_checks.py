@@ -1,32 +1,115 @@
 """Checks of an evaluation dataset that a schema cannot make: references, citations, labels, counts.
 
-References are looked up where there is something to look them up in: the dataset's own documents, or a corpus.
+References are looked up in a corpus or in the dataset's own documents, if there is either.
 Source: Evaluation Data Formats 5.1.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Self
 
-from rag_eval_pipeline.formats.document_registry import DocumentRegistry, without_extension
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument
 from rag_eval_pipeline.formats.findings import Finding, finding, listed
 
 _LANGUAGE = re.compile(r"[a-z]{2}")
 
+# Extensions that a name may leave out; `Smith_v._Jones` has none of them and stays whole.
+EXTENSIONS = frozenset({
+    "pdf", "docx", "pptx", "jpg", "jpeg", "png", "tiff", "tif", "bmp", "txt", "html", "htm", "mp3", "wav", "mp4",
+    "md", "markdown", "json", "csv", "xml", "rtf", "doc",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredDocument:
+    """A document and its names: id, file name (the id without a file), path with `/`, and title."""
+
+    document_id: str
+    basename: str
+    path: str | None = None
+    title: str | None = None
+
+
+class DocumentRegistry:
+    """The documents of a corpus, found by any of their names.
+
+    A dataset says `doc_001`, a citation `project_tool.pdf`, a document `docs/project_tool.pdf`. A name means the
+    document whose id it is, else whose file name, else whose path, else whose stem, else whose title. Case and every
+    character count; only a known extension at the very end may be left out.
+    """
+
+    def __init__(self, documents: Iterable[RegisteredDocument]) -> None:
+        self.documents = tuple(documents)
+        # The kinds of names, in the order in which they are looked up.
+        self._by_name: tuple[dict[str, list[RegisteredDocument]], ...] = ({}, {}, {}, {}, {})
+        ids, basenames, paths, stems, titles = self._by_name
+        for document in self.documents:
+            ids.setdefault(document.document_id, []).append(document)
+            basenames.setdefault(document.basename, []).append(document)
+            if document.path is not None:
+                paths.setdefault(document.path, []).append(document)
+            for stem in {without_extension(document.document_id), without_extension(document.basename)}:
+                stems.setdefault(stem, []).append(document)
+            if document.title:
+                titles.setdefault(document.title, []).append(document)
+
+    @classmethod
+    def from_documents(cls, documents: Iterable[SourceDocument]) -> Self:
+        """Return the registry of a dataset's inline documents."""
+        return cls(
+            RegisteredDocument(
+                document_id=document.document_id,
+                basename=PurePosixPath(document.file_path).name if document.file_path else document.document_id,
+                path=document.file_path,
+                title=document.title,
+            )
+            for document in documents
+        )
+
+    @classmethod
+    def from_folder(cls, corpus: Path) -> Self:
+        """Return the registry of the files in a folder and its subfolders; the id of each is its exact file name."""
+        found = (file for file in corpus.rglob("*") if file.is_file() and not file.is_symlink())
+        files = sorted(file for file in found if not file.name.startswith("."))
+        return cls(
+            RegisteredDocument(document_id=file.name, basename=file.name, path=file.relative_to(corpus).as_posix())
+            for file in files
+        )
+
+    def candidates(self, name: str) -> tuple[RegisteredDocument, ...]:
+        """Return the documents that a name can mean: several if it is ambiguous, none if it is unknown."""
+        stem = without_extension(name)
+        for documents, wanted in zip(self._by_name, (name, name, name, stem, name), strict=True):
+            if found := documents.get(wanted):
+                return tuple(found)
+        return ()
+
+    def resolve(self, name: str) -> RegisteredDocument | None:
+        """Return the document that a name means; None if it is unknown or ambiguous."""
+        found = self.candidates(name)
+        return found[0] if len(found) == 1 else None
+
+
+def without_extension(name: str) -> str:
+    """Return the name without a known extension at its end: `report` of `report.pdf`, `a.pdf` of `a.pdf.txt`."""
+    stem, dot, extension = name.rpartition(".")
+    return stem if dot and stem and extension.lower() in EXTENSIONS else name
+
 
 def check_dataset(dataset: EvaluationDataset, path: Path, *, corpus: Path | None = None) -> list[Finding]:
-    """What is wrong or doubtful in a dataset.
+    """Return what is wrong or doubtful in a dataset.
 
     Args:
-        dataset: That was read.
-        path: Of its file, for findings.
-        corpus: A folder of documents; else the dataset's own are looked up, if it has some.
+        dataset: The dataset.
+        path: Its file, for findings.
+        corpus: Where references are looked up; else in the dataset's own documents, if it has some.
     """
     if corpus is not None:
-        registry: DocumentRegistry | None = DocumentRegistry.of_folder(corpus)
+        registry: DocumentRegistry | None = DocumentRegistry.from_folder(corpus)
     elif dataset.documents is not None:
-        registry = DocumentRegistry.of_documents(dataset.documents)
+        registry = DocumentRegistry.from_documents(dataset.documents)
     else:
         registry = None
     findings = [*_header(dataset, path)]
@@ -60,7 +143,7 @@ def _header(dataset: EvaluationDataset, path: Path) -> Iterator[Finding]:
 
 
 def _references(query: EvaluationQuery, registry: DocumentRegistry, path: Path, place: str) -> Iterator[Finding]:
-    """Documents that the query names and nobody has, each once."""
+    """Yield the documents that a query names and that do not exist, each once."""
     names = [(f"{place}.relevant_documents[{number}]", name) for number, name in enumerate(query.relevant_documents)]
     names += [(f"{place}.citations[{number}].file_name", c.file_name) for number, c in enumerate(query.citations)]
     seen: set[str] = set()
@@ -78,14 +161,14 @@ def _references(query: EvaluationQuery, registry: DocumentRegistry, path: Path, 
 
 
 def _citations(query: EvaluationQuery, registry: DocumentRegistry | None, path: Path, place: str) -> Iterator[Finding]:
-    """Cited documents that are not relevant, and relevant ones that are not cited though others are.
+    """Yield cited documents that are not relevant, and relevant ones that are not cited although others are.
 
-    The first contradict the labels; the second may be complete without a citation.
+    The first contradict the labels; the second are only worth knowing.
     """
     if not query.citations:
         return
-    relevant = {_meant(name, registry): name for name in query.relevant_documents}
-    cited = {_meant(citation.file_name, registry): citation.file_name for citation in query.citations}
+    relevant = {_identity(name, registry): name for name in query.relevant_documents}
+    cited = {_identity(citation.file_name, registry): citation.file_name for citation in query.citations}
     if stray := [name for key, name in cited.items() if key not in relevant]:
         expected = f"only relevant documents to be cited, but {listed(stray)} are not among them"
         yield finding("warning", "cited_not_relevant", path, expected, field=f"{place}.citations")
@@ -94,14 +177,14 @@ def _citations(query: EvaluationQuery, registry: DocumentRegistry | None, path: 
         yield finding("info", "relevant_not_cited", path, expected, field=f"{place}.citations")
 
 
-def _meant(name: str, registry: DocumentRegistry | None) -> str:
-    """What two names of one document have in common."""
+def _identity(name: str, registry: DocumentRegistry | None) -> str:
+    """Return what two names of one document have in common."""
     document = registry.resolve(name) if registry is not None else None
     return without_extension(name) if document is None else f"\0{document.document_id}"
 
 
 def _spans(dataset: EvaluationDataset, path: Path, registry: DocumentRegistry | None) -> Iterator[Finding]:
-    """Citations that end behind the text of an inline document."""
+    """Yield citations that end after the text of an inline document."""
     lengths = {document.document_id: len(document.content) for document in dataset.documents or ()}
     if registry is None or not lengths:
         return
@@ -116,7 +199,7 @@ def _spans(dataset: EvaluationDataset, path: Path, registry: DocumentRegistry | 
 
 
 def _labels(queries: Iterable[EvaluationQuery], path: Path) -> Iterator[Finding]:
-    """Questions by which retrieval cannot be scored."""
+    """Yield the questions whose retrieval cannot be scored."""
     unlabelled = [
         query.query_id
         for query in queries

@@ -1,115 +1,378 @@
-"""Evaluations together: of any model, of one event by several evaluators, in batches, and how to run them.
+"""Evaluations: what an evaluator says of an event, alone, in batches, and compared; and how evaluators are run.
 
-An evaluation that is read gets the model that its fields fit. Ids and times are never made up here: `filled_in` takes
-them from its caller, and `new_evaluation_id` is called by whoever wants a new one.
+A score keeps its type (1, 1.0 and true are three scores), only a completed evaluation has one, and times are UTC. An
+evaluation that is read gets the model that its fields fit. `metrics` computes the numbers of
+comparisons, by definitions that the specification's examples leave open.
 Source: Evaluation Data Models.
 """
 
 import uuid
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
 
-from rag_eval_pipeline.formats.evaluation_kinds import AnyEvaluation, CustomEvaluation, read_evaluation
-from rag_eval_pipeline.formats.evaluation_models import (
+from rag_eval_pipeline.formats.fields import (
     Amount,
     Count,
-    Evaluation,
-    EvaluationError,
-    FactualAccuracyEvaluation,
-    FactualClaim,
-    LengthEvaluation,
-    LengthRange,
-    QualityEvaluation,
-    RelevanceEvaluation,
-    ToxicityEvaluation,
-)
-from rag_eval_pipeline.formats.evaluation_patterns import (
-    ComparisonData,
-    ComparisonEvaluation,
-    HumanEvaluation,
-    HumanModelEvaluation,
-    ModelEvaluation,
-    TemporalEvaluation,
-)
-from rag_eval_pipeline.formats.model import FileModel, Model, bad_format
-from rag_eval_pipeline.formats.model_files import write_file
-from rag_eval_pipeline.formats.plain_files import read_plain
-from rag_eval_pipeline.formats.statuses import BatchStatus, EvaluationStatus, RunStatus
-from rag_eval_pipeline.formats.values import (
     Moment,
     Name,
     Number,
+    Numbers,
     Open,
+    Score,
+    Share,
     Shares,
+    Text,
     Truth,
     Version,
     canonical,
     with_canonical_extras,
 )
-
-__all__ = [
-    "AnyEvaluation",
-    "BatchStatus",
-    "ComparisonData",
-    "ComparisonEvaluation",
-    "CustomEvaluation",
-    "Evaluation",
-    "EvaluationBatch",
-    "EvaluationConfig",
-    "EvaluationError",
-    "EvaluationStatus",
-    "FactualAccuracyEvaluation",
-    "FactualClaim",
-    "HumanEvaluation",
-    "HumanModelEvaluation",
-    "LengthEvaluation",
-    "LengthRange",
-    "ModelEvaluation",
-    "MultiEvaluationResult",
-    "QualityEvaluation",
-    "RelevanceEvaluation",
-    "RetryConfig",
-    "RunStatus",
-    "SummaryMethod",
-    "TemporalEvaluation",
-    "ToxicityEvaluation",
-    "filled_in",
-    "new_evaluation_id",
-    "read_evaluation",
-]
+from rag_eval_pipeline.formats.model import FileModel, Model
 
 SummaryMethod = Literal["weighted_average", "simple_average", "minimum", "custom"]
+Trend = Literal["improving", "declining", "stable", "no_clear_trend"]
 
 
-class _StrictFile(FileModel):
-    """A file of JSON or YAML, read without what JSON leaves to the reader."""
+class EvaluationStatus(StrEnum):
+    """Status of one evaluator's verdict on one event."""
 
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    PENDING = "pending"
+
+
+class BatchStatus(StrEnum):
+    """Status of a batch of evaluations."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class RunStatus(StrEnum):
+    """Status of a run on HoneyHive's server. Source: HoneyHive's evaluation runs."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+BATCH_OF_RUN: Mapping[RunStatus, BatchStatus] = {
+    RunStatus.PENDING: BatchStatus.PENDING,
+    RunStatus.RUNNING: BatchStatus.PROCESSING,
+    RunStatus.COMPLETED: BatchStatus.COMPLETED,
+    RunStatus.FAILED: BatchStatus.FAILED,
+    RunStatus.CANCELLED: BatchStatus.FAILED,  # a batch has no other status for "will not be completed"
+}
+
+RUN_OF_BATCH: Mapping[BatchStatus, RunStatus] = {
+    BatchStatus.PENDING: RunStatus.PENDING,
+    BatchStatus.PROCESSING: RunStatus.RUNNING,
+    BatchStatus.COMPLETED: RunStatus.COMPLETED,
+    BatchStatus.FAILED: RunStatus.FAILED,
+}
+
+# Status of a question in results files (Evaluation Data Formats 2.3) -> status of its evaluation.
+EVALUATION_OF_ANSWER: Mapping[str, EvaluationStatus] = {
+    "ok": EvaluationStatus.COMPLETED,
+    "error": EvaluationStatus.FAILED,
+    "timeout": EvaluationStatus.FAILED,
+    "truncated": EvaluationStatus.FAILED,
+    "refused": EvaluationStatus.FAILED,
+}
+
+
+def batch_status(evaluations: Iterable[EvaluationStatus]) -> BatchStatus:
+    """Return the status of a batch: failed only if every evaluation failed, and processing while some are pending."""
+    states = set(evaluations)
+    if states <= {EvaluationStatus.PENDING}:
+        return BatchStatus.PENDING
+    if EvaluationStatus.PENDING in states:
+        return BatchStatus.PROCESSING
+    return BatchStatus.FAILED if states == {EvaluationStatus.FAILED} else BatchStatus.COMPLETED
+
+
+class EvaluationError(Model):
+    """Why an evaluation failed."""
+
+    type: Name = pydantic.Field(description="Class of the error.")
+    message: Text = pydantic.Field(description="What happened.")
+    code: Text | None = pydantic.Field(None, description="For programs.")
+    context: Open | None = pydantic.Field(None, description="What it was about.")
+
+
+class Evaluation(Model):
+    """What one evaluator says of one event."""
+
+    evaluation_id: Name = pydantic.Field(description="Unique; `new_evaluation_id` makes one.")
+    target_event_id: Name = pydantic.Field(description="The event that is evaluated.")
+    evaluator_name: Name = pydantic.Field(description="Which evaluator.")
+    evaluator_version: Version | None = pydantic.Field(None, description="Of the evaluator.")
+    score: Score = pydantic.Field(None, description="A number, true or false, or a category.")
+    explanation: Text | None = pydantic.Field(None, description="For people.")
+    confidence: Share | None = pydantic.Field(None, description="The evaluator's own, in [0, 1].")
+    criteria: Open | None = pydantic.Field(None, description="What the evaluator went by.")
+    metadata: Open | None = pydantic.Field(None, description="Model, prompt, environment.")
+    timestamp: Moment = pydantic.Field(description="When it was made, UTC.")
+    duration_ms: Amount | None = pydantic.Field(None, description="Time taken, milliseconds.")
+    cost_usd: Amount | None = pydantic.Field(None, description="Cost, US dollars.")
+    status: EvaluationStatus = pydantic.Field(
+        description="Not stated: failed with an error, pending when nothing is there yet, else completed."
+    )
+    error: EvaluationError | None = pydantic.Field(None, description="Of a failed evaluation.")
+
+    @pydantic.model_validator(mode="before")
     @classmethod
-    def read(cls, path: Path) -> Self:
-        """The file's content.
+    def _status_from_content(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        data = {key: value for key, value in data.items() if value is not None}  # null means absent
+        if "error" in data:
+            status = EvaluationStatus.FAILED
+        elif data.keys() - BASE_FIELDS or data.keys() & {"score", "explanation"}:
+            status = EvaluationStatus.COMPLETED
+        else:
+            status = EvaluationStatus.PENDING
+        return {"status": status} | data
 
-        Raises:
-            InputError: What `read_plain` raises; `bad_format` with the first error's place and how many there are.
-        """
-        try:
-            return cls.model_validate(read_plain(path))
-        except pydantic.ValidationError as error:
-            raise bad_format(path, error) from error
-
-    def write(self, path: Path) -> None:
-        """Publishes the file atomically, in the form of its name's ending; equal content gives equal bytes.
-
-        Raises:
-            InputError: `unknown_form`.
-        """
-        write_file(self, path)
+    @pydantic.model_validator(mode="after")
+    def _a_failure_is_no_number(self) -> Self:
+        if self.score is not None and self.status is not EvaluationStatus.COMPLETED:
+            raise ValueError(f"no score where the status is {self.status}")
+        if self.error is not None and self.status is not EvaluationStatus.FAILED:
+            raise ValueError(f"no error where the status is {self.status}")
+        return self
 
 
-class MultiEvaluationResult(_StrictFile):
+BASE_FIELDS = frozenset(Evaluation.model_fields)
+
+
+class QualityEvaluation(Evaluation):
+    """Overall quality of a response."""
+
+    dimensions: Numbers = pydantic.Field(description="Relevance, coherence, clarity, completeness, accuracy.")
+
+
+class FactualClaim(Model):
+    """One claim of a response."""
+
+    claim: Text = pydantic.Field(description="What is said.")
+    verified: Truth | None = pydantic.Field(None, description="Whether sources bear it out; null: not checked.")
+    confidence: Share | None = pydantic.Field(None, description="In that.")
+    sources: tuple[Text, ...] = pydantic.Field((), description="Which were consulted.")
+    correct_value: Text | None = pydantic.Field(None, description="What it should have said.")
+
+
+class FactualAccuracyEvaluation(Evaluation):
+    """Whether a response's facts are right."""
+
+    factual_claims: tuple[FactualClaim, ...] = pydantic.Field(description="Each claim.")
+    citation_accuracy: Share | None = pydantic.Field(None, description="Share of right citations.")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _derived(cls, data: Any) -> Any:
+        """Drop a stated flag, because upstream states false beside a refuted claim."""
+        return {k: v for k, v in data.items() if k != "hallucination_detected"} if isinstance(data, dict) else data
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]  # mypy has no decorated properties
+    @property
+    def hallucination_detected(self) -> bool | None:
+        """Whether sources refute any claim; None if none is refuted and some were not checked."""
+        verdicts = {claim.verified for claim in self.factual_claims}
+        if False in verdicts:
+            return True
+        return None if None in verdicts else False
+
+
+class ToxicityEvaluation(Evaluation):
+    """How toxic a response is; lower is better."""
+
+    toxicity_categories: Shares = pydantic.Field(description="Hate speech, harassment, violence, ....")
+    overall_toxicity: Share = pydantic.Field(description="Over all categories.")
+    content_warnings: tuple[Text, ...] = pydantic.Field((), description="For readers.")
+
+
+class RelevanceEvaluation(Evaluation):
+    """How far a response answers what was asked."""
+
+    query_intent_match: Share = pydantic.Field(description="With what was meant.")
+    topic_alignment: Share = pydantic.Field(description="With the topic.")
+    information_completeness: Share = pydantic.Field(description="Of what was asked for.")
+
+
+class LengthRange(Model):
+    """How many words are expected."""
+
+    min_words: Count = pydantic.Field(description="At least.")
+    max_words: Count = pydantic.Field(description="At most.")
+    optimal_words: Count | None = pydantic.Field(None, description="At best.")
+
+    @pydantic.model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_words > self.max_words:
+            raise ValueError(f"max_words of at least min_words ({self.min_words})")
+        return self
+
+
+class LengthEvaluation(Evaluation):
+    """Whether a response has the right length."""
+
+    character_count: Count = pydantic.Field(description="Code points.")
+    word_count: Count = pydantic.Field(description="Words.")
+    sentence_count: Count = pydantic.Field(description="Sentences.")
+    expected_length_range: LengthRange = pydantic.Field(description="What is expected.")
+    length_appropriateness: Literal["too_short", "appropriate", "too_long"] = pydantic.Field(description="Verdict.")
+
+
+class ComparisonData(Model):
+    """Two variants, compared event by event."""
+
+    variant_a_event_id: Name = pydantic.Field(description="Of variant A.")
+    variant_b_event_id: Name = pydantic.Field(description="Of variant B.")
+    preference_score: Share = pydantic.Field(description="Share of comparisons that A won; a tie is half a win.")
+    confidence_interval: tuple[Share, Share] | None = pydantic.Field(None, description="Of that share, 95 %.")
+    sample_size: Count = pydantic.Field(description="Comparisons.")
+    statistical_significance: Truth | None = pydantic.Field(None, description="The interval leaves 0.5 out.")
+
+    @pydantic.model_validator(mode="after")
+    def _inside(self) -> Self:
+        if self.confidence_interval is not None:
+            low, high = self.confidence_interval
+            if not low <= self.preference_score <= high:
+                raise ValueError(f"a confidence_interval around preference_score ({self.preference_score})")
+        return self
+
+
+class ComparisonEvaluation(Evaluation):
+    """An A/B test."""
+
+    comparison_data: ComparisonData = pydantic.Field(description="What came of it.")
+
+
+class HumanEvaluation(Model):
+    """A person's verdict."""
+
+    annotator_id: Name = pydantic.Field(description="Who.")
+    score: Score = pydantic.Field(None, description="As in an evaluation.")
+    explanation: Text | None = pydantic.Field(None, description="Why.")
+
+
+class ModelEvaluation(Model):
+    """A model's verdict."""
+
+    model: Name = pydantic.Field(description="Which.")
+    score: Score = pydantic.Field(None, description="As in an evaluation.")
+    explanation: Text | None = pydantic.Field(None, description="Why.")
+
+
+class HumanModelEvaluation(Evaluation):
+    """A person and a model on the same event."""
+
+    human_evaluation: HumanEvaluation = pydantic.Field(description="The person's.")
+    ai_evaluation: ModelEvaluation = pydantic.Field(description="The model's.")
+    agreement_score: Share | None = pydantic.Field(None, description="1 - |difference| / range of the scale.")
+    discrepancy_analysis: Text | None = pydantic.Field(None, description="Where they differ.")
+
+
+class TemporalEvaluation(Evaluation):
+    """One evaluator over several runs."""
+
+    current_score: Number = pydantic.Field(description="Of the newest run.")
+    historical_scores: Annotated[tuple[Number, ...], pydantic.Field(min_length=1)] = pydantic.Field(
+        description="Oldest first, the current one last."
+    )
+    trend: Trend | None = pydantic.Field(None, description="By the interval of the slope.")
+    change_rate: Number | None = pydantic.Field(None, description="Slope a run.")
+    stability_score: Number | None = pydantic.Field(None, description="1 - standard deviation / mean.")
+
+
+# Evaluator's name in the specification's examples -> model.
+MODELS: Mapping[str, type[Evaluation]] = {
+    "quality": QualityEvaluation,
+    "factual_accuracy": FactualAccuracyEvaluation,
+    "toxicity": ToxicityEvaluation,
+    "relevance": RelevanceEvaluation,
+    "length": LengthEvaluation,
+    "ab_test_comparison": ComparisonEvaluation,
+    "human_ai_comparison": HumanModelEvaluation,
+    "temporal_quality": TemporalEvaluation,
+}
+
+
+class CustomEvaluation(Evaluation):
+    """An evaluation by a custom evaluator, with fields of its own; null means absent."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _extra_fields(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        model = model_of(data)
+        if model is not CustomEvaluation:
+            raise ValueError(f"fields that are not those of {model.__name__}; use that model for these")
+        return with_canonical_extras(data, BASE_FIELDS)
+
+
+def model_of(evaluation: Mapping[str, Any]) -> type[Evaluation]:
+    """Return the model that an evaluation's fields fit.
+
+    Without further fields that is `Evaluation`; with all fields that a special model requires and no unknown ones, that
+    model; else the model of the evaluator's name, so that a misspelt field is found; else `CustomEvaluation`.
+    """
+    own = {key for key, value in evaluation.items() if value is not None} - BASE_FIELDS
+    if not own:
+        return Evaluation
+    for model in MODELS.values():
+        required = {name for name, field in model.model_fields.items() if field.is_required()} - BASE_FIELDS
+        if required <= own <= {*model.model_fields, *model.model_computed_fields}:
+            return model
+    return MODELS.get(str(evaluation.get("evaluator_name")), CustomEvaluation)
+
+
+def _tag(evaluation: Any) -> str | None:
+    if isinstance(evaluation, Evaluation):
+        return type(evaluation).__name__
+    return model_of(evaluation).__name__ if isinstance(evaluation, Mapping) else None
+
+
+AnyEvaluation = Annotated[
+    Annotated[Evaluation, pydantic.Tag("Evaluation")]
+    | Annotated[QualityEvaluation, pydantic.Tag("QualityEvaluation")]
+    | Annotated[FactualAccuracyEvaluation, pydantic.Tag("FactualAccuracyEvaluation")]
+    | Annotated[ToxicityEvaluation, pydantic.Tag("ToxicityEvaluation")]
+    | Annotated[RelevanceEvaluation, pydantic.Tag("RelevanceEvaluation")]
+    | Annotated[LengthEvaluation, pydantic.Tag("LengthEvaluation")]
+    | Annotated[ComparisonEvaluation, pydantic.Tag("ComparisonEvaluation")]
+    | Annotated[HumanModelEvaluation, pydantic.Tag("HumanModelEvaluation")]
+    | Annotated[TemporalEvaluation, pydantic.Tag("TemporalEvaluation")]
+    | Annotated[CustomEvaluation, pydantic.Tag("CustomEvaluation")],
+    pydantic.Discriminator(_tag, custom_error_type="no_evaluation", custom_error_message="an evaluation, an object"),
+]
+"""An evaluation of the model that its fields fit."""
+
+_ANY: pydantic.TypeAdapter[Evaluation] = pydantic.TypeAdapter(AnyEvaluation)
+
+
+def read_evaluation(data: Any) -> Evaluation:
+    """Return the evaluation in a JSON value, as the model that its fields fit.
+
+    Raises:
+        pydantic.ValidationError: It fits none.
+    """
+    return _ANY.validate_python(data)
+
+
+class MultiEvaluationResult(FileModel):
     """Several evaluators on one event."""
 
     target_event_id: Name = pydantic.Field(description="The event; evaluations that do not name one inherit it.")
@@ -156,7 +419,7 @@ class BatchMetadata(Model):
         return with_canonical_extras(data, frozenset(cls.model_fields)) if isinstance(data, dict) else data
 
 
-class EvaluationBatch(_StrictFile):
+class EvaluationBatch(FileModel):
     """Evaluations that are processed together."""
 
     batch_id: Name = pydantic.Field(description="Unique.")
@@ -174,11 +437,11 @@ class RetryConfig(Model):
 
     @property
     def delays_ms(self) -> tuple[float, ...]:
-        """Pause before each further try, milliseconds."""
+        """Return the pause before each further try, in milliseconds."""
         return tuple(self.initial_delay_ms * self.backoff_multiplier**number for number in range(self.max_retries))
 
 
-class EvaluationConfig(_StrictFile):
+class EvaluationConfig(FileModel):
     """What to run and how."""
 
     evaluators: tuple[Name, ...] = pydantic.Field(description="Names, each once.")
@@ -197,34 +460,5 @@ class EvaluationConfig(_StrictFile):
 
 
 def new_evaluation_id() -> str:
-    """A new id, `eval_<uuid4>`; each call another."""
+    """Return a new id, `eval_<uuid4>`."""
     return f"eval_{uuid.uuid4()}"
-
-
-def filled_in(
-    data: Mapping[str, Any], *, new_id: Callable[[], str], timestamp: datetime, target_event_id: str | None = None
-) -> dict[str, Any]:
-    """An evaluation, or something with `evaluations`, with the ids and times that it lacks.
-
-    Args:
-        data: As read; what it has stays.
-        new_id: Gives an id for each evaluation without one, such as `new_evaluation_id`.
-        timestamp: With its zone; of evaluations without one.
-        target_event_id: Of evaluations without one.
-    """
-    if isinstance(data.get("evaluations"), list | tuple):
-        evaluations = [
-            filled_in(item, new_id=new_id, timestamp=timestamp, target_event_id=target_event_id)
-            if isinstance(item, Mapping)
-            else item
-            for item in data["evaluations"]
-        ]
-        return {**data, "evaluations": evaluations}
-    filled = dict(data)
-    if filled.get("evaluation_id") is None:
-        filled["evaluation_id"] = new_id()
-    if filled.get("timestamp") is None:
-        filled["timestamp"] = timestamp
-    if filled.get("target_event_id") is None and target_event_id is not None:
-        filled["target_event_id"] = target_event_id
-    return filled

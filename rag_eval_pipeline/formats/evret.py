@@ -1,96 +1,72 @@
-"""Evret's evaluation datasets, JSON and CSV, as ours and back.
+"""Read Evret's evaluation datasets, JSON and CSV, record by record: every error and doubt is a finding.
 
-A dataset of Evret's has neither id nor version: the file's name gives them (`flights.json` is dataset `flights` 0.0.0,
-`flights_v1.2.0.json` is 1.2.0). Document labels become `relevant_documents`, expected answers
-`metadata.expected_answers`; a query may have both, either or none.
+Field names of three ages are understood: `query_id | id`, `query_text | query`, and for relevant documents
+`relevant_doc_ids | relevant_docs | expected_doc_ids`. Document labels become `relevant_documents`, expected answers
+`metadata.expected_answers`; a query may have both, either or none. Labels are compared exactly; nothing is lower-cased
+or stripped.
 Source: Evret: Dataset Format.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.compression import pack
-from rag_eval_pipeline.formats.csv_table import csv_bytes, json_cell, read_csv_table
-from rag_eval_pipeline.formats.dataset_files import UNVERSIONED, ReadDataset, stem
-from rag_eval_pipeline.formats.evaluation_dataset import (
-    DatasetMetadata,
-    EvaluationDataset,
-    EvaluationQuery,
-    SourceDocument,
-)
-from rag_eval_pipeline.formats.evret_rows import (
-    ANSWER_LABELS,
-    DOCUMENT_LABELS,
-    IDS,
-    QUERY_FIELDS,
-    TEXTS,
-    EvretReader,
-)
-from rag_eval_pipeline.formats.findings import Finding, errors_in, finding
-from rag_eval_pipeline.formats.json_text import read_json_text
-from rag_eval_pipeline.formats.versions import split_version
-from rag_eval_pipeline.storage.atomic import atomic_write
+from rag_eval_pipeline.formats.csv import read_csv_table
+from rag_eval_pipeline.formats.findings import Finding, finding, listed
+from rag_eval_pipeline.formats.io import read_json
 
-CSV_COLUMNS = (IDS[0], TEXTS[0], DOCUMENT_LABELS[0], ANSWER_LABELS[0])
+IDS = ("query_id", "id")
+TEXTS = ("query_text", "query")
+DOCUMENT_LABELS = ("relevant_doc_ids", "relevant_docs", "expected_doc_ids")
+ANSWER_LABELS = ("expected_answers",)
+QUERY_FIELDS = IDS + TEXTS + DOCUMENT_LABELS + ANSWER_LABELS
+DOCUMENT_FIELDS = ("doc_id", "text", "metadata")
+
+Record = dict[str, Any]
 
 
-def read_evret_json(path: Path, *, strict: bool = False) -> ReadDataset:
-    """The dataset of Evret's JSON.
+class EvretRecords(NamedTuple):
+    """The good records of a file with the field names of our datasets; documents are None where the file has none."""
+
+    queries: list[Record]
+    documents: list[Record] | None
+    findings: tuple[Finding, ...]
+
+
+def read_evret_json(path: Path, *, strict: bool = False) -> EvretRecords:
+    """Return the records of Evret's JSON.
 
     Args:
-        path: `.json`, or `.json.gz`.
+        path: `.json` or `.json.gz`.
         strict: Refuse queries with both document labels and expected answers.
 
     Raises:
-        InputError: The file's fault, or the first of the content's (`bad_format`, `empty_question`, `duplicate_id`,
-            `bad_labels`, `two_labels`) with the number of the others.
+        InputError: The file cannot be read.
     """
-    return _unfaulted(*parse_evret_json(path, strict=strict))
-
-
-def read_evret_csv(path: Path, *, strict: bool = False) -> ReadDataset:
-    """The dataset of Evret's CSV, which has no documents.
-
-    Args:
-        path: The file.
-        strict: As for JSON.
-
-    Raises:
-        InputError: `missing_column`, or as for JSON.
-    """
-    return _unfaulted(*parse_evret_csv(path, strict=strict))
-
-
-def parse_evret_json(path: Path, *, strict: bool = False) -> tuple[EvaluationDataset, tuple[Finding, ...]]:
-    """The good records of Evret's JSON, and every finding, errors among them.
-
-    Raises:
-        InputError: The file's fault.
-    """
-    value = json.loads(read_json_text(path))
+    value = read_json(path)
     if not isinstance(value, dict):
         raise InputError("bad_format", path, "an object with queries", found=value)
-    reader = EvretReader(path, cells=False, strict=strict)
     queries, documents = value.get("queries"), value.get("documents")
     for name, items in (("queries", queries), ("documents", [] if documents is None else documents)):
         if not isinstance(items, list):
             raise InputError("bad_format", path, f"a list of {name}", field=name, found=items)
+    reader = _Reader(path, is_csv=False, strict=strict)
     for name in sorted(value.keys() - {"queries", "documents"}):
         expected = "a field of Evret's; it is not read"
         reader.findings.append(finding("warning", "unknown_field", path, expected, field=name))
     read = [reader.query(item, row) for row, item in enumerate(value["queries"], start=1)]
     bodies = None if documents is None else [reader.document(item, row) for row, item in enumerate(documents, start=1)]
-    return _dataset(path, read, bodies), reader.closed()
+    return reader.records(read, bodies)
 
 
-def parse_evret_csv(path: Path, *, strict: bool = False) -> tuple[EvaluationDataset, tuple[Finding, ...]]:
-    """The good records of Evret's CSV, and every finding, errors among them.
+def read_evret_csv(path: Path, *, strict: bool = False) -> EvretRecords:
+    """Return the records of Evret's CSV, which has no documents.
 
     Raises:
-        InputError: The file's fault, or `missing_column`.
+        InputError: The file cannot be read, or `missing_column`.
     """
     table = read_csv_table(path)
     if not set(TEXTS) & set(table.columns):
@@ -98,101 +74,158 @@ def parse_evret_csv(path: Path, *, strict: bool = False) -> tuple[EvaluationData
             "missing_column", path, f"a column {' or '.join(TEXTS)}", found=list(table.columns),
             hint="The first line names the columns.",
         )  # fmt: skip
-    reader = EvretReader(path, cells=True, strict=strict)
-    return _dataset(path, [reader.query(row.cells, row.number) for row in table.rows], None), reader.closed()
-
-
-def write_evret_json(dataset: EvaluationDataset, path: Path) -> tuple[Finding, ...]:
-    """Publishes a dataset as Evret's JSON.
-
-    Returns:
-        What Evret's form cannot hold and was left out, one finding a field; ids, texts, labels and documents with
-        their metadata always stay.
-
-    Raises:
-        InputError: `unknown_form`.
-    """
-    if not path.name.endswith((".json", ".json.gz")):
-        raise InputError("unknown_form", path, "a name ending in .json or .json.gz")
-    value: dict[str, Any] = {"queries": [_evret_query(query) for query in dataset.queries]}
-    if dataset.documents is not None:
-        value["documents"] = [
-            {"doc_id": document.document_id, "text": document.content}
-            | ({"metadata": document.metadata} if document.metadata else {})
-            for document in dataset.documents
-        ]
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    atomic_write(path, pack(text) if path.name.endswith(".gz") else text)
-    return _left_out(dataset, path, documents=True)
-
-
-def write_evret_csv(dataset: EvaluationDataset, path: Path) -> tuple[Finding, ...]:
-    """Publishes a dataset as Evret's CSV; labels are JSON lists.
-
-    Returns:
-        As `write_evret_json`; documents are left out too.
-    """
-    kinds = [(DOCUMENT_LABELS[0], any(query.relevant_documents for query in dataset.queries))]
-    kinds += [(ANSWER_LABELS[0], any(query.expected_answers for query in dataset.queries))]
-    used = [name for name, is_used in kinds if is_used] or [DOCUMENT_LABELS[0]]
-    rows = []
-    for query in dataset.queries:
-        fields = _evret_query(query)
-        labels = {name: json_cell(fields[name]) for name in used if name in fields}
-        rows.append({IDS[0]: query.query_id, TEXTS[0]: query.query_text} | labels)
-    atomic_write(path, csv_bytes([name for name in CSV_COLUMNS if name in (IDS[0], TEXTS[0], *used)], rows))
-    return _left_out(dataset, path, documents=False)
+    reader = _Reader(path, is_csv=True, strict=strict)
+    return reader.records([reader.query(row.cells, row.number) for row in table.rows], None)
 
 
 def is_evret_csv(columns: Sequence[str]) -> bool:
-    """Whether a CSV with these columns can be Evret's: it has questions, and an id or a label."""
+    """Return whether a CSV with these columns can be Evret's: it has questions, and an id or a label."""
     return bool(set(TEXTS) & set(columns)) and bool(set(QUERY_FIELDS) - set(TEXTS) & set(columns))
 
 
-def _evret_query(query: EvaluationQuery) -> dict[str, Any]:
-    fields: dict[str, Any] = {IDS[0]: query.query_id, TEXTS[0]: query.query_text}
-    if query.relevant_documents:
-        fields[DOCUMENT_LABELS[0]] = list(query.relevant_documents)
-    if query.expected_answers:
-        fields[ANSWER_LABELS[0]] = query.expected_answers
-    return fields
+class _Reader:
+    """Reads the records of one file and collects findings in the order of the rows."""
 
+    def __init__(self, path: Path, *, is_csv: bool, strict: bool) -> None:
+        self.path = path
+        self.is_csv = is_csv
+        self.strict = strict
+        self.findings: list[Finding] = []
+        self._noted: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+        self._queries: dict[str, int] = {}
+        self._documents: dict[str, int] = {}
 
-def _dataset(
-    path: Path, queries: Iterable[EvaluationQuery | None], documents: Iterable[SourceDocument | None] | None
-) -> EvaluationDataset:
-    name = split_version(stem(path))
-    good = tuple(query for query in queries if query is not None)
-    return EvaluationDataset(
-        dataset_id=name.dataset_id,
-        name=name.dataset_id,
-        version=name.version or UNVERSIONED,
-        metadata=DatasetMetadata(size=len(good)),
-        queries=good,
-        documents=None if documents is None else tuple(one for one in documents if one is not None),
-    )
+    def records(self, queries: Sequence[Record | None], documents: Sequence[Record | None] | None) -> EvretRecords:
+        """Return the good records with all findings; what was noted of many rows is one warning."""
+        notes = [
+            finding("warning", code, self.path, f"{expected}: rows {listed(rows)}", field=name)
+            for (code, name, expected), rows in self._noted.items()
+        ]
+        return EvretRecords(
+            [query for query in queries if query is not None],
+            None if documents is None else [document for document in documents if document is not None],
+            (*self.findings, *notes),
+        )
 
+    def query(self, item: Any, row: int) -> Record | None:
+        try:
+            return self._query(item, row)
+        except InputError as error:
+            self.findings.append(Finding.from_error(error))
+            return None
 
-def _unfaulted(dataset: EvaluationDataset, findings: tuple[Finding, ...]) -> ReadDataset:
-    if errors := errors_in(findings):
-        raise errors[0].raised(len(errors) - 1)
-    return ReadDataset(dataset, findings)
+    def document(self, item: Any, row: int) -> Record | None:
+        try:
+            return self._document(item, row)
+        except InputError as error:
+            self.findings.append(Finding.from_error(error))
+            return None
 
+    def _query(self, item: Any, row: int) -> Record:
+        if not isinstance(item, Mapping):
+            raise self._error("bad_format", row, "queries", "an object", item)
+        text = self._first_text(item, TEXTS, row)
+        if text is None or not text.strip():
+            raise self._error("empty_question", row, TEXTS[0], "the question's text", text)
+        query_id = self._first_text(item, IDS, row)
+        if query_id is None:
+            query_id = f"q{row}"
+            self._note("missing_id", IDS[0], "an id; those without are called q<row>", row)
+        if (earlier := self._queries.setdefault(query_id, row)) != row:
+            raise self._error("duplicate_id", row, IDS[0], f"an id that row {earlier} does not have", query_id)
+        documents, answers = self._labels(item, DOCUMENT_LABELS, row), self._labels(item, ANSWER_LABELS, row)
+        if documents and answers and self.strict:
+            found = [name for name in DOCUMENT_LABELS + ANSWER_LABELS if item.get(name)]
+            raise self._error("two_labels", row, found[0], "document ids or expected answers, not both", found)
+        metadata = self._unknown(item, QUERY_FIELDS, "query", row) | ({"expected_answers": answers} if answers else {})
+        return {"query_id": query_id, "query_text": text, "relevant_documents": documents, "metadata": metadata}
 
-def _left_out(dataset: EvaluationDataset, path: Path, *, documents: bool) -> tuple[Finding, ...]:
-    """What stands in the dataset and not in Evret's form, counted."""
-    held: Mapping[str, int] = {
-        "query_type": sum(query.query_type is not None for query in dataset.queries),
-        "difficulty": sum(query.difficulty is not None for query in dataset.queries),
-        "ground_truth_answer": sum(query.ground_truth_answer is not None for query in dataset.queries),
-        "citations": sum(bool(query.citations) for query in dataset.queries),
-        "metadata": sum(bool(query.metadata.keys() - {"expected_answers"}) for query in dataset.queries),
-        "documents": 0 if documents else len(dataset.documents or ()),
-        "documents.title": sum(one.title is not None for one in dataset.documents or ()) if documents else 0,
-        "documents.file_path": sum(one.file_path is not None for one in dataset.documents or ()) if documents else 0,
-    }
-    return tuple(
-        finding("info", "left_out", path, f"nothing that Evret's form cannot hold; {count} are left out", field=name)
-        for name, count in held.items()
-        if count
-    )
+    def _document(self, item: Any, row: int) -> Record:
+        place = f"documents[{row - 1}]"
+        if not isinstance(item, Mapping):
+            raise self._error("bad_format", None, place, "an object", item)
+        for name in ("doc_id", "text"):
+            if not isinstance(item.get(name), str) or (name == "doc_id" and not item[name]):
+                raise self._error("bad_format", None, f"{place}.{name}", "a text", item.get(name))
+        metadata = {} if item.get("metadata") is None else item["metadata"]
+        if not isinstance(metadata, Mapping):
+            raise self._error("bad_format", None, f"{place}.metadata", "an object", metadata)
+        if (earlier := self._documents.setdefault(item["doc_id"], row)) != row:
+            expected = f"an id that documents[{earlier - 1}] does not have"
+            raise self._error("duplicate_id", None, f"{place}.doc_id", expected, item["doc_id"])
+        unknown = self._unknown(item, DOCUMENT_FIELDS, "document", row)
+        return {"document_id": item["doc_id"], "content": item["text"], "metadata": {**unknown, **metadata}}
+
+    def _unknown(self, item: Mapping[Any, Any], known: tuple[str, ...], of: str, row: int) -> Record:
+        """Return the fields that Evret does not know."""
+        unknown = {key: value for key, value in item.items() if key not in known and value is not None and value != ""}
+        for key in unknown:
+            self._note("unknown_field", key, f"a field of Evret's; it is kept in the {of}'s metadata", row)
+        return unknown
+
+    def _first_text(self, item: Mapping[Any, Any], names: tuple[str, ...], row: int) -> str | None:
+        """Return the text under the first of the names that has one."""
+        for name in names:
+            value = item.get(name)
+            if value is None or value == "":
+                continue
+            if isinstance(value, int) and not isinstance(value, bool):
+                self._note("number_as_text", name, "a text, not a number; it is read as one", row)
+                return str(value)
+            if not isinstance(value, str):
+                raise self._error("bad_format", row, name, "a text", value)
+            return value
+        return None
+
+    def _labels(self, item: Mapping[Any, Any], names: tuple[str, ...], row: int) -> list[str]:
+        """Return the labels under the one of the names that has some, each once."""
+        found = {name: labels for name in names if (labels := self._label_list(item.get(name), name, row))}
+        first = next(iter(found), None)
+        for name, labels in found.items():
+            if labels != found[first or name]:
+                raise self._error("two_labels", row, name, f"the same labels as {first}", labels)
+        return [] if first is None else found[first]
+
+    def _label_list(self, value: Any, name: str, row: int) -> list[str]:
+        if value is None or value == "":
+            return []
+        if self.is_csv:
+            value = self._cell(value, name, row)
+        if not isinstance(value, list):
+            raise self._error("bad_labels", row, name, "a list of texts", value)
+        labels = []
+        for label in value:
+            if isinstance(label, int) and not isinstance(label, bool):
+                self._note("number_as_text", name, "texts, not numbers; they are read as such", row)
+                label = str(label)
+            if not isinstance(label, str) or not label.strip():
+                raise self._error("bad_labels", row, name, "texts that are not empty", label)
+            labels.append(label)
+        return list(dict.fromkeys(labels))
+
+    def _cell(self, cell: str, name: str, row: int) -> Any:
+        """Return a cell's labels: a JSON list, a single JSON value, or texts between commas."""
+        try:
+            # Numbers keep their digits: 1.50 is a label, not a quantity.
+            value = json.loads(cell, parse_float=str, parse_int=str, parse_constant=str)
+        except (ValueError, RecursionError):
+            if cell.lstrip().startswith(("[", "{")):
+                raise self._error("bad_labels", row, name, "a JSON list, or texts between commas", cell) from None
+            labels = [label for part in cell.split(",") if (label := part.strip())]
+            if len(labels) > 1 and name in ANSWER_LABELS:
+                expected = "JSON lists, because answers hold commas; these cells were cut at each"
+                self._note("comma_split", name, expected, row)
+            return labels
+        if value is None:
+            return []
+        if isinstance(value, bool):
+            return [cell.strip()]
+        return [value] if isinstance(value, str) else value
+
+    def _error(self, code: str, row: int | None, name: str, expected: str, found: object) -> InputError:
+        return InputError(code, self.path, expected, row=row, field=name, found=found)
+
+    def _note(self, code: str, name: str, expected: str, row: int) -> None:
+        rows = self._noted[code, name, expected]
+        if row not in rows[-1:]:
+            rows.append(row)

@@ -1,63 +1,167 @@
-"""What all file models share: frozen, strict about unknown keys, read and written as JSON."""
+"""The base of all file models: frozen, strict about unknown keys, read from JSON or YAML, written as JSON.
 
+JSON says what is a number and what is text, so text is never read as a number. YAML does not: an unquoted scalar is a
+number, true or false where the model takes one, and text where it takes text (`query_id: 12`, `version: 1.10`).
+"""
+
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.forms import Form, present_json
-from rag_eval_pipeline.storage.atomic import atomic_write
+from rag_eval_pipeline.formats.io import JSON, gzip_bytes, read_json_bytes
+from rag_eval_pipeline.formats.yaml import YAML, Unquoted, read_yaml_data, resolve_scalars
+from rag_eval_pipeline.storage.files import atomic_write
 
-SCHEMA_VERSION = "1.0"  # of every form that has had no other
-# Errors of models whose type is the code that people see; all others are `bad_format`.
-# Kinds of findings, and keys, whose value a message does not show: it may be a secret in the wrong place.
+SCHEMA_VERSION = "1.0"  # of every file whose class states no other
+VERSION_CODES = frozenset({"bad_version", "newer_schema", "old_schema"})
+# Error types of models that are error codes of ours; all others are `bad_format`.
+CODES = VERSION_CODES | {"duplicate_id", "not_json"}
+# Error types, and keys, whose value no message shows: it may be a secret in the wrong place.
 UNQUOTED = frozenset({"missing", "extra_forbidden", "misplaced_secret", "api_key_env", "headers_env"})
-CODES = frozenset({"bad_version", "duplicate_id", "newer_schema", "not_json", "old_schema"})
+
+AnyModel = TypeVar("AnyModel", bound=pydantic.BaseModel)
 
 
 class Model(pydantic.BaseModel):
-    """A part of a file: immutable, and a key it does not know is an error."""
+    """A part of a file: immutable, and an unknown key is an error."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     operational: ClassVar[frozenset[str]] = frozenset()
     """Fields that cannot change an answer, such as time limits and prices: no part of a system's fingerprint."""
 
+    strict_types: ClassVar[bool] = False
+    """Whether reading refuses a text for a number and the like. The types of `fields` always do."""
+
+
+SchemaVersion = Annotated[str, pydantic.Field(json_schema_extra={"pattern": r"^[0-9]{1,4}\.[0-9]{1,4}$"})]
+"""Version of a file's schema."""
+
 
 class FileModel(Model):
-    """A whole file; `form` names its versions, and the model is of the present one."""
+    """A whole file. A file that states no schema version is of the current one."""
 
-    form: ClassVar[Form] = Form()
+    file_type: ClassVar[str] = "file"
+    """What people call the file, such as `results file`."""
+
+    current_version: ClassVar[str] = SCHEMA_VERSION
+    """The schema version that is written, and the only one that is read until a release has published another."""
+
+    keeps_nulls: ClassVar[bool] = False
+    """Whether nulls are written, for readers that look for the keys."""
 
     @pydantic.field_validator("schema_version", check_fields=False)
     @classmethod
-    def _is_present(cls, version: str) -> str:
-        check_version(cls.form, version)
-        if version != cls.form.present:  # readers bring older files forward before a model sees them
-            raise PydanticCustomError("old_schema", "form {present}", {"present": cls.form.present})
-        return version
+    def _is_current(cls, version: str) -> str:
+        return check_schema_version(version, cls.file_type, cls.current_version)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The file's content; that of an older form as the present one has it.
+        """Return the content of a `.json`, `.json.gz`, `.yaml` or `.yml` file.
 
         Raises:
-            InputError: `missing_file`; `newer_schema` or `old_schema`; or `bad_format` naming the place of the first
-                error and how many there are.
+            InputError: The file cannot be read, or its content is wrong: `bad_format`, `newer_schema`, ... for the
+                first error, with the number of the others.
         """
-        data = present_json(cls.form, read_bytes(path), path)
         try:
-            return cls.model_validate_json(data)
+            return parse_file(cls, path)
         except pydantic.ValidationError as error:
             raise bad_format(path, error) from error
 
     def write(self, path: Path) -> None:
-        """Publishes the file atomically; equal content gives equal bytes."""
-        atomic_write(path, self.model_dump_json(indent=2, exclude_none=True).encode() + b"\n")
+        """Publish the file atomically as `.json`, or compact as `.json.gz`; equal content gives equal bytes.
+
+        Raises:
+            InputError: `unknown_form`: another ending.
+        """
+        if path.name.endswith(".json.gz"):
+            atomic_write(path, gzip_bytes(self.model_dump_json(exclude_none=not self.keeps_nulls).encode()))
+        elif path.name.endswith(".json"):
+            atomic_write(path, self.model_dump_json(indent=2, exclude_none=not self.keeps_nulls).encode() + b"\n")
+        else:
+            raise InputError("unknown_form", path, f"a name ending in {' or '.join(JSON)}")
+
+
+def check_schema_version(version: str, file_type: str, current: str) -> str:
+    """Return a schema version that is read; raise pydantic's error for any other."""
+    if version == current:
+        return version
+    parts, newest = _numbers(version), _numbers(current)
+    if parts is None or newest is None:
+        raise PydanticCustomError("bad_version", "a schema version such as 1.0")
+    code, remedy = (
+        ("newer_schema", "upgrade rag-eval-pipeline, a later release wrote it")
+        if parts > newest
+        else ("old_schema", "the release of rag-eval-pipeline that wrote it reads it")
+    )
+    expected = {"version": current, "type": file_type, "remedy": remedy}
+    raise PydanticCustomError(code, "schema version {version} of the {type} ({remedy})", expected)
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    parts = version.split(".")
+    if len(parts) != 2 or not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
+        return None
+    return tuple(map(int, parts))
+
+
+def parse_file(model: type[AnyModel], path: Path) -> AnyModel:
+    """Return the model that a JSON or YAML file holds, recognised by its ending.
+
+    Raises:
+        InputError: The file cannot be read, or is neither JSON nor YAML.
+        pydantic.ValidationError: The content does not fit the model.
+    """
+    if path.name.endswith(JSON):
+        return _validated(model, read_json_bytes(path))
+    if path.name.endswith(YAML):
+        return parse_value(model, read_yaml_data(path))
+    raise InputError("unknown_form", path, f"a name ending in {', '.join(JSON + YAML)}")
+
+
+def parse_value(model: type[AnyModel], value: Any) -> AnyModel:
+    """Return the model that a value of JSON or YAML holds.
+
+    Raises:
+        pydantic.ValidationError: The value does not fit the model.
+    """
+    resolved = resolve_scalars(value)
+    try:
+        return _validated(model, json.dumps(resolved))
+    except pydantic.ValidationError as error:
+        as_text = [fault["loc"] for fault in error.errors(include_url=False) if fault["type"] == "string_type"]
+        if sum([_restore_text(resolved, value, location) for location in as_text]) == 0:
+            raise
+    return _validated(model, json.dumps(resolved))
+
+
+def _validated(model: type[AnyModel], text: bytes | str) -> AnyModel:
+    is_strict = issubclass(model, Model) and model.strict_types
+    # Not False, which would make strict fields lax: a score of 0 would be read as false.
+    return model.model_validate_json(text, strict=True if is_strict else None)
+
+
+def _restore_text(resolved: Any, written: Any, location: tuple[int | str, ...]) -> bool:
+    """Put the text of an unquoted scalar back in place of its value; return whether there was one."""
+    *parents, last = location
+    try:
+        for part in parents:
+            if isinstance(written, dict) and part not in written:
+                continue  # the name of a union's member, which the file does not have
+            resolved, written = resolved[part], written[part]
+        text = written[last]
+    except (KeyError, IndexError, TypeError):
+        return False
+    if not isinstance(text, Unquoted):
+        return False
+    resolved[last] = str(text)
+    return True
 
 
 def _plain(value: Any) -> Any:
@@ -82,61 +186,41 @@ JsonValue = Annotated[Any, pydantic.AfterValidator(_plain)]
 """Anything that JSON can carry."""
 
 JsonObject = Annotated[dict[str, Any], pydantic.AfterValidator(_plain)]
-"""An object whose keys are its writer's, in the writer's order."""
+"""An object with keys of its writer's choice, in the writer's order."""
 
 
-def check_version(form: Form, version: str) -> None:
-    """Raises pydantic's error for a version that is not read; older ones have been brought forward before."""
-    if fault := form.fault_of(version):
-        hint = f": {fault.hint[0].lower()}{fault.hint[1:].rstrip('.')}" if fault.hint else ""
-        raise PydanticCustomError(fault.code, "{expected}{hint}", {"expected": fault.expected, "hint": hint})
-
-
-SchemaVersion = Annotated[str, pydantic.Field(json_schema_extra={"pattern": r"^[0-9]{1,4}\.[0-9]{1,4}$"})]
-"""Version of a file's form; which are read, its `Form` says."""
-
-
-def read_bytes(path: Path) -> bytes:
-    """The file's bytes.
-
-    Raises:
-        InputError: `missing_file`, or `unreadable_file` for a folder.
-        OSError: The machine could not read it, which says nothing of the file (EIO, EMFILE, no permission).
-    """
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError("missing_file", path, "a file") from None
-    except (IsADirectoryError, NotADirectoryError) as error:
-        raise InputError("unreadable_file", path, "a readable file", found=error.strerror) from error
+def model_errors(error: pydantic.ValidationError) -> list[Any]:
+    """Return pydantic's errors; of a file with another schema version only that one, because it explains the others."""
+    errors = error.errors(include_url=False)
+    return [one for one in errors if one["loc"] == ("schema_version",) and one["type"] in VERSION_CODES] or errors
 
 
 def bad_format(path: Path | str, error: pydantic.ValidationError) -> InputError:
-    """The first of pydantic's findings as the house's error."""
-    first, *others = error.errors()
+    """Return the first of pydantic's errors as an InputError that counts the others."""
+    first, *others = model_errors(error)
     more = f"There are {len(others)} more." if others else None
     found = None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"]
-    return InputError(code_of(first), path, expectation(first), field=place(first["loc"]), found=found, hint=more)
+    return InputError(code_of(first), path, expectation(first), field=field_path(first["loc"]), found=found, hint=more)
 
 
-def code_of(finding: Any) -> str:
-    """The code of one of pydantic's findings."""
-    return finding["type"] if finding["type"] in CODES else "bad_format"
+def code_of(error: Any) -> str:
+    """Return the code of one of pydantic's errors."""
+    return error["type"] if error["type"] in CODES else "bad_format"
 
 
-def place(location: Sequence[int | str]) -> str:
-    """A pydantic location as people write it: `queries[3].query_id`."""
+def field_path(location: Sequence[int | str]) -> str:
+    """Return a pydantic location as people write it: `queries[3].query_id`."""
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text or "(top level)"
 
 
-def expectation(finding: Any) -> str:
-    """What one of pydantic's findings says should have stood there."""
-    if finding["type"] == "missing":
+def expectation(error: Any) -> str:
+    """Return what one of pydantic's errors says should have stood there."""
+    if error["type"] == "missing":
         return "this field to be present"
-    if finding["type"] == "extra_forbidden":
+    if error["type"] == "extra_forbidden":
         return "no such field"
-    message: str = finding["msg"]
+    message: str = error["msg"]
     return message.removeprefix("Input should be ").removeprefix("Value error, ")

@@ -1,69 +1,214 @@
 """`<evaluation_id>.results.json`: what one system did on one dataset version.
 
-Where the specification shows a number, null with a reason may stand: `no_judge`, `no_baseline`, `nothing_to_score`, ...
+Where the specification shows a number, null with a reason may stand: `no_judge`, `no_baseline`, `nothing_to_score` ....
 A failure is never a number, and every mean says how many questions it is made of.
-Source: Evaluation Data Formats 2.3.
+Source: Evaluation Data Formats 2.3; Citation Accuracy Evaluation 6.
 """
 
-from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import pydantic
 
 from rag_eval_pipeline.formats.citations import CitationSpan
-from rag_eval_pipeline.formats.forms import Form
-from rag_eval_pipeline.formats.model import FileModel, JsonObject, Model, SchemaVersion, bad_format
-from rag_eval_pipeline.formats.model_files import parse_file, write_file
-from rag_eval_pipeline.formats.results_figures import (
-    NOT_MEASURED,
-    Abstention,
-    AnswerQualityMetrics,
-    ApiUsageName,
-    CitationMetrics,
-    ClaimShare,
-    HeldThreshold,
-    JudgeUsageName,
-    Level,
-    Metric,
-    MetricFault,
-    OwnMetric,
-    PerformanceMetrics,
-    PooledInterval,
-    ResourceUsage,
-    SpanAccuracy,
-)
-from rag_eval_pipeline.formats.results_versions import RESULTS
-
-__all__ = [
-    "Abstention",
-    "AnswerQualityMetrics",
-    "ApiUsageName",
-    "CitationMetrics",
-    "ClaimShare",
-    "EvaluationResults",
-    "Fingerprints",
-    "HeldThreshold",
-    "JudgeRecord",
-    "JudgeUsageName",
-    "Level",
-    "Metric",
-    "MetricFault",
-    "NOT_MEASURED",
-    "OwnMetric",
-    "PerformanceMetrics",
-    "PooledInterval",
-    "QueryResult",
-    "ResourceUsage",
-    "ResultsMetadata",
-    "RetrievalResults",
-    "SignificanceTest",
-    "SpanAccuracy",
-    "StatisticalAnalysis",
-    "Status",
-    "Summary",
-]
+from rag_eval_pipeline.formats.model import FileModel, JsonObject, Model, SchemaVersion
 
 Status = Literal["ok", "error", "timeout", "truncated", "refused"]
+Level = Literal["document", "page"]
+JudgeUsageName = Literal["requests", "cached", "total_tokens", "estimated_cost_usd", "duration_ms"]
+ApiUsageName = Literal[
+    "total_tokens", "prompt_tokens", "completion_tokens", "total_requests", "estimated_cost_usd",
+    "answers_without_tokens",
+]  # fmt: skip
+
+
+class Metric(Model):
+    """A mean over questions."""
+
+    value: float | None = pydantic.Field(description="The mean; null where nothing could be scored.")
+    confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="At the file's level.")
+    method: str | None = pydantic.Field(None, description="How the interval was made: wilson, bootstrap.")
+    n_clusters: int | None = pydantic.Field(
+        None,
+        description="Groups of questions about the same documents, which the interval counts instead of questions; "
+        "null where no questions share any.",
+    )
+    n_scored: int = pydantic.Field(0, description="Questions in the mean.")
+    n_failed: int = pydantic.Field(0, description="Questions without an answer or a verdict.")
+    n_skipped: int = pydantic.Field(0, description="Questions to which the measure does not apply.")
+    coverage: float | None = pydantic.Field(None, description="n_scored / (n_scored + n_failed).")
+    level: Level | None = pydantic.Field(None, description="What retrieval was scored on.")
+    reason: str | None = pydantic.Field(None, description="Why value is null.")
+
+
+NOT_MEASURED = Metric(value=None, reason="not_measured")  # of files that were written before there was such a figure
+
+
+class PooledInterval(Model):
+    """The interval of a mean over spans, of which a question may have several."""
+
+    low: float
+    high: float
+    method: str | None = pydantic.Field(None, description="As in Metric.")
+    n_clusters: int | None = pydantic.Field(None, description="Questions, or groups of them that share documents.")
+
+
+class SpanAccuracy(Model):
+    """Expected against given citations, each expected span with its best partner."""
+
+    mean_exact_jaccard: float | None
+    mean_tolerance_jaccard: float | None
+    confidence_intervals: dict[str, PooledInterval] = pydantic.Field(
+        default_factory=dict, description="Of the two means, by their names."
+    )
+    perfect_matches: int = 0
+    good_matches: int = 0
+    true_spans: int = 0
+    predicted_spans: int = 0
+    precision: Metric | None = None
+    recall: Metric | None = None
+    f1: Metric | None = None
+    reason: str | None = None
+
+
+class ClaimShare(Model):
+    """A share of claims or citations that a judge counts; null without one."""
+
+    value: float | None = None
+    confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="At the file's level.")
+    method: str | None = pydantic.Field(None, description="As in Metric.")
+    n_clusters: int | None = pydantic.Field(None, description="Answers, or groups of them that share documents.")
+    total_claims: int | None = None
+    cited_claims: int | None = None
+    total_citations: int | None = None
+    correct_citations: int | None = None
+    hallucinated_claims: int | None = None
+    mean_consistency: float | None = None
+    consistency_scores: tuple[float, ...] | None = None
+    reason: str | None = None
+
+
+class CitationMetrics(Model):
+    """How well the system cites."""
+
+    span_accuracy: SpanAccuracy
+    citation_completeness: ClaimShare
+    citation_correctness: ClaimShare
+    overall_citation_accuracy: Metric = pydantic.Field(
+        NOT_MEASURED,
+        description="Weighted mean of span accuracy, citation correctness, factual consistency and absence of "
+        "hallucination, the weights spread over what an answer has. Source: Citation Accuracy Evaluation 5.1.",
+    )
+    overall_coverage: Metric = pydantic.Field(
+        NOT_MEASURED, description="Sum of the weights of what the answers have, in [0, 1]."
+    )
+
+
+class Abstention(Model):
+    """Answerable and unanswerable questions against answered and abstained ones."""
+
+    answerable_answered: int
+    answerable_abstained: int
+    unanswerable_answered: int
+    unanswerable_abstained: int
+    answerable_failed: int = pydantic.Field(0, description="Nobody knows what they would have been.")
+    unanswerable_failed: int = 0
+    precision: Metric = pydantic.Field(description="Unanswerable among the abstained.")
+    recall: Metric = pydantic.Field(description="Abstained among the unanswerable.")
+    f1: Metric
+    over_refusal_rate: Metric = pydantic.Field(description="Abstained among the answerable.")
+    false_answer_rate: Metric = pydantic.Field(NOT_MEASURED, description="Answered among the unanswerable.")
+    abstention_rate: Metric = pydantic.Field(NOT_MEASURED, description="Abstained among all.")
+    accuracy: Metric = pydantic.Field(
+        NOT_MEASURED, description="Answerable questions answered, whether rightly or not, and unanswerable abstained."
+    )
+
+
+class AnswerQualityMetrics(Model):
+    """How well the system answers; exact match and F1 are those of SQuAD v2."""
+
+    exact_match: Metric
+    f1: Metric
+    answerable_exact_match: Metric
+    answerable_f1: Metric
+    unanswerable_exact_match: Metric = pydantic.Field(description="1 where the system rightly abstained.")
+    abstention: Abstention
+    factual_consistency: ClaimShare
+    hallucination_rate: ClaimShare = pydantic.Field(description="Claims that no cited text supports.")
+    hallucination_rate_retrieved: ClaimShare = pydantic.Field(
+        ClaimShare(reason="no_judge"), description="Claims that nothing retrieved supports."
+    )
+
+
+class ResourceUsage(Model):
+    """Sampled once a second, while the questions were asked."""
+
+    mean: float | None
+    peak: float | None
+    std: float | None
+
+
+class PerformanceMetrics(Model):
+    """Time, memory, processor and tokens."""
+
+    latency_stats: dict[Literal["mean", "p50", "p95", "p99", "min", "max"], float | None] = pydantic.Field(
+        description="Milliseconds a question; null where no latency was measured."
+    )
+    latency_reason: str | None = pydantic.Field(None, description="Why there is no latency.")
+    latency_intervals: dict[Literal["mean", "p50", "p95", "p99"], tuple[float, float] | None] = pydantic.Field(
+        default_factory=dict,
+        description="95 % limits in milliseconds; null where the measurements are too few.",
+    )
+    resource_usage: dict[Literal["memory_mb", "cpu_percent"], ResourceUsage]
+    resource_usage_of: Literal["evaluation", "evaluation_and_system"] | None = pydantic.Field(
+        None, description="Whose memory and processor time: with the system's where it runs in the same processes."
+    )
+    api_usage: dict[ApiUsageName, float | None] = pydantic.Field(
+        description="Sums over all answers; null where no answer tells."
+    )
+    judge_usage: dict[JudgeUsageName, float] = pydantic.Field(
+        default_factory=dict, description="What judging took; empty without a judge."
+    )
+    reused_from: str | None = pydantic.Field(None, description="The evaluation in which these figures were measured.")
+
+
+class OwnMetric(Model):
+    """What a metric that is not built in says of itself."""
+
+    definition: str = pydantic.Field(description="As the settings name it: an import path or an entry point.")
+    meaning: str
+    source: str
+    direction: Literal["higher", "lower", "neither"]
+    low: float | None = pydantic.Field(description="Least score; null where there is no bound.")
+    high: float | None = pydantic.Field(description="Greatest score; null where there is no bound.")
+    levels: tuple[str, ...]
+    room: str = pydantic.Field(description="Which scores it stands beside: answers, citations, ...")
+    version: str
+
+
+class MetricFault(Model):
+    """A score that a metric of one's own could not give."""
+
+    metric: str
+    query_id: str
+    message: str = pydantic.Field(description="One line, with its code.")
+
+
+class HeldThreshold(Model):
+    """A quality threshold, and what was found of it."""
+
+    limit: float
+    bound: Literal["least", "most"] = pydantic.Field(description="Whether a figure below or above breaks it.")
+    value: float | None = pydantic.Field(description="The evaluation's figure; null where there is none.")
+    is_broken: bool | None = pydantic.Field(description="By the figure; null where `reason` says why nobody knows.")
+    answers_scored: int = pydantic.Field(description="Answers that have the score.")
+    answers_broken: int | None = pydantic.Field(
+        description="Answers whose score is worse than the limit; null where there is a `reason`."
+    )
+    reason: Literal["no_value", "not_calibrated"] | None = pydantic.Field(
+        None,
+        description="`not_calibrated`: the figure is of a judge that nobody has compared with people here, and "
+        "breaks no limit.",
+    )
 
 
 class JudgeRecord(Model):
@@ -87,6 +232,8 @@ class RetrievalResults(Model):
 
 class QueryResult(Model):
     """One question."""
+
+    strict_types: ClassVar[bool] = True
 
     query_id: str
     query_text: str
@@ -155,9 +302,12 @@ class ResultsMetadata(Model):
 class EvaluationResults(FileModel):
     """One evaluation, published."""
 
-    form: ClassVar[Form] = RESULTS
+    file_type: ClassVar[str] = "results file"
+    current_version: ClassVar[str] = "1.1"
+    keeps_nulls: ClassVar[bool] = True  # readers of the specification look for the keys
+    strict_types: ClassVar[bool] = True
 
-    schema_version: SchemaVersion = RESULTS.present
+    schema_version: SchemaVersion = current_version
     evaluation_id: str
     timestamp: pydantic.AwareDatetime
     benchmark: str
@@ -199,25 +349,3 @@ class EvaluationResults(FileModel):
     query_results: tuple[QueryResult, ...]
     statistical_analysis: StatisticalAnalysis
     metadata: ResultsMetadata
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """The results of a `.json`, `.json.gz`, `.yaml` or `.yml` file.
-
-        Raises:
-            InputError: The file's fault, or the first of the content's with the number of the others.
-        """
-        try:
-            return parse_file(cls, path)
-        except pydantic.ValidationError as error:
-            raise bad_format(path, error) from error
-
-    def write(self, path: Path) -> None:
-        """Publishes the file in the form that its name asks for.
-
-        Nulls are written, because a reader of the specification looks for the keys.
-
-        Raises:
-            InputError: `unknown_form`.
-        """
-        write_file(self, path, keep_nulls=True)

@@ -1,151 +1,243 @@
 """The folder of evaluation data: datasets, ground truths and results, found by their ids and published safely.
 
-`<root>/datasets`, `<root>/ground_truth`, `<root>/results`, as the specification lays them out. A version that is
-published never changes unless asked for: saving other content under it is an error that names the difference.
+`<root>/datasets`, `<root>/ground_truth`, `<root>/results`, as the specification lays them out. What counts is the id
+and version in a file, not its name. An id may carry its version (`personal_rag_eval_v1.0.0`), a version may carry a
+`v`, and neither is ever made into a path or a pattern, so `../` and `*` find nothing. A published version never changes
+unless asked for: saving other content under it is an error that names the difference.
 Source: Evaluation Data Formats 3.2, 4.1, 4.2.
 """
 
+import contextlib
+import hashlib
+import json
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.dataset_files import stem
-from rag_eval_pipeline.formats.dataset_headers import (
-    DATASET_ENDINGS,
-    GROUND_TRUTH_ENDINGS,
-    DatasetHeader,
-    read_dataset_header,
-    read_ground_truth_claim,
-)
-from rag_eval_pipeline.formats.dataset_names import Claim, files_in, find_file, require_file
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
-from rag_eval_pipeline.formats.file_kinds import RESULTS_ENDINGS
+import msgspec
+import pydantic
+
+from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.formats.dataset import ENDINGS, EvaluationDataset, dataset_stem, read_evaluation_dataset
 from rag_eval_pipeline.formats.findings import Finding, listed
-from rag_eval_pipeline.formats.ground_truth import GroundTruth
-from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.results_files import (
-    PublishedResults,
-    ResultsComparison,
-    ResultsFilter,
-    compare_results,
-    read_results_header,
-)
-from rag_eval_pipeline.formats.version_difference import version_difference
-from rag_eval_pipeline.formats.versions import parse_version, split_version
+from rag_eval_pipeline.formats.ground_truth import GroundTruth, read_annotation_file
+from rag_eval_pipeline.formats.io import JSON, read_bytes, read_plain_bytes
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.versions import UNVERSIONED, newest_versions, parse_version, split_version
+from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data
 
-IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # ids that become file names
-ALL = ResultsFilter()
+DATASET_ENDINGS = tuple(f".eval{ending}" for ending in ENDINGS)
+GROUND_TRUTH_ENDINGS = tuple(f".gt{ending}" for ending in JSON + YAML)
+RESULTS_ENDINGS = tuple(f".results{ending}" for ending in JSON + YAML)
+WEEKLY = "benchmark_weekly_"  # how names of results files of several evaluations begin
+AB_TEST = "ab_test_"
+
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # of ids that become file names
+
+Values = dict[str, dict[str, float | None]]
+
+
+class DatasetRef(NamedTuple):
+    """Id and version that a file states."""
+
+    path: Path
+    dataset_id: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
-class AvailableDatasets:
-    """The datasets of a folder by id and version, the oldest first; files without a header are findings."""
+class DatasetHeader:
+    """A dataset without its questions.
+
+    Args:
+        dataset_id: As the file states it.
+        name: For people; the id where the file has none.
+        version: A semantic version; of the older form, the file name's or 0.0.0.
+        description: Or None.
+        size: Number of questions in the file.
+        path: The file.
+    """
+
+    dataset_id: str
+    name: str
+    version: str
+    description: str | None
+    size: int
+    path: Path
+
+
+class AvailableDatasets(NamedTuple):
+    """The datasets of a folder by id and version, the oldest first; unreadable files are findings."""
 
     datasets: tuple[DatasetHeader, ...]
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedResults:
-    """The evaluations of a folder from the oldest to the newest; files without a header are findings."""
+class ResultsHeader(msgspec.Struct, frozen=True):
+    """A results file without its scores."""
+
+    evaluation_id: str
+    timestamp: datetime
+    benchmark: str
+    system: str
+    system_version: str
+    dataset_id: str
+    dataset_version: str
+
+
+class PublishedResults(NamedTuple):
+    """A header and its file."""
+
+    header: ResultsHeader
+    path: Path
+
+
+class ListedResults(NamedTuple):
+    """The evaluations of a folder from the oldest to the newest; unreadable files are findings."""
 
     results: tuple[PublishedResults, ...]
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetStore:
-    """Evaluation data in one folder, which need not exist before something is saved.
+class ResultsFilter:
+    """Which evaluations are wanted; None wants all.
 
     Args:
-        root: `data/evaluation`.
+        dataset: A dataset's id, with or without its version, or a benchmark's name.
+        system: Name of a system.
+        since: First day, UTC.
+        until: Last day, UTC, itself included.
     """
+
+    dataset: str | None = None
+    system: str | None = None
+    since: date | None = None
+    until: date | None = None
+
+    def accepts(self, header: ResultsHeader) -> bool:
+        """Return whether an evaluation is wanted."""
+        day = header.timestamp.astimezone(UTC).date()
+        return (
+            (self.dataset is None or _is_of(header, self.dataset))
+            and (self.system is None or header.system == self.system)
+            and (self.since is None or day >= self.since)
+            and (self.until is None or day <= self.until)
+        )
+
+
+ALL = ResultsFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsComparison:
+    """Values of several evaluations side by side; whether a difference means anything is not said here.
+
+    Args:
+        evaluations: Their ids; the others are compared with the first.
+        metrics: Metric -> evaluation -> value; None where it has none, no key where it was not computed.
+        metric_deltas: The same as differences from the first; None where either has no value.
+        performance: Name -> evaluation -> value, such as `latency_stats.p50` in milliseconds.
+        performance_deltas: As differences.
+        differing: Fingerprints that are not the same in all: with `dataset`, `corpus` or `metrics` among them, the
+            values do not compare.
+    """
+
+    evaluations: tuple[str, ...]
+    metrics: Values
+    metric_deltas: Values
+    performance: Values
+    performance_deltas: Values
+    differing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetStore:
+    """Evaluation data under one folder, such as `data/evaluation`, which need not exist before something is saved."""
 
     root: Path
 
     @property
     def datasets(self) -> Path:
-        """`*.eval.json` and its other forms."""
+        """The folder of `*.eval.json` and its other forms."""
         return self.root / "datasets"
 
     @property
     def ground_truth(self) -> Path:
-        """`*.gt.json` and its other forms."""
+        """The folder of `*.gt.json` and its other forms."""
         return self.root / "ground_truth"
 
     @property
     def results(self) -> Path:
-        """`*.results.json` and its other forms."""
+        """The folder of `*.results.json` and its other forms."""
         return self.root / "results"
 
     def dataset_file(self, dataset_id: str, version: str | None = None) -> Path:
-        """The file of a dataset's version, or of its highest.
+        """Return the file of a dataset's version, or of its highest.
 
         Args:
             dataset_id: The id that the file states, with or without `_v<version>`, or the file's exact name.
             version: With or without `v`.
 
         Raises:
-            InputError: `no_dataset` listing what there is, `ambiguous_dataset`, `bad_version`, or the fault of the
-                file that has the dataset's name.
+            InputError: `no_dataset` listing what exists, `ambiguous_dataset`, `bad_version`, or the error of the file
+                that has the dataset's name.
         """
-        return require_file(self.datasets, DATASET_ENDINGS, _dataset_claim, "no_dataset", dataset_id, version)
+        return _require_file(self.datasets, DATASET_ENDINGS, _dataset_ref, "no_dataset", dataset_id, version)
 
     def load_dataset(self, dataset_id: str, version: str | None = None) -> EvaluationDataset:
-        """A dataset's version, or its highest.
-
-        Raises:
-            InputError: As `dataset_file`, and whatever is wrong with the file.
-        """
+        """Return a dataset's version, or its highest; arguments and errors as `dataset_file`."""
         return EvaluationDataset.read(self.dataset_file(dataset_id, version))
 
     def load_ground_truth(self, dataset_id: str, version: str | None = None) -> GroundTruth:
-        """The annotations of a dataset's version, or of the highest that has some.
+        """Return the annotations of a dataset's version, or of the highest that has some.
 
         Raises:
-            InputError: `no_ground_truth`, and as for datasets.
+            InputError: `no_ground_truth`, and as `dataset_file`.
         """
-        endings, code = GROUND_TRUTH_ENDINGS, "no_ground_truth"
-        path = require_file(self.ground_truth, endings, read_ground_truth_claim, code, dataset_id, version)
-        claim = read_ground_truth_claim(path)
-        return GroundTruth.read(path, dataset_id=claim.dataset_id, version=claim.version)
+        code = "no_ground_truth"
+        path = _require_file(self.ground_truth, GROUND_TRUTH_ENDINGS, _truth_ref, code, dataset_id, version)
+        ref = _truth_ref(path)
+        return GroundTruth.read(path, dataset_id=ref.dataset_id, version=ref.version)
 
     def get_available_datasets(self) -> AvailableDatasets:
-        """What there is to load. A file that cannot be read is a finding and hides no other."""
+        """Return the headers of all datasets; an unreadable file is a finding and hides no other."""
         headers, findings = [], []
-        for path in files_in(self.datasets, DATASET_ENDINGS):
+        for path in _files_in(self.datasets, DATASET_ENDINGS):
             try:
                 headers.append(read_dataset_header(path))
             except InputError as error:
-                findings.append(Finding.of(error))
-        return AvailableDatasets(tuple(sorted(headers, key=_by_version)), tuple(findings))
+                findings.append(Finding.from_error(error))
+        headers.sort(key=lambda header: (header.dataset_id, parse_version(header.version), header.path.name))
+        return AvailableDatasets(tuple(headers), tuple(findings))
 
     def save_dataset(self, dataset: EvaluationDataset, *, overwrite: bool = False) -> Path:
-        """Publishes a dataset as `<id>_v<version>.eval.json`, or in the file that already holds this version.
+        """Publish a dataset as `<id>_v<version>.eval.json`, or in the file that holds this version already.
 
         Args:
-            dataset: To publish. When the version's file says the same, nothing is written.
+            dataset: Nothing is written if the version's file has the same content.
             overwrite: Replace other content under the version.
 
         Returns:
             The file.
 
         Raises:
-            InputError: `version_conflict` naming the difference; `bad_identifier` for an id that can be no file name;
-                `ambiguous_dataset`.
+            InputError: `version_conflict` naming the difference, `bad_identifier` for an id that cannot be a file name,
+                `ambiguous_dataset`, or `unknown_form`: the version is a YAML or CSV file, which is not written.
         """
         _check_identifier(dataset.dataset_id, "dataset_id")
         name = split_version(dataset.dataset_id).dataset_id
         target = self.datasets / f"{name}_v{dataset.version}.eval.json"
-        files = files_in(self.datasets, DATASET_ENDINGS)
+        files = _files_in(self.datasets, DATASET_ENDINGS)
         if not (overwrite and target in files):
-            target = find_file(files, _dataset_claim, dataset.dataset_id, dataset.version) or target
+            target = _find_file(files, _dataset_ref, dataset.dataset_id, dataset.version) or target
         if target.exists() and not overwrite:
             with tempfile.TemporaryDirectory() as folder:
-                candidate = Path(folder) / target.name
+                candidate = Path(folder) / f"{name}.eval.json"
                 dataset.write(candidate)
                 difference = version_difference(target, candidate)
             if difference is None:
@@ -158,11 +250,10 @@ class DatasetStore:
         return target
 
     def save_evaluation_results(self, results: EvaluationResults, *, overwrite: bool = False) -> Path:
-        """Publishes results as `<evaluation_id>.results.json`; when the file says the same, nothing is written.
+        """Publish results as `<evaluation_id>.results.json`; nothing is written if the file has the same content.
 
         Raises:
-            InputError: `results_conflict`, when an evaluation of this id with other results is published;
-                `bad_identifier`.
+            InputError: `results_conflict` if other results of this id are published, `bad_identifier`.
         """
         _check_identifier(results.evaluation_id, "evaluation_id")
         target = self._results_file(results.evaluation_id) or self.results / f"{results.evaluation_id}.results.json"
@@ -179,42 +270,39 @@ class DatasetStore:
         return target
 
     def load_evaluation_results(self, evaluation_id: str) -> EvaluationResults:
-        """Published results.
+        """Return published results.
 
         Raises:
-            InputError: `no_results` listing what there is, `ambiguous_results`, or whatever is wrong with the file.
+            InputError: `no_results` listing what exists, `ambiguous_results`, or the file's error.
         """
         path = self._results_file(evaluation_id)
         if path is None:
-            ids = [stem(file) for file in files_in(self.results, RESULTS_ENDINGS)]
+            ids = [dataset_stem(file) for file in _files_in(self.results, RESULTS_ENDINGS)]
             hint = f"Known: {listed(ids)}." if ids else "The folder has none."
             raise InputError("no_results", self.results, f"results of evaluation {evaluation_id!r}", hint=hint)
         return EvaluationResults.read(path)
 
     def list_evaluation_results(self, wanted: ResultsFilter = ALL) -> ListedResults:
-        """The published evaluations that a filter takes."""
+        """Return the published evaluations that a filter accepts."""
         found, findings = [], []
-        for path in files_in(self.results, RESULTS_ENDINGS):
+        for path in _files_in(self.results, RESULTS_ENDINGS):
             try:
                 header = read_results_header(path)
             except InputError as error:
-                findings.append(Finding.of(error))
+                findings.append(Finding.from_error(error))
                 continue
-            if wanted.takes(header):
+            if wanted.accepts(header):
                 found.append(PublishedResults(header, path))
         found.sort(key=lambda one: (one.header.timestamp, one.header.evaluation_id))
         return ListedResults(tuple(found), tuple(findings))
 
     def compare(self, evaluation_ids: Sequence[str]) -> ResultsComparison:
-        """The figures of published evaluations side by side, the first as the one to measure against.
-
-        Raises:
-            InputError: As `load_evaluation_results`.
-        """
+        """Return the values of published evaluations side by side; errors as `load_evaluation_results`."""
         return compare_results([self.load_evaluation_results(one) for one in evaluation_ids])
 
     def _results_file(self, evaluation_id: str) -> Path | None:
-        found = [path for path in files_in(self.results, RESULTS_ENDINGS) if stem(path) == evaluation_id]
+        files = _files_in(self.results, RESULTS_ENDINGS)
+        found = [path for path in files if dataset_stem(path) == evaluation_id]
         if len(found) > 1:
             raise InputError(
                 "ambiguous_results", self.results, f"one file of evaluation {evaluation_id!r}",
@@ -223,19 +311,308 @@ class DatasetStore:
         return found[0] if found else None
 
 
-def _dataset_claim(path: Path) -> Claim:
-    return read_dataset_header(path).claim
+class _Item(msgspec.Struct):
+    """An object of which nothing is wanted."""
 
 
-def _by_version(header: DatasetHeader) -> tuple[str, object, str]:
-    version = parse_version(header.version)
-    assert version is not None  # the header was read
-    return header.dataset_id, version.precedence, header.path.name
+class _DatasetFields(msgspec.Struct):
+    dataset_id: str
+    queries: list[_Item]
+    name: str | None = None
+    version: str | None = None
+    description: str | None = None
+
+
+def read_dataset_header(path: Path) -> DatasetHeader:
+    """Return the header of an evaluation dataset; of JSON no question is built.
+
+    Raises:
+        InputError: The file cannot be read, `bad_format`, or `bad_version`.
+    """
+    if path.name.endswith(JSON):
+        fields = _decode(path, _DatasetFields)
+        version = fields.version or split_version(dataset_stem(path)).version or UNVERSIONED
+        name, size = fields.name or fields.dataset_id, len(fields.queries)
+        header = DatasetHeader(fields.dataset_id, name, version, fields.description, size, path)
+    else:
+        dataset = read_evaluation_dataset(path).dataset
+        size = len(dataset.queries)
+        header = DatasetHeader(dataset.dataset_id, dataset.name, dataset.version, dataset.description, size, path)
+    if parse_version(header.version) is None:
+        raise InputError(
+            "bad_version", path, "a semantic version such as 1.2.0", field="version", found=header.version
+        )  # fmt: skip
+    return header
+
+
+def read_results_header(path: Path) -> ResultsHeader:
+    """Return the header of a results file.
+
+    Raises:
+        InputError: The file cannot be read, or `bad_format`.
+    """
+    header: ResultsHeader = _decode(path, ResultsHeader)
+    if header.timestamp.tzinfo is None:
+        raise InputError("bad_format", path, "a time with its zone", field="timestamp", found=str(header.timestamp))
+    return header
+
+
+def _decode(path: Path, record_type: Any) -> Any:
+    """Return the fields of a JSON or YAML file that a msgspec type asks for; others are ignored."""
+    try:
+        if path.name.endswith(YAML):
+            return msgspec.convert(read_yaml_data(path), record_type)
+        return msgspec.json.decode(read_plain_bytes(path), type=record_type)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        message, _, place = str(error).partition(" - at ")
+        expected = (message[:1].lower() + message[1:]).removeprefix("expected ")
+        raise InputError("bad_format", path, expected, field=place.strip("`") or None) from None
+
+
+def _dataset_ref(path: Path) -> DatasetRef:
+    header = read_dataset_header(path)
+    return DatasetRef(path, header.dataset_id, header.version)
+
+
+def _truth_ref(path: Path) -> DatasetRef:
+    name = split_version(dataset_stem(path))
+    file = read_annotation_file(path, dataset_id=name.dataset_id, version=name.version)
+    return DatasetRef(path, file.dataset_id, file.version)
+
+
+def _find_file(
+    files: Sequence[Path], ref_of: Callable[[Path], DatasetRef], dataset_id: str, version: str | None
+) -> Path | None:
+    """Return the file of a dataset's version, or of its newest; None if there is none."""
+    exact = [path for path in files if path.name == dataset_id]
+    if exact and version is None:
+        return exact[0]
+    asked = split_version(dataset_id)
+    if version is not None:
+        asked = asked._replace(version=version.removeprefix("v"))
+        if parse_version(asked.version or "") is None:
+            raise InputError(
+                "bad_version", dataset_id, "a semantic version such as 1.2.0", field="version", found=version
+            )
+    refs, unreadable = [], []
+    for path in files:
+        try:
+            refs.append(ref_of(path))
+        except InputError as error:
+            unreadable.append((path, error))
+    found = _matching(refs, dataset_id, asked.dataset_id, asked.version)
+    if not found:
+        for path, fault in unreadable:
+            if _is_named(path, dataset_id, asked.dataset_id, asked.version):
+                raise fault
+        return None
+    # Of files that state the same, the one that is called exactly what was typed is meant.
+    found = [ref for ref in found if dataset_stem(ref.path) == dataset_id] or found
+    if len(found) > 1:
+        raise InputError(
+            "ambiguous_dataset", found[0].path.parent, f"one file of {_shown(asked.dataset_id, asked.version)}",
+            found=[ref.path.name for ref in found],
+            hint="Remove all but one, or give the exact name of a file.",
+        )  # fmt: skip
+    return found[0].path
+
+
+def _matching(refs: Sequence[DatasetRef], asked: str, dataset_id: str, version: str | None) -> list[DatasetRef]:
+    """Return the files of what is asked for, all of one version or of versions that are equally new."""
+    same = [ref for ref in refs if split_version(ref.dataset_id).dataset_id == dataset_id]
+    if version is not None:
+        found = [ref for ref in same if ref.version == version]
+        if found or asked == dataset_id:
+            return found
+        # An id that ends like a version and has another one: `x_v1.0.0`, version 1.0.1.
+        same = [ref for ref in refs if ref.dataset_id == asked]
+    highest = newest_versions(ref.version for ref in same)
+    return [ref for ref in same if ref.version in highest]
+
+
+def _is_named(path: Path, asked: str, dataset_id: str, version: str | None) -> bool:
+    """Return whether a file is called `<id>`, `<id>_v<version>` or `<id>_<version>`."""
+    name = dataset_stem(path)
+    if name in (asked, dataset_id):
+        return True
+    if not name.startswith(f"{dataset_id}_"):
+        return False
+    named = name.removeprefix(f"{dataset_id}_").removeprefix("v")
+    return parse_version(named) is not None and version in (None, named)
+
+
+def _require_file(
+    folder: Path,
+    endings: tuple[str, ...],
+    ref_of: Callable[[Path], DatasetRef],
+    code: str,
+    dataset_id: str,
+    version: str | None,
+) -> Path:
+    files = _files_in(folder, endings)
+    path = _find_file(files, ref_of, dataset_id, version)
+    if path is not None:
+        return path
+    refs = []
+    for file in files:
+        with contextlib.suppress(InputError):  # an unreadable file is nothing that could be asked for
+            refs.append(ref_of(file))
+    names = listed(f"{ref.dataset_id} {ref.version}" for ref in refs)
+    hint = f"There is {names}." if refs else "There is none."
+    raise InputError(code, folder, f"dataset {_shown(dataset_id, version)}", hint=hint)
+
+
+def _shown(dataset_id: str, version: str | None) -> str:
+    return f"{dataset_id!r}" + ("" if version is None else f" version {version}")
+
+
+def _files_in(folder: Path, endings: tuple[str, ...]) -> list[Path]:
+    """Return the files with these endings, by name; hidden ones are being written."""
+    if not folder.is_dir():
+        return []
+    return sorted(file for file in folder.iterdir() if file.name.endswith(endings) and not file.name.startswith("."))
 
 
 def _check_identifier(text: str, field: str) -> None:
-    if not IDENTIFIER.fullmatch(text):
+    if not _IDENTIFIER.fullmatch(text):
         raise InputError(
             "bad_identifier", field, "letters, digits, `.`, `_` and `-`, at most 128, a letter or digit first",
             found=text, hint="It becomes a file name.",
         )  # fmt: skip
+
+
+def version_difference(old: Path, new: Path) -> str | None:
+    """Return what changed from one evaluation dataset to another; None if both have the same content.
+
+    The order of keys, fields without value, the schema version and the form of the file are no change; the order of the
+    questions is one.
+
+    Raises:
+        InputError: A file cannot be read as an evaluation dataset.
+    """
+    if hashlib.sha256(read_bytes(old)).digest() == hashlib.sha256(read_bytes(new)).digest():
+        return None
+    before, after = EvaluationDataset.read(old), EvaluationDataset.read(new)
+    changes = _item_changes("query", "queries", before.queries, after.queries)
+    changes += _item_changes("document", "documents", before.documents or (), after.documents or ())
+    if (before.documents is None) != (after.documents is None):
+        changes.append("documents were removed" if after.documents is None else "documents were added")
+    for name in sorted(EvaluationDataset.model_fields.keys() - {"schema_version", "queries", "documents"}):
+        first, second = (_field(dataset, name) for dataset in (before, after))
+        if first != second:
+            changes.append(f"{name} was {excerpt(first)} and is {excerpt(second)}")
+    return "; ".join(changes) or None
+
+
+def _field(dataset: EvaluationDataset, name: str) -> Any:
+    value = getattr(dataset, name)
+    return value.model_dump(mode="json", exclude_none=True) or None if isinstance(value, pydantic.BaseModel) else value
+
+
+def _item_changes(
+    kind: str, kinds: str, old: Sequence[pydantic.BaseModel], new: Sequence[pydantic.BaseModel]
+) -> list[str]:
+    """Return what changed in a list whose items have ids."""
+    before = {getattr(item, f"{kind}_id"): item for item in old}
+    after = {getattr(item, f"{kind}_id"): item for item in new}
+    added = [one for one in after if one not in before]
+    removed = [one for one in before if one not in after]
+    changed = {one: fields for one in after if one in before and (fields := _changed_fields(before[one], after[one]))}
+    changes = []
+    for ids, verb in ((added, "added"), (removed, "removed")):
+        if ids:
+            changes.append(f"{_counted(len(ids), kind, kinds)} {verb}: {listed(ids)}")
+    if changed:
+        names = ", ".join(sorted({name for fields in changed.values() for name in fields}))
+        changes.append(f"{_counted(len(changed), kind, kinds)} changed in {names}: {listed(changed)}")
+    if not added and not removed and list(before) != list(after):
+        changes.append(f"{kinds} are in another order")
+    return changes
+
+
+def _counted(count: int, kind: str, kinds: str) -> str:
+    return f"1 {kind}" if count == 1 else f"{count} {kinds}"
+
+
+def _changed_fields(old: pydantic.BaseModel, new: pydantic.BaseModel) -> list[str]:
+    before, after = (json.loads(item.model_dump_json(exclude_none=True)) for item in (old, new))
+    return [
+        name
+        for name in before.keys() | after.keys()
+        # As text, because Python finds 1 equal to true.
+        if json.dumps(before.get(name), sort_keys=True) != json.dumps(after.get(name), sort_keys=True)
+    ]
+
+
+def compare_results(results: Sequence[EvaluationResults]) -> ResultsComparison:
+    """Return the values of several evaluations side by side; the others are compared with the first."""
+    metrics = _by_name((one.evaluation_id, dict(_metrics(one))) for one in results)
+    performance = _by_name((one.evaluation_id, dict(_performance(one))) for one in results)
+    prints = [one.fingerprints.model_dump() for one in results]
+    first = results[0].evaluation_id if results else ""
+    return ResultsComparison(
+        evaluations=tuple(one.evaluation_id for one in results),
+        metrics=metrics,
+        metric_deltas=_deltas(metrics, first),
+        performance=performance,
+        performance_deltas=_deltas(performance, first),
+        differing=tuple(name for name in (prints[0] if prints else ()) if len({one[name] for one in prints}) > 1),
+    )
+
+
+def _is_of(header: ResultsHeader, dataset: str) -> bool:
+    wanted = split_version(dataset)
+    ids = {header.dataset_id, split_version(header.dataset_id).dataset_id, header.benchmark}
+    return dataset in ids or (wanted.dataset_id in ids and wanted.version == header.dataset_version)
+
+
+def _metrics(results: EvaluationResults) -> Iterator[tuple[str, float | None]]:
+    """Yield every mean: of retrieval by the specification's names, others by their path."""
+    for name, metric in results.retrieval_metrics.items():
+        yield name, metric.value
+    for name, metric in results.page_retrieval_metrics.items():
+        yield f"page_retrieval_metrics.{name}", metric.value
+    spans = results.citation_metrics.span_accuracy
+    yield "citation_metrics.span_accuracy.mean_exact_jaccard", spans.mean_exact_jaccard
+    yield "citation_metrics.span_accuracy.mean_tolerance_jaccard", spans.mean_tolerance_jaccard
+    yield "citation_metrics.citation_completeness", results.citation_metrics.citation_completeness.value
+    yield "citation_metrics.citation_correctness", results.citation_metrics.citation_correctness.value
+    quality = results.answer_quality_metrics
+    yield "answer_quality_metrics.factual_consistency", quality.factual_consistency.value
+    yield "answer_quality_metrics.hallucination_rate", quality.hallucination_rate.value
+    for prefix, part in (
+        ("answer_quality_metrics", quality),
+        ("answer_quality_metrics.abstention", quality.abstention),
+    ):
+        for name, metric in part:
+            if isinstance(metric, Metric):
+                yield f"{prefix}.{name}", metric.value
+
+
+def _performance(results: EvaluationResults) -> Iterator[tuple[str, float | None]]:
+    performance = results.performance_metrics
+    for name, value in performance.latency_stats.items():
+        yield f"latency_stats.{name}", value
+    for resource, usage in performance.resource_usage.items():
+        for part in ("mean", "peak", "std"):
+            yield f"resource_usage.{resource}.{part}", getattr(usage, part)
+
+
+def _by_name(evaluations: Iterable[tuple[str, Mapping[str, float | None]]]) -> Values:
+    values: Values = {}
+    for evaluation_id, own in evaluations:
+        for name, value in own.items():
+            values.setdefault(name, {})[evaluation_id] = value
+    return values
+
+
+def _deltas(values: Values, first: str) -> Values:
+    deltas: Values = {}
+    for name, by_evaluation in values.items():
+        base = by_evaluation.get(first)
+        deltas[name] = {
+            evaluation_id: None if base is None or value is None else value - base
+            for evaluation_id, value in by_evaluation.items()
+            if evaluation_id != first
+        }
+    return deltas

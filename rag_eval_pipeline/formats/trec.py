@@ -1,57 +1,54 @@
-"""TREC qrels and runs: `qid iteration docid grade` and `qid Q0 docid rank score tag`, as trec_eval reads them.
+r"""TREC's text files: qrels (`qid iteration docid grade`), runs (`qid Q0 docid rank score tag`) and topics.
 
-Read line by line. What trec_eval reads is read here, with the same value: in runs blank lines, comments and fields
-after the tag, in qrels comments; any word as iteration, Q0 and rank; every spelling of a number that C's `atof` and
-`atol` read to its end. Where they would make a number of something that is none (`0,5`, `high`), and where a document
-stands twice for a query, the line is a fault. Ids stay as they are written. `.gz` is read by content and written by
-name.
-Topics are in `trec_topics`, what all these files share in `trec_lines`.
+Qrels and runs are read line by line as trec_eval reads them, with the same values: in runs blank lines, comments and
+fields after the tag, in qrels comments; any word as iteration, Q0 and rank; every spelling of a number that C's `atof`
+and `atol` read to its end. Where those would make a number of something that is none (`0,5`, `high`), and where a
+document is repeated for a query, the line is an error. Ids stay as they are written.
+
+Topics are read as `num<TAB>text` or in the `<top>` form of the TREC tracks, told apart by the first line, and written
+in the first form, which Anserini, PyTerrier and ir_datasets read; the second cannot hold a question with one of its
+tags.
+
+Gzip is recognised by content on reading and by name on writing.
+
+`encode_id` makes any text an id that can stand in such a file, and changes nothing else: each white-space character
+becomes `%XX` of its UTF-8 bytes (upper-case hex), NUL likewise, and `25` is put after a `%` that such an escape follows
+already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, and `100%.pdf` and `caf%C3%A9.pdf` stay.
 """
 
+import gzip
 import math
 import re
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
+
+import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.trec_lines import (
-    Parse,
-    SeenPairs,
-    check_id,
-    decode_id,
-    encode_id,
-    findings,
-    packing,
-    parsed,
-    strict,
-)
-from rag_eval_pipeline.formats.trec_topics import Topic, check_topics, iterate_topics, write_topics
+from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC
+from rag_eval_pipeline.storage.files import publishing
 
-__all__ = [
-    "Qrel",
-    "RunLine",
-    "Topic",
-    "check_qrels",
-    "check_run",
-    "check_topics",
-    "decode_id",
-    "encode_id",
-    "iterate_qrels",
-    "iterate_run",
-    "iterate_topics",
-    "read_qrels",
-    "read_run",
-    "write_qrels",
-    "write_run",
-    "write_topics",
-]
+LINE_LIMIT = 16 * 1024 * 1024  # bytes; a question has a few hundred, and a decompression bomb has no line ends
+# Everything that str.splitlines takes for the end of a line, and the tab.
+BREAKING = re.compile("[\t\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]+")
+# trec_eval splits at ASCII white space, most Python readers at what Unicode calls so; NUL ends a string in C.
+SPLITTING = re.compile(r"[\s\0]")
 
-# Narrower than int() and float(), which take `1_0` and other alphabets' digits. 18 digits fit into 64 bits.
+# Narrower than int() and float(), which read `1_0` and other alphabets' digits. 18 digits fit into 64 bits.
 _INTEGER = re.compile(rb"([+-]?[0-9]{1,18})(?:\.0*)?")
 _RANK = re.compile(rb"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
 _HEX_NUMBER = re.compile(rb"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE)
+
+_TOP = re.compile(r"</?top>", re.IGNORECASE)
+# Fields of the ad hoc tracks since 1992; only four are kept.
+_FIELD = re.compile(r"<(num|title|desc|narr|head|dom|smry|con|fac|def|nat|time)>", re.IGNORECASE)
+_END = re.compile(r"</(num|title|desc|narr|head|dom|smry|con|fac|def|nat|time)>", re.IGNORECASE)
+_LABEL = re.compile(r"\A(?:number|topic|description|narrative)\s*:\s*", re.IGNORECASE)
 
 
 class Qrel(NamedTuple):
@@ -63,10 +60,9 @@ class Qrel(NamedTuple):
 
 
 class RunLine(NamedTuple):
-    """One retrieved document. trec_eval orders by score, then by document id descending, and never looks at ranks.
+    """One retrieved document. trec_eval orders by score, then by document id descending, and ignores ranks.
 
-    Args:
-        rank: None where the file has a word that is no whole number.
+    The rank is None where the file has a word that is no whole number.
     """
 
     query_id: str
@@ -76,11 +72,22 @@ class RunLine(NamedTuple):
     tag: str
 
 
+class Topic(NamedTuple):
+    """A question; some tracks describe it further."""
+
+    query_id: str
+    text: str
+    description: str | None = None
+    narrative: str | None = None
+
+
+T = TypeVar("T")
 Line = TypeVar("Line", Qrel, RunLine)
+Parse = Callable[[bytes, int], T | None]
 
 
 def iterate_qrels(path: Path) -> Iterator[Qrel]:
-    """The judgements of a file in its order; the second field is passed over, as trec_eval does.
+    """Yield the judgements of a file in its order; the second field is ignored, as by trec_eval.
 
     Raises:
         InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `long_line`, and with the line `bad_fields`,
@@ -90,7 +97,7 @@ def iterate_qrels(path: Path) -> Iterator[Qrel]:
 
 
 def iterate_run(path: Path) -> Iterator[RunLine]:
-    """The lines of a run in the file's order.
+    """Yield the lines of a run in the file's order.
 
     Raises:
         InputError: As `iterate_qrels`, and `bad_score` for NaN.
@@ -99,26 +106,16 @@ def iterate_run(path: Path) -> Iterator[RunLine]:
 
 
 def checked_qrels(path: Path) -> Iterator[Qrel | InputError]:
-    """The judgements of a file in its order, and in the place of a bad line its fault.
+    """Yield the judgements of a file in its order, and in place of a bad line its error.
 
     Raises:
-        InputError: Faults of the file as a whole.
+        InputError: The file as a whole cannot be read.
     """
     return parsed(path, _qrel_parser(path))
 
 
-def check_qrels(path: Path) -> list[str]:
-    """Every fault of a qrels file as a line; none when it is good."""
-    return findings(parsed(path, _qrel_parser(path)))
-
-
-def check_run(path: Path) -> list[str]:
-    """Every fault of a run as a line; none when it is good."""
-    return findings(parsed(path, _run_parser(path)))
-
-
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Query -> document -> grade; errors as `iterate_qrels`."""
+    """Return query -> document -> grade; errors as `iterate_qrels`."""
     qrels: dict[str, dict[str, int]] = {}
     for query, document, grade in iterate_qrels(path):
         qrels.setdefault(query, {})[document] = grade
@@ -126,7 +123,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """Query -> (document, score) in the file's order, for `rank_by_score`; errors as `iterate_run`."""
+    """Return query -> (document, score) in the file's order; errors as `iterate_run`."""
     run: dict[str, list[tuple[str, float]]] = {}
     for line in iterate_run(path):
         run.setdefault(line.query_id, []).append((line.document_id, line.score))
@@ -134,10 +131,7 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
 
 
 def write_qrels(path: Path, qrels: Iterable[Qrel]) -> int:
-    """Publishes judgements, a line each.
-
-    Returns:
-        The number of lines.
+    """Publish judgements and return the number of lines.
 
     Raises:
         InputError: `bad_id`.
@@ -152,10 +146,7 @@ def write_qrels(path: Path, qrels: Iterable[Qrel]) -> int:
 
 
 def write_run(path: Path, run: Iterable[RunLine]) -> int:
-    """Publishes a run, a line a document; scores keep every digit.
-
-    Returns:
-        The number of lines.
+    """Publish a run and return the number of lines; scores keep every digit.
 
     Raises:
         InputError: `bad_id`, `bad_score`.
@@ -170,6 +161,173 @@ def write_run(path: Path, run: Iterable[RunLine]) -> int:
             rank = 0 if line.rank is None else line.rank
             file.write(f"{query} Q0 {document} {rank} {float(line.score)!r} {tag}\n".encode())
     return count
+
+
+def iterate_topics(path: Path) -> Iterator[Topic]:
+    """Yield the topics of a file in its order.
+
+    In the `<top>` form labels such as `Number:` are removed, and runs of white space become one space.
+
+    Raises:
+        InputError: The file as `iterate_qrels`, and with the line `bad_fields`, `bad_topic`, `bad_encoding`,
+            `duplicate_query`.
+    """
+    return strict(_topics(path))
+
+
+def checked_topics(path: Path) -> Iterator[Topic | InputError]:
+    """Yield the topics of a file in its order, and in place of a bad one its error.
+
+    Raises:
+        InputError: The file as a whole cannot be read.
+    """
+    return _topics(path)
+
+
+def write_topics(path: Path, topics: Iterable[Topic]) -> int:
+    """Publish topics as `num<TAB>text`, without descriptions and narratives, and return the number of lines.
+
+    Raises:
+        InputError: `bad_id`, or `bad_topic` for a text that is empty or holds a tab or a line break.
+    """
+    count = 0
+    with packing(path) as file:
+        for count, topic in enumerate(topics, start=1):
+            if not topic.text or BREAKING.search(topic.text):
+                raise InputError(
+                    "bad_topic", path, "a text without tab and line break", row=count, field="text", found=topic.text
+                )
+            file.write(f"{check_id(path, topic.query_id, 'query id')}\t{topic.text}\n".encode())
+    return count
+
+
+def _escape(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())
+
+
+_ESCAPED = {_escape(chr(code)): chr(code) for code in range(0x3001) if SPLITTING.match(chr(code))}
+_ESCAPE = re.compile(f"%((?:25)*)({'|'.join(escape[1:] for escape in _ESCAPED)})")
+
+
+def encode_id(text: str) -> str:
+    """Return the text as an id without white space; `decode_id` reverses it, and no two texts share an id."""
+    guarded = _ESCAPE.sub(r"%25\1\2", text)
+    return SPLITTING.sub(lambda found: _escape(found[0]), guarded)
+
+
+def decode_id(identifier: str) -> str:
+    """Return the text that `encode_id` made an id of; not for other people's ids, which may hold a literal `%20`."""
+
+    def plain(found: re.Match[str]) -> str:
+        return f"%{found[1][2:]}{found[2]}" if found[1] else _ESCAPED[found[0]]
+
+    return _ESCAPE.sub(plain, identifier)
+
+
+def check_id(path: Path, identifier: str, field: str) -> str:
+    """Return the id itself if it can stand in a TREC file.
+
+    Raises:
+        InputError: `bad_id`.
+    """
+    if identifier and not SPLITTING.search(identifier):
+        return identifier
+    raise InputError(
+        "bad_id", path, "an id that is not empty and holds no white space", field=field, found=identifier,
+        hint="encode_id makes one.",
+    )  # fmt: skip
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    r"""Yield the lines of a plain or gzip file with their 1-based numbers, without `\n` or `\r\n`; only `\n` ends one.
+
+    Raises:
+        InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `long_line`.
+    """
+    row = 0
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+            raw.seek(0)
+            file: BinaryIO = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
+            while line := file.readline(LINE_LIMIT):
+                row += 1
+                if len(line) == LINE_LIMIT and not line.endswith(b"\n"):
+                    raise InputError("long_line", path, f"a line shorter than {LINE_LIMIT} bytes", row=row)
+                if row == 1:
+                    line = line.removeprefix(BYTE_ORDER_MARK)
+                yield row, line.removesuffix(b"\n").removesuffix(b"\r")
+    except FileNotFoundError:
+        raise InputError("missing_file", path, "a file") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError("bad_gzip", path, "a whole gzip file", row=row + 1, found=str(error)) from error
+    except OSError as error:
+        raise InputError("unreadable_file", path, "a readable file", found=error.strerror) from error
+
+
+def parsed(path: Path, parse: Parse[T]) -> Iterator[T | InputError]:
+    """Yield what `parse` makes of each line that is no comment, or the error that it raises for it.
+
+    Raises:
+        InputError: The file as a whole cannot be read.
+    """
+    for row, line in lines(path):
+        try:
+            if (record := parse(line, row)) is not None:
+                yield record
+        except InputError as error:
+            yield error
+        except UnicodeDecodeError as error:
+            yield InputError("bad_encoding", path, "UTF-8", row=row, found=line[error.start : error.end])
+
+
+def strict(records: Iterator[T | InputError]) -> Iterator[T]:
+    """Yield the records; raise the first error."""
+    for record in records:
+        if isinstance(record, InputError):
+            raise record
+        yield record
+
+
+@contextmanager
+def packing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write to, published atomically; compressed, without a time, if its name ends in `.gz`."""
+    with publishing(path) as file:
+        if path.suffix != ".gz":
+            yield file
+            return
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+            yield packed  # type: ignore[misc]
+
+
+class SeenPairs:
+    """Finds repeated documents of a query in little memory.
+
+    Lines of a query usually stand together: its documents are a set until the next query begins, and a JSON list
+    afterwards, little larger than the ids themselves. A query that returns keeps its set.
+    """
+
+    def __init__(self) -> None:
+        self._query: str | None = None
+        self._current: set[str] = set()
+        self._closed: dict[str, bytes] = {}
+        self._returned: dict[str, set[str]] = {}
+
+    def add(self, query: str, document: str) -> bool:
+        """Add a pair and return whether it is new."""
+        if query != self._query:
+            self._switch_to(query)
+        size = len(self._current)
+        self._current.add(document)
+        return len(self._current) > size
+
+    def _switch_to(self, query: str) -> None:
+        if self._query is not None and self._query not in self._returned:
+            self._closed[self._query] = msgspec.json.encode(list(self._current))
+        self._query = query
+        if query in self._closed:
+            self._returned[query] = msgspec.json.decode(self._closed.pop(query), type=set[str])
+        self._current = self._returned.get(query, set())
 
 
 def _query_id(path: Path, identifier: str) -> str:
@@ -246,3 +404,84 @@ def _once(path: Path, record: Line, row: int, seen: SeenPairs) -> Line:
         "duplicate_document", path, f"each document once for query {record.query_id!r}", row=row, field="document id",
         found=record.document_id,
     )  # fmt: skip
+
+
+def _topics(path: Path) -> Iterator[Topic | InputError]:
+    first = next((line for _, line in lines(path) if line.strip()), b"")
+    marked = b"\t" not in first and first.strip().lower().startswith(b"<top>")
+    return _marked_up(path) if marked else parsed(path, _topic_parser(path))
+
+
+def _topic_parser(path: Path) -> Parse[Topic]:
+    seen: set[str] = set()
+
+    def parse(line: bytes, row: int) -> Topic:
+        query, tab, text = line.partition(b"\t")
+        if not (tab and query.strip() and text.strip()) or b"\t" in text:
+            raise InputError(
+                "bad_fields", path, "2 fields with a tab between (query id, text)", row=row,
+                found=line.decode(errors="backslashreplace"),
+            )  # fmt: skip
+        return _once_topic(path, Topic(query.decode(), text.decode()), row, seen)
+
+    return parse
+
+
+def _marked_up(path: Path) -> Iterator[Topic | InputError]:
+    """Yield topics of the `<top>` form; an error ends its topic."""
+    seen: set[str] = set()
+    parts: list[str] | None = None
+    begun = 0
+
+    def fault(expected: str, row: int, found: str | None = None) -> InputError:
+        return InputError("bad_topic", path, expected, row=row, found=found)
+
+    for line in parsed(path, lambda line, row: (row, line.decode())):
+        if isinstance(line, InputError):
+            yield line
+            continue
+        row, text = line
+        place = 0
+        for mark in chain(_TOP.finditer(text), (None,)):
+            between = text[place : mark.start() if mark else None]
+            place = mark.end() if mark else len(text)
+            if parts is not None:
+                parts.append(between)
+            elif between.strip():
+                yield fault("nothing between </top> and <top>", row, between.strip())
+            if mark is None:
+                continue
+            if mark[0].startswith("</"):
+                if parts is None:
+                    yield fault("<top> before </top>", row)
+                else:
+                    yield _topic(path, "\n".join(parts), begun, seen)
+                parts = None
+            else:
+                if parts is not None:
+                    yield fault("</top> before the next <top>", begun)
+                parts, begun = [], row
+    if parts is not None:
+        yield fault("</top> before the file's end", begun)
+
+
+def _topic(path: Path, text: str, row: int, seen: set[str]) -> Topic | InputError:
+    _, *parts = _FIELD.split(text)
+    fields: dict[str, str] = {}
+    for name, content in zip(parts[::2], parts[1::2], strict=True):
+        words = " ".join(_LABEL.sub("", _END.sub("", content).strip()).split())
+        fields.setdefault(name.lower(), words)
+    if not fields.get("num") or not fields.get("title"):
+        return InputError("bad_topic", path, "a <num> and a <title>", row=row, found=text.strip())
+    topic = Topic(fields["num"], fields["title"], fields.get("desc"), fields.get("narr"))
+    try:
+        return _once_topic(path, topic, row, seen)
+    except InputError as error:
+        return error
+
+
+def _once_topic(path: Path, topic: Topic, row: int, seen: set[str]) -> Topic:
+    if topic.query_id in seen:
+        raise InputError("duplicate_query", path, "each query id once", row=row, found=topic.query_id)
+    seen.add(topic.query_id)
+    return topic

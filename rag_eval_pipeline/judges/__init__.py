@@ -1,1 +1,1 @@
-"""Judges: what is right, supported or refused in an answer, with a reason; and how far a judge agrees with people."""
+"""Judges: correctness, refusals and claim support of answers, and how far a judge agrees with people."""

@@ -1,7 +1,7 @@
-"""What judges have said, by what they were asked: one SQLite file that several processes may use at once.
+"""Cache of a model judge's replies by their request: one SQLite file that several processes may use at once.
 
-Only replies that were read as verdicts are kept; a failure is asked again. A damaged row is a miss, and a damaged file
-is moved aside and started anew: what it held can be asked for again.
+Only replies that could be read as verdicts are kept; a failure is asked again. A damaged row is a miss, and a damaged
+file is moved aside and replaced by a new one: what it held can be asked for again.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from rag_eval_pipeline.errors import ServiceError
 FILE_NAME = "judgements.sqlite"
 BUSY_SECONDS = 30.0  # other processes write one row at a time
 TOUCH_SECONDS = 86_400.0  # a hit is noted at most once a day: reading must not become writing
-UNUSABLE_ROWS = 1_000  # replies that were no verdicts, kept for people to look at
+UNUSABLE_ROWS = 1_000  # replies that could not be read, kept for people
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -44,19 +44,14 @@ CREATE TABLE IF NOT EXISTS unusable (
 
 
 class CachedReply(NamedTuple):
-    """A reply that was a verdict.
-
-    Args:
-        reply: As the model wrote it.
-        model: What the server said that it used.
-    """
+    """A reply as the model wrote it, and the model that the server says it used."""
 
     reply: str
     model: str | None
 
 
 class Pruned(NamedTuple):
-    """What `prune` removed, and what the file's content takes now."""
+    """Counts of replies removed and kept by `prune`, and the size of those kept."""
 
     removed: int
     kept: int
@@ -67,10 +62,10 @@ class JudgementCache:
     """The cache in one folder; opened and used by one thread.
 
     Args:
-        folder: Where the file lies; made when missing.
+        folder: Of the file; made if missing.
         clock: Seconds since the epoch.
 
-    Every method raises `ServiceError` `cache_unusable` when the disk has no room or refuses.
+    Every method raises `ServiceError` `cache_unusable` if the disk is full or refuses.
     """
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -88,7 +83,7 @@ class JudgementCache:
             self._database = self._start_anew(error)
 
     def find(self, key: str) -> CachedReply | None:
-        """What was said to this; None when nothing was."""
+        """Return the reply to a request; None if there is none."""
         row = self._run(
             lambda db: db.execute("SELECT reply, model, crc, used_at FROM replies WHERE key = ?", (key,)).fetchone()
         )
@@ -107,7 +102,7 @@ class JudgementCache:
         return CachedReply(reply, model)
 
     def keep(self, key: str, server: str, reply: CachedReply) -> None:
-        """Keeps a verdict; an older one of this key is replaced."""
+        """Keep a reply; it replaces an older one of the same key."""
         crc = _checksum(key, reply.reply, reply.model)
         self._write(
             "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?)",
@@ -115,24 +110,24 @@ class JudgementCache:
         )
 
     def forget(self, key: str) -> None:
-        """Forgets one reply."""
+        """Remove one reply."""
         self._write("DELETE FROM replies WHERE key = ?", (key,))
 
     def forget_others(self, server: str, model: str) -> None:
-        """Forgets what a server said when it used another model than this one."""
+        """Remove a server's replies by other models than this one."""
         self._write("DELETE FROM replies WHERE server = ? AND model IS NOT NULL AND model != ?", (server, model))
 
     def keep_unusable(self, key: str, fault: str, reply: str) -> None:
-        """Keeps a reply that was no verdict, for people; never found by `find`."""
+        """Keep a reply that could not be read, for people; `find` never returns it."""
         values = (key, fault, _sound(reply), self._clock())
         self._write("INSERT INTO unusable (key, fault, reply, at) VALUES (?, ?, ?, ?)", values)
         self._write("DELETE FROM unusable WHERE number <= (SELECT max(number) FROM unusable) - ?", (UNUSABLE_ROWS,))
 
     def prune(self, *, max_bytes: int | None = None, max_age_days: float | None = None) -> Pruned:
-        """Removes what was not used for long, then what was used longest ago until the rest fits.
+        """Remove replies that were not used for long, then the least recently used ones until the rest fits.
 
         Args:
-            max_bytes: Of keys and replies that stay.
+            max_bytes: Of the keys and replies kept.
             max_age_days: Since the last use, to within a day.
         """
 
@@ -156,7 +151,7 @@ class JudgementCache:
         return self._run(removing)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -194,7 +189,7 @@ class JudgementCache:
         return database
 
     def _start_anew(self, error: sqlite3.DatabaseError) -> sqlite3.Connection:
-        """Moves the damaged file aside, unless another process has done so already."""
+        """Move the damaged file aside, unless another process has already done so."""
         if hasattr(self, "_database"):
             self._database.close()
         if not self._inode or self.path.exists() and os.stat(self.path).st_ino == self._inode:
@@ -207,7 +202,7 @@ class JudgementCache:
 
 
 def cache_key(*parts: object) -> str:
-    """sha256 of what a reply depends on; equal parts, equal key."""
+    """Return the sha256 of what a reply depends on."""
     return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
 

@@ -1,22 +1,424 @@
 """Calibration: a judge judges what people have labelled, and a trust card says how far they agree.
 
-Labels of a task are enough when there are 100, of both verdicts at least a tenth, and people gave them; the judge
-passes when kappa's lower 95 % limit is 0.60 or more. Until then its scores are shown as not calibrated.
+Labels are JSON Lines or CSV, one label a line:
+
+```text
+{"query_id": "12", "task": "correctness", "label": "correct", "annotator": "ada"}
+{"query_id": "12", "task": "support", "label": "not_supported", "claim": "It was built in 1874."}
+```
+
+A label of `support` is about the claim it names, else about all claims of the answer; by the evidence it names, else by
+what the claim cites, else by what was retrieved. Several people may label the same thing.
+
+Labels of a task are enough if there are 100, at least a tenth of either verdict, and people gave them; the judge passes
+if kappa's lower 95 % limit is 0.60 or more. Until then its scores are shown as not calibrated.
 """
 
 import asyncio
+import math
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from pathlib import Path
+from statistics import NormalDist
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
-from rag_eval_pipeline.judges.calibration_card import PositionSwap, TrustCard
-from rag_eval_pipeline.judges.calibration_labels import Label, truth_of
-from rag_eval_pipeline.judges.calibration_trust import Findings, Occasion, share_of, task_trust
-from rag_eval_pipeline.judges.calibration_verdicts import case_of
-from rag_eval_pipeline.judges.judgement import Case, Directions, Judge, Judgement, JudgeUsage
+import krippendorff
+import msgspec
+import numpy as np
+import pydantic
+from numpy.typing import NDArray
 
-AT_ONCE = 32  # cases; how many are with the server is the endpoint's own limit
-ANOTHER = 1_000  # number of a judging that no setting of repeats comes to
-Said = TypeVar("Said")
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.csv import read_csv_table
+from rag_eval_pipeline.formats.io import checked_json, read_bytes
+from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.judges import trust_card as form
+from rag_eval_pipeline.judges.judgement import (
+    LANGUAGE_NOT_SUPPORTED,
+    NEEDS_SUPPORT_JUDGE,
+    Case,
+    CitedText,
+    Claim,
+    Judge,
+    Judgement,
+    JudgeUsage,
+    Support,
+)
+from rag_eval_pipeline.judges.trust_card import LabelsBy, Task, TaskTrust, TrustCard
+from rag_eval_pipeline.metrics.intervals import CONFIDENCE, RESAMPLES, SEED, Interval, wilson_interval
+
+MIN_LABELS = 100  # at kappa 0.75 they leave about +-0.13
+MIN_CLASS_SHARE = 0.10  # of either verdict; kappa says little if nearly all labels are equal
+MIN_AGREEMENT = 0.60  # of kappa's lower limit
+WORST_LISTED = 20
+TEXT_SHOWN = 200  # characters
+CASES_AT_ONCE = 32  # how many are with the server is the endpoint's own limit
+SECOND_JUDGING = 1_000  # a number that no setting of repeats reaches
+LABELS: dict[Task, tuple[frozenset[str], frozenset[str]]] = {
+    "correctness": (frozenset({"correct"}), frozenset({"incorrect"})),
+    "support": (frozenset({"supported"}), frozenset({"not_supported", "not_found", "conflicting"})),
+    "refusal": (frozenset({"refused"}), frozenset({"answered"})),
+}
+"""Labels of each task: those that say yes, those that say no."""
+
+
+# --- labels
+
+
+class Label(Model):
+    """A person's verdict on an answer or on one of its claims."""
+
+    query_id: str = pydantic.Field(min_length=1, description="The question's id.")
+    task: Task = pydantic.Field(description="What was asked: correctness, support or refusal.")
+    label: str = pydantic.Field(
+        description="correct or incorrect; supported or not_supported (not_found, conflicting); refused or answered. "
+        "Refusing an impossible question is correct."
+    )
+    claim: str | None = pydantic.Field(None, min_length=1, description="Of support: the claim, as the answer has it.")
+    evidence: str | None = pydantic.Field(None, min_length=1, description="Of support: the text compared with.")
+    annotator: str | None = pydantic.Field(None, min_length=1, description="Who labelled it.")
+    note: str | None = pydantic.Field(None, description="For people; not evaluated.")
+
+    @pydantic.model_validator(mode="after")
+    def _one_of_the_task(self) -> Self:
+        known = sorted(frozenset().union(*LABELS[self.task]))
+        if self.label not in known:
+            raise ValueError(f"a label of {self.task}: {', '.join(known)}")
+        if self.task != "support" and (self.claim is not None or self.evidence is not None):
+            raise ValueError("claim and evidence only for support")
+        if self.evidence is not None and self.claim is None:
+            raise ValueError("evidence only with its claim")
+        return self
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it says yes."""
+        return self.label in LABELS[self.task][0]
+
+    @property
+    def item(self) -> "Item":
+        """What it is about."""
+        return Item(self.query_id, self.task, self.claim, self.evidence)
+
+
+class Item(NamedTuple):
+    """One thing that was labelled."""
+
+    query_id: str
+    task: Task
+    claim: str | None
+    evidence: str | None
+
+
+class Truth(NamedTuple):
+    """What the labels say.
+
+    Args:
+        values: The majority label of each thing, in the labels' order.
+        ties: Things labelled yes as often as no, by task; they are left out.
+        annotators: Who labelled, sorted.
+        alpha: Krippendorff's alpha of the annotators by task; None if no two labelled the same, or all labels are
+            equal.
+    """
+
+    values: dict[Item, bool]
+    ties: dict[Task, int]
+    annotators: tuple[str, ...]
+    alpha: dict[Task, float | None]
+
+
+class LabelledAnswers(NamedTuple):
+    """One system's answers that arrived, and what people say of them; other labels are counted as `no_answer`."""
+
+    system: str
+    cases: Sequence[Case]
+    labels: Sequence[Label]
+
+
+def read_labels(path: Path) -> list[Label]:
+    """Read the labels of a `.jsonl` or `.csv` file.
+
+    Raises:
+        InputError: `missing_file`, `unknown_form`, `bad_json`, `bad_csv`, `bad_format` with the row, `duplicate_label`,
+            `no_labels`.
+    """
+    if path.suffix not in (".jsonl", ".csv"):
+        raise InputError("unknown_form", path, "a name ending in .jsonl or .csv")
+    labels = _read_csv(path) if path.suffix == ".csv" else _read_lines(path)
+    if not labels:
+        raise InputError("no_labels", path, "one label or more")
+    known: dict[tuple[Item, str], int] = {}
+    for row, label in enumerate(labels, start=1):
+        if label.annotator is not None:
+            first = known.setdefault((label.item, label.annotator), row)
+            if first != row:
+                raise InputError(
+                    "duplicate_label", path, f"one label by {label.annotator!r}", row=row, found=label.query_id,
+                    hint=f"Row {first} is another of the same.",
+                )  # fmt: skip
+    return labels
+
+
+def majority_labels(labels: Sequence[Label]) -> Truth:
+    """Return one value for each thing that was labelled."""
+    given: defaultdict[Item, list[bool]] = defaultdict(list)
+    for label in labels:
+        given[label.item].append(label.is_true)
+    values, ties = {}, Counter[Task]()
+    for item, votes in given.items():
+        if 2 * sum(votes) == len(votes):
+            ties[item.task] += 1
+        else:
+            values[item] = 2 * sum(votes) > len(votes)
+    tasks = dict.fromkeys(item.task for item in given)
+    return Truth(
+        values,
+        dict(ties),
+        tuple(sorted({label.annotator for label in labels if label.annotator is not None})),
+        {task: _alpha([votes for item, votes in given.items() if item.task == task]) for task in tasks},
+    )
+
+
+def pool_answers(answers: Sequence[LabelledAnswers]) -> tuple[list[Case], list[Label]]:
+    """Return the cases and labels of all systems together; of several, question 12 of `ours` becomes `ours/12`.
+
+    A card holds for a benchmark and a judge, whoever answered; one system's answers to forty questions never make the
+    hundred labels that calibrate a judge.
+    """
+    if len(answers) == 1:
+        return list(answers[0].cases), list(answers[0].labels)
+    cases, labels = [], []
+    for system, own_cases, own_labels in answers:
+        cases += [msgspec.structs.replace(case, query_id=f"{system}/{case.query_id}") for case in own_cases]
+        labels += [label.model_copy(update={"query_id": f"{system}/{label.query_id}"}) for label in own_labels]
+    return cases, labels
+
+
+def _alpha(votes: Iterable[Sequence[bool]]) -> float | None:
+    counts = np.array([[own.count(False), own.count(True)] for own in votes if len(own) > 1])
+    if not counts.size or not counts.any(axis=0).all():
+        return None
+    return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))
+
+
+def _read_lines(path: Path) -> list[Label]:
+    labels = []
+    for row, line in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if line.strip():
+            labels.append(_parse_label(checked_json(line, f"{path}, line {row}"), path, row))
+    return labels
+
+
+def _read_csv(path: Path) -> list[Label]:
+    table = read_csv_table(path)
+    return [
+        _parse_label({key: cell for key, cell in row.cells.items() if cell}, path, row.number) for row in table.rows
+    ]
+
+
+def _parse_label(value: bytes | dict[str, str], path: Path, row: int) -> Label:
+    try:
+        return Label.model_validate_json(value) if isinstance(value, bytes) else Label.model_validate(value)
+    except pydantic.ValidationError as error:
+        fault = bad_format(path, error)
+        raise InputError(
+            fault.code, path, fault.expected, row=row, field=fault.field, found=error.errors()[0]["input"],
+            hint=fault.hint,
+        ) from None  # fmt: skip
+
+
+# --- kappa
+
+
+class Confusion(NamedTuple):
+    """Counts of pairs of verdicts, people's being the truth."""
+
+    tp: int
+    fn: int
+    fp: int
+    tn: int
+
+    @classmethod
+    def tally(cls, pairs: Iterable[tuple[bool, bool]]) -> Self:
+        """Count pairs of people's and the judge's verdicts."""
+        counts = Counter(pairs)
+        return cls(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
+
+    @property
+    def total(self) -> int:
+        """Pairs."""
+        return sum(self)
+
+
+class Kappa(NamedTuple):
+    """Cohen's kappa: 1 for equal verdicts, 0 for what chance gives, below 0 for opposite ones.
+
+    Args:
+        value: At most 1; None if there is none.
+        reason: Why there is none: `nothing_to_compare`, or `no_variation` if chance alone would always agree.
+        analytic: Interval by the large-sample standard error; None if kappa is 1 or has no value.
+        bootstrap: Percentiles over resamples; None if all resamples are equal.
+        interval: The lower of both lower ends and the higher of both higher ones; None without a value. The analytic
+            interval is too narrow for small or lopsided samples, the bootstrap's has no width without a disagreement.
+    """
+
+    value: float | None
+    reason: str | None
+    analytic: Interval | None
+    bootstrap: Interval | None
+    interval: Interval | None
+
+
+class Bias(NamedTuple):
+    """The judge's share of yes less people's, in [-1, 1], with a 95 % interval: what the judge does to a mean."""
+
+    value: float
+    low: float
+    high: float
+
+
+def kappa_of(table: Confusion, *, seed: int = SEED, resamples: int = RESAMPLES) -> Kappa:
+    """Return kappa with its intervals.
+
+    Source: Cohen 1960; Fleiss, Cohen and Everitt 1969, formula 13, for the standard error.
+    """
+    if table.total == 0:
+        return Kappa(None, "nothing_to_compare", None, None, None)
+    value = float(_kappas(np.array([table], dtype=np.float64))[0])
+    if math.isnan(value):
+        return Kappa(None, "no_variation", None, None, None)
+    analytic = _analytic_interval(table, value)
+    bootstrap = _bootstrap_interval(table, seed, resamples)
+    known = [one for one in (analytic, bootstrap) if one is not None] or [_interval_without_disagreement(table)]
+    widest = Interval(min(one.low for one in known), max(one.high for one in known))
+    return Kappa(value, None, analytic, bootstrap, widest)
+
+
+def bias_of(table: Confusion) -> Bias | None:
+    """Return the difference of both shares of yes; None without pairs.
+
+    Source: Agresti and Min 2005, Simple improved confidence intervals for comparing matched proportions.
+    """
+    if table.total == 0:
+        return None
+    n = table.total + 2
+    up, down = table.fp + 0.5, table.fn + 0.5
+    centre = (up - down) / n
+    half = _Z * math.sqrt((up + down) - (up - down) ** 2 / n) / n
+    return Bias((table.fp - table.fn) / table.total, max(-1.0, centre - half), min(1.0, centre + half))
+
+
+_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+
+def _kappas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(tables,) of (tables, 4); NaN where chance always agrees."""
+    tp, fn, fp, tn = (tables[:, i] for i in range(4))
+    n = tables.sum(axis=1)
+    chance = ((tp + fn) * (tp + fp) + (fp + tn) * (fn + tn)) / (n * n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kappa = np.where(chance < 1, ((tp + tn) / n - chance) / (1 - chance), np.nan)
+    return np.asarray(kappa, dtype=np.float64)
+
+
+def _analytic_interval(table: Confusion, kappa: float) -> Interval | None:
+    n = table.total
+    cells = [[table.tp / n, table.fn / n], [table.fp / n, table.tn / n]]
+    rows = [sum(row) for row in cells]
+    columns = [cells[0][i] + cells[1][i] for i in range(2)]
+    chance = sum(rows[i] * columns[i] for i in range(2))
+    first = sum(cells[i][i] * (1 - (rows[i] + columns[i]) * (1 - kappa)) ** 2 for i in range(2))
+    second = (1 - kappa) ** 2 * sum(
+        cells[i][j] * (columns[i] + rows[j]) ** 2 for i in range(2) for j in range(2) if i != j
+    )
+    third = (kappa - chance * (1 - kappa)) ** 2
+    variance = max(0.0, first + second - third) / (n * (1 - chance) ** 2)
+    if variance <= 1e-15:
+        return None  # a width of zero would claim certainty
+    half = _Z * math.sqrt(variance)
+    return Interval(max(-1.0, kappa - half), min(1.0, kappa + half))
+
+
+def _interval_without_disagreement(table: Confusion) -> Interval:
+    """Return an interval for equal verdicts: down to the kappa of as many disagreements as may have gone unseen.
+
+    Source: Hanley and Lippman-Hand 1983, If nothing goes wrong, is everything all right?
+    """
+    unseen = min(-math.log((1 - CONFIDENCE) / 2), table.total / 2)
+    moved = [table.tp - unseen / 2, unseen / 2, unseen / 2, table.tn - unseen / 2]
+    return Interval(float(_kappas(np.maximum(np.array([moved]), 0.0))[0]), 1.0)
+
+
+def _bootstrap_interval(table: Confusion, seed: int, resamples: int) -> Interval | None:
+    shares = np.array(table, dtype=np.float64) / table.total
+    drawn = np.random.default_rng(seed).multinomial(table.total, shares, size=resamples)
+    values = _kappas(drawn.astype(np.float64))
+    values = values[~np.isnan(values)]
+    if values.size == 0 or values.min() == values.max():
+        return None
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(values, (tail, 1 - tail))
+    return Interval(float(low), float(high))
+
+
+# --- a judge and labels
+
+
+class CalibrationRequest(NamedTuple):
+    """What is calibrated, and how.
+
+    Args:
+        benchmark: Whose answers they are.
+        judge: What judges, for people.
+        labels_by: Whose labels they are.
+        labels_sha256: Of the labels' file; None without one.
+        systems: Whose answers they are.
+        min_agreement: Lower limit of kappa that is needed.
+        judges_twice: Whether a judge that may differ is asked again, which costs as much once more.
+        seed: Of the resamples.
+    """
+
+    benchmark: str
+    judge: str
+    labels_by: LabelsBy
+    labels_sha256: str | None = None
+    systems: tuple[str, ...] = ()
+    min_agreement: float = MIN_AGREEMENT
+    judges_twice: bool = True
+    seed: int = SEED
+
+
+class ItemVerdict(NamedTuple):
+    """A judge's verdict on one labelled thing.
+
+    Args:
+        is_true: Yes or no; unsure is no. None if there is no verdict.
+        verdict: As the judge names it; without a verdict the reason: a failure's code, `no_verdict`,
+            `language_not_supported`, `needs_support_judge`, `no_claims`, `no_such_claim`, `no_evidence`.
+        score: In [0, 1].
+        reason: The judge's.
+        text: Of the claim, else of the answer.
+        against: The gold answers or the evidence it was compared with; empty if there is neither.
+    """
+
+    is_true: bool | None
+    verdict: str
+    score: float
+    reason: str
+    text: str
+    against: str = ""
+
+
+class JudgeBudget(Protocol):
+    """What judging may cost: calibrations and evaluations draw on one budget of the day."""
+
+    async def reserve(self) -> None:
+        """Wait for room; raise `ServiceError` `budget_spent` if nothing is left today."""
+        ...
+
+    def book(self, usage: JudgeUsage) -> None:
+        """Book what one answer took."""
+        ...
 
 
 @runtime_checkable
@@ -24,145 +426,238 @@ class RepeatableJudge(Protocol):
     """A judge that may say something else when it is asked again."""
 
     async def judge_again(self, case: Case, repeat: int) -> Judgement:
-        """One of several judgings of a case."""
+        """Judge a case one of several times."""
         ...
 
 
-@runtime_checkable
-class DirectionalJudge(Protocol):
-    """A judge with ratings that compare two texts, first the one and then the other."""
-
-    @property
-    def compared_ratings(self) -> tuple[str, ...]:
-        """Names of those ratings."""
-        ...
-
-    async def rating_directions(self, case: Case, name: str) -> Directions:
-        """Scores of each direction."""
-        ...
-
-
-class Purse(Protocol):
-    """What judging may cost: calibrations and evaluations draw on one budget of the day."""
-
+class _NoBudget:
     async def reserve(self) -> None:
-        """Waits for room; raises `ServiceError` `budget_spent` when there is nothing left today."""
-        ...
+        pass
 
     def book(self, usage: JudgeUsage) -> None:
-        """Books what one answer took."""
-        ...
-
-
-class BottomlessPurse:
-    """Pays for everything and keeps no account."""
-
-    async def reserve(self) -> None:
-        """Never waits."""
-
-    def book(self, usage: JudgeUsage) -> None:
-        """Nowhere."""
+        pass
 
 
 async def calibrate(
     judge: Judge,
     cases: Sequence[Case],
     labels: Sequence[Label],
-    occasion: Occasion,
+    request: CalibrationRequest,
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    purse: Purse | None = None,
+    budget: JudgeBudget | None = None,
 ) -> TrustCard:
-    """How far the judge agrees with the labels.
+    """Return how far the judge agrees with the labels.
 
     Args:
         judge: Open.
         cases: Answers with what they are judged by; those without labels are not judged.
         labels: Those without a case are counted as `no_answer`.
-        occasion: What is calibrated.
-        progress: Is told how many cases of how many are judged.
-        purse: Is asked before each answer and booked after it; by default there is no limit and no account.
+        request: What is calibrated.
+        progress: Called with the number of cases judged and of all cases.
+        budget: Asked before each answer and booked after it; without one there is no limit.
 
     Raises:
         ServiceError: `budget_spent`; what was judged is kept in the judge's cache.
     """
-    purse = purse or BottomlessPurse()
-    truth = truth_of(labels)
+    budget = budget or _NoBudget()
+    truth = majority_labels(labels)
     known = {case.query_id: case for case in cases}
-    asked = {item: case_of(item, known[item.query_id]) for item in truth.values if item.query_id in known}
-    first = await _judge_all(asked.values(), judge.judge, progress, purse)
-    second = {}
-    if occasion.asks_twice and isinstance(judge, RepeatableJudge):
-        again = judge
+    asked = {item: _case_of(item, known[item.query_id]) for item in truth.values if item.query_id in known}
+    first = await _judge_all(asked.values(), judge.judge, progress, budget)
+    second: dict[Case, Judgement] = {}
+    if request.judges_twice and isinstance(judge, RepeatableJudge):
+        judge_again = judge.judge_again
+        second = await _judge_all(asked.values(), lambda case: judge_again(case, SECOND_JUDGING), progress, budget)
 
-        async def repeat(case: Case) -> Judgement:
-            return await again.judge_again(case, ANOTHER)
+    def verdicts(judgements: dict[Case, Judgement]) -> dict[Item, ItemVerdict]:
+        return {
+            item: _verdict_on(item, case, judgements[case], judges_support=judge.judges_support)
+            for item, case in asked.items()
+        }
 
-        second = await _judge_all(asked.values(), repeat, progress, purse)
-    findings = Findings(truth, asked, first, second)
-    tasks = list(dict.fromkeys(label.task for label in labels))
+    once, again = verdicts(first), verdicts(second) if second else {}
     return TrustCard(
-        benchmark=occasion.benchmark,
-        systems=occasion.systems,
-        judge=occasion.judge,
+        benchmark=request.benchmark,
+        systems=request.systems,
+        judge=request.judge,
         judge_fingerprint=judge.fingerprint,
-        labels_by=occasion.labels_by,
+        labels_by=request.labels_by,
         annotators=truth.annotators,
-        labels_sha256=occasion.labels_sha256,
+        labels_sha256=request.labels_sha256,
         models=tuple(sorted({judgement.model for judgement in first.values() if judgement.model is not None})),
-        seed=occasion.seed,
-        tasks=tuple(task_trust(task, findings, occasion) for task in tasks),
-        position_swaps=await _swaps(judge, list({i.query_id: known[i.query_id] for i in asked}.values()), purse),
+        seed=request.seed,
+        tasks=tuple(
+            _task_trust(task, truth, once, again, request) for task in dict.fromkeys(label.task for label in labels)
+        ),
     )
-
-
-async def _swaps(judge: Judge, cases: Sequence[Case], purse: Purse) -> tuple[PositionSwap, ...]:
-    swaps = []
-    for name in judge.compared_ratings if isinstance(judge, DirectionalJudge) else ():
-        directional: DirectionalJudge = judge  # type: ignore[assignment]  # what the loop asked
-
-        async def rated(case: Case, name: str = name, directional: DirectionalJudge = directional) -> Directions:
-            await purse.reserve()
-            directions = await directional.rating_directions(case, name)
-            purse.book(directions.usage)
-            return directions
-
-        found = [directions.scores for directions in await _gathered(rated, cases)]
-        pairs = [scores[:2] for scores in found if scores is not None and len(scores) > 1]
-        equal = share_of(sum(first == second for first, second in pairs), len(pairs))
-        if equal is not None:
-            difference = sum(first - second for first, second in pairs) / len(pairs)
-            swaps.append(PositionSwap(rating=name, equal=equal, difference=difference))
-    return tuple(swaps)
 
 
 async def _judge_all(
     cases: Iterable[Case],
     judge: Callable[[Case], Awaitable[Judgement]],
     progress: Callable[[int, int], None],
-    purse: Purse,
+    budget: JudgeBudget,
 ) -> dict[Case, Judgement]:
-    """Each case's judgement; a case with several labels is judged once."""
-    different = list(dict.fromkeys(cases))
+    """Return each case's judgement; a case with several labels is judged once."""
+    distinct = list(dict.fromkeys(cases))
+    slots = asyncio.Semaphore(CASES_AT_ONCE)
     done = 0
 
     async def one(case: Case) -> Judgement:
         nonlocal done
-        await purse.reserve()
-        judgement = await judge(case)
-        purse.book(judgement.usage)
+        async with slots:
+            await budget.reserve()
+            judgement = await judge(case)
+            budget.book(judgement.usage)
         done += 1
-        progress(done, len(different))
+        progress(done, len(distinct))
         return judgement
 
-    return dict(zip(different, await _gathered(one, different), strict=True))
+    return dict(zip(distinct, await asyncio.gather(*map(one, distinct)), strict=True))
 
 
-async def _gathered(ask: Callable[[Case], Awaitable[Said]], cases: Sequence[Case]) -> list[Said]:
-    slots = asyncio.Semaphore(AT_ONCE)
+def _case_of(item: Item, case: Case) -> Case:
+    """Return what the judge is given: the answer, or a claim and the text that people compared it with."""
+    if item.claim is None or item.evidence is None:
+        return case
+    evidence = CitedText("evidence", item.evidence, len(item.claim), len(item.claim))
+    return Case(case.query_id, case.question, (), False, item.claim, (evidence,))
 
-    async def one(case: Case) -> Said:
-        async with slots:
-            return await ask(case)
 
-    return list(await asyncio.gather(*(one(case) for case in cases)))
+def _verdict_on(item: Item, case: Case, judgement: Judgement, *, judges_support: bool) -> ItemVerdict:
+    text = item.claim or case.answer
+    if judgement.status != "completed":
+        return ItemVerdict(None, judgement.error_code or "failed", 0.0, judgement.error or "", text)
+    if item.task == "support":
+        if not judges_support:
+            return ItemVerdict(None, NEEDS_SUPPORT_JUDGE, 0.0, "", text)
+        return _support_verdict(item, case, judgement, text)
+    found = judgement.correctness
+    if found is None:
+        reason = LANGUAGE_NOT_SUPPORTED if LANGUAGE_NOT_SUPPORTED in judgement.flags else "no_verdict"
+        return ItemVerdict(None, reason, 0.0, "", text)
+    if item.task == "refusal":
+        # Refusing an impossible question is what is correct there.
+        refused = found.verdict == "refused" or (case.is_impossible and found.verdict == "correct")
+        return ItemVerdict(refused, "refused" if refused else "answered", float(refused), found.reason, text)
+    gold = " | ".join(case.accepted)
+    return ItemVerdict(found.verdict == "correct", found.verdict, found.score, found.reason, text, gold)
+
+
+def _support_verdict(item: Item, case: Case, judgement: Judgement, text: str) -> ItemVerdict:
+    claims: Sequence[Claim] = judgement.claims
+    if item.claim is not None and item.evidence is None:
+        start = case.answer.find(item.claim)
+        if start < 0:
+            return ItemVerdict(None, "no_such_claim", 0.0, "", text)
+        end = start + len(item.claim)
+        claims = [claim for claim in claims if claim.start < end and start < claim.end]
+    if not claims:
+        return ItemVerdict(None, "no_claims", 0.0, "", text)
+    supports: list[tuple[Support, Claim]] = []
+    for claim in claims:
+        support = claim.by_contexts if claim.by_citations is None else claim.by_citations
+        if support is None:
+            return ItemVerdict(None, "no_evidence", 0.0, "", text)
+        supports.append((support, claim))
+    # An answer is supported if all of its claims are, so its weakest claim decides.
+    weakest, claim = min(supports, key=lambda found: (found[0].outcome == "supported", found[0].score))
+    cited = [case.citations[number].text for number in claim.citations]
+    texts = case.contexts if claim.by_citations is None else [text for text in cited if text is not None]
+    is_true = weakest.outcome == "supported"
+    return ItemVerdict(is_true, weakest.outcome, weakest.score, weakest.reason, text, " | ".join(texts))
+
+
+def _task_trust(
+    task: Task,
+    truth: Truth,
+    once: dict[Item, ItemVerdict],
+    again: dict[Item, ItemVerdict],
+    request: CalibrationRequest,
+) -> TaskTrust:
+    items = [item for item in truth.values if item.task == task]
+    compared = [item for item in items if item in once and once[item].is_true is not None]
+    left_out = Counter(
+        once[item].verdict if item in once else "no_answer" for item in items if item not in set(compared)
+    )
+    pairs = [(truth.values[item], once[item].is_true is True) for item in compared]
+    table = Confusion.tally(pairs)
+    sure = Confusion.tally(pair for pair, item in zip(pairs, compared, strict=True) if once[item].verdict != "unsure")
+    kappa = kappa_of(table, seed=request.seed)
+    bias = bias_of(table)
+    shortcomings = tuple(_shortcomings(table, kappa, request))
+    repeated = [item for item in compared if item in again and again[item].is_true is not None]
+    return TaskTrust(
+        task=task,
+        n_labels=len(items) + truth.ties.get(task, 0),
+        n_compared=len(compared),
+        n_ties=truth.ties.get(task, 0),
+        not_judged=dict(sorted(left_out.items())),
+        n_unsure=table.total - sure.total,
+        kappa=_kappa_record(kappa),
+        kappa_sure=_kappa_record(kappa_of(sure, seed=request.seed)),
+        confusion=form.ConfusionRecord(
+            both_yes=table.tp, labels_yes_judge_no=table.fn, labels_no_judge_yes=table.fp, both_no=table.tn
+        ),
+        bias=None if bias is None else form.Bias(value=bias.value, interval=form.Limits(low=bias.low, high=bias.high)),
+        repeat_agreement=_share(sum(once[item].verdict == again[item].verdict for item in repeated), len(repeated)),
+        annotator_alpha=truth.alpha[task],
+        worst=tuple(_worst(compared, truth, once)),
+        is_calibrated=not shortcomings,
+        shortcomings=shortcomings,
+    )
+
+
+def _shortcomings(table: Confusion, kappa: Kappa, request: CalibrationRequest) -> list[str]:
+    found = []
+    if request.labels_by != "human":
+        found.append("The labels are not people's.")
+    if table.total < MIN_LABELS:
+        found.append(f"{table.total} labels were compared; {MIN_LABELS} are needed.")
+    if table.total:
+        rarer = min(table.tp + table.fn, table.fp + table.tn) / table.total
+        if rarer < MIN_CLASS_SHARE:
+            found.append(f"The rarer label has a share of {rarer:.3f}; {MIN_CLASS_SHARE:.2f} is needed.")
+    if kappa.interval is None:
+        found.append(f"There is no kappa ({kappa.reason}).")
+    elif kappa.interval.low < request.min_agreement:
+        found.append(f"Kappa may be as low as {kappa.interval.low:.3f}; {request.min_agreement:.2f} is needed.")
+    return found
+
+
+def _worst(compared: Sequence[Item], truth: Truth, once: dict[Item, ItemVerdict]) -> list[form.Disagreement]:
+    wrong = [item for item in compared if once[item].is_true != truth.values[item]]
+    # The surer the judge, the worse its mistake; equal ones stay in the labels' order.
+    wrong.sort(key=lambda item: -abs(once[item].score - truth.values[item]))
+    return [
+        form.Disagreement(
+            query_id=item.query_id,
+            label=truth.values[item],
+            judge=once[item].verdict,
+            score=once[item].score,
+            reason=once[item].reason,
+            text=once[item].text[:TEXT_SHOWN],
+            against=once[item].against[:TEXT_SHOWN],
+        )
+        for item in wrong[:WORST_LISTED]
+    ]
+
+
+def _share(successes: int, trials: int) -> form.Share | None:
+    if trials == 0:
+        return None
+    return form.Share(value=successes / trials, interval=_limits(wilson_interval(successes, trials)), n=trials)
+
+
+def _kappa_record(kappa: Kappa) -> form.KappaRecord:
+    intervals = {name: getattr(kappa, name) for name in ("interval", "analytic", "bootstrap")}
+    return form.KappaRecord(
+        value=kappa.value,
+        reason=kappa.reason,
+        **{name: _limits(interval) for name, interval in intervals.items() if interval is not None},
+    )
+
+
+def _limits(interval: Interval) -> form.Limits:
+    return form.Limits(low=interval.low, high=interval.high)

@@ -1,25 +1,27 @@
-"""What a judge is given and what it says, whichever judge it is.
+"""What a judge is given and what it returns, whichever judge it is.
 
-A judge that fails says so: its judgement has the status `failed`, a reason, and no number.
+A judge that fails says so: its judgement has the status `failed`, a code, and no score.
 """
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
 Verdict = Literal["correct", "incorrect", "refused", "unsure"]
 Outcome = Literal["supported", "not_found", "conflicting"]
 LANGUAGE_NOT_SUPPORTED = "language_not_supported"
+NEEDS_SUPPORT_JUDGE = "needs_support_judge"
 
 
 class CitedText(msgspec.Struct, frozen=True):
-    """A citation of an answer and the text that it points at.
+    """A citation of an answer and the text it points at.
 
     Args:
         document: Basename in the corpus.
-        text: The cited text, widened to whole sentences; None where the place does not exist.
-        marker_start: Where the citation's own mark begins in the answer.
-        marker_end: One past its end; equal to the start for a citation beside the text, which is the whole answer's.
+        text: The cited text, widened to whole sentences; None if the place does not exist.
+        marker_start: Where the citation's mark begins in the answer.
+        marker_end: One past its end; equal to the start for a citation without a mark, which belongs to the whole
+            answer.
     """
 
     document: str
@@ -28,8 +30,8 @@ class CitedText(msgspec.Struct, frozen=True):
     marker_end: int
 
     @property
-    def is_beside(self) -> bool:
-        """It has no mark in the answer, so it stands with every claim that has none of its own."""
+    def has_no_mark(self) -> bool:
+        """Whether it was given beside the answer; it then belongs to every claim without a citation of its own."""
         return self.marker_start == self.marker_end
 
 
@@ -37,10 +39,10 @@ class Case(msgspec.Struct, frozen=True):
     """One answer to be judged.
 
     Args:
-        query_id: Whose answer it is.
+        query_id: The question's id.
         question: As it was asked.
         accepted: Gold answers, any of which is right; empty for an impossible question.
-        is_impossible: The documents do not answer the question: a refusal is right.
+        is_impossible: The documents do not answer the question, so a refusal is right.
         answer: As given, citations included; offsets count its code points.
         citations: In the answer's order.
         contexts: Retrieved texts, best first.
@@ -54,6 +56,11 @@ class Case(msgspec.Struct, frozen=True):
     citations: tuple[CitedText, ...] = ()
     contexts: tuple[str, ...] = ()
 
+    @property
+    def has_gold(self) -> bool:
+        """Whether it is known what a right answer is."""
+        return bool(self.accepted) or self.is_impossible
+
 
 class Correctness(msgspec.Struct, frozen=True):
     """An answer against the gold answers; `score` is in [0, 1], `reason` names the rule or the model's rationale."""
@@ -64,28 +71,22 @@ class Correctness(msgspec.Struct, frozen=True):
 
 
 class Support(msgspec.Struct, frozen=True):
-    """A claim against a text: supported, not found there, or in conflict over a detail; `score` is in [0, 1]."""
+    """A claim against a text; `score` is in [0, 1]."""
 
     outcome: Outcome
     score: float
     reason: str = ""
 
 
-def better_support(one: Support | None, other: Support | None) -> Support | None:
-    """The better of two, the first of equal ones: supported before conflicting before not found, then by score."""
-    if one is None or other is None:
-        return one or other
-    rank = {"supported": 2, "conflicting": 1, "not_found": 0}
-    return max(one, other, key=lambda support: (rank[support.outcome], support.score))
-
-
 class CitationLabels(msgspec.Struct, frozen=True):
-    """Which citations of a claim are needed: the labels of ALCE, one for each of the claim's citations.
+    """Which citations a claim needs.
 
     Args:
-        alone: Whether its text supports the claim by itself.
-        without: Whether the texts of the others support it together; None where that is not asked, because the
-            citation is enough by itself or because all of them together are not.
+        alone: For each citation, whether its text supports the claim by itself.
+        without: For each citation, whether the others together support the claim; None if that was not asked, because
+            the citation suffices by itself or all of them together do not.
+
+    Source: ALCE, eval.py.
     """
 
     alone: tuple[bool, ...]
@@ -98,31 +99,32 @@ class Claim(msgspec.Struct, frozen=True):
     Args:
         start: First code point in the answer.
         end: One past the last.
-        citations: Indexes into the case's citations that stand with this claim.
-        by_citations: Support by the texts cited with it; None without any that can be resolved.
-        by_contexts: Support by what was retrieved; None when nothing was.
-        labels: Which of its citations it needs; None where the judge was not asked, or where marks do not say which
-            citations are its own.
+        citations: Indexes of the case's citations that belong to this claim.
+        by_citations: Support by the texts it cites; None if none of them exists, or without a support judge.
+        by_contexts: Support by the retrieved texts; None if there are none, or without a support judge.
+        labels: Which of its citations it needs; None if the judge was not asked, or if some have no mark.
     """
 
     start: int
     end: int
     citations: tuple[int, ...]
-    by_citations: Support | None
-    by_contexts: Support | None
+    by_citations: Support | None = None
+    by_contexts: Support | None = None
     labels: CitationLabels | None = None
 
 
 class Entailment(msgspec.Struct, frozen=True):
-    """What entails what: the labels of RAGChecker.
+    """Which text entails which claim.
 
     Args:
-        gold: The gold answer of the comparison: of several accepted ones the one that the answer says most of.
+        gold: The accepted answer that the answer is compared with.
         gold_claims: Its claims.
-        correct: For each claim of the answer whether the gold answer entails it.
-        covered: For each claim of the gold answer whether the answer entails it.
-        grounded: For each claim of the answer and each of the case's contexts whether that one entails it.
-        retrieved: The same for each claim of the gold answer.
+        correct: For each claim of the answer, whether the gold answer entails it.
+        covered: For each claim of the gold answer, whether the answer entails it.
+        grounded: For each claim of the answer, whether each of the contexts entails it.
+        retrieved: For each claim of the gold answer, the same.
+
+    Source: RAGChecker, computation.py.
     """
 
     gold: str
@@ -144,24 +146,23 @@ class JudgeUsage(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What a judge says of one answer.
+    """A judge's verdicts on one answer.
 
     Args:
-        query_id: Whose answer it is.
-        status: `completed`, or `failed` without any number.
-        correctness: Against the gold answers; None where there is no gold answer, or by a protocol that gives none.
+        query_id: The question's id.
+        status: `completed`, or `failed` without any score.
+        correctness: Against the gold answers; None if there are none, or if the judge cannot decide.
         claims: Of the answer, in order; empty for a refusal.
-        citation_support: One for each of the case's citations: how far its text supports the claim it stands with, of
-            several claims the one it supports best; None for a citation that cannot be resolved or stands with none.
-        ratings: By the name of the protocol (`answer_accuracy`, `answer_relevance`, `groundedness`), in [0, 1].
-        error: One line, when failed.
+        citation_support: For each citation of the case, its support for the claim it belongs to (the best of several);
+            None if its place does not exist, if it belongs to no claim, or without a support judge.
+        ratings: Score in [0, 1] by protocol (`answer_accuracy`), and by dimension (`quality/clarity`).
+        error: One line, if failed.
         error_code: One cause, one code (`judge_unparsable`).
         flags: `injection_suspect`, `judges_disagree`, `fallback_score`, `models_mixed`, `rating_failed:<name>`,
-            `labels_failed`, `language_not_supported` where the judge cannot tell if the answer is correct.
+            `labels_failed`, `language_not_supported`.
         usage: What it took.
-        model: What the judge's server says that it used.
-        entailment: Labels for RAGChecker's figures; None where the judge was not asked, and without a gold answer that
-            claims anything.
+        model: The model that the server says it used.
+        entailment: RAGChecker's labels; None if the judge was not asked, or if no gold answer claims anything.
     """
 
     query_id: str
@@ -178,21 +179,19 @@ class Judgement(msgspec.Struct, frozen=True):
     entailment: Entailment | None = None
 
 
-class Directions(NamedTuple):
-    """A rating's scores by each of its prompts; None where the rating does not apply or could not be read."""
-
-    scores: tuple[float, ...] | None
-    usage: JudgeUsage
-
-
 class Judge(Protocol):
-    """Anything that judges."""
+    """Anything that judges answers."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the same case may be judged otherwise."""
+        """Changes whenever the same case may be judged differently."""
+        ...
+
+    @property
+    def judges_support(self) -> bool:
+        """Whether it compares claims with texts; without that, support has no value (`needs_support_judge`)."""
         ...
 
     async def judge(self, case: Case) -> Judgement:
-        """The judgement of one answer; a failure is a status, not an exception."""
+        """Judge one answer; a failure is a status, not an exception."""
         ...

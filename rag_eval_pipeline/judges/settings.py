@@ -1,28 +1,32 @@
-"""`judge:` of the evaluation settings: which judge, what it may cost, and the settings of its kind."""
+"""`judge:` of the evaluation settings: which judge, what it may cost, its own settings; and the judge they describe."""
 
-from functools import cache
-from importlib import import_module
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
-from rag_eval_pipeline.endpoints.budget import Budget
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import Model, expectation, place
+from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.judges.judgement import Judge
+from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
+from rag_eval_pipeline.judges.llm import LlmSettings, open_llm_judge
+from rag_eval_pipeline.web.settings import Budget
 
 JudgeKind = Literal["lexical", "openai", "none"]
-_ROOT = "rag_eval_pipeline.judges"
-_SETTINGS = {"lexical": ("lexical.settings", "LexicalSettings"), "openai": ("openai.settings", "OpenAiJudgeSettings")}
 
 
 class NoSettings(Model):
-    """Of no judge."""
+    """Settings of no judge."""
+
+
+_SETTINGS: dict[JudgeKind, type[Model]] = {"lexical": LexicalSettings, "openai": LlmSettings, "none": NoSettings}
 
 
 class JudgeSettings(Model):
-    """The judge of an evaluation; by default the lexical one, which costs nothing and asks nobody."""
+    """The judge of an evaluation; by default the lexical one, which costs nothing and asks no server."""
 
-    # A secret that was written where a variable's name belongs must not come back in an error.
+    # A secret written where a variable's name belongs must not come back in an error.
     model_config = pydantic.ConfigDict(hide_input_in_errors=True)
 
     kind: JudgeKind = pydantic.Field("lexical", description="What judges; none leaves the judge's scores null.")
@@ -39,50 +43,49 @@ class JudgeSettings(Model):
     @property
     def title(self) -> str:
         """What judges, for people."""
-        chat = getattr(self.settings, "chat", None)
-        return self.kind if chat is None else f"{self.kind} {chat.model}"
+        return f"{self.kind} {self.settings.chat.model}" if isinstance(self.settings, LlmSettings) else self.kind
+
+    @property
+    def judges_support(self) -> bool:
+        """Whether claims are compared with texts; without that, support has no value."""
+        return isinstance(self.settings, LlmSettings)
 
     @property
     def calls_per_answer(self) -> int:
-        """Calls to a server that judging an answer takes at least, of what the cache does not have; 0 without one."""
-        calls: int = getattr(self.settings, "calls_per_answer", 0)
-        return calls
+        """Calls to a server that judging an answer takes at least, if the cache has no reply; 0 without a server."""
+        return self.settings.calls_per_answer if isinstance(self.settings, LlmSettings) else 0
 
     @pydantic.field_validator("settings", mode="plain")
     @classmethod
     def _of_the_kind(cls, value: Any, info: pydantic.ValidationInfo) -> Model:
         kind = info.data.get("kind")
-        if kind is None:  # the fault is the kind's
+        if kind is None:  # the kind has the error
             return NoSettings()
-        return settings_model(kind).model_validate(value)
+        return _SETTINGS[kind].model_validate(value)
 
 
-@cache
-def settings_model(kind: JudgeKind) -> type[Model]:
-    """The model of a kind's settings; loaded when it is wanted."""
-    if kind == "none":
-        return NoSettings
-    module, name = _SETTINGS[kind]
-    model: type[Model] = getattr(import_module(f"{_ROOT}.{module}"), name)
-    return model
+def judge_fingerprint(settings: JudgeSettings) -> str | None:
+    """Return what changes whenever the judge may judge the same case differently; None for the kind `none`."""
+    if isinstance(settings.settings, LlmSettings):
+        return settings.settings.fingerprint
+    return LexicalJudge(settings.settings).fingerprint if isinstance(settings.settings, LexicalSettings) else None
 
 
-def parse_judge(value: Any, of: str) -> JudgeSettings:
-    """A judge's settings from a value.
+@asynccontextmanager
+async def open_judge(settings: JudgeSettings, cache_folder: Path) -> AsyncIterator[Judge | None]:
+    """Open the judge; None for the kind `none`.
 
     Args:
-        value: Of `judge:`; None for the default.
-        of: Where it is from, for messages.
+        settings: `judge:` of the evaluation settings.
+        cache_folder: Where a server's replies are cached; made if missing.
 
     Raises:
-        InputError: `bad_setting`, naming the first bad one; what may be a secret is not shown.
+        ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`, `cache_unusable`.
     """
-    try:
-        return JudgeSettings.model_validate({} if value is None else value)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        is_secret = any(part in {"api_key_env", "headers_env"} for part in first["loc"])
-        raise InputError(
-            "bad_setting", of, expectation(first), field=place(("judge", *first["loc"])),
-            found=None if is_secret or first["type"] == "missing" else first["input"],
-        ) from (None if is_secret else error)  # fmt: skip
+    if isinstance(settings.settings, LlmSettings):
+        async with open_llm_judge(settings.settings, cache_folder) as judge:
+            yield judge
+    elif isinstance(settings.settings, LexicalSettings):
+        yield LexicalJudge(settings.settings)
+    else:
+        yield None

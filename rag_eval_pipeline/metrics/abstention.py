@@ -1,16 +1,14 @@
-"""Abstention: does the system decline exactly where there is no answer?
+"""Abstention: does the system decline to answer exactly where there is no answer?
 
-Whether it declined is the system's own flag, decided where its answer is read; here the flags are counted against
-`is_impossible`. Declining is the positive class: precision asks how many refusals were right, recall how many
-unanswerable questions were refused.
+The flags of declined answers are counted against `is_impossible`. Declining is the positive class: precision is the
+share of refusals that were right, recall the share of unanswerable questions that were refused.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from rag_eval_pipeline.metrics.intervals import Interval, wilson_interval
-from rag_eval_pipeline.metrics.statistics import Summary, counted, proportion, summarise
+from rag_eval_pipeline.metrics.intervals import Interval, Summary, make_summary, proportion, summarise, wilson_interval
 
 
 class AskedQuestion(NamedTuple):
@@ -18,7 +16,7 @@ class AskedQuestion(NamedTuple):
 
     Args:
         is_impossible: The benchmark says that it has no answer.
-        is_abstention: The system declined; None when its answer could not be had.
+        is_abstention: The system declined; None if the answer failed.
     """
 
     is_impossible: bool
@@ -27,7 +25,7 @@ class AskedQuestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AbstentionCounts:
-    """Answerable or not, answered or declined; failed answers apart, since nobody knows what they would have been."""
+    """Answerable or not, answered or declined; failed answers are counted apart."""
 
     answerable_answered: int = 0
     answerable_abstained: int = 0
@@ -38,7 +36,7 @@ class AbstentionCounts:
 
     @property
     def precision(self) -> Summary:
-        """Unanswerable among the declined; no value (`no_abstentions`) when nothing was declined."""
+        """Unanswerable among the declined; no value (`no_abstentions`) if nothing was declined."""
         return proportion(
             self.unanswerable_abstained,
             self.unanswerable_abstained + self.answerable_abstained,
@@ -49,37 +47,31 @@ class AbstentionCounts:
 
     @property
     def recall(self) -> Summary:
-        """Declined among the unanswerable; no value (`no_unanswerable_questions`) when there are none or all failed."""
-        return proportion(
-            self.unanswerable_abstained,
-            self.unanswerable_abstained + self.unanswerable_answered,
-            failed=self.unanswerable_failed,
-            skipped=self.answerable_answered + self.answerable_abstained + self.answerable_failed,
-            reason="all_failed" if self.unanswerable_failed else "no_unanswerable_questions",
-        )
+        """Declined among the unanswerable; no value (`no_unanswerable_questions`) if there are none or all failed."""
+        return self._of_unanswerable(self.unanswerable_abstained)
 
     @property
     def f1(self) -> Summary:
-        """Harmonic mean of precision and recall; has a value where recall has one.
+        """Harmonic mean of precision and recall; has a value if recall has one.
 
-        0.0 when nothing was declined although some questions were unanswerable.
+        0.0 if nothing was declined although some questions were unanswerable.
         """
         recall, right = self.recall, self.unanswerable_abstained
         whole = right + self.answerable_abstained + self.unanswerable_answered
         is_known = recall.value is not None
-        return counted(
+        return make_summary(
             2 * right / (right + whole) if is_known else None,
             self.n_known if is_known else 0,
             self.answerable_failed + self.unanswerable_failed,
             0 if is_known else self.n_known,
-            interval=_f1_of(wilson_interval(right, whole)) if is_known else None,
+            interval=_f1_interval(wilson_interval(right, whole)) if is_known else None,
             method="wilson",
             reason=recall.reason,
         )
 
     @property
     def over_refusal_rate(self) -> Summary:
-        """Declined among the answerable; no value (`no_answerable_questions`) when there are none or all failed."""
+        """Declined among the answerable; no value (`no_answerable_questions`) if there are none or all failed."""
         return proportion(
             self.answerable_abstained,
             self.answerable_abstained + self.answerable_answered,
@@ -90,35 +82,21 @@ class AbstentionCounts:
 
     @property
     def false_answer_rate(self) -> Summary:
-        """Answered among the unanswerable, what recall leaves to 1; no value as there."""
-        return proportion(
-            self.unanswerable_answered,
-            self.unanswerable_abstained + self.unanswerable_answered,
-            failed=self.unanswerable_failed,
-            skipped=self.answerable_answered + self.answerable_abstained + self.answerable_failed,
-            reason="all_failed" if self.unanswerable_failed else "no_unanswerable_questions",
-        )
+        """Answered among the unanswerable: 1 - recall."""
+        return self._of_unanswerable(self.unanswerable_answered)
 
     @property
     def abstention_rate(self) -> Summary:
-        """Declined among all; no value when nothing is known."""
-        return proportion(
-            self.answerable_abstained + self.unanswerable_abstained,
-            self.n_known,
-            failed=self.answerable_failed + self.unanswerable_failed,
-        )
+        """Declined among all; no value if nothing is known."""
+        return self._of_known(self.answerable_abstained + self.unanswerable_abstained)
 
     @property
     def accuracy(self) -> Summary:
-        """Answered where there is an answer and declined where there is none, among all; whether rightly is not asked.
+        """Answered if there is an answer and declined if there is none, among all; no value if nothing is known.
 
-        No value when nothing is known.
+        Whether the answers are right does not matter here.
         """
-        return proportion(
-            self.answerable_answered + self.unanswerable_abstained,
-            self.n_known,
-            failed=self.answerable_failed + self.unanswerable_failed,
-        )
+        return self._of_known(self.answerable_answered + self.unanswerable_abstained)
 
     @property
     def n_known(self) -> int:
@@ -130,9 +108,21 @@ class AbstentionCounts:
             + self.unanswerable_abstained
         )
 
+    def _of_unanswerable(self, n: int) -> Summary:
+        return proportion(
+            n,
+            self.unanswerable_abstained + self.unanswerable_answered,
+            failed=self.unanswerable_failed,
+            skipped=self.answerable_answered + self.answerable_abstained + self.answerable_failed,
+            reason="all_failed" if self.unanswerable_failed else "no_unanswerable_questions",
+        )
+
+    def _of_known(self, n: int) -> Summary:
+        return proportion(n, self.n_known, failed=self.answerable_failed + self.unanswerable_failed)
+
 
 def count_abstentions(questions: Iterable[AskedQuestion]) -> AbstentionCounts:
-    """The counts of a run."""
+    """Count the questions of a run."""
     asked = list(questions)
     return AbstentionCounts(
         answerable_answered=asked.count(AskedQuestion(False, False)),
@@ -144,8 +134,9 @@ def count_abstentions(questions: Iterable[AskedQuestion]) -> AbstentionCounts:
     )
 
 
-# Rate -> what a question says of it: 1, 0, or nothing. F1 is a growing function of the share named here, see `_f1_of`.
-_SAYS: dict[str, Callable[[bool, bool], bool | None]] = {
+# Rate -> a question's score: 1, 0, or None if it does not count. F1 grows with the share given here, see
+# `_f1_interval`.
+_SCORES: dict[str, Callable[[bool, bool], bool | None]] = {
     "precision": lambda impossible, declined: impossible if declined else None,
     "recall": lambda impossible, declined: declined if impossible else None,
     "f1": lambda impossible, declined: impossible and declined if impossible or declined else None,
@@ -157,37 +148,34 @@ _SAYS: dict[str, Callable[[bool, bool], bool | None]] = {
 
 
 def abstention_rates(questions: Sequence[AskedQuestion], clusters: Sequence[str] | None = None) -> dict[str, Summary]:
-    """Every rate of `AbstentionCounts` by its name, with the interval of questions that share documents.
+    """Return every rate of `AbstentionCounts` by its name, with intervals that count shared documents.
 
     Args:
-        questions: That were asked.
-        clusters: A name a question (its document), where questions share one.
-
-    Raises:
-        ValueError: Another number of clusters than questions.
+        questions: All that were asked.
+        clusters: One name (document) for each question.
     """
     counts = count_abstentions(questions)
     names = [str(number) for number in range(len(questions))] if clusters is None else clusters
     rates = {}
-    for rate, says in _SAYS.items():
-        said = [
+    for rate, score in _SCORES.items():
+        scored = [
             (float(value), name)
             for (impossible, declined), name in zip(questions, names, strict=True)
-            if declined is not None and (value := says(impossible, declined)) is not None
+            if declined is not None and (value := score(impossible, declined)) is not None
         ]
         plain: Summary = getattr(counts, rate)
-        found = summarise([value for value, _ in said], clusters=[name for _, name in said])
+        found = summarise([value for value, _ in scored], clusters=[name for _, name in scored])
         interval = found.confidence_interval
         if plain.value is None or interval is None:
             rates[rate] = plain
             continue
-        interval = _f1_of(interval) if rate == "f1" else interval
+        interval = _f1_interval(interval) if rate == "f1" else interval
         rates[rate] = replace(plain, confidence_interval=interval, method=found.method, n_clusters=found.n_clusters)
     return rates
 
 
-def _f1_of(share: Interval) -> Interval:
-    """The limits of F1 from those of the share of right refusals among the questions that are not rightly answered.
+def _f1_interval(share: Interval) -> Interval:
+    """Return the limits of F1 from those of the share of right refusals among all that is unanswerable or declined.
 
     Source: Lam, Gopal and Qian 2023, Confidence Intervals for the F1 Score, the indirect Wilson method.
     """

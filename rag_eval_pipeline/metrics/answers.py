@@ -1,17 +1,43 @@
-"""Answers against accepted answers: exact match and token F1 as the official SQuAD 2.0 scorer computes them.
+"""Answers against accepted answers: SQuAD, MLQA and HotpotQA as their official scorers compute them, and ROUGE-L.
 
-Scores are per question in [0, 1]; `squad_totals` turns them into the scorer's percentages, split into questions with
-and without an answer. An answer that could not be had has no score; it is counted by the caller, never scored as "".
+Scores are per question, in [0, 1]. `squad_totals` and `hotpot_totals` aggregate them as the official scorers do. An
+answer that could not be had is counted by the caller; it is never scored as "".
+
+Source: SQuAD evaluate-v2.0.py; MLQA's evaluation script; Yang et al. 2018, hotpot_evaluate_v1.py; Lin 2004, ROUGE.
 """
 
 import re
 import string
+import sys
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
-ARTICLES = re.compile(r"\b(a|an|the)\b")
+import regex
+from rapidfuzz.distance import LCSseq
+
+from rag_eval_pipeline.metrics.claims import context_overlap, context_precision, overall_citation_score, useful_by_span
+from rag_eval_pipeline.metrics.span_matching import MIN_OVERLAP, TOLERANCE_CHARS, score_spans
+from rag_eval_pipeline.metrics.spans import Citation, TokenOffsets, overlap
+from rag_eval_pipeline.text.tokens import CHARACTER, tokenize
+
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# MLQA's patterns by ISO 639-1 code. The Arabic one is copied with its slip.
+ARTICLES = {
+    "en": r"\b(a|an|the)\b",
+    "es": r"\b(un|una|unos|unas|el|la|los|las)\b",
+    "vi": r"\b(của|là|cái|chiếc|những)\b",
+    "de": r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
+    "ar": r"\sال^|ال",
+}
+_ENGLISH_ARTICLES = re.compile(ARTICLES["en"])
+_CHARACTER = regex.compile(f"({CHARACTER})")
+INDIVISIBLE = frozenset({"yes", "no", "noanswer"})  # HotpotQA gives these answers no partial F1
+
+
+# SQuAD
 
 
 class AnswerScore(NamedTuple):
@@ -21,8 +47,47 @@ class AnswerScore(NamedTuple):
     f1: float
 
 
+def normalise_answer(text: str) -> str:
+    """Lower-case the text, drop ASCII punctuation and English articles, and collapse white space.
+
+    Source: SQuAD evaluate-v2.0.py, normalize_answer.
+    """
+    return " ".join(_ENGLISH_ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split())
+
+
+def score_answer(answer: str, accepted: Sequence[str]) -> AnswerScore:
+    """Score an answer by exact match and F1, each the best over the accepted answers.
+
+    Args:
+        answer: "" for an abstention.
+        accepted: Accepted answers. Those that are empty after normalisation are ignored. If none is left, the only
+            accepted answer is "", so an impossible question is scored by whether the system abstained.
+    """
+    return _best_score(normalise_answer(answer), map(normalise_answer, accepted))
+
+
+def _best_score(given: str, accepted: Iterable[str]) -> AnswerScore:
+    wanted = [text for text in accepted if text] or [""]
+    return AnswerScore(float(given in wanted), max(token_f1(given.split(), text.split()) for text in wanted))
+
+
+def token_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
+    """Return the F1 of two bags of tokens; if either is empty, whether both are.
+
+    Source: SQuAD evaluate-v2.0.py, compute_f1, in its order of operations.
+    """
+    if not given or not wanted:
+        return float(given == wanted)
+    shared = (Counter(given) & Counter(wanted)).total()
+    if shared == 0:
+        return 0.0
+    precision = shared / len(given)
+    recall = shared / len(wanted)
+    return (2 * precision * recall) / (precision + recall)
+
+
 class ScoredQuestion(NamedTuple):
-    """A question that was scored: whether it has an answer, and its score."""
+    """The score of a question, and whether the question has an answer."""
 
     has_answer: bool
     score: AnswerScore
@@ -37,27 +102,41 @@ class Totals(NamedTuple):
 
 
 class SquadTotals(NamedTuple):
-    """The official scorer's report; a part without questions is None.
-
-    Args:
-        overall: All questions (`exact`, `f1`, `total`).
-        has_answer: Questions with an answer (`HasAns_*`).
-        no_answer: Questions without (`NoAns_*`).
-    """
+    """The official report over all questions, those with an answer and those without; None for no questions."""
 
     overall: Totals | None
     has_answer: Totals | None
     no_answer: Totals | None
 
 
+def squad_totals(questions: Iterable[ScoredQuestion]) -> SquadTotals:
+    """Aggregate scores as the official scorer does, adding them up in the order given."""
+    scored = list(questions)
+    return SquadTotals(
+        _totals([question.score for question in scored]),
+        _totals([question.score for question in scored if question.has_answer]),
+        _totals([question.score for question in scored if not question.has_answer]),
+    )
+
+
+def _totals(scores: Sequence[AnswerScore]) -> Totals | None:
+    if not scores:
+        return None
+    exact = f1 = 0.0
+    for score in scores:  # not sum(): since Python 3.12 it compensates for rounding, which changes the last digit
+        exact += score.exact_match
+        f1 += score.f1
+    return Totals(100.0 * exact / len(scores), 100.0 * f1 / len(scores), len(scores))
+
+
 class ProbedAnswer(NamedTuple):
-    """What the search for a no-answer threshold needs of one question.
+    """What the search for a no-answer threshold needs to know about one question.
 
     Args:
         has_answer: Whether the question has an answer.
-        is_empty: Whether the system abstained of its own accord.
+        is_empty: Whether the system abstained.
         score: Exact match or F1 of the answer it gave.
-        no_answer_probability: The system's own probability that there is no answer.
+        no_answer_probability: The system's own estimate that there is no answer.
     """
 
     has_answer: bool
@@ -67,92 +146,14 @@ class ProbedAnswer(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """The no-answer probability above which abstaining scores best.
-
-    Args:
-        score: Mean at that threshold, in percent.
-        threshold: A probability; answers above it are taken as abstentions.
-    """
+    """The best mean in percent, and the no-answer probability above which answers count as abstentions for it."""
 
     score: float
     threshold: float
 
 
-def normalise_answer(text: str) -> str:
-    """Lower case, without ASCII punctuation, without a, an, the, with single spaces.
-
-    Source: SQuAD evaluate-v2.0.py, normalize_answer.
-    """
-    return " ".join(ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split())
-
-
-def exact_match(answer: str, accepted: Sequence[str]) -> float:
-    """1.0 when the normalised answer equals one of the accepted ones, else 0.0.
-
-    Args:
-        answer: "" for an abstention.
-        accepted: Accepted answers. Those that are empty after normalisation are left out; if none is left, the one
-            accepted answer is "", so that an impossible question is scored by whether the system abstained.
-    """
-    return score_answer(answer, accepted).exact_match
-
-
-def answer_f1(answer: str, accepted: Sequence[str]) -> float:
-    """The best token F1 against one of the accepted answers, in [0, 1]; arguments as in `exact_match`."""
-    return score_answer(answer, accepted).f1
-
-
-def score_answer(answer: str, accepted: Sequence[str]) -> AnswerScore:
-    """Exact match and F1 of one answer, each the best over the accepted answers; arguments as in `exact_match`."""
-    given = normalise_answer(answer)
-    wanted = [text for text in map(normalise_answer, accepted) if text] or [""]
-    return AnswerScore(float(given in wanted), max(token_f1(given.split(), text.split()) for text in wanted))
-
-
-def token_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
-    """Harmonic mean of precision and recall of tokens, counted with repetitions; equality when either is empty.
-
-    Source: SQuAD evaluate-v2.0.py, compute_f1; the order of operations is its own, for the last bit.
-    """
-    if not given or not wanted:
-        return float(given == wanted)
-    shared = (Counter(given) & Counter(wanted)).total()
-    if shared == 0:
-        return 0.0
-    precision = shared / len(given)
-    recall = shared / len(wanted)
-    return (2 * precision * recall) / (precision + recall)
-
-
-def squad_totals(questions: Iterable[ScoredQuestion]) -> SquadTotals:
-    """The official aggregation: percentages over all scored questions, and over those with and without an answer.
-
-    Args:
-        questions: Scored questions in the order of the dataset: the sums run in this order, for the last bit.
-    """
-    scored = list(questions)
-    return SquadTotals(
-        totals([question.score for question in scored]),
-        totals([question.score for question in scored if question.has_answer]),
-        totals([question.score for question in scored if not question.has_answer]),
-    )
-
-
-def totals(scores: Sequence[AnswerScore]) -> Totals | None:
-    """Means in percent; None for no scores."""
-    if not scores:
-        return None
-    exact = f1 = 0.0
-    for score in scores:  # not sum(): from Python 3.12 on it compensates, and the last digit is another one
-        exact += score.exact_match
-        f1 += score.f1
-    return Totals(100.0 * exact / len(scores), 100.0 * f1 / len(scores), len(scores))
-
-
 def best_threshold(answers: Iterable[ProbedAnswer]) -> Threshold | None:
-    """The threshold on the no-answer probability that makes the mean largest; None for no answers.
-
-    Starts from abstaining everywhere and lets answers through in the order of their probability.
+    """Find the no-answer threshold with the highest mean; None for no answers.
 
     Source: SQuAD evaluate-v2.0.py, find_best_thresh.
     """
@@ -169,3 +170,246 @@ def best_threshold(answers: Iterable[ProbedAnswer]) -> Threshold | None:
         if total > best:
             best, threshold = total, answer.no_answer_probability
     return Threshold(100.0 * best / len(ordered), threshold)
+
+
+# MLQA and ROUGE-L
+
+
+def normalise_answer_in(text: str, language: str | None) -> str:
+    """Lower-case the text, drop punctuation of every script and the language's articles, and separate tokens.
+
+    SQuAD's normalisation would make one token of a sentence in a script without spaces; here each of its characters is
+    a token.
+
+    Args:
+        text: An answer.
+        language: ISO 639-1 code, possibly with a region (`de-CH`); None drops no articles.
+    """
+    bare = text.lower().translate(_punctuation_of_all_scripts())
+    articles = ARTICLES.get((language or "").lower().split("-")[0])
+    if articles is not None:
+        bare = re.sub(articles, " ", bare)
+    return " ".join(_CHARACTER.sub(r" \1 ", bare).split())
+
+
+def score_answer_in(answer: str, accepted: Sequence[str], language: str | None) -> AnswerScore:
+    """Score an answer like `score_answer`, but by the rules of its language; English is scored by SQuAD's rules."""
+    if (language or "").lower().split("-")[0] == "en":
+        return score_answer(answer, accepted)
+    return _best_score(
+        normalise_answer_in(answer, language), (normalise_answer_in(text, language) for text in accepted)
+    )
+
+
+@cache
+def _punctuation_of_all_scripts() -> dict[int, None]:
+    marks = (i for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)).startswith("P"))
+    return dict.fromkeys([*marks, *map(ord, string.punctuation)])
+
+
+def rouge_l(answer: str, accepted: Sequence[str]) -> float | None:
+    """Return the best F1 of the longest common subsequence of words, or None without an accepted answer.
+
+    For ASCII text the score equals that of the rouge-score package without stemmer. That package is not used because
+    it depends on nltk.
+    """
+    given = _rouge_words(answer)
+    wanted = [words for words in map(_rouge_words, accepted) if words]
+    if not wanted:
+        return None
+    best = 0.0
+    for words in wanted:
+        shared = LCSseq.similarity(given, words)
+        if shared:
+            precision, recall = shared / len(given), shared / len(words)
+            best = max(best, 2 * precision * recall / (precision + recall))
+    return best
+
+
+def _rouge_words(text: str) -> list[str]:
+    return tokenize(text.lower().replace("_", " "))  # rouge-score separates words at underscores
+
+
+# HotpotQA
+
+Fact = tuple[str, int]  # title of a paragraph and number of a sentence, as in the official files
+
+
+class HotpotScore(NamedTuple):
+    """Exact match (0.0 or 1.0), F1, precision and recall in [0, 1]."""
+
+    em: float
+    f1: float
+    precision: float
+    recall: float
+
+
+class HotpotQuestion(NamedTuple):
+    """Scores of one question's answer and supporting facts; None for what the system did not give."""
+
+    answer: HotpotScore | None
+    facts: HotpotScore | None
+
+
+class HotpotTotals(NamedTuple):
+    """Means over all questions, in [0, 1]; what is missing counts as 0."""
+
+    answer: HotpotScore
+    facts: HotpotScore
+    joint: HotpotScore
+    total: int
+
+
+ZERO = HotpotScore(0.0, 0.0, 0.0, 0.0)
+
+
+def hotpot_answer(answer: str, gold: str) -> HotpotScore:
+    """Score an answer. An empty answer to an empty gold one matches exactly, yet has an F1 of 0, as officially."""
+    given, wanted = normalise_answer(answer), normalise_answer(gold)
+    em = float(given == wanted)
+    if given != wanted and (given in INDIVISIBLE or wanted in INDIVISIBLE):
+        return ZERO
+    tokens, gold_tokens = given.split(), wanted.split()
+    shared = (Counter(tokens) & Counter(gold_tokens)).total()
+    if shared == 0:
+        return ZERO._replace(em=em)
+    precision, recall = shared / len(tokens), shared / len(gold_tokens)
+    return HotpotScore(em, (2 * precision * recall) / (precision + recall), precision, recall)
+
+
+def supporting_facts(given: Collection[Fact], gold: Collection[Fact]) -> HotpotScore:
+    """Score supporting facts; repetitions count once."""
+    return _score_counts(len(set(given) & set(gold)), len(set(given)), len(set(gold)))
+
+
+def cited_facts(given: Sequence[Citation], gold: Sequence[Citation], *, least: float = MIN_OVERLAP) -> HotpotScore:
+    """Score citations as supporting facts: each gold span is a fact.
+
+    A fact counts as given if at least the share `least` of its characters is cited. A citation that touches no fact is
+    a false one. Offsets are the document's, so pages are ignored.
+    """
+    wanted, cited = list(dict.fromkeys(gold)), list(dict.fromkeys(given))
+    n_given = 0
+    for fact in wanted:
+        covered = overlap([fact.span], [own.span for own in cited if own.file_name == fact.file_name])
+        n_given += covered.shared / covered.gold >= least
+    n_false = sum(not any(_touches(citation, fact) for fact in wanted) for citation in cited)
+    return _score_counts(n_given, n_given + n_false, len(wanted))
+
+
+def _touches(one: Citation, other: Citation) -> bool:
+    return one.file_name == other.file_name and max(one.span.start, other.span.start) < min(
+        one.span.end, other.span.end
+    )
+
+
+def joint_score(answer: HotpotScore, facts: HotpotScore) -> HotpotScore:
+    """Combine answer and facts: precision, recall and exact match are multiplied, and F1 follows from the products."""
+    precision, recall = answer.precision * facts.precision, answer.recall * facts.recall
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+    return HotpotScore(answer.em * facts.em, f1, precision, recall)
+
+
+def hotpot_totals(questions: Iterable[HotpotQuestion]) -> HotpotTotals | None:
+    """Aggregate scores as the official scorer does, adding them up in the order given; None for no questions."""
+    asked = list(questions)
+    if not asked:
+        return None
+    joint = [joint_score(one.answer, one.facts) for one in asked if one.answer is not None and one.facts is not None]
+    return HotpotTotals(
+        _mean([one.answer for one in asked if one.answer is not None], len(asked)),
+        _mean([one.facts for one in asked if one.facts is not None], len(asked)),
+        _mean(joint, len(asked)),
+        len(asked),
+    )
+
+
+def _score_counts(shared: int, n_given: int, n_gold: int) -> HotpotScore:
+    precision = shared / n_given if n_given else 0.0
+    recall = shared / n_gold if n_gold else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+    return HotpotScore(float(shared == n_given == n_gold), f1, precision, recall)
+
+
+def _mean(scores: Sequence[HotpotScore], n_questions: int) -> HotpotScore:
+    total = ZERO
+    for score in scores:
+        total = HotpotScore(*(one + other for one, other in zip(total, score, strict=True)))
+    return HotpotScore(*(value / n_questions for value in total))
+
+
+# Scores by the keys of the registry. A score that a question cannot have is absent.
+
+
+def answer_scores(answer: str, accepted: Sequence[str], *, language: str | None = None) -> dict[str, float]:
+    """Score the words of an answer.
+
+    Args:
+        answer: Without its citations; "" for an abstention.
+        accepted: Empty for an impossible question, which has exact match and F1 alone.
+        language: ISO 639-1 code of the dataset; None leaves out the scores by the language's rules.
+    """
+    squad = score_answer(answer, accepted)
+    scores = {"exact_match": squad.exact_match, "f1": squad.f1}
+    if not accepted:
+        return scores
+    if language is not None:
+        own = score_answer_in(answer, accepted, language)
+        scores |= {"exact_match_in": own.exact_match, "f1_in": own.f1}
+    hotpot = _best_hotpot(answer, accepted)
+    scores |= {"hotpot_em": hotpot.em, "hotpot_f1": hotpot.f1}
+    rouge = rouge_l(answer, accepted)
+    return scores if rouge is None else scores | {"rouge_l": rouge}
+
+
+def joint_scores(
+    answer: str, accepted: Sequence[str], cited: Sequence[Citation], gold: Sequence[Citation]
+) -> dict[str, float]:
+    """Score answer and supporting facts together; empty without accepted answers or gold spans."""
+    if not accepted or not gold:
+        return {}
+    joint = joint_score(_best_hotpot(answer, accepted), cited_facts(cited, gold))
+    return {"joint_em": joint.em, "joint_f1": joint.f1}
+
+
+def citation_scores(
+    gold: Sequence[Sequence[Citation]],
+    predicted: Sequence[Sequence[Citation]],
+    *,
+    tolerance: int = TOLERANCE_CHARS,
+    texts: Mapping[str, TokenOffsets] | None = None,
+) -> list[dict[str, float]]:
+    """Score spans, characters, words and supporting facts of many answers; arguments are those of `score_spans`."""
+    rows = score_spans(gold, predicted, tolerance=tolerance, texts=texts).rows()
+    facts = (cited_facts(cited, wanted) for cited, wanted in zip(predicted, gold, strict=True))
+    return [
+        row | {f"facts_{name}": value for name, value in score._asdict().items()}
+        for row, score in zip(rows, facts, strict=True)
+    ]
+
+
+def context_scores(passages: Sequence[Citation], gold: Sequence[Citation]) -> dict[str, float]:
+    """Compare what was retrieved, best rank first, with the gold spans; empty without gold spans."""
+    if not gold:
+        return {}
+    shared = context_overlap(passages, gold)
+    found = {
+        "context_precision": context_precision(useful_by_span(passages, gold)),
+        "context_char_recall": shared.recall,
+        "context_char_precision": shared.precision,
+        "context_char_iou": shared.jaccard,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def overall_scores(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the overall citation score and its coverage, from all scores of a question; empty without any part."""
+    overall = overall_citation_score(scores)
+    if overall.value is None:
+        return {}
+    return {"overall_citation_accuracy": overall.value, "overall_coverage": overall.coverage}
+
+
+def _best_hotpot(answer: str, accepted: Sequence[str]) -> HotpotScore:
+    """Return the best score over the accepted answers; the official scorer has a single one."""
+    return max((hotpot_answer(answer, gold) for gold in accepted), key=lambda score: (score.em, score.f1))

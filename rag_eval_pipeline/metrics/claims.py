@@ -1,30 +1,61 @@
-"""What a judge's word on claims and citations comes to for one answer: the citation and answer metrics of claims.
+"""Scores of claims, citations and retrieved passages: what the labels of a judge or of people amount to.
 
+Citation Accuracy Evaluation, ALCE, RAGChecker and RAGAS define them; who labelled claims and passages does not matter.
 A score that an answer cannot have is absent: an answer without claims has no faithfulness, one without citations no
-correctness. Source: Citation Accuracy Evaluation 2.4, 2.5, with hallucination in both its readings: against what was
-cited, as the text's code has it, and against what was retrieved, as its words have it.
+citation correctness.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
+import numpy as np
+import pydantic
+from numpy.typing import NDArray
+
+from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.metrics.spans import Citation, Overlap, Span, overlap
+
+CLAIM_COUNTS = frozenset({"claims", "cited_claims", "resolved_claims", "citations"})  # counts, so they have no means
 CLAIM_MEASURES = (
     "claims", "cited_claims", "resolved_claims", "citations", "citation_completeness", "citation_correctness",
     "citation_support", "factual_consistency", "faithfulness", "hallucination_vs_citations",
     "hallucination_vs_retrieved", "citation_density", "cited_text_share",
 )  # fmt: skip
+RAGCHECKER_MEASURES = (
+    "precision", "recall", "f1", "claim_recall", "context_precision", "context_utilization",
+    "noise_sensitivity_in_relevant", "noise_sensitivity_in_irrelevant", "hallucination", "self_knowledge",
+    "faithfulness",
+)  # fmt: skip
 
-CLAIM_COUNTS = frozenset({"claims", "cited_claims", "resolved_claims", "citations"})  # no shares, and no means of them
+RAGAS_EPSILON = 1e-10  # RAGAS adds it to the number of useful passages: a perfect ranking scores just below 1
+PLACES = 12  # decimals of a score that are compared with a threshold: the last bit of a mean must not decide
+
+# Part of the overall score -> its weight, and the measure that it is taken from.
+WEIGHTS = {"span_accuracy": 0.30, "citation_quality": 0.30, "answer_consistency": 0.25, "no_hallucination": 0.15}
+SPAN_ACCURACY = "tolerance_jaccard"
+CITATION_QUALITY = "citation_correctness"
+ANSWER_CONSISTENCY = "factual_consistency"
+HALLUCINATION = "hallucination_vs_citations"
+
+# Threshold -> the measure that it limits, and whether it is the most instead of the least.
+THRESHOLDS = {
+    "span_accuracy": (SPAN_ACCURACY, False),
+    "citation_validity": (CITATION_QUALITY, False),
+    "answer_consistency": (ANSWER_CONSISTENCY, False),
+    "hallucination_tolerance": (HALLUCINATION, True),
+}
+
+Flags = NDArray[np.bool_]
 
 
 class JudgedClaim(NamedTuple):
     """A claim of an answer.
 
     Args:
-        is_cited: A citation stands with it.
-        by_citations: Whether the cited texts support it; None where none of them can be resolved.
-        by_retrieved: Whether what was retrieved supports it; None where nothing was.
+        is_cited: It carries a citation.
+        by_citations: Whether the cited texts support it; None if none of them can be resolved.
+        by_retrieved: Whether the retrieved passages support it; None if nothing was retrieved.
         length: Code points of the claim without its citations.
     """
 
@@ -38,9 +69,9 @@ class JudgedCitation(NamedTuple):
     """A citation of an answer.
 
     Args:
-        is_correct: Its text supports the claim it stands with; false where the place does not exist.
-        support: The judge's score in [0, 1]; None where there was nothing to judge.
-        length: Code points of its own mark in the answer.
+        is_correct: Its text supports the claim it belongs to; False if the place does not exist.
+        support: The judge's score in [0, 1]; None if there was nothing to judge.
+        length: Code points of its mark in the answer.
     """
 
     is_correct: bool
@@ -51,12 +82,17 @@ class JudgedCitation(NamedTuple):
 def claim_scores(
     claims: Sequence[JudgedClaim], citations: Sequence[JudgedCitation], *, answer_length: int
 ) -> dict[str, float]:
-    """The scores of one answer by the names of `CLAIM_MEASURES`.
+    """Return the scores of one answer by the names of `CLAIM_MEASURES`.
+
+    Hallucination has both of the specification's readings: against what was cited, as its code has it, and against what
+    was retrieved, as its text has it.
 
     Args:
-        claims: Its claims.
-        citations: Its citations.
+        claims: Of the answer.
+        citations: Of the answer.
         answer_length: Code points of the answer, citations included.
+
+    Source: Citation Accuracy Evaluation 2.4, 2.5.
     """
     n, n_citations = len(claims), len(citations)
     n_cited = sum(claim.is_cited for claim in claims)
@@ -77,11 +113,249 @@ def claim_scores(
     if retrieved:
         scores["faithfulness"] = sum(retrieved) / len(retrieved)
         scores["hallucination_vs_retrieved"] = 1 - scores["faithfulness"]
-    marks = sum(c.length for c in citations)
     if answer_length:
-        # The specification's density: marks in the text that is shown; and what share of the words is cited.
-        scores["citation_density"] = marks / answer_length
+        scores["citation_density"] = sum(c.length for c in citations) / answer_length
     words = sum(c.length for c in claims)
     if words:
         scores["cited_text_share"] = sum(c.length for c in claims if c.is_cited) / words
     return scores
+
+
+class CitedStatement(NamedTuple):
+    """One statement of an answer, usually a sentence, with labels for its citations.
+
+    Args:
+        joint: All its citations together entail it; False without citations.
+        alone: For each citation, whether it entails the statement by itself.
+        without: For each citation, whether the others together entail the statement; needed only if there are several,
+            `joint` is True and the citation does not entail it alone.
+        in_range: Every citation names something that was retrieved.
+    """
+
+    joint: bool
+    alone: Sequence[bool] = ()
+    without: Sequence[bool | None] = ()
+    in_range: bool = True
+
+
+def alce_scores(statements: Iterable[CitedStatement]) -> dict[str, float]:
+    """Return ALCE's citation recall and precision of one answer; nothing for an answer without statements.
+
+    Recall is the share of statements that their citations together entail; precision that of citations that are needed:
+    one is not if it does not entail the statement by itself and the others still do. A statement that cites what does
+    not exist is unsupported and its citations are not counted, as in the official scorer. That scorer uses the first
+    three citations of a statement; here the labels decide.
+
+    Source: Gao et al. 2023, Enabling Large Language Models to Generate Text with Citations; princeton-nlp/ALCE eval.py.
+    """
+    supported = needed = n_citations = n_statements = 0
+    for number, statement in enumerate(statements):
+        n_statements += 1
+        if not statement.alone or not statement.in_range:
+            continue
+        n_citations += len(statement.alone)
+        if statement.joint:
+            supported += 1
+            needed += _count_needed(statement, number)
+    if not n_statements:
+        return {}
+    precision = needed / n_citations if n_citations else 0.0
+    return {"citation_recall": supported / n_statements, "citation_precision": precision}
+
+
+def _count_needed(statement: CitedStatement, number: int) -> int:
+    if len(statement.alone) == 1:
+        return 1
+    if len(statement.without) != len(statement.alone):
+        raise ValueError(f"expected {len(statement.alone)} labels without a citation in statement {number}")
+    count = 0
+    for alone, without in zip(statement.alone, statement.without, strict=True):
+        if not alone and without is None:
+            raise ValueError(f"expected a label without each citation that does not entail alone in statement {number}")
+        count += alone or not without
+    return count
+
+
+def ragchecker_scores(
+    correct: Sequence[bool],
+    covered: Sequence[bool],
+    grounded: Sequence[Sequence[bool]],
+    retrieved: Sequence[Sequence[bool]],
+) -> dict[str, float]:
+    """Return RAGChecker's scores of one answer by the names of `RAGCHECKER_MEASURES`.
+
+    Where RAGChecker says 0.0 of nothing at all (no claims, nothing retrieved, nothing to use), a score is absent here.
+
+    Args:
+        correct: For each claim of the answer, whether the gold answer entails it.
+        covered: For each claim of the gold answer, whether the answer entails it.
+        grounded: For each claim of the answer and each passage, whether the passage entails the claim.
+        retrieved: For each claim of the gold answer and each passage, whether the passage entails the claim.
+
+    Source: Ru et al. 2024, RAGChecker; amazon-science/RAGChecker computation.py.
+    """
+    widths = {len(row) for row in (*grounded, *retrieved)}
+    if len(grounded) != len(correct) or len(retrieved) != len(covered) or len(widths) > 1:
+        raise ValueError(
+            f"expected {len(correct)} and {len(covered)} rows of one width, found {len(grounded)} and "
+            f"{len(retrieved)} of {sorted(widths)}"
+        )
+    n_passages = max(widths, default=0)
+    right, said = np.array(correct, dtype=bool), np.array(covered, dtype=bool)
+    in_passages = np.array(grounded, dtype=bool).reshape(right.size, n_passages)
+    gold_in_passages = np.array(retrieved, dtype=bool).reshape(said.size, n_passages)
+    scores: dict[str, float] = {}
+    if right.size:
+        scores["precision"] = _share(right)
+    if said.size:
+        scores["recall"] = _share(said)
+    if right.size and said.size:
+        precision, recall = scores["precision"], scores["recall"]
+        scores["f1"] = 2 * precision * recall / (precision + recall) if precision > 0 and recall > 0 else 0.0
+    useful = _any(gold_in_passages, 0)
+    if gold_in_passages.size:
+        found = _any(gold_in_passages, 1)
+        scores["claim_recall"] = _share(found)
+        scores["context_precision"] = _share(useful)
+        if found.any():
+            scores["context_utilization"] = float((found & said).sum() / found.sum())
+    if in_passages.size:
+        faithful = _any(in_passages, 1)
+        scores["faithfulness"] = _share(faithful)
+        scores["hallucination"] = _share(~faithful & ~right)
+        scores["self_knowledge"] = _share(~faithful & right)
+        if gold_in_passages.size:
+            by_useful = _any(in_passages & useful, 1)
+            by_noise = _any(in_passages & ~useful, 1) & ~by_useful
+            scores["noise_sensitivity_in_relevant"] = _share(by_useful & ~right)
+            scores["noise_sensitivity_in_irrelevant"] = _share(by_noise & ~right)
+    return {name: scores[name] for name in RAGCHECKER_MEASURES if name in scores}
+
+
+def _any(flags: Flags, axis: int) -> Flags:
+    found: Flags = np.any(flags, axis=axis)
+    return found
+
+
+def _share(flags: Flags) -> float:
+    return float(flags.mean())
+
+
+def context_precision(useful: Sequence[bool]) -> float | None:
+    """Return the mean over the useful passages of the share of useful ones up to their rank, in [0, 1).
+
+    Args:
+        useful: One label a passage, best rank first.
+
+    Returns:
+        0.0 if no passage is useful; None if nothing was retrieved, of which RAGAS says 0.0.
+
+    Source: RAGAS, LLMContextPrecision.
+    """
+    if not useful:
+        return None
+    total, seen = 0.0, 0
+    for rank, is_useful in enumerate(useful, 1):
+        seen += is_useful
+        total += seen / rank * is_useful
+    return total / (seen + RAGAS_EPSILON)
+
+
+def useful_by_span(passages: Sequence[Citation], gold: Sequence[Citation]) -> list[bool]:
+    """Return for each passage whether it shares a character with a gold span."""
+    by_file: dict[str, list[Span]] = {}
+    for citation in gold:
+        by_file.setdefault(citation.file_name, []).append(citation.span)
+    return [
+        any(max(span.start, own.start) < min(span.end, own.end) for own in by_file.get(file_name, ()))
+        for file_name, _, span in passages
+    ]
+
+
+def context_overlap(passages: Sequence[Citation], gold: Sequence[Citation]) -> Overlap:
+    """Count the characters of the gold spans and of the passages, each once; pages do not matter.
+
+    Recall is the share of the gold text that the system had at hand, precision the share of what it read that it
+    needed.
+
+    Source: Chroma, Evaluating Chunking.
+    """
+    parts = [
+        overlap(*([c.span for c in side if c.file_name == name] for side in (gold, passages)))
+        for name in sorted({citation.file_name for citation in (*gold, *passages)})
+    ]
+    return Overlap(
+        sum(part.shared for part in parts), sum(part.gold for part in parts), sum(part.predicted for part in parts)
+    )
+
+
+class OverallScore(NamedTuple):
+    """One answer's overall citation score.
+
+    Args:
+        value: In [0, 1]; None if the answer has none of the parts.
+        coverage: Sum of the weights of the parts that it has, in [0, 1].
+    """
+
+    value: float | None
+    coverage: float
+
+
+def overall_citation_score(
+    scores: Mapping[str, float], *, missing: Literal["renormalise", "zero"] = "renormalise"
+) -> OverallScore:
+    """Return the weighted mean of an answer's span accuracy, citation quality, consistency and lack of hallucination.
+
+    The specification's code scores a missing part as 0, so that a question without gold spans cannot exceed 0.7 and an
+    empty answer has 0.15 for its absent hallucinations. Here the weights are spread over the parts that there are.
+
+    Args:
+        scores: The answer's scores by measure.
+        missing: `zero` counts missing parts as 0, as the specification's code does.
+
+    Source: Citation Accuracy Evaluation 5.1, _calculate_overall_scores.
+    """
+    hallucination = scores.get(HALLUCINATION)
+    parts = {
+        "span_accuracy": scores.get(SPAN_ACCURACY),
+        "citation_quality": scores.get(CITATION_QUALITY),
+        "answer_consistency": scores.get(ANSWER_CONSISTENCY),
+        "no_hallucination": None if hallucination is None else 1.0 - hallucination,
+    }
+    known = {name: score for name in WEIGHTS if (score := parts[name]) is not None}
+    if not known:
+        return OverallScore(None, 0.0)
+    total, present = math.fsum(WEIGHTS.values()), math.fsum(WEIGHTS[name] for name in known)
+    weighted = math.fsum(WEIGHTS[name] * score for name, score in known.items())
+    # Rounding must not lift a perfect answer above 1.
+    value = min(1.0, weighted / (total if missing == "zero" else present))
+    return OverallScore(value, present / total)
+
+
+class QualityThresholds(Model):
+    """The least, and for hallucination the most, that a mean or an answer's score may be; null sets no limit."""
+
+    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Least mean Jaccard with tolerance.")
+    citation_validity: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Least share of citations that support."
+    )
+    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Least factual consistency.")
+    hallucination_tolerance: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Largest share of claims that no cited text supports."
+    )
+
+
+def broken_thresholds(scores: Mapping[str, float], thresholds: QualityThresholds) -> list[str]:
+    """Return the thresholds that scores by measure are worse than; a missing score breaks none.
+
+    Source: Citation Accuracy Evaluation 6.1, quality_thresholds, and 9.2, alerts for a query.
+    """
+    broken = []
+    for name, (measure, is_most) in THRESHOLDS.items():
+        score = scores.get(measure)
+        limit: float | None = getattr(thresholds, name)
+        if score is None or limit is None:
+            continue
+        if round((score - limit) if is_most else (limit - score), PLACES) > 0:
+            broken.append(name)
+    return broken

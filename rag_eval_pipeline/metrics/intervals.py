@@ -1,25 +1,32 @@
-"""Confidence intervals that need no random numbers: Wilson's for shares, Student's for paired differences.
+"""Means over questions with an interval, counts and coverage.
 
-None of them ever has a width of zero: questions that all agree are evidence, not certainty.
+A failure is never a score of 0: it is counted and lowers the coverage, and a metric without a value says why. Questions
+that share a document fail together, so intervals count documents where there are fewer of them than questions. Every
+random number comes from a seed, so the same scores give the same interval.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-
-from rag_eval_pipeline.metrics.clusters import (
-    Values,
-    cluster_spread,
-    count_units,
-    effective_clusters,
-    number_units,
-    sums_by_unit,
-)
+from numpy.typing import NDArray
+from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95  # Evaluation Data Formats, statistical_analysis.confidence_level
+RESAMPLES = 10_000
+SEED = 42  # Evaluation Data Formats, evaluation_parameters.random_seed
+
+# Resampled means of the same questions in another order differ by at most this share of themselves.
+ROUNDING = 1e-12
+# Drawing counts of distinct rows is faster than drawing rows as long as at most about one row in 40 is distinct.
+ROWS_PER_DISTINCT_ROW = 40
+DRAWS_AT_ONCE = 2_000_000  # at most 50 MB of indices, counts and weights
+
+Values = NDArray[np.float64]
+Units = NDArray[np.int64]
 
 
 class Interval(NamedTuple):
@@ -29,69 +36,263 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
-    """Wilson's score interval of a proportion, in [0, 1]; never of zero width.
+class Scores(NamedTuple):
+    """The scores of one metric over the questions of a run.
+
+    Args:
+        values: One score a question; None is a failure. Questions that the metric does not apply to are left out and
+            counted in `skipped`.
+        failed: Failures that are not in `values`.
+        skipped: Questions that were left out.
+        reason: Why there is no value, if there is none; otherwise `all_failed` or `nothing_to_score`.
+        clusters: One name (document) for each value.
+    """
+
+    values: Sequence[float | None]
+    failed: int = 0
+    skipped: int = 0
+    reason: str | None = None
+    clusters: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One aggregate and how far it can be trusted.
+
+    Args:
+        value: The mean or ratio; None if nothing was scored.
+        confidence_interval: At 95 %; None if there is no value, or if all resamples would be equal.
+        method: How the interval was made; None without one.
+        n_scored: Questions behind the value.
+        n_failed: Questions that should have a score but have none.
+        n_skipped: Questions that the metric does not apply to.
+        coverage: n_scored / (n_scored + n_failed); None if both are 0.
+        reason: Why there is no value; None if there is one.
+        n_clusters: Number of documents that the interval counts instead of questions; None if questions are counted.
+    """
+
+    value: float | None
+    confidence_interval: Interval | None
+    method: str | None
+    n_scored: int
+    n_failed: int
+    n_skipped: int
+    coverage: float | None
+    reason: str | None
+    n_clusters: int | None = None
+
+
+def summarise(
+    values: Sequence[float | None],
+    *,
+    failed: int = 0,
+    skipped: int = 0,
+    reason: str | None = None,
+    seed: int = SEED,
+    clusters: Sequence[str] | None = None,
+) -> Summary:
+    """Return the mean of one metric; the arguments are those of `Scores`."""
+    return summarise_all({"": Scores(values, failed, skipped, reason, clusters)}, seed=seed)[""]
+
+
+def summarise_all(metrics: Mapping[str, Scores], *, seed: int = SEED) -> dict[str, Summary]:
+    """Return the mean of each metric with an interval: Wilson's if all scores are 0 or 1, else a bootstrap interval.
+
+    Metrics over the same questions share their resamples: twenty of them take the time of two.
 
     Raises:
-        ValueError: No trials, or successes outside [0, trials].
+        ValueError: A score is NaN or infinite, a count is negative, or there is not one cluster for each value.
+    """
+    columns = {name: _column(scores) for name, scores in metrics.items()}
+    graded = [name for name, (values, _) in columns.items() if not np.isin(values, (0.0, 1.0)).all()]
+    intervals = dict(zip(graded, bootstrap_intervals([columns[name] for name in graded], seed=seed), strict=True))
+    summaries = {}
+    for name, scores in metrics.items():
+        values, clusters = columns[name]
+        n_failed = scores.failed + len(scores.values) - values.size
+        if values.size == 0:
+            summaries[name] = make_summary(None, 0, n_failed, scores.skipped, reason=scores.reason)
+            continue
+        n_clusters = None if clusters is None else len(set(clusters))
+        if name in intervals:
+            interval, method = intervals[name], f"bootstrap percentile, {RESAMPLES} resamples, seed {seed}"
+            if clusters is not None:
+                sizes = unit_sizes(number_units(clusters, values.size))
+                over = f"{n_clusters} clusters worth {effective_clusters(sizes):.1f}"
+                method = f"bootstrap percentile, {RESAMPLES} resamples of {over}, widened, seed {seed}"
+        elif clusters is None:
+            interval, method = wilson_interval(int(values.sum()), values.size), "wilson"
+        else:
+            interval, effective = clustered_wilson_interval(values, clusters)
+            method = f"wilson, {n_clusters} clusters worth {effective:.1f} of {values.size}"
+        summaries[name] = make_summary(
+            mean(values), values.size, n_failed, scores.skipped,
+            interval=interval, method=method, n_clusters=n_clusters,
+        )  # fmt: skip
+    return summaries
+
+
+class Column(NamedTuple):
+    """Finite scores of one metric, and one cluster name for each; None if no two scores share a cluster."""
+
+    values: Values
+    clusters: Sequence[str] | None = None
+
+
+def _column(scores: Scores) -> Column:
+    values = np.array([value for value in scores.values if value is not None], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("expected finite scores; a failure is None")
+    if scores.clusters is None:
+        return Column(values)
+    if len(scores.clusters) != len(scores.values):
+        raise ValueError(f"expected a cluster for each of {len(scores.values)} values, found {len(scores.clusters)}")
+    names = [name for name, value in zip(scores.clusters, scores.values, strict=True) if value is not None]
+    return Column(values, names if len(set(names)) < len(names) else None)
+
+
+def proportion(successes: int, trials: int, *, failed: int = 0, skipped: int = 0, reason: str | None = None) -> Summary:
+    """Return a share with Wilson's interval, or no value if there are no trials."""
+    if trials == 0:
+        return make_summary(None, 0, failed, skipped, reason=reason)
+    interval = wilson_interval(successes, trials)
+    return make_summary(successes / trials, trials, failed, skipped, interval=interval, method="wilson")
+
+
+def make_summary(
+    value: float | None,
+    scored: int,
+    failed: int,
+    skipped: int,
+    *,
+    interval: Interval | None = None,
+    method: str | None = None,
+    n_clusters: int | None = None,
+    reason: str | None = None,
+) -> Summary:
+    """Return a summary with the coverage and the reason that follow from its counts."""
+    if min(scored, failed, skipped) < 0:
+        raise ValueError(f"expected counts of 0 or more, found scored={scored}, failed={failed}, skipped={skipped}")
+    return Summary(
+        value=value,
+        confidence_interval=interval,
+        method=None if interval is None else method,
+        n_scored=scored,
+        n_failed=failed,
+        n_skipped=skipped,
+        coverage=scored / (scored + failed) if scored + failed else None,
+        reason=None if value is not None else reason or ("all_failed" if failed else "nothing_to_score"),
+        n_clusters=None if interval is None else n_clusters,
+    )
+
+
+def mean(values: Sequence[float] | Values) -> float:
+    """Return the arithmetic mean, added up in the order given: trec_eval's last bit depends on it."""
+    if len(values) == 0:
+        raise ValueError("expected at least one value")
+    # np.sum adds pairwise and Python's sum compensates from 3.12 on; a running sum does neither.
+    return float(np.cumsum(np.asarray(values, dtype=np.float64))[-1]) / len(values)
+
+
+def number_units(clusters: Sequence[str] | None, n_questions: int) -> Units:
+    """Return the number of each question's independent unit: its cluster, or the question itself without clusters.
+
+    Returns:
+        (questions,), numbered from 0 in order of first appearance.
+    """
+    if clusters is None:
+        return np.arange(n_questions, dtype=np.int64)
+    if len(clusters) != n_questions:
+        raise ValueError(f"expected a cluster for each of {n_questions} questions, found {len(clusters)}")
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in clusters], dtype=np.int64)
+
+
+def count_units(units: Units) -> int:
+    """Return how many units there are."""
+    return int(units.max(initial=-1)) + 1
+
+
+def sums_by_unit(values: Values, units: Units) -> Values:
+    """Return the sum of each unit's values: (units,)."""
+    sums: Values = np.bincount(units, values, minlength=count_units(units)).astype(np.float64)
+    return sums
+
+
+def unit_sizes(units: Units) -> Values:
+    """Return the number of questions of each unit: (units,)."""
+    return np.bincount(units, minlength=count_units(units)).astype(np.float64)
+
+
+def effective_clusters(sizes: Values) -> float:
+    """Return how many clusters of equal size carry as much information as clusters of these sizes.
+
+    Source: Kish 1965, 11.7, the effect of unequal weights.
+    """
+    return float(sizes.sum() ** 2 / (sizes @ sizes))
+
+
+def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+    """Return Wilson's score interval of a proportion, in [0, 1] and never of zero width.
 
     Source: Wilson 1927; Newcombe 1998, method 3.
     """
     if not 0 <= successes <= trials or trials == 0:
         raise ValueError(f"expected 0 <= successes <= trials and a trial, found {successes} of {trials}")
-    interval = _score_interval(successes / trials, trials, confidence)
-    # At the ends the formula gives the limit exactly, the arithmetic only nearly.
-    return Interval(0.0 if successes == 0 else interval.low, 1.0 if successes == trials else interval.high)
+    return _score_interval(successes / trials, trials, confidence)
 
 
 def clustered_wilson_interval(
     values: Values, clusters: Sequence[str], confidence: float = CONFIDENCE
 ) -> tuple[Interval, float]:
-    """Wilson's interval of a share whose questions share documents, and the number of questions they are worth.
+    """Return Wilson's interval of a share whose questions share documents, and the effective number of questions.
 
-    The questions count as n / design effect, the variance between documents over that of independent questions; by
-    Student's t instead of the normal where documents are few. Where all questions agree the effect cannot be seen, and
-    the documents are counted.
+    n questions count as n / design effect, with Student's t in place of the normal distribution because documents may
+    be few. If all questions agree, the design effect is unknown and documents are counted.
 
     Args:
-        values: (questions,), each 0 or 1; one or more.
-        clusters: A name a question.
+        values: (questions,), each 0 or 1; at least one.
+        clusters: One name for each question.
         confidence: Of the interval.
 
-    Returns:
-        The interval, and the effective number of questions: at most n, at least 1.
-
-    Source: Franco, Little, Louis and Slud 2019, who find Wilson's form with the effective number best among seven; Kish
-    1965 for the design effect; Korn and Graubard 1998 for t.
+    Source: Franco, Little, Louis and Slud 2019 for Wilson's form with the effective number; Kish 1965 for the design
+    effect; Korn and Graubard 1998 for t.
     """
     units = number_units(clusters, len(values))
     n_questions, n_units = len(values), count_units(units)
+    share = float(values.mean())
     if n_units == n_questions:
         return wilson_interval(int(values.sum()), n_questions, confidence), float(n_questions)
-    share = float(values.mean())
     if share in (0.0, 1.0) or n_units == 1:
         effective = float(n_units)
     else:
-        from scipy.special import stdtrit
-
-        spread = cluster_spread(values, units)
-        # One large document beside many small ones is worth two, not the number of them all.
-        worth = max(2.0, effective_clusters(sums_by_unit(np.ones(n_questions), units)))
+        # The linearised ratio of sums, Cochran 1977, 6.
+        spread = sums_by_unit(values - values.mean(), units)
+        # One large document beside many small ones is worth two documents, not all of them.
+        worth = max(2.0, effective_clusters(unit_sizes(units)))
         variance = worth / (worth - 1) * float(spread @ spread) / n_questions**2
         z = NormalDist().inv_cdf((1 + confidence) / 2)
         few = (z / float(stdtrit(worth - 1, (1 + confidence) / 2))) ** 2
-        # Documents that are more alike than chance make it larger than n: that is luck, not information.
+        # Documents that are more alike than chance would make it larger than n: that is luck, not information.
         wide = share * (1 - share) / variance if variance else math.inf
         effective = max(1.0, min(wide * few, n_questions))
-    interval = _score_interval(share, effective, confidence)
-    return Interval(0.0 if share == 0 else interval.low, 1.0 if share == 1 else interval.high), effective
+    return _score_interval(share, effective, confidence), effective
+
+
+def _score_interval(share: float, trials: float, confidence: float) -> Interval:
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    # At 0 and 1 the formula gives the limit exactly, but floating-point arithmetic only nearly.
+    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    return Interval(0.0 if share == 0 else low, 1.0 if share == 1 else high)
 
 
 def quantile_interval(values: Values, quantile: float, confidence: float = CONFIDENCE) -> Interval | None:
-    """An interval of a quantile between two of the values themselves, whatever their distribution.
+    """Return a distribution-free interval of a quantile whose limits are two of the values.
 
-    It holds the quantile at least as often as `confidence` says, because ranks are whole numbers: how many of n values
-    lie below it is binomial.
+    How many of n values lie below the quantile is binomial. Ranks are whole numbers, so the interval holds the quantile
+    at least as often as `confidence` says.
 
     Args:
         values: One or more, finite.
@@ -99,23 +300,157 @@ def quantile_interval(values: Values, quantile: float, confidence: float = CONFI
         confidence: Of the interval.
 
     Returns:
-        None where there are too few values for a limit on both sides: below 6 for the median, 72 for 0.95, 368 for
-        0.99, at 95 % confidence.
+        None for too few values: at 95 % confidence fewer than 6 for the median, 72 for 0.95, 368 for 0.99.
 
     Source: David and Nagaraja 2003, Order Statistics, 7.1; Hahn and Meeker 1991, 5.2.
     """
-    from scipy.special import bdtr
-
     ordered = np.sort(np.asarray(values, dtype=np.float64))
-    below = bdtr(np.arange(ordered.size), ordered.size, quantile)  # so many values or fewer are less than the quantile
+    below = bdtr(np.arange(ordered.size), ordered.size, quantile)  # P(at most k values are below the quantile)
     tail = (1 - confidence) / 2
     low = int(np.searchsorted(below, tail, side="right")) - 1
     high = int(np.searchsorted(below, 1 - tail, side="left"))
     return Interval(float(ordered[low]), float(ordered[high])) if low >= 0 and high < ordered.size else None
 
 
-def _score_interval(share: float, trials: float, confidence: float) -> Interval:
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+def bootstrap_interval(
+    values: Sequence[float] | Values,
+    *,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    clusters: Sequence[str] | None = None,
+) -> Interval | None:
+    """Return the bootstrap interval of one column; see `bootstrap_intervals`."""
+    column = Column(np.asarray(values, dtype=np.float64), clusters)
+    return bootstrap_intervals([column], seed=seed, resamples=resamples, confidence=confidence)[0]
+
+
+def bootstrap_intervals(
+    columns: Sequence[Column], *, seed: int = SEED, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
+) -> list[Interval | None]:
+    """Return the percentile interval of each column's mean over resampled questions, or over documents if shared.
+
+    Percentiles of few documents are too narrow: in simulations with graded scores, 10 questions a document, they held
+    the truth in 73 % of samples with 3 documents, 88 % with 10, 93 % with 30. Widened, they hold it in 92 to 94 %.
+
+    Returns:
+        One interval a column. None if fewer than two values, or two documents' means, differ: all resamples would be
+        equal, and an interval of zero width would claim certainty.
+
+    Source: Efron and Tibshirani 1993, 13.3 (percentiles); Davison and Hinkley 1997, 3.8 (clusters).
+    """
+    intervals: list[Interval | None] = [None] * len(columns)
+    tables = [_by_unit(column) for column in columns]
+    # Columns over the same units are drawn together; each sees the resamples that it would see alone.
+    together: dict[object, list[int]] = {}
+    for place, table in enumerate(tables):
+        if not _is_constant(table):
+            is_clustered = table.shape[1] == 2
+            over: object = tuple(columns[place].clusters or ()) if is_clustered else len(table)
+            together.setdefault(("alone", place) if _has_few_distinct_rows(table) else over, []).append(place)
+    for places in together.values():
+        sums, sizes = [tables[place][:, 0] for place in places], tables[places[0]][:, 1:]
+        drawn = resample_sums(np.column_stack([*sums, sizes]), seed=seed, resamples=resamples)
+        n_questions = drawn[:, -1] if sizes.size else len(sums[0])
+        for place, resampled in zip(places, drawn.T, strict=False):
+            low, high = np.quantile(resampled / n_questions, ((1 - confidence) / 2, 1 - (1 - confidence) / 2))
+            interval = Interval(float(low), float(high))
+            if sizes.size:
+                interval = _widen(interval, columns[place].values, sizes[:, 0], confidence)
+            intervals[place] = interval
+    return intervals
+
+
+def _by_unit(column: Column) -> Values:
+    """Return the scores as one column, or each document's sum and size if documents hold several questions."""
+    values, clusters = column
+    units = number_units(clusters, values.size)
+    if count_units(units) == values.size:
+        return values[:, np.newaxis]
+    return np.column_stack((sums_by_unit(values, units), unit_sizes(units)))
+
+
+def _is_constant(table: Values) -> bool:
+    if not table.size:
+        return True
+    if table.shape[1] == 1:
+        return float(np.ptp(table)) == 0
+    means = table[:, 0] / table[:, 1]
+    return bool(np.ptp(means) <= ROUNDING * np.abs(means).max())
+
+
+def _widen(interval: Interval, values: Values, sizes: Values, confidence: float) -> Interval:
+    """Widen an interval about its mean by Student's t over the normal quantile and by the divisor n - 1.
+
+    The result stays within [0, 1] if all scores do.
+
+    Source: Hesterberg 2015, What Teachers Should Know About the Bootstrap, 4.3. Its expanded percentiles cannot reach
+    beyond the least and greatest document, which is not enough for three documents.
+    """
+    clusters = max(2.0, effective_clusters(sizes))  # t with one degree of freedom is the most that can be asked for
+    upper = (1 + confidence) / 2
+    width = float(stdtrit(clusters - 1, upper)) / NormalDist().inv_cdf(upper) * math.sqrt(clusters / (clusters - 1))
+    mean = float(values.mean())
+    low, high = mean - (mean - interval.low) * width, mean + (interval.high - mean) * width
+    is_share = values.min() >= 0 and values.max() <= 1
+    return Interval(max(0.0, low), min(1.0, high)) if is_share else Interval(low, high)
+
+
+def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
+    """Return column sums of as many rows as the table has, drawn with replacement, in bounded memory.
+
+    There are three ways to draw; which one is fastest depends on the table alone, so the same table and seed give the
+    same sums.
+
+    Args:
+        table: (rows, columns), at least one row; all columns see the same resamples.
+        seed: Of the random numbers.
+        resamples: Number of resamples.
+
+    Returns:
+        (resamples, columns).
+
+    Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, 6.
+    """
+    rng = np.random.default_rng(seed)
+    n_rows, n_columns = table.shape
+    sums = np.empty((resamples, n_columns))
+    rows, counts = _distinct_rows(table)
+    if _are_few(rows, n_rows):
+        for part in _parts(resamples, len(rows)):
+            sums[part] = rng.multinomial(n_rows, counts / n_rows, size=part.stop - part.start) @ rows
+        return sums
+    # Drawn as 32-bit numbers these are the same, in half the memory and two thirds of the time.
+    dtype = np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64
+    weights = np.empty((0 if n_columns == 1 else max(1, DRAWS_AT_ONCE // n_rows), n_rows))
+    for part in _parts(resamples, n_rows):
+        indices = rng.integers(0, n_rows, (part.stop - part.start, n_rows), dtype=dtype)
+        if n_columns == 1:
+            sums[part, 0] = table[:, 0][indices].sum(axis=1)
+        else:
+            for row, drawn in enumerate(indices):
+                weights[row] = np.bincount(drawn, minlength=n_rows)
+            sums[part] = weights[: len(indices)] @ table
+    return sums
+
+
+def _distinct_rows(table: Values) -> tuple[Values, NDArray[np.intp]]:
+    """Return the distinct rows of a table in sorted order, and how often each occurs."""
+    if table.shape[1] == 1:  # numpy sorts whole rows ten times slower than numbers
+        values, counts = np.unique(table[:, 0], return_counts=True)
+        return values[:, np.newaxis], counts
+    rows, counts = np.unique(table, axis=0, return_counts=True)
+    return rows, counts
+
+
+def _has_few_distinct_rows(table: Values) -> bool:
+    return _are_few(_distinct_rows(table)[0], len(table))
+
+
+def _are_few(rows: Values, n_rows: int) -> bool:
+    return len(rows) * ROWS_PER_DISTINCT_ROW < n_rows
+
+
+def _parts(resamples: int, width: int) -> list[slice]:
+    step = max(1, DRAWS_AT_ONCE // width)
+    return [slice(start, min(start + step, resamples)) for start in range(0, resamples, step)]

@@ -1,7 +1,6 @@
-"""Performance of a run: latency, resources and what the API calls cost.
+"""Performance of a run: latency, resources and what the API calls cost, by the specification's names.
 
-The records carry the names of the specification's `performance_metrics`. A figure without measurements is None with a
-reason, and sums say how many of their parts were not reported.
+A statistic without measurements is None with a reason, and sums say how many of their parts were not reported.
 """
 
 import math
@@ -11,19 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rag_eval_pipeline.metrics.bootstrap import SEED, bootstrap_interval
-from rag_eval_pipeline.metrics.intervals import Interval, quantile_interval
+from rag_eval_pipeline.metrics.intervals import SEED, Interval, bootstrap_interval, quantile_interval
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
-_RESAMPLES = 2_000  # no two latencies are equal, so each costs its own draw: 0.2 s for 10,000 questions
+RESAMPLES = 2_000  # no two latencies are equal, so each costs its own draw: 0.2 s for 10,000 questions
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyStats:
     """Latency of the answered questions in milliseconds.
 
-    Percentiles interpolate linearly between the two nearest measurements (numpy's and R's default, Hyndman-Fan type 7);
-    below 100 measurements p99 is close to the maximum and says little.
+    Percentiles interpolate linearly between the two nearest measurements (numpy's and R's default, Hyndman-Fan type 7).
+    With fewer than 100 measurements p99 is close to the maximum.
     """
 
     mean: float | None
@@ -38,7 +36,7 @@ class LatencyStats:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """A resource over the samples of a run, in the unit of the samples (MB, percent of one core).
+    """A resource over the samples of a run, in their unit (MB, percent of one core).
 
     `std` is the spread of the samples themselves (divided by n), not an estimate for other runs.
     """
@@ -51,14 +49,14 @@ class ResourceUsage:
 
 
 class CallUsage(NamedTuple):
-    """What one answer cost.
+    """What one answer cost; None where the server did not report it or no price is known.
 
     Args:
-        total_tokens: Prompt and completion; None when the server did not say.
+        total_tokens: Prompt and completion.
         requests: Requests sent, retries included.
-        cost_usd: None when no price is known.
-        prompt_tokens: Of the tokens, read by the model.
-        completion_tokens: Of the tokens, written by it.
+        cost_usd: At the configured prices.
+        prompt_tokens: Read by the model.
+        completion_tokens: Written by the model.
     """
 
     total_tokens: int | None = None
@@ -70,16 +68,16 @@ class CallUsage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApiUsage:
-    """Sums over a run.
+    """Sums over a run of what was reported; None if nothing was.
 
     Args:
-        total_tokens: Sum of what was reported; None when nothing was.
+        total_tokens: Prompt and completion.
         total_requests: All requests.
-        estimated_cost_usd: Sum of what is known; None when nothing is.
+        estimated_cost_usd: At the configured prices.
         n_without_tokens: Answers whose tokens are missing from the sum.
         n_without_cost: Answers whose cost is missing from the sum.
-        prompt_tokens: Sum of what was reported; None when nothing was.
-        completion_tokens: The same.
+        prompt_tokens: Read by the model.
+        completion_tokens: Written by the model.
     """
 
     total_tokens: int | None
@@ -92,7 +90,7 @@ class ApiUsage:
 
 
 def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
-    """Latency statistics; all None with reason `no_latencies` when nothing was measured.
+    """Return latency statistics; all None with reason `no_latencies` if nothing was measured.
 
     Args:
         latencies_ms: Of answered questions only: a time-out is the limit's latency, not the system's.
@@ -105,9 +103,9 @@ def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
 
 
 def latency_intervals(latencies_ms: Sequence[float], *, seed: int = SEED) -> dict[str, Interval | None]:
-    """95 % intervals of the mean (bootstrap) and the percentiles (order statistics), in milliseconds.
+    """Return 95 % intervals of the mean (bootstrap) and the percentiles (order statistics), in milliseconds.
 
-    They are of questions like these asked at a time like this: a server that is busier tomorrow is not in them.
+    They are about similar questions asked at a similar time; a server that is busier tomorrow is not covered.
 
     Args:
         latencies_ms: Of answered questions only.
@@ -120,11 +118,11 @@ def latency_intervals(latencies_ms: Sequence[float], *, seed: int = SEED) -> dic
     if values.size == 0:
         return dict.fromkeys(("mean", *PERCENTILES))
     quantiles = {name: quantile_interval(values, percent / 100) for name, percent in PERCENTILES.items()}
-    return {"mean": bootstrap_interval(values, seed=seed, resamples=_RESAMPLES), **quantiles}
+    return {"mean": bootstrap_interval(values, seed=seed, resamples=RESAMPLES), **quantiles}
 
 
 def resource_usage(samples: Sequence[float]) -> ResourceUsage:
-    """Statistics of one resource; all None with reason `no_samples` when nothing was sampled."""
+    """Return statistics of one resource; all None with reason `no_samples` if nothing was sampled."""
     if len(samples) == 0:
         return ResourceUsage(None, None, None, 0, "no_samples")
     mean = math.fsum(samples) / len(samples)
@@ -133,7 +131,7 @@ def resource_usage(samples: Sequence[float]) -> ResourceUsage:
 
 
 def api_usage(calls: Iterable[CallUsage]) -> ApiUsage:
-    """Sums of tokens, requests and cost."""
+    """Add up tokens, requests and cost."""
     counted = list(calls)
     tokens = [call.total_tokens for call in counted if call.total_tokens is not None]
     prompts = [call.prompt_tokens for call in counted if call.prompt_tokens is not None]

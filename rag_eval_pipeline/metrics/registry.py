@@ -1,169 +1,263 @@
-"""The metrics there are, as data: name, meaning, direction, range, level, what each needs, and its source.
+"""Every metric: one key, one label, one meaning, one direction.
 
-A room of metrics is a module with `definitions()`; what it returns carries a `metric`. Own metrics join by an entry
-point of the group `rag_eval_pipeline.metrics` or by an import path, and stand in every list beside the built-in ones.
+Terminals, reports, alerts and mails take their words from here, and `docs/metrics.md` is written from it. The rows of
+retrieval measures are in `retrieval.measures`, beside the functions that compute them; custom metrics of installed
+packages join the list.
 """
 
-import importlib
-import math
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from importlib.metadata import entry_points
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.metrics.custom import installed_metrics
+from rag_eval_pipeline.metrics.metric_info import (
+    COUNT,
+    SHARE,
+    Direction,
+    Level,
+    MetricInfo,
+    Need,
+    Range,
+    label_from_key,
+)
+from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES
 
-GROUP = "rag_eval_pipeline.metrics"
-ROOMS = ("rag_eval_pipeline.metrics.retrieval.catalogue", "rag_eval_pipeline.metrics.question_measures")
+PAGE_PREFIX = "page/"  # of retrieval measures by page
 
-Direction = Literal["higher", "lower", "neither"]
-Level = Literal["passage", "page", "document", "span", "claim", "question"]
-Need = Literal[
-    "ranking", "relevant", "grades", "judged_nonrelevant", "answer", "accepted_answers", "citations", "gold_spans",
-    "contexts", "judge", "usage", "timings",
-]  # fmt: skip
-
-
-class Range(NamedTuple):
-    """Least and greatest possible score; infinite where there is no bound."""
-
-    low: float = 0.0
-    high: float = 1.0
-
-    def __str__(self) -> str:
-        low = "-inf" if self.low == -math.inf else f"{self.low:g}"
-        return f"{low} to {'inf' if self.high == math.inf else f'{self.high:g}'}"
-
-
-SHARE = Range()
-COUNT = Range(0.0, math.inf)
-UNBOUNDED = Range(-math.inf, math.inf)
+_SPECIFICATION = "Citation Accuracy Evaluation"
+_CORRECTED = f"{_SPECIFICATION} 4.2, corrected"
+_HOTPOT = "HotpotQA, hotpot_evaluate_v1.py"
+_SQUAD = "SQuAD 2.0, evaluate-v2.0.py"
+_ANSWERS: tuple[Need, ...] = ("answer", "accepted_answers")
+_SPANS: tuple[Need, ...] = ("citations", "gold_spans")
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One row of the registry.
-
-    Args:
-        name: As it stands in settings and results; `@k` at its end stands for a cutoff.
-        meaning: One sentence; "top k" in it is the cutoff's.
-        source: Paper, specification or scorer that defines it.
-        needs: What a question must bring so that it can be scored.
-        levels: At what it can be computed.
-        direction: Which end is good; `neither` for counts and descriptions.
-        range: Where scores lie.
-        aliases: Other names that are understood.
-        room: Which part of the results it belongs to.
-        version: Raised whenever equal answers may score otherwise; part of the metrics' fingerprint of an evaluation
-            that takes up this metric. Built-in metrics have one version together.
-    """
-
-    name: str
-    meaning: str
-    source: str
-    needs: tuple[Need, ...]
-    levels: tuple[Level, ...]
-    direction: Direction = "higher"
-    range: Range = SHARE
-    aliases: tuple[str, ...] = ()
-    room: str = "retrieval"
-    version: str = "1"
+def _span(name: str, meaning: str, source: str = _CORRECTED, *, range: Range = SHARE, direction: Direction = "higher",
+          aliases: tuple[str, ...] = (), label: str = "") -> MetricInfo:  # fmt: skip
+    return MetricInfo(name, meaning, source, _SPANS, ("span",), direction, range, aliases, "citations", label=label)
 
 
-class Definition(Protocol):
-    """What a room holds of a metric: its row, and whatever computes it."""
-
-    @property
-    def metric(self) -> Metric:
-        """The row."""
+def _answer(name: str, meaning: str, source: str, needs: tuple[Need, ...] = _ANSWERS, *,
+            direction: Direction = "higher", label: str = "") -> MetricInfo:  # fmt: skip
+    return MetricInfo(name, meaning, source, needs, ("question",), direction, category="answers", label=label)
 
 
-def definitions(paths: Iterable[str] = ()) -> tuple[Definition, ...]:
-    """Every metric: of the rooms in their order, of entry points by name, of import paths as given.
-
-    Args:
-        paths: `package.module:NAME` of further definitions.
-
-    Raises:
-        InputError: `bad_metric` for what cannot be loaded or is none, `duplicate_metric` for a name that is taken.
-    """
-    found = [*built_in_definitions(), *custom_definitions(paths)]
-    taken: set[str] = set()
-    for definition in found:
-        for name in (definition.metric.name, *definition.metric.aliases):
-            if name in taken:
-                raise InputError("duplicate_metric", "metrics", "each name and alias once", found=name)
-            taken.add(name)
-    return tuple(found)
-
-
-def built_in_definitions() -> list[Definition]:
-    """The metrics of this package, room by room."""
-    return [definition for room in ROOMS for definition in importlib.import_module(room).definitions()]
-
-
-def custom_definitions(paths: Iterable[str] = ()) -> list[Definition]:
-    """The metrics that are not built in; arguments and errors as in `definitions`."""
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return [custom_definition(point.value) for point in points] + [custom_definition(path) for path in paths]
-
-
-def named_definition(name: str) -> Definition:
-    """The metric that is not built in of an import path, an entry point's name, or its own name.
-
-    Raises:
-        InputError: `unknown_metric`, `bad_metric`.
-    """
-    if ":" in name:
-        return custom_definition(name)
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    for point in points:
-        if point.name == name:
-            return custom_definition(point.value)
-    for point in points:
-        if (found := custom_definition(point.value)).metric.name == name:
-            return found
-    known = ", ".join(point.name for point in points) or "none is installed"
-    raise InputError(
-        "unknown_metric", "metrics", f"an import path such as package.module:NAME, or an entry point of {GROUP}",
-        found=name, hint=f"Entry points: {known}.",
+def _abstention(name: str, meaning: str, direction: Direction = "higher", *, label: str = "") -> MetricInfo:
+    return MetricInfo(
+        f"abstention_{name}", meaning, "SQuAD 2.0, is_impossible", ("answer",), ("question",), direction,
+        aliases=(f"abstention/{name}",), category="abstention", label=label,
     )  # fmt: skip
 
 
-def metrics(paths: Iterable[str] = ()) -> tuple[Metric, ...]:
-    """The rows of all metrics; arguments and errors as in `definitions`."""
-    return tuple(definition.metric for definition in definitions(paths))
+def _judged(name: str, meaning: str, direction: Direction = "higher", *, label: str = "") -> MetricInfo:
+    needs: tuple[Need, ...] = ("answer", "judge")
+    return MetricInfo(name, meaning, "judges.md", needs, ("question",), direction, category="claims", label=label)
 
 
-def metric_table(rows: Sequence[Metric]) -> str:
-    """The rows as a Markdown table, for the README and reports."""
-    lines = ["| metric | meaning | range | better | levels | source |", "|---|---|---|---|---|---|"]
+def _claim(name: str, meaning: str, source: str = _SPECIFICATION, *, direction: Direction = "higher",
+           range: Range = SHARE, aliases: tuple[str, ...] = (), label: str = "") -> MetricInfo:  # fmt: skip
+    needs: tuple[Need, ...] = ("answer", "judge")
+    return MetricInfo(name, meaning, source, needs, ("claim",), direction, range, aliases, "claims", label=label)
+
+
+def _ragchecker(name: str, meaning: str, direction: Direction = "higher") -> MetricInfo:
+    return _claim(f"ragchecker/{name}", meaning, "RAGChecker, computation.py", direction=direction)
+
+
+def _context(name: str, meaning: str, source: str, level: Level) -> MetricInfo:
+    return MetricInfo(name, meaning, source, ("contexts", "gold_spans"), (level,), category="contexts")
+
+
+def _covered(unit: str, word: str) -> tuple[MetricInfo, ...]:
+    source = f"{_SPECIFICATION} 3.1"
+    return (
+        _span(f"{unit}_precision", f"Cited {word} that are gold, among the cited.", source),
+        _span(f"{unit}_recall", f"Gold {word} that are cited, among the gold.", source),
+        _span(f"{unit}_f1", f"Harmonic mean of precision and recall of {word}, which is their Dice.", source,
+              aliases=(f"{unit}_dice",)),
+        _span(f"{unit}_jaccard", f"Shared {word} among those on either side.", source),
+    )  # fmt: skip
+
+
+_OVERLAP = "Overlap of cited and gold spans, ends that differ by a few characters counted as equal"
+
+CITATION_METRICS = (
+    _span("exact_jaccard", "Mean Jaccard of the gold spans with their citations, matched one to one."),
+    _span("tolerance_jaccard", f"{_OVERLAP}: each question's, and their mean.", label="Citation overlap"),
+    _span("citation_span_accuracy", "Citation overlap, under the name that the specification gives it.",
+          label="Span accuracy"),
+    _span("citation_jaccard", f"{_OVERLAP}: the mean over all gold spans."),
+    _span("perfect_matches", "Gold spans that are cited exactly.", range=COUNT),
+    _span("good_matches", "Gold spans with a tolerance Jaccard of at least 0.8.", range=COUNT),
+    _span("true_spans", "Distinct gold spans.", range=COUNT, direction="neither"),
+    _span("predicted_spans", "Distinct cited spans.", range=COUNT, direction="neither"),
+    _span("span_precision", "Cited spans that find a gold span, matched one to one, among the cited."),
+    _span("span_recall", "Gold spans that are found, matched one to one, among the gold."),
+    _span("span_f1", "Harmonic mean of span precision and recall."),
+    _span("best_exact_jaccard",
+          "Mean Jaccard of the gold spans with their best citation, which may serve several."),
+    _span("best_tolerance_jaccard", "Overlap of each gold span with its best citation, with tolerance at the ends."),
+    _span("best_span_precision", "Cited spans that find any gold span, among the cited."),
+    _span("best_span_recall", "Gold spans that any cited span finds, among the gold."),
+    *_covered("char", "characters"),
+    *_covered("token", "words"),
+    _span("facts_em", "Every gold span at least half cited, and no citation elsewhere.", _HOTPOT),
+    _span("facts_precision", "Gold spans at least half cited, among these and the citations elsewhere.", _HOTPOT),
+    _span("facts_recall", "Gold spans at least half cited, among the gold spans.", _HOTPOT),
+    _span("facts_f1", "Harmonic mean of the facts' precision and recall.", _HOTPOT),
+)  # fmt: skip
+
+ANSWER_METRICS = (
+    _answer("exact_match", "Answers equal to a gold answer, as SQuAD compares them.", _SQUAD),
+    _answer("f1", "Words that answer and gold answer share, as SQuAD counts them.", _SQUAD),
+    _answer("answerable_exact_match", "Exact match of the questions with an answer.", _SQUAD,
+            label="Exact match, answerable"),
+    _answer("answerable_f1", "F1 of the questions with an answer.", _SQUAD, label="F1, answerable"),
+    _answer("unanswerable_exact_match", "Unanswerable questions on which the system abstains.", _SQUAD,
+            label="Exact match, unanswerable"),
+    _answer("exact_match_in", "Exact match by the rules of the dataset's language.", "MLQA"),
+    _answer("f1_in", "Token F1 by the rules of the dataset's language; characters where it writes no spaces.", "MLQA"),
+    _answer("hotpot_em", "Exact match of the answer.", _HOTPOT),
+    _answer("hotpot_f1", "Token F1 of the answer; yes and no have no parts.", _HOTPOT),
+    _answer("joint_em", "Answer and supporting facts both match exactly.", _HOTPOT, (*_ANSWERS, *_SPANS)),
+    _answer("joint_f1", "F1 of the products of precision and of recall of answer and supporting facts.", _HOTPOT,
+            (*_ANSWERS, *_SPANS)),
+    _answer("rouge_l", "F1 of the longest common subsequence of words.", "Lin 2004, ROUGE", label="ROUGE-L"),
+    MetricInfo("verbatim_share", "Claims whose words are found verbatim in a cited or retrieved text.", "judges.md",
+               ("answer",), ("claim",), category="answers", label="Verbatim claims"),
+    _answer("abstained", "The system declined to answer.", "answers", ("answer",), direction="neither"),
+    _abstention("f1", "Whether the system abstains on unanswerable questions, and only there."),
+    _abstention("precision", "Abstentions that were right: the question has no answer in the documents."),
+    _abstention("recall", "Unanswerable questions on which the system abstains."),
+    _abstention("accuracy", "Questions on which abstaining or answering was right."),
+    _abstention("over_refusal_rate", "Answerable questions on which the system abstains.", "lower",
+                label="Over-refusal rate"),
+    _abstention("false_answer_rate", "Unanswerable questions that the system answers all the same.", "lower",
+                label="False answer rate"),
+    _abstention("abstention_rate", "Questions on which the system abstains.", "neither", label="Abstention rate"),
+)  # fmt: skip
+
+JUDGE_METRICS = (
+    _judged("judged_correct", "Answers that the judge finds right; unsure ones count as wrong."),
+    _judged("judged_correct_upper", "Answers that the judge finds right; unsure ones count as right.",
+            label="Judged correct, at most"),
+    _judged("judged_refused", "Answers that the judge takes for a refusal.", "neither", label="Judged refusal"),
+    _judged("judged_unsure", "Answers about which the judge cannot decide.", "neither", label="Judge unsure"),
+    _claim("claims", "Claims of the answer.", direction="neither", range=COUNT),
+    _claim("cited_claims", "Claims that have a citation.", direction="neither", range=COUNT),
+    _claim("resolved_claims", "Claims whose cited texts exist.", direction="neither", range=COUNT),
+    _claim("citations", "Citations of the answer.", direction="neither", range=COUNT),
+    _claim("citation_completeness", "Cited claims among all.", f"{_SPECIFICATION} 3.2"),
+    _claim("citation_correctness", "Citations that support their claim among all.", f"{_SPECIFICATION} 3.2"),
+    _claim("citation_relevance", "Citations on the subject of their claim or on a gold span, among all.",
+           f"{_SPECIFICATION} 3.2"),
+    _claim("citation_support", "Mean support of the citations.", f"{_SPECIFICATION} 4.2"),
+    _claim("factual_consistency", "Claims that their cited texts support, among those with one.",
+           f"{_SPECIFICATION} 3.3"),
+    _claim("faithfulness", "Claims that the retrieved texts support, by the judge.", "RAGAS, Faithfulness"),
+    _claim("hallucination_vs_citations", "Claims that no cited text supports, by the judge.", f"{_SPECIFICATION} 5.1",
+           direction="lower", aliases=("hallucination_rate",), label="Hallucination rate, cited"),
+    _claim("hallucination_vs_retrieved", "Claims that no retrieved text supports, by the judge.",
+           f"{_SPECIFICATION} 3.3", direction="lower", aliases=("hallucination_rate_retrieved",),
+           label="Hallucination rate, retrieved"),
+    _claim("citation_density", "Characters of citations among those of the answer.", f"{_SPECIFICATION} 3.3",
+           direction="neither"),
+    _claim("cited_text_share", "Characters of cited claims among those of all claims.", f"{_SPECIFICATION} 3.3",
+           direction="neither"),
+    _claim("overall_citation_accuracy",
+           "Weighted mean of span accuracy, citation correctness, consistency and absence of hallucination.",
+           f"{_SPECIFICATION} 5.1"),
+    _claim("overall_coverage", "Weights of the available parts of the overall score.", f"{_SPECIFICATION} 5.1",
+           direction="neither"),
+    _claim("citation_recall", "Statements that their citations together entail.", "ALCE, eval.py"),
+    _claim("citation_precision", "Citations that are needed for their statement.", "ALCE, eval.py"),
+    _ragchecker("precision", "Claims of the answer that the gold answer entails."),
+    _ragchecker("recall", "Claims of the gold answer that the answer entails."),
+    _ragchecker("f1", "Harmonic mean of precision and recall."),
+    _ragchecker("claim_recall", "Claims of the gold answer that a retrieved passage entails."),
+    _ragchecker("context_precision", "Passages that entail a claim of the gold answer."),
+    _ragchecker("context_utilization", "Retrieved claims of the gold answer that the answer uses."),
+    _ragchecker("noise_sensitivity_in_relevant", "Wrong claims of the answer that a useful passage entails.", "lower"),
+    _ragchecker("noise_sensitivity_in_irrelevant", "Wrong claims that only a useless passage entails.", "lower"),
+    _ragchecker("hallucination", "Wrong claims of the answer that no retrieved passage entails.", "lower"),
+    _ragchecker("self_knowledge", "Right claims of the answer that no retrieved passage entails.", "neither"),
+    _ragchecker("faithfulness", "Claims of the answer that a retrieved passage entails."),
+)  # fmt: skip
+
+CONTEXT_METRICS = (
+    _context("context_precision",
+             "Mean share of useful passages up to each useful one; useful means sharing a gold span.",
+             "RAGAS, ContextPrecision", "passage"),
+    _context("context_char_recall", "Gold characters in what was retrieved, among the gold.",
+             "Chroma, Evaluating Chunking", "span"),
+    _context("context_char_precision", "Retrieved characters that are gold, among the retrieved.",
+             "Chroma, Evaluating Chunking", "span"),
+    _context("context_char_iou", "Shared characters among those that are gold or retrieved.",
+             "Chroma, Evaluating Chunking", "span"),
+)  # fmt: skip
+
+PERFORMANCE_METRICS = (
+    MetricInfo("Failure rate", "Questions without an answer: errors and timeouts.", "answers", ("answer",),
+               ("question",), "lower", category="performance"),
+    MetricInfo("latency_p50_ms", "Milliseconds to an answer, the median.", "timings", ("timings",), ("question",),
+               "lower", COUNT, category="performance", label="Latency p50"),
+)  # fmt: skip
+
+QUESTION_METRICS = (*CITATION_METRICS, *ANSWER_METRICS, *JUDGE_METRICS, *CONTEXT_METRICS, *PERFORMANCE_METRICS)
+
+
+def built_in_metrics() -> tuple[MetricInfo, ...]:
+    """Return the metrics of this package."""
+    return (*(family.metric for family in FAMILIES), *QUESTION_METRICS)
+
+
+def metrics() -> tuple[MetricInfo, ...]:
+    """Return every metric: the built-in ones, then those of installed packages.
+
+    Raises:
+        InputError: `bad_metric` for an installed metric that cannot be loaded, `duplicate_metric` for a taken name.
+    """
+    found = (*built_in_metrics(), *(custom.metric for custom in installed_metrics()))
+    taken: set[str] = set()
+    for info in found:
+        for name in (info.name, *info.aliases):
+            if name in taken:
+                raise InputError("duplicate_metric", "metrics", "each name and alias once", found=name)
+            taken.add(name)
+    return found
+
+
+def find_metric_info(key: str) -> MetricInfo | None:
+    """Return the row of a key such as `f1` or `page/ndcg@10`; None for a metric that is not known here."""
+    rows, bare = metrics_by_key(), key.removeprefix(PAGE_PREFIX)
+    family, at, _ = bare.partition("@")
+    return rows.get(bare) or (rows.get(f"{family}@k") if at else None)
+
+
+def metric_label(key: str) -> str:
+    """Return what people read for a key: `page/ndcg@10` is "nDCG@10 by page"."""
+    bare = key.removeprefix(PAGE_PREFIX)
+    info = find_metric_info(bare)
+    label = label_from_key(bare) if info is None else info.label.replace("@k", f"@{bare.partition('@')[2]}")
+    return label if bare == key else f"{label} by page"
+
+
+@cache
+def metrics_by_key() -> Mapping[str, MetricInfo]:
+    """Return every metric by its key and aliases; installed metrics are left out if one cannot be loaded."""
+    try:
+        rows = metrics()
+    except InputError:
+        rows = built_in_metrics()
+    return {key: info for info in rows for key in (info.name, *info.aliases)}
+
+
+def metric_table(rows: Sequence[MetricInfo]) -> str:
+    """Return the rows as a Markdown table."""
+    lines = ["| metric | label | meaning | range | better | levels | source |", "|---|---|---|---|---|---|---|"]
     lines += [
-        f"| `{row.name}` | {row.meaning} | {row.range} | {row.direction} | {', '.join(row.levels)} | {row.source} |"
+        f"| `{row.name}` | {row.label} | {row.meaning} | {row.range} | {row.direction} | {', '.join(row.levels)} | "
+        f"{row.source} |"
         for row in rows
     ]
     return "\n".join(lines) + "\n"
-
-
-def custom_definition(path: str) -> Definition:
-    """The metric at an import path, `package.module:NAME`.
-
-    Raises:
-        InputError: `bad_metric`.
-    """
-    parts = re.fullmatch(r"([\w.]+):(\w+)", path)
-    if parts is None:
-        raise _bad(path, "an import path such as package.module:NAME", path)
-    try:
-        definition: Definition = getattr(importlib.import_module(parts[1]), parts[2])
-    except Exception as error:  # whatever people's code raises while it is imported
-        found = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise _bad(path, "a definition that can be imported", found) from error
-    if not isinstance(getattr(definition, "metric", None), Metric):
-        raise _bad(path, "an object whose `metric` is a Metric", type(definition).__name__)
-    return definition
-
-
-def _bad(path: str, expected: str, found: str) -> InputError:
-    return InputError("bad_metric", f"metric {path}", expected, found=found)

@@ -1,9 +1,8 @@
-"""Paired tests between tonight's scores and a baseline's, question by question.
+"""Paired tests of a run against a baseline, question by question, with their intervals.
 
-The test flips the signs of the paired differences: were nothing changed, each difference could as well have the other
-sign. It serves binary and graded measures alike and needs no distribution. Where the pinned runs show that questions of
-one document err together, the sum of the differences is divided by its standard error with a design effect instead.
-What is decided from these numbers stands in `verdicts`.
+The test flips the signs of the paired differences: if nothing changed, each difference might as well have the other
+sign. It serves binary and graded metrics alike and assumes no distribution. If the pinned runs show that questions of
+one document err together, a t statistic with a design effect takes its place.
 """
 
 import hashlib
@@ -13,28 +12,43 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri, ndtri, stdtr, stdtrit
 
-from rag_eval_pipeline.metrics.clusters import Units, count_units, effective_clusters, number_units
-from rag_eval_pipeline.metrics.exact_permutation import RELATIVE_TIE
+from rag_eval_pipeline.metrics.intervals import (
+    CONFIDENCE,
+    Interval,
+    Units,
+    Values,
+    count_units,
+    effective_clusters,
+    number_units,
+    sums_by_unit,
+    unit_sizes,
+)
 
 FLIPS = 19_999
 RESOLUTION = 10  # how many times finer than the limit the smallest p must be, after correction
 SIGNS_AT_ONCE = 4_000_000  # 32 MB as doubles
 
-RUNS_FOR_NOISE = 3  # pinned runs; fewer say too little about what they share
-FEW_DOCUMENTS = 8  # below this many, the upper limit of the design effect is taken
+# Sums of the same differences in another order differ in their last bits only, and must still count as ties.
+RELATIVE_TIE = 1e-9
+HALVED_UNITS_MAX = 32  # two lists of 2^16 sums: 10 ms; each two more units double that
+CONVOLUTION_COST_MAX = 20_000_000  # additions: 20 ms; 4,000 right or wrong answers that moved
+SMALLEST_STEP = 1e-6  # of the largest difference; a smaller common step is an accident of rounding
+
+RUNS_FOR_NOISE = 3  # fewer pinned runs say too little about the noise that documents share
+FEW_DOCUMENTS = 8  # with fewer, the upper limit of the design effect is used
 UPPER_LIMIT = 0.80  # one-sided confidence of that limit
 
-Differences = NDArray[np.float64]
+ZERO_LIMIT = 1e-12  # stands in for a limit of exactly 0 that rounding would reach
 
 
 class Noise(NamedTuple):
-    """How much the scores of an unchanged system move between runs, and how far documents share that.
+    """How much the scores of an unchanged system differ between runs, and how far documents share that.
 
     Args:
-        design_effect: What the variance of a run's sum is multiplied by because questions of one document err together;
-            at least 1.
-        squares: The expected sum of squared paired differences of an unchanged system.
+        design_effect: Factor on the variance of a run's sum because questions of one document err together; at least 1.
+        squares: Expected sum of squared paired differences of an unchanged system.
         degrees_of_freedom: Of the design effect: (runs - 1) x documents.
     """
 
@@ -43,55 +57,72 @@ class Noise(NamedTuple):
     degrees_of_freedom: float
 
     def extra_squares(self, squares: float) -> float:
-        """What the design effect adds to a sum of squared differences.
+        """Return what the design effect adds to a sum of squared differences.
 
-        Only the part that is noise is shared: a real change has no run-to-run noise, however many questions it moves.
+        Only the part that is noise is multiplied: a real change has no run-to-run noise, however many questions it
+        moves.
         """
         return (self.design_effect - 1) * min(self.squares, squares)
 
 
-def paired_differences(tonight: Sequence[float | None], baselines: Sequence[Sequence[float | None]]) -> Differences:
-    """Tonight's score minus the mean of the baseline runs, one a question.
+def paired_differences(current: Sequence[float | None], baselines: Sequence[Sequence[float | None]]) -> Values:
+    """Return the current score minus the mean of the baseline runs for each question.
 
     Args:
-        tonight: One score a question; None where it failed.
-        baselines: The same questions in the same order, one sequence a run; one or more runs.
+        current: One score a question; None where it failed.
+        baselines: One or more runs over the same questions in the same order.
 
     Returns:
-        (questions,), NaN where any of the runs has no score. Exactly 0.0 where all runs agree.
-
-    Raises:
-        ValueError: No baseline, or runs of different lengths.
+        (questions,), NaN where any run has no score. Exactly 0.0 where all runs agree.
     """
     if not baselines:
         raise ValueError("expected at least one baseline run")
-    scores = np.array(tonight, dtype=np.float64)  # None becomes NaN
+    scores = np.array(current, dtype=np.float64)  # None becomes NaN
     total = np.zeros(scores.size)
     for run in baselines:
         earlier = np.array(run, dtype=np.float64)
         if earlier.size != scores.size:
             raise ValueError(f"expected {scores.size} scores in each baseline run, found {earlier.size}")
-        # Differences are averaged, not scores: six times 0.7, over 6, is not 0.7 again.
+        # Differences are averaged instead of scores: the mean of six times 0.7 is not 0.7.
         total += scores - earlier
     return total / len(baselines)
 
 
+def unit_sums(differences: Values, clusters: Sequence[str] | None) -> Values:
+    """Return the sums of each independent unit: a document, or the question itself without clusters.
+
+    Args:
+        differences: (questions, metrics), without NaN.
+        clusters: One name for each question, or None.
+
+    Returns:
+        (units, metrics), units in order of first appearance.
+    """
+    units = number_units(clusters, len(differences))
+    n_units = count_units(units)
+    if n_units == len(differences):
+        return differences
+    sums = np.zeros((n_units, differences.shape[1]))
+    np.add.at(sums, units, differences)
+    return sums
+
+
 def sign_flip_p_values(
-    differences: Differences, *, seed: int, clusters: Sequence[str] | None = None, flips: int = FLIPS
+    differences: Values, *, seed: int, clusters: Sequence[str] | None = None, flips: int = FLIPS
 ) -> list[float | None]:
-    """One-sided p of each metric's mean difference, in the direction that it has.
+    """Return the one-sided p of each metric's mean difference in its own direction, from randomly drawn signs.
 
     Args:
         differences: (questions, metrics), NaN where a question has no pair for a metric.
-        seed: Same seed, same signs; one sign matrix serves all metrics.
-        clusters: One name a question; questions of one name get one sign. None: each its own.
-        flips: Random sign assignments, B.
+        seed: Of the signs; one sign matrix serves all metrics.
+        clusters: One name for each question; questions of one cluster get one sign.
+        flips: Number of random sign assignments, B.
 
     Returns:
-        (1 + assignments at least as extreme) / (B + 1), in (0, 1]: to be compared with alpha / 2. 1.0 when no
-        difference is other than 0; None for a metric without pairs.
+        (1 + assignments at least as extreme) / (B + 1), in (0, 1], to be compared with alpha / 2. 1.0 if all
+        differences are 0; None for a metric without pairs.
 
-    Source: Phipson and Smyth 2010 for the estimate of p; exact McNemar's test where the measure is binary.
+    Source: Phipson and Smyth 2010 for the estimate of p; exact McNemar's test if the metric is binary.
     """
     has_pairs = ~np.isnan(differences)
     sums = unit_sums(np.nan_to_num(differences), clusters)
@@ -116,16 +147,129 @@ def sign_flip_p_values(
     ]
 
 
-def run_noise(runs: NDArray[np.float64], units: Units) -> Noise:
-    """The run-to-run noise of the pinned runs, from their residuals around each question's mean.
+def needed_flips(n_metrics: int, *, alpha: float, least: int = FLIPS) -> int:
+    """Return how many signs to draw so that the smallest p after correction is a tenth of the limit.
 
-    The design effect is the sum over runs and documents of (the document's sum of residuals) squared, over the sum of
-    all squared residuals. Few documents say little about it, and noise that they share weakly would go unseen: below
-    eight the upper 80 % limit is taken. Documents of unequal size count as fewer.
+    Without this, no metric among many could ever be flagged, however far it fell.
+    """
+    return max(least, math.ceil(RESOLUTION * n_metrics / (alpha / 2)) - 1)
+
+
+def comparison_seed(comparison_key: str, run_ids: Iterable[str]) -> int:
+    """Return a seed from the key and the run ids, so that the same comparison gives the same p."""
+    text = "\n".join((comparison_key, *run_ids))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def exact_sign_flip_p(differences: Values) -> float | None:
+    """Return the share of all sign assignments whose sum is at least as far in the direction of the observed one.
+
+    Differences that are multiples of one step (binary scores against a mean of five runs, ranks) have whole sums, whose
+    distribution is built up by convolution; up to 32 differences of any size are counted in two halves.
 
     Args:
-        runs: (runs, questions), without NaN; three runs or more.
-        units: (questions,), from `clusters.number_units`.
+        differences: (units,): one for each question or the sum of each document; without NaN.
+
+    Returns:
+        In (0, 1]; 1.0 if all differences are 0. None if there are too many to count: draw the signs instead.
+
+    Source: Fisher 1935, The Design of Experiments, 21; exact McNemar's test on binary scores.
+    """
+    sizes = np.abs(differences[differences != 0])
+    if sizes.size == 0:
+        return 1.0
+    multiples = _whole_multiples(sizes)
+    if multiples is not None and int(multiples.sum()) * sizes.size <= CONVOLUTION_COST_MAX:
+        signed = np.sign(differences[differences != 0]).astype(np.int64)
+        return _count_by_convolution(multiples, abs(int(signed @ multiples)))
+    if sizes.size <= HALVED_UNITS_MAX:
+        return _count_by_halves(sizes, abs(float(differences.sum())))
+    return None
+
+
+def _whole_multiples(sizes: Values) -> NDArray[np.int64] | None:
+    """Return positive sizes as multiples of their largest common step; None if they have none."""
+    largest = float(sizes.max())
+    step = 0.0
+    for size in np.unique(sizes).tolist():
+        step, rest = size, step
+        while rest > RELATIVE_TIE * largest:  # Euclid's algorithm; a smaller rest is what rounding left
+            step, rest = rest, abs(math.remainder(step, rest))
+        if step < SMALLEST_STEP * largest:
+            return None
+    # Rounding errors have added up in the step; all sizes together determine it better.
+    step = float(sizes.sum()) / float(np.rint(sizes / step).sum())
+    multiples = np.rint(sizes / step)
+    return multiples.astype(np.int64) if np.abs(sizes - multiples * step).max() <= RELATIVE_TIE * largest else None
+
+
+def _count_by_convolution(multiples: NDArray[np.int64], observed: int) -> float:
+    """Return the share of assignments whose positive part is at least half of total + observed."""
+    total = int(multiples.sum())
+    shares = np.zeros(total + 1)  # of assignments, by their positive part
+    shares[0] = 1.0
+    reached = 0
+    for size in np.sort(multiples).tolist():
+        grown = 0.5 * shares[: reached + size + 1]
+        grown[size:] += 0.5 * shares[: reached + 1]
+        reached += size
+        shares[: reached + 1] = grown
+    return min(1.0, float(shares[(total + observed + 1) // 2 :].sum()))
+
+
+def _count_by_halves(sizes: Values, observed: float) -> float:
+    """Return the same share from the sums of both halves: for each sum of one, how many of the other complete it."""
+    first, second = np.zeros(1), np.zeros(1)
+    for size in sizes[: sizes.size // 2]:
+        first = np.concatenate((first + size, first - size))
+    for size in sizes[sizes.size // 2 :]:
+        second = np.concatenate((second + size, second - size))
+    wanted = observed - RELATIVE_TIE * float(sizes.sum())
+    enough = second.size - np.searchsorted(np.sort(second), wanted - first, side="left")
+    return float(enough.sum()) / 2.0**sizes.size
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's family-wise p of each test, in the order given and at most 1.
+
+    Source: Holm 1979.
+    """
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for place, index in enumerate(_ascending(p_values)):
+        largest = max(largest, p_values[index] * (len(p_values) - place))
+        corrected[index] = min(1.0, largest)
+    return corrected
+
+
+def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
+    """Return the level that Holm's correction holds each p to: p is at most its level exactly where it is rejected.
+
+    Source: Holm 1979.
+    """
+    levels = [0.0] * len(p_values)
+    n_left, goes_on = len(p_values), True
+    for index in _ascending(p_values):
+        levels[index] = alpha / n_left
+        goes_on = goes_on and p_values[index] <= levels[index]
+        n_left -= goes_on
+    return levels
+
+
+def _ascending(p_values: Sequence[float]) -> list[int]:
+    return sorted(range(len(p_values)), key=p_values.__getitem__)
+
+
+def run_noise(runs: NDArray[np.float64], units: Units) -> Noise:
+    """Return the noise of the pinned runs, from their residuals around each question's mean.
+
+    The design effect is the sum over runs and documents of (the document's sum of residuals) squared, over the sum of
+    all squared residuals. Few documents say little about it, and weakly shared noise would go unseen: below eight, the
+    upper 80 % limit is taken. Documents of unequal size count as fewer.
+
+    Args:
+        runs: (runs, questions), without NaN; at least three runs.
+        units: (questions,), from `number_units`.
 
     Source: Kish 1965, 5.4, for the design effect; the chi-squared limit of a variance.
     """
@@ -134,35 +278,26 @@ def run_noise(runs: NDArray[np.float64], units: Units) -> Noise:
     squares = float((residuals**2).sum())
     sums = np.zeros((count_units(units), n_runs))
     np.add.at(sums, units, residuals.T)
-    documents = effective_clusters(np.bincount(units).astype(np.float64)) if n_questions else 0.0
+    documents = effective_clusters(unit_sizes(units)) if n_questions else 0.0
     freedom = (n_runs - 1) * documents
     if squares <= RELATIVE_TIE * max(1.0, float((runs**2).sum())):  # nothing but rounding
         return Noise(1.0, 0.0, freedom)
-    effect = float((sums**2).sum()) / squares * uncertainty(documents, n_runs)
+    effect = float((sums**2).sum()) / squares * design_effect_limit(documents, n_runs)
     return Noise(max(1.0, effect), squares / (n_runs - 1) * (1 + 1 / n_runs), freedom)
 
 
-def uncertainty(documents: float, n_runs: int) -> float:
-    """What a design effect is multiplied by for its upper 80 % limit where documents are few; 1 where they are not."""
-    from scipy.special import chdtri
-
+def design_effect_limit(documents: float, n_runs: int) -> float:
+    """Return the factor from a design effect to its upper 80 % limit for few documents, else 1."""
     freedom = (n_runs - 1) * documents
     return freedom / float(chdtri(freedom, UPPER_LIMIT)) if documents < FEW_DOCUMENTS else 1.0
 
 
-def design_effect_p(differences: Differences, noise: Noise) -> float:
-    """One-sided p of a mean difference whose noise is shared within documents, in the direction that it has.
+def design_effect_p(differences: Values, noise: Noise) -> float:
+    """Return the one-sided p of a mean difference whose noise is shared within documents, in its own direction.
 
-    Args:
-        differences: (questions,), without NaN.
-        noise: With a design effect above 1.
-
-    Returns:
-        Of Student's t: the sum of the differences over the root of the sum of their squares, the noise among them
-        multiplied by the design effect. 1.0 when no difference is other than 0.
+    It is Student's t of the sum of the differences over the root of the sum of their squares, in which noise is
+    multiplied by the design effect. 1.0 if all differences are 0.
     """
-    from scipy.special import stdtr
-
     squares = float(differences @ differences)
     if squares == 0:
         return 1.0
@@ -170,39 +305,120 @@ def design_effect_p(differences: Differences, noise: Noise) -> float:
     return float(stdtr(noise.degrees_of_freedom, -t))
 
 
-def unit_sums(differences: Differences, clusters: Sequence[str] | None) -> Differences:
-    """Each independent unit's sum: a document's, or the question's own difference without clusters.
+def critical_value(level: float, noise: Noise | None = None) -> float:
+    """Return how many standard errors the sum must be from 0: normal, or Student's t with a design effect."""
+    if noise is None or noise.design_effect == 1:
+        return -float(ndtri(level))
+    return -float(stdtrit(noise.degrees_of_freedom, level))
+
+
+def paired_interval(
+    differences: Values,
+    *,
+    clusters: Sequence[str] | None = None,
+    value_range: float = 1.0,
+    confidence: float = CONFIDENCE,
+    noise: Noise | None = None,
+) -> Interval:
+    """Return Student's interval of the mean difference with two pseudo-units, +range and -range; "equivalent" uses it.
+
+    It never has a width of zero: questions that all agree are evidence, not certainty. With clusters the pseudo-units
+    are documents of average size, so that a large document among single questions is not passed over. In simulations
+    with documents that fell by exactly the margin, single pseudo-questions called up to 60 % equivalent;
+    pseudo-documents 0 to 5 %.
 
     Args:
-        differences: (questions, metrics), without NaN.
-        clusters: One name a question, or None.
+        differences: (questions,), without NaN; may be empty.
+        clusters: One name for each question; the spread is then taken between clusters.
+        value_range: Largest minus smallest possible score.
+        confidence: Of the interval.
+        noise: Of the pinned runs if documents share it; its design effect widens the interval.
 
-    Returns:
-        (units, metrics), units in the order of first appearance.
+    Source: Bonett and Price 2012 for the pseudo-questions; the ratio of sums, Cochran 1977, 6, with G / (G - 1) for
+    clusters; Kish 1965, 11.7, for the number G that clusters of unequal size are worth.
     """
-    units = number_units(clusters, len(differences))
-    n_units = count_units(units)
-    if n_units == len(differences):
-        return differences
-    sums = np.zeros((n_units, differences.shape[1]))
-    np.add.at(sums, units, differences)
-    return sums
+    units = number_units(clusters, differences.size)
+    seen = unit_sizes(units)
+    worth = effective_clusters(seen) if seen.size else 0.0
+    size = differences.size / worth if worth else 1.0
+    sizes = np.append(seen, (size, size))
+    sums = np.append(sums_by_unit(differences, units), (size * value_range, -size * value_range))
+    n_units, n_questions = worth + 2, float(sizes.sum())
+    centre = float(sums.sum()) / n_questions
+    residuals = sums - centre * sizes
+    squares, freedom = float(residuals @ residuals), n_units - 1
+    if noise is not None and noise.design_effect > 1:
+        squares += noise.extra_squares(squares)
+        freedom = min(freedom, noise.degrees_of_freedom)
+    variance = n_units / (n_units - 1) * squares / n_questions**2
+    half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
+    return Interval(centre - half, centre + half)
 
 
-def needed_flips(n_metrics: int, *, alpha: float, least: int = FLIPS) -> int:
-    """Sign assignments that make the smallest possible p, after correction, ten times smaller than the limit.
+def adjusted_interval(
+    differences: Values,
+    *,
+    level: float,
+    is_rejected: bool,
+    baseline_mean: float,
+    clusters: Sequence[str] | None = None,
+    value_range: float = 1.0,
+    noise: Noise | None = None,
+) -> Interval:
+    """Return the mean differences that the test of a verdict would not reject, clipped to the possible ones.
 
-    Without this, many metrics could never be flagged, however far they fell.
+    A difference is tested by subtracting it from every question's and testing what is left by the sum over the root of
+    the sum of squares, to which sign flips converge when many questions moved. The interval excludes 0 exactly where
+    the test itself rejected. If no score moved, the test would leave a single point: the interval is then that with
+    pseudo-units.
 
     Args:
-        n_metrics: Tests that are corrected together.
-        alpha: Two-sided; p is compared with half of it.
-        least: What is drawn for few metrics.
+        differences: (questions,), without NaN; at least one.
+        level: One-sided, after the correction; see `holm_levels`.
+        is_rejected: Whether the test rejected a difference of 0.
+        baseline_mean: Over the same questions; scores lie in [0, value_range].
+        clusters: One name for each question if documents are tested.
+        value_range: Largest minus smallest possible score.
+        noise: Of the pinned runs if its design effect divided the test's sum.
+
+    Source: Hartigan 1969 and Lehmann 1975, 4.3, for intervals from tests of shifted differences.
     """
-    return max(least, math.ceil(RESOLUTION * n_metrics / (alpha / 2)) - 1)
+    units = number_units(clusters, differences.size)
+    sizes, sums = unit_sizes(units), sums_by_unit(differences, units)
+    squares = float(sums @ sums)
+    if squares == 0:
+        low, high = paired_interval(differences, clusters=clusters, value_range=value_range, confidence=1 - 2 * level)
+    else:
+        squares += 0.0 if noise is None else noise.extra_squares(squares)
+        low, high = _not_rejected(sizes, sums, squares, critical_value(level, noise))
+    if not is_rejected:
+        low, high = min(low, 0.0), max(high, 0.0)
+    elif float(sums.sum()) < 0:
+        high = min(high, -ZERO_LIMIT)
+    else:
+        low = max(low, ZERO_LIMIT)
+    return Interval(max(low, -baseline_mean), min(high, value_range - baseline_mean))
 
 
-def comparison_seed(comparison_key: str, run_ids: Iterable[str]) -> int:
-    """The first 8 bytes of sha256 over the key and the run ids, one a line: same comparison, same p."""
-    text = "\n".join((comparison_key, *run_ids))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+def _not_rejected(sizes: Values, sums: Values, squares: float, critical: float) -> Interval:
+    """Solve (sum of sums - sizes x d)^2 <= critical^2 x (squares - 2 x (sizes . sums) x d + (sizes . sizes) x d^2)."""
+    n, total = float(sizes.sum()), float(sums.sum())
+    a = n**2 - critical**2 * float(sizes @ sizes)
+    b = n * total - critical**2 * float(sizes @ sums)
+    c = total**2 - critical**2 * squares
+    if a <= 0:  # too few units to reject any difference
+        return Interval(-math.inf, math.inf)
+    half = math.sqrt(max(0.0, b**2 - a * c))
+    return Interval((b - half) / a, (b + half) / a)
+
+
+def standardised_difference(differences: Values) -> float | None:
+    """Return Cohen's dz, the mean over the standard deviation of the differences: 0.2 small, 0.5 medium, 0.8 large.
+
+    None for fewer than two differences or if all are equal.
+
+    Source: Cohen 1988, Statistical Power Analysis, 2.3; Lakens 2013 for dz.
+    """
+    if differences.size < 2 or np.ptp(differences) == 0:
+        return None
+    return float(differences.mean()) / float(differences.std(ddof=1))

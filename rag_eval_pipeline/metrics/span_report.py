@@ -1,33 +1,38 @@
-"""Gold against predicted citations of many questions: the table a question, and means with intervals made from it.
+"""Gold against predicted citations of many questions: scores per question, and means with intervals made from them.
 
-A question whose prediction is missing or failed has no score and lowers the coverage; one without gold spans is left
-out. The specification's four figures are over gold spans, everything else over questions.
+A question whose prediction is missing or failed has no score and lowers the coverage. One without gold spans is left
+out. The specification's four totals are over gold spans, everything else is over questions.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rag_eval_pipeline.metrics.citation_files import CitedQuestion
-from rag_eval_pipeline.metrics.span_columns import columns_of, file_numbers
-from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS, SPAN_MEASURES, TOKEN_MEASURES, score_columns
-from rag_eval_pipeline.metrics.span_tokens import Tokens, count_out_of_bounds, with_tokens
-from rag_eval_pipeline.metrics.statistics import Scores, Summary, summarise_all
+from rag_eval_pipeline.metrics.intervals import Scores, Summary, summarise_all
+from rag_eval_pipeline.metrics.span_files import CitedQuestion
+from rag_eval_pipeline.metrics.span_matching import (
+    SPAN_COUNTS,
+    SPAN_MEASURES,
+    TOKEN_MEASURES,
+    add_tokens,
+    score_columns,
+)
+from rag_eval_pipeline.metrics.spans import TokenOffsets, count_out_of_bounds, number_files, to_columns
 
 QuestionScores = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class SpanReport:
-    """What a file of predictions comes to.
+    """Scores of a file of predictions.
 
     Args:
         scores: Question -> its scores by measure, in the order of the gold file.
         failed: Question with gold spans -> why it has no prediction: `missing`, or the status of its answer.
         skipped: Question -> why it is left out: `impossible`, `no_gold_spans`, `nothing_to_cite`.
-        unknown: Predicted questions that the gold file does not have.
-        documents: Documents cited on either side without a text; None where no texts were given.
-        out_of_bounds: Predicted spans that end behind their document's text; None likewise.
+        unknown: Predicted questions that are not in the gold file.
+        documents: Cited documents without a text; None if no texts were given.
+        out_of_bounds: Predicted spans that end after their document's text; None if no texts were given.
         tolerance: In characters.
     """
 
@@ -40,7 +45,7 @@ class SpanReport:
     tolerance: int
 
     def summaries(self) -> dict[str, Summary]:
-        """Means over questions by measure, counts left out."""
+        """Return the means over questions by measure, without counts."""
         names = [name for name in SPAN_MEASURES if name not in SPAN_COUNTS]
         if self.documents is not None:
             names += TOKEN_MEASURES
@@ -52,7 +57,7 @@ class SpanReport:
         return summarise_all(found)
 
     def span_accuracy(self) -> dict[str, float | int | None]:
-        """The specification's four figures over all gold spans, and how many spans there are."""
+        """Return the specification's four totals over all gold spans, and how many spans there are."""
         rows = list(self.scores.values())
         totals = {name: int(sum(row[name] for row in rows)) for name in SPAN_MEASURES if name in SPAN_COUNTS}
         n_gold = totals["true_spans"]
@@ -72,13 +77,13 @@ def compare_spans(
     predicted: Mapping[str, CitedQuestion],
     *,
     tolerance: int,
-    texts: Mapping[str, Tokens] | None = None,
+    texts: Mapping[str, TokenOffsets] | None = None,
 ) -> SpanReport:
-    """The report.
+    """Score predicted citations against gold ones.
 
     Args:
         gold: By question.
-        predicted: Likewise.
+        predicted: By question.
         tolerance: How far an end may be off, in characters.
         texts: Tokens by file name; None scores no words.
     """
@@ -96,11 +101,11 @@ def compare_spans(
         else:
             asked.append((query_id, wanted.citations, given.citations))
     sides = [own[1] for own in asked], [own[2] for own in asked]
-    files = file_numbers(*sides)
-    expected, cited = (columns_of(side, files) for side in sides)
+    files = number_files(*sides)
+    expected, cited = (to_columns(side, files) for side in sides)
     scores = score_columns(expected, cited, len(asked), tolerance=tolerance)
     if texts is not None:
-        scores = with_tokens(scores, expected, cited, files, texts)
+        scores = add_tokens(scores, expected, cited, files, texts)
     return SpanReport(
         scores=dict(zip((own[0] for own in asked), scores.rows(), strict=True)),
         failed=failed,
@@ -112,8 +117,8 @@ def compare_spans(
     )
 
 
-def lines(report: SpanReport, *, by_query: bool) -> Iterator[str]:
-    """The report for people."""
+def report_lines(report: SpanReport, *, by_query: bool) -> Iterator[str]:
+    """Yield the report as a table."""
     if by_query:
         for query_id, scores in report.scores.items():
             yield from (f"{name:24}\t{query_id}\t{value:.4f}" for name, value in scores.items())
@@ -126,15 +131,15 @@ def lines(report: SpanReport, *, by_query: bool) -> Iterator[str]:
         interval = summary.confidence_interval
         shown = "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
         yield f"{name:24} {summary.value:7.4f}  {shown:>16} {counts}"
-    figures = report.span_accuracy()
+    totals = report.span_accuracy()
     yield "over gold spans: " + ", ".join(
         f"{name} {value:.4f}" if isinstance(value, float) else f"{name} {'-' if value is None else value}"
-        for name, value in figures.items()
+        for name, value in totals.items()
     )
 
 
 def notes(report: SpanReport) -> Iterator[str]:
-    """What a reader of the numbers has to know, a line each."""
+    """Yield what a reader of the numbers has to know, one line each."""
     if report.failed:
         yield f"{len(report.failed)} questions have no prediction and no score: {_first(report.failed)}"
     if report.skipped:
@@ -144,11 +149,11 @@ def notes(report: SpanReport) -> Iterator[str]:
     if report.documents:
         yield f"{len(report.documents)} cited documents have no text: {', '.join(report.documents[:3])}"
     if report.out_of_bounds:
-        yield f"{report.out_of_bounds} predicted spans end behind their document's text"
+        yield f"{report.out_of_bounds} predicted spans end after their document's text"
 
 
-def record(report: SpanReport, *, by_query: bool) -> dict[str, Any]:
-    """The same for machines: every digit, and why questions have no score."""
+def to_json(report: SpanReport, *, by_query: bool) -> dict[str, Any]:
+    """Return the report with every digit, and why questions have no score."""
     found: dict[str, Any] = {
         "tolerance_chars": report.tolerance,
         "questions": {

@@ -1,29 +1,80 @@
-"""What people are told, each thing once: confirmed changes on the night they are news, failed runs, late nights.
+"""Alerts: confirmed changes on the night they are news, failed runs, and pairs that are late.
 
-An alert is a file, `data/reports/alerts/<id>.alert.json`, and the same as a mail beside it; that it is there is what
-keeps it from being told twice. A webhook that could not be reached is tried again by the next aggregation.
+An alert is a file, `data/reports/alerts/<id>.alert.json`, with the same text as a mail beside it. The file records that
+the alert exists, so that nothing is sent twice; an alert that could not be delivered is sent again by the next
+aggregation. The address of the receiver is a secret: it stands in an environment variable and in no message or log.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from email.policy import SMTP
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import apprise
+import httpx
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.forms import Form, Value
-from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion
-from rag_eval_pipeline.reporting.alert_settings import AlertSettings, read_alert_settings
-from rag_eval_pipeline.reporting.alert_texts import mail_of, slack_message
-from rag_eval_pipeline.reporting.looks import Moved
-from rag_eval_pipeline.reporting.nights import Night, Nights, told
-from rag_eval_pipeline.reporting.webhook import post
-from rag_eval_pipeline.storage.atomic import atomic_write
+from rag_eval_pipeline.evaluation.registry import Registry, read_registry
+from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, bad_format
+from rag_eval_pipeline.reporting.comparison_records import MovedQuestion
+from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.nightly import Night, Nights, alerts_due
+from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
+
+FILE = "alerts.config.yaml"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+
+class AlertSettings(Model):
+    """Where alerts are sent. They are written as files in any case."""
+
+    webhook_url_env: str | None = pydantic.Field(
+        None,
+        pattern=VARIABLE,
+        description="Name of the environment variable that holds where alerts are sent: the http(s) address of an "
+        "incoming webhook, or an Apprise URL such as slack://, msteams:// or mailto://. It is a secret; keep it out of "
+        "files.",
+    )
+    run_failures: bool = pydantic.Field(True, description="Whether failed runs are alerted.")
+    late_after_hours: float | None = pydantic.Field(
+        30.0,
+        gt=0,
+        description="A pair of the nightly schedule is late when its newest published evaluation is older; it is "
+        "alerted once. null turns these alerts off. Leave room for nights that take hours.",
+    )
+    report_url: str | None = pydantic.Field(
+        None, pattern=r"^https?://", description="Where people open the report; stands in every message."
+    )
+    mail_from: str | None = pydantic.Field(None, description="`From` of the mail files.")
+    mail_to: str | None = pydantic.Field(None, description="`To` of the mail files.")
+    questions_shown: int = pydantic.Field(5, ge=0, le=50, description="Questions a metric in a message.")
+    retry_days: int = pydantic.Field(3, ge=1, description="Days after which an undelivered alert is no news.")
+
+
+def read_alert_settings(workspace: Workspace) -> AlertSettings:
+    """The settings; the defaults where there is no file.
+
+    Raises:
+        InputError: `bad_yaml`, or `bad_format` naming the first bad setting.
+    """
+    path = workspace.config / FILE
+    try:
+        return AlertSettings.model_validate(read_yaml(path) if path.exists() else {})
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error) from error
+
 
 SUFFIX = ".alert.json"
 Kind = Literal["regressed", "improved", "run_failed", "late"]
@@ -36,7 +87,7 @@ class AlertedMetric(Model):
     metric: str = pydantic.Field(description="Which metric.")
     kind: Kind = pydantic.Field(description="regressed, improved.")
     sentence: str = pydantic.Field(description="How much, how sure.")
-    questions: tuple[Moved, ...] = pydantic.Field((), description="Those that moved most.")
+    questions: tuple[MovedQuestion, ...] = pydantic.Field((), description="Those that moved most.")
 
 
 class LatePair(Model):
@@ -55,22 +106,15 @@ class LatePair(Model):
         return f"{self.system} on {self.benchmark}: not since {self.since:%Y-%m-%d %H:%M} UTC, {self.evaluation_id}"
 
 
-def _with_late_pairs(value: Value) -> Value:
-    """1.0 -> 1.1: alerts of late nights came; an older alert is none."""
-    return {**value, "late": []}
-
-
-ALERT = Form("alert", ("1.0", "1.1"), {"1.0": _with_late_pairs})
-
-
 class Alert(FileModel):
     """One message."""
 
-    form: ClassVar[Form] = ALERT
+    file_type: ClassVar[str] = "alert"
+    current_version: ClassVar[str] = "1.1"
 
-    schema_version: SchemaVersion = pydantic.Field(ALERT.present, description="Of this file's form.")
-    alert_id: str = pydantic.Field(description="Equal for what is told once.")
-    kind: Kind = pydantic.Field(description="The worst that it tells.")
+    schema_version: SchemaVersion = pydantic.Field(current_version, description="Of this file's form.")
+    alert_id: str = pydantic.Field(description="Equal for what is sent only once.")
+    kind: Kind = pydantic.Field(description="The worst change in it.")
     subject: str = pydantic.Field(description="One line.")
     night: pydantic.AwareDatetime = pydantic.Field(description="When the evaluation or the run began.")
     created_at: pydantic.AwareDatetime = pydantic.Field(description="When it was written.")
@@ -81,16 +125,138 @@ class Alert(FileModel):
     changes: tuple[AlertedMetric, ...] = pydantic.Field((), description="A change a metric.")
     error: str | None = pydantic.Field(None, description="Of a run that failed.")
     late: tuple[LatePair, ...] = pydantic.Field((), description="Pairs that are late.")
-    delivered_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When the webhook took it.")
+    delivered_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When it was delivered.")
+
+
+QUESTION_LIMIT = 120  # characters of a question in a message
+SECTION_LIMIT = 2900  # Slack refuses sections of more than 3,000 characters
+
+
+def mail_of(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> bytes:
+    """The alert as a mail that can be handed to any mail program (RFC 5322).
+
+    Args:
+        alert: Which.
+        texts: Question -> its words.
+        settings: Sender, recipient, and where the report is.
+    """
+    mail = EmailMessage(policy=SMTP)
+    mail["Subject"] = _one_line(f"[rag-eval] {alert.subject}")
+    if settings.mail_from:
+        mail["From"] = settings.mail_from
+    if settings.mail_to:
+        mail["To"] = settings.mail_to
+    mail["Date"] = alert.created_at
+    mail["Message-ID"] = f"<{alert.alert_id}@rag-eval>"
+    mail.set_content("\n".join(_lines(alert, texts, settings)) + "\n")
+    return mail.as_bytes()
+
+
+def slack_message(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> dict[str, Any]:
+    """The alert as the JSON of an incoming webhook: `text` for any receiver, `blocks` for those that know them."""
+    first, *rest = _lines(alert, texts, settings)
+    body = _escaped("\n".join(rest)).strip()
+    blocks = [_section(f"*{_escaped(first)}*")]
+    while body:
+        blocks.append(_section(body[:SECTION_LIMIT]))
+        body = body[SECTION_LIMIT:]
+    return {"text": _escaped("\n".join((first, *rest))), "blocks": blocks}
+
+
+def _lines(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> Iterator[str]:
+    yield _one_line(alert.subject)
+    if not alert.late:
+        yield f"Night of {alert.night:%Y-%m-%d %H:%M} UTC" + (f", {alert.evaluation_id}" if alert.evaluation_id else "")
+    yield from (one.sentence for one in alert.late)
+    if alert.error is not None:
+        yield ""
+        yield _one_line(alert.error)
+    for change in alert.changes:
+        yield ""
+        yield f"{change.metric} {change.kind}: {change.sentence}"
+        yield from _questions(change, texts, settings.questions_shown)
+    if settings.report_url:
+        yield ""
+        yield f"Report: {settings.report_url}"
+
+
+def _questions(change: AlertedMetric, texts: Mapping[str, str], shown: int) -> Iterator[str]:
+    for one in change.questions[:shown]:
+        words = _one_line(texts.get(one.query_id, ""))
+        words = words if len(words) <= QUESTION_LIMIT else words[: QUESTION_LIMIT - 1] + "…"
+        yield f"  question {one.query_id}: {one.before:.2f} -> {one.after:.2f}  {words}".rstrip()
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _escaped(text: str) -> str:
+    """`&`, `<` and `>` are Slack's: `<!channel>` in a question would notify a whole channel."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+TIMEOUT_S = 10.0  # a receiver that does not answer is tried again by the next aggregation
+_CHATTY_LOGGERS = {"httpx": logging.WARNING, "httpcore": logging.WARNING, "urllib3": logging.CRITICAL}
+
+
+def post(variable: str, alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> str | None:
+    """Send an alert to the address in an environment variable.
+
+    An http(s) address gets the JSON of a Slack-compatible webhook; any other is an Apprise URL (`slack://`, `mailto://`,
+    `msteams://` and many more).
+
+    Returns:
+        Why the alert was not delivered, in a line that names the variable and never the address; None if it was.
+    """
+    address = os.environ.get(variable, "").strip()
+    if not address:
+        return f"expected the address of a webhook in ${variable}, found nothing [missing_secret]"
+    for name, level in _CHATTY_LOGGERS.items():  # they log whole addresses
+        logging.getLogger(name).setLevel(level)
+    if address.startswith(("https://", "http://")):
+        return _post_json(variable, address, slack_message(alert, texts, settings))
+    return _notify(variable, address, list(_lines(alert, texts, settings)))
+
+
+def _post_json(variable: str, address: str, message: Mapping[str, Any]) -> str | None:
+    try:
+        response = httpx.post(address, json=dict(message), timeout=TIMEOUT_S, follow_redirects=False)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the address
+        return f"the webhook of ${variable} could not be reached: {type(error).__name__} [webhook_unreachable]"
+    if not response.is_success:
+        return f"the webhook of ${variable} answered {response.status_code} [webhook_refused]"
+    return None
+
+
+def _notify(variable: str, url: str, lines: Sequence[str]) -> str | None:
+    logger = logging.getLogger("apprise")
+    was_disabled, logger.disabled = logger.disabled, True  # it logs addresses, also with parts of the secret
+    try:
+        service = apprise.Apprise()
+        if not service.add(url):
+            return f"expected an http(s) address or an Apprise URL in ${variable} [bad_webhook]"
+        # A zero-width space after each of these keeps a question from notifying a whole channel.
+        title, *rest = (line.replace("<", "<\u200b").replace("@", "@\u200b") for line in lines)
+        is_sent = service.notify(title=title, body="\n".join(rest) or title, body_format=apprise.NotifyFormat.TEXT)
+    except Exception as error:  # whatever a plug-in raises may hold the address
+        return f"the service of ${variable} could not be reached: {type(error).__name__} [webhook_unreachable]"
+    finally:
+        logger.disabled = was_disabled
+    return None if is_sent else f"the service of ${variable} did not take the alert [webhook_refused]"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What came of telling.
+class DeliveryReport:
+    """New alerts, and why others were not delivered.
 
     Args:
         new: Alerts that were not there before.
-        faults: A line for each alert that the webhook did not take.
+        faults: A line for each alert that was not delivered.
     """
 
     new: Sequence[Alert]
@@ -98,12 +264,12 @@ class Told:
 
 
 def alerts_folder(workspace: Workspace) -> Path:
-    """Where alerts lie."""
+    """Return the folder of alerts."""
     return workspace.reports / "alerts"
 
 
-def tell_changes(workspace: Workspace, nights: Iterable[Nights], *, now: datetime) -> Told:
-    """Writes the alerts of all nights that are not there yet, and sends what has not been sent.
+def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: datetime) -> DeliveryReport:
+    """Write the alerts of all nights that have none yet, and send what has not been sent.
 
     Args:
         workspace: Where.
@@ -113,17 +279,17 @@ def tell_changes(workspace: Workspace, nights: Iterable[Nights], *, now: datetim
     found = [
         _change(pair, night, metrics, now)
         for pair in nights
-        for evaluation_id, metrics in told(pair.nights).items()
+        for evaluation_id, metrics in alerts_due(pair.nights).items()
         for night in pair.nights
         if night.evaluation_id == evaluation_id
     ]
-    return tell(workspace, found, now)
+    return send_alerts(workspace, found, now)
 
 
-def tell_run_failure(
+def send_failure_alert(
     workspace: Workspace, *, job: str, partition: str | None, error: str, started: datetime, now: datetime
-) -> Told:
-    """Writes and sends that a run failed: once a day for the same job, partition and error.
+) -> DeliveryReport:
+    """Write and send that a run failed, once a day for the same job, partition and error.
 
     Args:
         workspace: Where.
@@ -144,11 +310,11 @@ def tell_run_failure(
         created_at=now,
         error=line,
     )
-    return tell(workspace, [alert], now)
+    return send_alerts(workspace, [alert], now)
 
 
 def read_alerts(workspace: Workspace) -> list[Alert]:
-    """All alerts, oldest first.
+    """Return all alerts, oldest first.
 
     Raises:
         InputError: One cannot be read.
@@ -158,7 +324,7 @@ def read_alerts(workspace: Workspace) -> list[Alert]:
 
 
 def read_late_alerts(workspace: Workspace) -> list[Alert]:
-    """Those of late nights, by their ids.
+    """Return the alerts of late pairs, by their ids.
 
     Raises:
         InputError: One cannot be read.
@@ -166,12 +332,12 @@ def read_late_alerts(workspace: Workspace) -> list[Alert]:
     return [Alert.read(path) for path in sorted(alerts_folder(workspace).glob(f"{LATE}*{SUFFIX}"))]
 
 
-def tell(workspace: Workspace, alerts: Sequence[Alert], now: datetime) -> Told:
-    """Writes alerts that are not there yet, and sends what has not been sent.
+def send_alerts(workspace: Workspace, alerts: Sequence[Alert], now: datetime) -> DeliveryReport:
+    """Write alerts that have no file yet, and send what has not been sent.
 
     Args:
         workspace: Where.
-        alerts: Each with the id by which it is told once.
+        alerts: Each with the id by which it is sent only once.
         now: Aware.
     """
     folder = alerts_folder(workspace)
@@ -182,7 +348,7 @@ def tell(workspace: Workspace, alerts: Sequence[Alert], now: datetime) -> Told:
             alert.write(folder / f"{alert.alert_id}{SUFFIX}")
             atomic_write(folder / f"{alert.alert_id}.eml", mail_of(alert, _texts(workspace, alert), settings))
         faults = [fault for alert in _waiting(folder) if (fault := _send(workspace, alert, settings, now))]
-    return Told(new, faults)
+    return DeliveryReport(new, faults)
 
 
 def _waiting(folder: Path) -> list[Alert]:
@@ -191,10 +357,10 @@ def _waiting(folder: Path) -> list[Alert]:
 
 
 def _send(workspace: Workspace, alert: Alert, settings: AlertSettings, now: datetime) -> str | None:
-    """Why an alert was not sent; None when it was, when nobody wants it, or when it is too old to be news."""
+    """Send an alert; return why it failed, None if it was sent, is not wanted or is too old to be news."""
     if settings.webhook_url_env is None or (now - alert.created_at).days >= settings.retry_days:
         return None
-    fault = post(settings.webhook_url_env, slack_message(alert, _texts(workspace, alert), settings))
+    fault = post(settings.webhook_url_env, alert, _texts(workspace, alert), settings)
     if fault is not None:
         return f"{alert.alert_id}: {fault}"
     alert.model_copy(update={"delivered_at": now}).write(alerts_folder(workspace) / f"{alert.alert_id}{SUFFIX}")
@@ -230,9 +396,6 @@ def _change(pair: Nights, night: Night, metrics: Sequence[str], now: datetime) -
 
 def _texts(workspace: Workspace, alert: Alert) -> Mapping[str, str]:
     """The questions' words; none where the evaluation or its dataset is gone."""
-    from rag_eval_pipeline.evaluation.runs import load_evaluation
-    from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
-
     if alert.evaluation_id is None:
         return {}
     try:
@@ -241,3 +404,86 @@ def _texts(workspace: Workspace, alert: Alert) -> Mapping[str, str]:
     except InputError:
         return {}
     return {query.query_id: query.query_text for query in dataset.queries}
+
+
+NANOSECONDS = 1_000_000_000
+
+
+class LastPublished(NamedTuple):
+    """A pair that is to be evaluated every night, and its newest publication.
+
+    Args:
+        benchmark: Of the pair.
+        system: Of the pair.
+        at: When it was published, aware; of a pair without one, when its benchmark was converted.
+        evaluation_id: None for a pair without one.
+    """
+
+    benchmark: str
+    system: str
+    at: datetime
+    evaluation_id: str | None
+
+
+def late_pairs(now: datetime, published: Iterable[LastPublished], settings: AlertSettings) -> list[LatePair]:
+    """The pairs that are late, by benchmark and system.
+
+    Args:
+        now: Aware. When the clock was set back and a publication lies after it, nothing is late.
+        published: The newest publication of each pair that is to be evaluated every night.
+        settings: `late_after_hours`; None makes nothing late.
+    """
+    if settings.late_after_hours is None:
+        return []
+    limit = timedelta(hours=settings.late_after_hours)
+    return [
+        LatePair(benchmark=one.benchmark, system=one.system, since=one.at, evaluation_id=one.evaluation_id)
+        for one in sorted(published, key=lambda one: one[:2])
+        if now - one.at > limit
+    ]
+
+
+def last_published(workspace: Workspace, registry: Registry | None = None) -> list[LastPublished]:
+    """The newest publication of each pair that the nightly schedule evaluates.
+
+    Args:
+        workspace: Where.
+        registry: The folders, when they are read already.
+    """
+    registry = registry or read_registry(workspace)
+    newest = {pair: evaluations[-1] for pair, evaluations in read_history(workspace).by_pair.items()}
+    found = []
+    for benchmark, system in registry.automatic_pairs():
+        header = newest.get((benchmark, system))
+        converted = datetime.fromtimestamp(registry.stamped[benchmark] / NANOSECONDS, UTC)
+        at = converted if header is None else header.timestamp
+        found.append(LastPublished(benchmark, system, at, header.evaluation_id if header else None))
+    return found
+
+
+def send_late_alerts(workspace: Workspace, *, now: datetime, registry: Registry | None = None) -> DeliveryReport:
+    """Send one alert for all pairs that have become late since the last check.
+
+    Args:
+        workspace: Where.
+        now: Aware.
+        registry: As for `last_published`.
+    """
+    late = late_pairs(now, last_published(workspace, registry), read_alert_settings(workspace))
+    alerted = {(one.benchmark, one.system, one.since) for alert in read_late_alerts(workspace) for one in alert.late}
+    new = [one for one in late if (one.benchmark, one.system, one.since) not in alerted]
+    return send_alerts(workspace, [_alert(new, now)] if new else [], now)
+
+
+def _alert(late: Sequence[LatePair], now: datetime) -> Alert:
+    names = "\n".join(f"{one.benchmark}|{one.system}|{one.since.isoformat()}" for one in late)
+    first = min(one.since for one in late)
+    what = f"{late[0].system} on {late[0].benchmark}" if len(late) == 1 else f"{len(late)} pairs"
+    return Alert(
+        alert_id=f"{LATE}{first.astimezone(UTC):%Y%m%d}_{hashlib.sha256(names.encode()).hexdigest()[:12]}",
+        kind="late",
+        subject=f"A night is late: nothing was published of {what}",
+        night=first,
+        created_at=now,
+        late=tuple(late),
+    )

@@ -1,169 +1,282 @@
-"""Evaluations against each other, question by question: better, worse, or nobody can tell.
+"""Evaluations against each other, question by question: better, worse, or too close to tell.
 
-Each pair is compared with its pinned baseline, night after night (`nights`), and on each benchmark every system with
-every other. While no baseline is pinned, a night is compared with those before it, and its verdict is provisional.
+Comparisons follow `data/config/verdicts.config.yaml`. A judge's metrics take part only if people's labels vouch for the
+judge on that benchmark.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import combinations
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, Baseline, read_baseline
-from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.formats.comparison_files import ComparisonRow, Regressions
-from rag_eval_pipeline.formats.model import read_bytes
-from rag_eval_pipeline.metrics.baselines import flip_sentence
-from rag_eval_pipeline.metrics.evidence import PROCEDURE
-from rag_eval_pipeline.metrics.flags import Confirmation
-from rag_eval_pipeline.metrics.verdicts import verdict
-from rag_eval_pipeline.reporting.baselines import earlier_runs, pin_first_nights
-from rag_eval_pipeline.reporting.comparison_rows import Comparison, comparison_cells, comparison_of, comparison_record
-from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
-from rag_eval_pipeline.reporting.looks import dataset_clusters, look
-from rag_eval_pipeline.reporting.nightbook import calibrated_measures, nights_of, write_nights, yardstick_of
-from rag_eval_pipeline.reporting.nights import Night, Nights, new_night
-from rag_eval_pipeline.reporting.published import all_published
-from rag_eval_pipeline.reporting.scored_runs import COMPARED, ScoredRun, run_of_evaluation
-from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings, read_verdict_settings
-from rag_eval_pipeline.storage.atomic import atomic_write_json
+from rag_eval_pipeline.evaluation.means import question_clusters
+from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.storage import PAGE
+from rag_eval_pipeline.evaluation.thresholds import FILE
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.judges.trust_card import Task, TrustCard, is_calibrated, read_trust_cards
+from rag_eval_pipeline.metrics.claims import QualityThresholds
+from rag_eval_pipeline.metrics.evidence import (
+    FAILURE_RATE,
+    RULES,
+    ComparedMetric,
+    Evidence,
+    Rules,
+    TestedUnits,
+    compare,
+)
+from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
+from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, verdict
+from rag_eval_pipeline.reporting.comparison_records import ComparisonRow, MovedQuestion, VerdictRecord
+from rag_eval_pipeline.reporting.results_headers import ResultsHeader
+from rag_eval_pipeline.reporting.scored_runs import COMPARED, Column, ScoredRun, run_of_evaluation, run_of_results
+from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
-__all__ = [
-    "Comparison",
-    "Comparisons",
-    "compare_evaluations",
-    "compare_runs",
-    "comparison_record",
-    "read_comparisons",
-    "write_comparisons",
-]
+SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
+CHANGED_SHOWN = 10  # questions for each metric; all are in the evaluations' files
+QUESTIONS_PRINTED = 5
+# Verdicts that the terminal puts before their sentence; the sentences of the others begin with it.
+PREFIXED = ("regressed", "improved", "equivalent")
+
+SINGLE_RUNS = "single runs: their luck is in every figure, which a baseline of five evens out"
+NO_DATASET = "The dataset is not here: each question counts by itself, also where questions share a document."
+NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"
+# Metrics that need a judge, and the labels that vouch for it.
+TASKS: dict[str, Task] = {"judged_correct": "correctness", "faithfulness": "support"}
+
+
+class VerdictSettings(Model):
+    """`data/config/verdicts.config.yaml`; the documented error rates were simulated with these defaults."""
+
+    alpha: float = pydantic.Field(RULES.alpha, gt=0, lt=1, description="Two-sided, after Holm over the metrics.")
+    min_effect: float = pydantic.Field(
+        RULES.min_effect, ge=0, le=1, description="Smaller changes, as a share of a metric's range, are never reported."
+    )
+    equivalence_margin: float = pydantic.Field(
+        RULES.equivalence_margin, gt=0, le=1, description="A change is small when its whole interval is inside this."
+    )
+    min_questions: int = pydantic.Field(
+        RULES.min_questions, ge=2, description="Fewer questions get no verdict, however many documents they share."
+    )
+    units: TestedUnits = pydantic.Field(
+        RULES.units,
+        description="What is tested where questions share documents. auto: questions, with the design effect that the "
+        "pinned runs show (documents while fewer than three are pinned); documents: whole ones; questions: each by "
+        "itself, also where noise is shared, which then raises false alarms.",
+    )
+    rerun_after_hours: float = pydantic.Field(
+        2.0, ge=0, description="A bad hour of a server must not be confirmed by a rerun within it."
+    )
+    blocking: bool = pydantic.Field(False, description="A confirmed regression fails the run; otherwise it warns.")
+    quality_thresholds: QualityThresholds = pydantic.Field(QualityThresholds(), description="Limits on the metrics.")
+
+    def rules(self, min_coverage: float) -> Rules:
+        """Return the rules of a comparison; coverage is a setting of the evaluation."""
+        return Rules(
+            alpha=self.alpha,
+            min_effect=self.min_effect,
+            equivalence_margin=self.equivalence_margin,
+            min_coverage=min_coverage,
+            min_questions=self.min_questions,
+            units=self.units,
+        )
+
+
+def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
+    """Read the settings; the defaults if there is no file."""
+    path = workspace.config / FILE
+    try:
+        return VerdictSettings.model_validate(read_yaml(path) if path.exists() else {})
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error) from error
+
+
+class Trust:
+    """The trust cards of a workspace: whether a judge's metrics may be relied on is looked up when they are shown."""
+
+    def __init__(self, cards: Sequence[TrustCard]) -> None:
+        self._cards = cards
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> "Trust":
+        """Read the workspace's cards."""
+        return cls(read_trust_cards(workspace.trust_cards))
+
+    def doubt(self, row: ResultsHeader, column: str) -> str | None:
+        """Return why a metric must not be relied on; None if it needs no judge or its judge is calibrated."""
+        task = TASKS.get(column)
+        if task is None:
+            return None
+        known = is_calibrated(
+            self._cards, benchmark=row.benchmark, fingerprint=row.fingerprints.get("judge"), task=task
+        )
+        return None if known else NOT_CALIBRATED
+
+
+def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str | None) -> frozenset[str]:
+    """Return the judge's measures that people's labels vouch for; only these take part in comparisons."""
+    cards = read_trust_cards(workspace.trust_cards)
+    return frozenset(
+        measure
+        for measure, task in TASKS.items()
+        if is_calibrated(cards, benchmark=benchmark, fingerprint=fingerprint, task=task)
+    )
+
+
+def dataset_clusters(
+    workspace: Workspace, dataset_id: str, version: str, settings: VerdictSettings
+) -> dict[str, str] | None:
+    """Return the documents that each question is about, as one name; None if the settings test questions."""
+    if settings.units == "questions":
+        return None
+    return question_clusters(EvaluationDataset.read(workspace.eval_json(dataset_id, version)).queries)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparisons:
-    """All comparisons of a night, and where they are written.
+class RunEvidence:
+    """What is known of each metric of a run, or why nothing is.
 
     Args:
-        rows: Against baselines first.
-        path: Of `regressions.json`.
-        nights: The nights of each pair with a baseline.
+        evidence: By metric; empty with a `reason`.
+        moved: Metric -> the questions that changed most in the direction of its mean.
+        reason: `different_dataset`, `different_questions`, `nothing_scored`, ...
     """
 
-    rows: Sequence[Comparison]
-    path: Path
-    nights: Sequence[Nights] = ()
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    moved: Mapping[str, tuple[MovedQuestion, ...]] = field(default_factory=dict)
+    reason: str | None = None
+
+
+def gather_evidence(
+    run: ScoredRun,
+    others: Sequence[ScoredRun],
+    *,
+    key: str,
+    rules: Rules,
+    judged: Collection[str] = (),
+    clusters: Mapping[str, str] | None = None,
+) -> RunEvidence:
+    """Test each metric of a run against the mean of other runs over the same questions.
+
+    Args:
+        run: The evaluation in question.
+        others: At least one.
+        key: What is compared, for the seed: equal keys and runs give an equal p.
+        rules: Alpha, minimum effect, number of flips and units.
+        judged: Measures of the judge that take part.
+        clusters: Question -> its document; None tests questions.
+    """
+    if reason := why_not_comparable(run, others):
+        return RunEvidence(reason=reason)
+    names = _compared_names(run, judged)
+    if not names:
+        return RunEvidence(reason="nothing_scored")
+    metrics = [_compared_metric(name, [run, *others]) for name in (*names, FAILURE_RATE)]
+    seed = comparison_seed(key, [one.evaluation_id for one in (*others, run)])
+    units = None if clusters is None else [clusters.get(name, name) for name in run.query_ids]
+    is_deterministic = all(one.is_deterministic for one in (run, *others))
+    evidence = compare(metrics, seed=seed, clusters=units, is_deterministic=is_deterministic, rules=rules)
+    moved = {metric.name: _largest_changes(metric, evidence[metric.name], run.query_ids) for metric in metrics}
+    return RunEvidence(evidence, moved)
+
+
+def why_not_comparable(run: ScoredRun, others: Sequence[ScoredRun]) -> str | None:
+    """Return why runs cannot be compared; None if they can."""
+    for other in others:
+        for part in SHARED_FINGERPRINTS:
+            if getattr(other.fingerprints, part) != getattr(run.fingerprints, part):
+                return f"different_{part}"
+    return "different_questions" if any(other.query_ids != run.query_ids for other in others) else None
+
+
+def _compared_names(run: ScoredRun, judged: Collection[str]) -> list[str]:
+    names = []
+    for file, measures in COMPARED.items():
+        level = PAGE if file == "retrieval_scores" and run.is_by_page else ""
+        names += [level + measure for measure in measures if measure not in TASKS or measure in judged]
+    return [name for name in names if name in run.columns]
+
+
+def _compared_metric(name: str, runs: Sequence[ScoredRun]) -> ComparedMetric:
+    columns = [run.columns.get(name) or _absent_column(run) for run in runs]
+    asked = zip(*(column.asked for column in columns), strict=True)
+    return ComparedMetric(
+        name=name,
+        current=columns[0].scores,
+        baselines=[column.scores for column in columns[1:]],
+        higher_is_better=name != FAILURE_RATE,
+        applies=[any(question) for question in asked],
+    )
+
+
+def _absent_column(run: ScoredRun) -> Column:
+    """Return the column of a measure that a run has for no question: what failed counts as asked."""
+    failed = run.columns[FAILURE_RATE].scores
+    return Column((None,) * len(failed), tuple(bool(one) for one in failed))
+
+
+def _largest_changes(metric: ComparedMetric, evidence: Evidence, query_ids: Sequence[str]) -> tuple[MovedQuestion, ...]:
+    if not evidence.estimate:
+        return ()
+    differences = np.nan_to_num(paired_differences(metric.current, metric.baselines))
+    towards = differences * np.sign(evidence.estimate)
+    order = [int(place) for place in np.argsort(-towards, kind="stable")[:CHANGED_SHOWN] if towards[place] > 0]
+    return tuple(
+        MovedQuestion(query_id=query_ids[place], before=after - float(differences[place]), after=after)
+        for place in order
+        for after in [metric.current[place]]
+        if after is not None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides and a verdict for each metric.
+
+    Args:
+        kind: `baseline`, `weekly`, `systems` or `evaluations`.
+        benchmark: Of both sides.
+        old: The side that is compared with: a baseline, a system or an evaluation.
+        new: The other side.
+        verdicts: By metric; empty with a `reason`.
+        reason: Why there is none: `no_baseline`, `is_baseline`, `different_dataset`, ...
+        moved: Metric -> the questions that changed most.
+        evaluation_id: The evaluation in question; of a night the first one.
+        rerun: The evaluation that ran it again.
+        note: A sentence about the comparison, such as how steady the unchanged system is.
+        made_from: A digest of its inputs, if it can be reused from `regressions.json`.
+    """
+
+    kind: str
+    benchmark: str
+    old: str
+    new: str
+    verdicts: Mapping[str, Verdict]
+    reason: str | None = None
+    moved: Mapping[str, tuple[MovedQuestion, ...]] = field(default_factory=dict)
+    evaluation_id: str | None = None
+    rerun: str | None = None
+    note: str | None = None
+    made_from: str | None = None
 
     @property
-    def counts(self) -> dict[str, float]:
-        """How many verdicts of each kind against baselines, and how many pairs have none."""
-        against = [row for row in self.rows if row.kind == "baseline"]
-        kinds = [found.kind for row in against for found in row.verdicts.values()]
-        return {
-            "pairs": len(against),
-            "no_baseline": sum(row.reason == "no_baseline" for row in against),
-            "regressed": kinds.count("regressed"),
-            "improved": kinds.count("improved"),
-        }
-
-    def cells(self) -> list[dict[str, Any]]:
-        """A row a verdict."""
-        return [
-            {"benchmark": row.benchmark, "comparison": f"{row.new} against {row.old}", **cell}
-            for row in self.rows
-            for cell in comparison_cells(comparison_record(row))
-        ]
-
-
-def write_comparisons(workspace: Workspace) -> Comparisons:
-    """Compares the newest evaluations, keeps their nights, and publishes `regressions.json`.
-
-    Pairs whose first nights are complete get their baseline.
-    """
-    for header in read_history(workspace).newest():
-        pin_first_nights(workspace, header.benchmark, header.system)
-    found = read_comparisons(workspace)
-    for nights in found.nights:
-        baseline = read_baseline(workspace, nights.benchmark, nights.system)
-        if baseline is not None:
-            write_nights(workspace, baseline, nights)
-    atomic_write_json(found.path, [comparison_record(row) for row in found.rows])
-    return found
-
-
-def read_comparisons(workspace: Workspace) -> Comparisons:
-    """The same without writing anything; a damaged evaluation costs its own comparisons and no others.
-
-    What `regressions.json` has of the same runs under the same rules is not compared again.
-    """
-    settings = read_verdict_settings(workspace)
-    path = workspace.reports / REGRESSIONS
-    known = _known_rows(path)
-    headers = read_history(workspace).newest()
-    published = all_published(workspace)
-    nights: list[Nights] = []
-    rows = [
-        _guarded(
-            "baseline", one, "baseline", partial(_against_baseline, workspace, one, published, settings, nights, known)
-        )
-        for one in headers
-    ]
-    clusters = cache(partial(dataset_clusters, workspace, settings=settings))  # read once for all systems
-    rows += [
-        _guarded("systems", new, old.system, partial(_between, workspace, old, new, settings, clusters, known))
-        for old, new in combinations(headers, 2)
-        if old.benchmark == new.benchmark
-    ]
-    return Comparisons(rows, path, nights)
-
-
-_Known = Mapping[str, ComparisonRow]  # what a row was made from -> the row
-
-
-def _known_rows(path: Path) -> _Known:
-    """The rows of the last `regressions.json`; none where it is of another version, or somebody has edited it."""
-    try:
-        rows = Regressions.model_validate_json(read_bytes(path)).root
-    except (InputError, pydantic.ValidationError):
-        return {}
-    return {row.made_from: row for row in rows if row.made_from is not None}
-
-
-def _made_from(key: str, evaluations: Iterable[Evaluation], settings: VerdictSettings, judged: Iterable[str]) -> str:
-    """A digest of all that a comparison is made from, without reading the scores."""
-    parts = [key, PROCEDURE, settings.model_dump_json(), sorted(judged)]
-    for evaluation in evaluations:
-        files = [evaluation.scores(kind) for kind in COMPARED]
-        stats = [(stat.st_mtime_ns, stat.st_size) for path in files if path.exists() for stat in [path.stat()]]
-        parts += [evaluation.record.model_dump_json(), stats]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
-
-
-def compare_evaluations(
-    kind: str, tonight: Evaluation, baseline: Sequence[Evaluation], *, old: str, new: str
-) -> Comparison:
-    """The verdicts on an evaluation against others of the same dataset, corpus and metrics.
-
-    Args:
-        kind: `systems` or `evaluations`.
-        tonight: The evaluation in question.
-        baseline: One or more; their mean is compared with.
-        old: Name of the baseline.
-        new: Name of the evaluation's side.
-    """
-    runs = [run_of_evaluation(one) for one in baseline]
-    return compare_runs(kind, run_of_evaluation(tonight), runs, old=old, new=new)
+    def regressed(self) -> list[str]:
+        """The metrics that got worse, confirmed or not."""
+        return [name for name, found in self.verdicts.items() if found.kind == "regressed"]
 
 
 def compare_runs(
     kind: str,
-    tonight: ScoredRun,
+    run: ScoredRun,
     others: Sequence[ScoredRun],
     *,
     old: str,
@@ -172,125 +285,186 @@ def compare_runs(
     judged: frozenset[str] = frozenset(),
     clusters: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """The same of runs that are read already.
+    """Decide each metric of a run against the mean of other runs, without a rerun.
 
     Args:
         kind: `systems` or `evaluations`.
-        tonight: The evaluation in question.
-        others: One or more.
+        run: The evaluation in question.
+        others: At least one.
         old: Name of the others.
         new: Name of the evaluation's side.
-        settings: The numbers of the procedure.
+        settings: Of the verdicts.
         judged: Measures of the judge that take part.
-        clusters: Question -> its document, where documents are tested.
+        clusters: Question -> its document, if documents are tested.
     """
-    rules = settings.rules(tonight.min_coverage)
-    key = f"{kind}/{tonight.benchmark}/{old}/{new}"
-    found = look(tonight, others, key=key, rules=rules, judged=judged, clusters=clusters)
-    # Nothing moves when a deterministic system is asked again: a rerun would confirm every change.
-    is_deterministic = all(run.is_deterministic for run in (tonight, *others))
+    rules = settings.rules(run.min_coverage)
+    key = f"{kind}/{run.benchmark}/{old}/{new}"
+    found = gather_evidence(run, others, key=key, rules=rules, judged=judged, clusters=clusters)
+    # A deterministic system would answer the same again: a rerun would confirm every change.
+    is_deterministic = all(one.is_deterministic for one in (run, *others))
     confirmation: Confirmation = "not_needed" if is_deterministic else "no_rerun"
     verdicts = {name: verdict(one, confirmation=confirmation, rules=rules) for name, one in found.evidence.items()}
     moved = {name: found.moved[name] for name, one in verdicts.items() if one.confirmation is not None}
-    return Comparison(kind, tonight.benchmark, old, new, verdicts, found.reason, moved, tonight.evaluation_id)
+    return Comparison(kind, run.benchmark, old, new, verdicts, found.reason, moved, run.evaluation_id)
 
 
-def _guarded(kind: str, header: ResultsHeader, old: str, make: Callable[[], Comparison]) -> Comparison:
-    """A comparison, or the line that says why its files cannot be read."""
-    try:
-        return make()
-    except InputError as error:
-        return Comparison(kind, header.benchmark, old, header.system, {}, str(error))
+class _Side(NamedTuple):
+    run: ScoredRun
+    dataset_id: str
+    version: str
 
 
-def _against_baseline(
-    workspace: Workspace,
-    header: ResultsHeader,
-    published: Mapping[tuple[str, str], Sequence[Evaluation]],
-    settings: VerdictSettings,
-    nights: list[Nights],
-    known: _Known,
-) -> Comparison:
-    load_evaluation(workspace, header.evaluation_id)  # results whose scores are gone have no verdict, and say so
-    evaluations = published.get((header.benchmark, header.system), ())
-    if not evaluations:
-        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "not_published")
-    baseline = read_baseline(workspace, header.benchmark, header.system)
-    if baseline is None:
-        return _provisional(workspace, evaluations, settings, known)
-    found = nights_of(workspace, evaluations, baseline, settings)
-    nights.append(found)
-    if not found.nights and header.evaluation_id in baseline.evaluations:
-        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "is_baseline")
-    night = found.nights[-1] if found.nights else _night_of(workspace, evaluations[-1], baseline, settings)
-    return _comparison(header, night, flip_sentence(found.flip_share))
+def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison:
+    """Compare two evaluations that are named by their ids or by the paths of results files.
 
+    Args:
+        workspace: Where ids are looked up; None if there is none, and only files can be compared.
+        old: An evaluation id or path.
+        new: The other one.
 
-def _night_of(workspace: Workspace, evaluation: Evaluation, baseline: Baseline, settings: VerdictSettings) -> Night:
-    """The newest evaluation when it came before the baseline was pinned."""
-    yardstick = yardstick_of(workspace, evaluation, baseline.evaluations, settings)
-    return new_night((), run_of_evaluation(evaluation), yardstick)
-
-
-def _provisional(
-    workspace: Workspace, evaluations: Sequence[Evaluation], settings: VerdictSettings, known: _Known
-) -> Comparison:
-    newest = evaluations[-1]
-    record = newest.record
-    earlier = earlier_runs(evaluations)
-    if not earlier:
-        return Comparison("baseline", record.benchmark, "baseline", record.system, {}, "no_baseline")
-    judged = calibrated_measures(workspace, record.benchmark, record.fingerprints.judge)
-    made_from = _made_from("provisional", (*earlier, newest), settings, judged)
-    if made_from in known:
-        return comparison_of(known[made_from])
-    yardstick = yardstick_of(workspace, newest, [one.record.evaluation_id for one in earlier], settings)
-    run = run_of_evaluation(newest)
-    found = yardstick.look(run)
-    # Nothing of these nights is kept, so that also what was not flagged shows its questions.
-    moved = {name: questions for name, questions in found.moved.items() if questions}
-    row = _comparison(record, new_night((), run, yardstick, found), None)
-    return replace(row, moved=moved, made_from=made_from)
-
-
-def _comparison(of: Any, night: Night, note: str | None) -> Comparison:
-    return Comparison(
-        "baseline",
-        of.benchmark,
-        "baseline",
-        of.system,
-        {name: metric.verdict(name) for name, metric in night.metrics.items()},
-        night.reason,
-        {name: metric.moved for name, metric in night.metrics.items() if metric.moved},
-        night.evaluation_id,
-        night.rerun,
-        note,
-    )
-
-
-def _between(
-    workspace: Workspace,
-    old: ResultsHeader,
-    new: ResultsHeader,
-    settings: VerdictSettings,
-    clusters: Callable[[str, str], Mapping[str, str] | None],
-    known: _Known,
-) -> Comparison:
-    evaluations = [load_evaluation(workspace, one.evaluation_id) for one in (old, new)]
-    record = evaluations[1].record
-    judged = calibrated_measures(workspace, new.benchmark, new.fingerprints.get("judge"))
-    made_from = _made_from("systems", evaluations, settings, judged)
-    if made_from in known:
-        return comparison_of(known[made_from])
-    first, second = (run_of_evaluation(one) for one in evaluations)
+    Raises:
+        InputError: `not_comparable` with the reason; `missing_file`, or an error in the files.
+    """
+    first, side = _side(workspace, old).run, _side(workspace, new)
+    settings, judged, clusters = VerdictSettings(), frozenset[str](), None
+    if workspace is not None:
+        settings = read_verdict_settings(workspace)
+        judged = calibrated_measures(workspace, side.run.benchmark, side.run.fingerprints.judge)
+        if workspace.eval_json(side.dataset_id, side.version).exists():
+            clusters = dataset_clusters(workspace, side.dataset_id, side.version, settings)
     found = compare_runs(
-        "systems",
-        second,
-        [first],
-        old=old.system,
-        new=new.system,
-        settings=settings,
-        judged=judged,
-        clusters=clusters(record.dataset_id, record.dataset_version),
+        "evaluations", side.run, [first], old=old, new=new, settings=settings, judged=judged, clusters=clusters
     )
-    return replace(found, made_from=made_from)
+    if found.reason:
+        raise InputError(
+            "not_comparable", f"{old} and {new}", "two evaluations of the same questions", found=found.reason
+        )
+    return found if clusters is not None or settings.units == "questions" else replace(found, note=NO_DATASET)
+
+
+def _side(workspace: Workspace | None, name: str) -> _Side:
+    """Read an evaluation by its id or file; if its folder is gone, its published results."""
+    if Path(name).is_file():
+        return _side_of_results(Path(name))
+    if workspace is None or "/" in name:
+        raise InputError("missing_file", name, "an evaluation id, or a results file", hint="Name one: --workspace DIR")
+    if not (workspace.runs / name / "evaluation.json").exists() and results_path(workspace, name).exists():
+        return _side_of_results(results_path(workspace, name))
+    evaluation = load_evaluation(workspace, name)
+    return _Side(run_of_evaluation(evaluation), evaluation.record.dataset_id, evaluation.record.dataset_version)
+
+
+def _side_of_results(path: Path) -> _Side:
+    results = EvaluationResults.read(path)
+    return _Side(run_of_results(path), results.dataset_id, results.dataset_version)
+
+
+def comparison_lines(row: Comparison) -> Iterator[str]:
+    """Format a comparison for a terminal: a sentence for each metric, and the questions that changed most."""
+    yield f"{row.benchmark}: {row.new} against {row.old}"
+    yield f"Of {SINGLE_RUNS}."
+    if row.note:
+        yield row.note
+    width = max(map(len, row.verdicts))
+    for name, found in row.verdicts.items():
+        word = f"{found.kind}: " if found.kind in PREFIXED else ""
+        before, after = (format_mean(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
+        yield f"{name:{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}"
+    for name, moved in row.moved.items():
+        for one in moved[:QUESTIONS_PRINTED]:
+            yield f"  {name}, question {one.query_id}: {one.before:.3f} -> {one.after:.3f}"
+
+
+def format_mean(value: float | None) -> str:
+    """Format with three digits; a dash if there is no value."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def comparison_cells(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return a comparison's record as table rows."""
+    if record["reason"]:
+        return [{"metric": "all", "verdict": record["reason"], "sentence": ""}]
+    return [
+        {"metric": name, "verdict": found["kind"].replace("_", " "), "sentence": found["sentence"]}
+        for name, found in record["verdicts"].items()
+    ]
+
+
+def comparison_record(row: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON."""
+    return {
+        "kind": row.kind,
+        "benchmark": row.benchmark,
+        "old": row.old,
+        "new": row.new,
+        "evaluation_id": row.evaluation_id,
+        "rerun": row.rerun,
+        "reason": row.reason,
+        "note": row.note,
+        "made_from": row.made_from,
+        "verdicts": {name: _verdict_record(found, row.moved.get(name, ())) for name, found in row.verdicts.items()},
+    }
+
+
+def _verdict_record(found: Verdict, moved: Sequence[MovedQuestion]) -> dict[str, Any]:
+    evidence = found.evidence
+    return {
+        "kind": found.kind,
+        "sentence": found.sentence,
+        "confirmation": found.confirmation,
+        "baseline_mean": evidence.baseline_mean,
+        "current_mean": evidence.current_mean,
+        "estimate": evidence.estimate,
+        "higher_is_better": evidence.higher_is_better,
+        "value_range": evidence.value_range,
+        "adjusted_interval": evidence.adjusted_interval,
+        "confidence_interval": evidence.confidence_interval,
+        "effect_size": evidence.effect_size,
+        "p_value": evidence.p_value,
+        "p_corrected": evidence.p_corrected,
+        "n": evidence.n_pairs,
+        "coverage": evidence.coverage,
+        "n_units": evidence.n_units,
+        "is_clustered": evidence.is_clustered,
+        "is_short_of_runs": evidence.is_short_of_runs,
+        "design_effect": evidence.design_effect,
+        "n_metrics": evidence.n_metrics,
+        "smallest_drop": evidence.smallest_drop,
+        "needed_units": evidence.needed_units,
+        "is_exact": evidence.is_exact,
+        "questions": [one.model_dump() for one in moved],
+    }
+
+
+def comparison_of(record: ComparisonRow) -> Comparison:
+    """Return the comparison that a record was made from."""
+    return Comparison(
+        record.kind,
+        record.benchmark,
+        record.old,
+        record.new,
+        {name: _verdict_of(name, found) for name, found in record.verdicts.items()},
+        record.reason,
+        {name: tuple(found.questions) for name, found in record.verdicts.items() if found.questions},
+        record.evaluation_id,
+        record.rerun,
+        record.note,
+        record.made_from,
+    )
+
+
+# Fields of `Evidence` that the record has under the same name and type.
+_NUMBERS = tuple(
+    name for name in Evidence.__slots__ if name not in ("metric", "n_pairs", "adjusted_interval", "confidence_interval")
+)
+
+
+def _verdict_of(name: str, record: VerdictRecord) -> Verdict:
+    evidence = Evidence(
+        metric=name,
+        n_pairs=record.n,
+        adjusted_interval=None if record.adjusted_interval is None else Interval(*record.adjusted_interval),
+        confidence_interval=None if record.confidence_interval is None else Interval(*record.confidence_interval),
+        **{number: getattr(record, number) for number in _NUMBERS},
+    )
+    return Verdict(record.kind, record.sentence, record.confirmation, evidence)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_eval_pipeline.reporting.history_index import HistoryIndex
-from rag_eval_pipeline.reporting.reruns import find_reruns
+from rag_eval_pipeline.reporting.nightly import find_reruns
 from rag_eval_pipeline.reporting.results_headers import Headers, MetricHeader, ResultsHeader, read_header
 from rag_eval_pipeline.workspace import Workspace
 

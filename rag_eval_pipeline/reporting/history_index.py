@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from rag_eval_pipeline.formats.file_kinds import AB_TEST, WEEKLY
-from rag_eval_pipeline.formats.results_versions import RESULTS
+from rag_eval_pipeline.formats.store import AB_TEST, WEEKLY
 from rag_eval_pipeline.reporting.results_headers import HeaderFault, ResultsHeader, packed, read_header_of
 from rag_eval_pipeline.reporting.seals import history_folder, look_at_seal
 from rag_eval_pipeline.workspace import Workspace
@@ -24,8 +23,8 @@ from rag_eval_pipeline.workspace import Workspace
 FILE = "index.sqlite"
 ENDING = ".results.json"
 SEVERAL = (WEEKLY, AB_TEST)  # files of several evaluations, which are in none's history
-# Of the rows: other code makes the index anew. The index's own number, and how many versions results files have had.
-LAYOUT = 100 + len(RESULTS.versions)
+# Of the rows: other code makes the index anew. Raised whenever another version of results files is read.
+LAYOUT = 103
 BUSY_SECONDS = 30.0
 # A file that is written again within a tick of the file system's clock keeps its times: what was read so soon after a
 # change is read again. Linux ticks every 4 to 10 ms.

@@ -5,7 +5,7 @@ from typing import Any
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
 from rag_eval_pipeline.reporting.history import History, read_history
-from rag_eval_pipeline.reporting.nights import Night, Nights
+from rag_eval_pipeline.reporting.nightly import Night, Nights
 from rag_eval_pipeline.workspace import Workspace
 
 FIGURES = ("hit@1", "ndcg@10", "exact_match", "f1")

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.reporting.history_index import HistoryIndex
 from rag_eval_pipeline.reporting.seals import history_folder, seal
-from rag_eval_pipeline.storage.atomic import publishing
+from rag_eval_pipeline.storage.files import publishing
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -1,17 +1,23 @@
-"""The newest results of every benchmark and system, side by side."""
+"""The leaderboard: the newest results of every benchmark and system as files, SVG and terminal tables."""
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from rich import box
+from rich.table import Table
+
+from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.reporting.charts import Bar, bars
+from rag_eval_pipeline.reporting.comparison import Trust
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.history_table import update_history
-from rag_eval_pipeline.reporting.trust import Trust
-from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_json
+from rag_eval_pipeline.reporting.regressions import read_comparisons
+from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
 COLUMNS = (
@@ -128,3 +134,52 @@ def _cell(row: ResultsHeader, column: str) -> str:
         return "-"
     of = "" if metric.n_scored == row.summary["total_queries"] else f"/{metric.n_scored}"
     return f"{metric.value:.3f}{of}"
+
+
+# Short headings: a table of 80 columns fits a terminal and a README.
+SHOWN = {
+    "questions": "n",
+    "level": "by",
+    "hit@1": "hit@1",
+    "ndcg@10": "nDCG",
+    "exact_match": "EM",
+    "f1": "F1",
+    "abstention_f1": "abst",
+    "citation_jaccard": "cite",
+}
+
+
+def leaderboard_table(board: Leaderboard) -> Table:
+    """One row per pair; where scores are of fewer questions than n, a line below a benchmark's systems counts them."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    table.add_column("benchmark", no_wrap=True)
+    table.add_column("system", no_wrap=True)
+    for heading in SHOWN.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    rows = [cells | {"level": "page" if cells["level"] == "page" else "doc"} for cells in board.cells()]
+    for cells, following in zip_longest(rows, rows[1:]):
+        values, counts = zip(*(str(cells[name]).partition("/")[::2] for name in SHOWN), strict=True)
+        table.add_row(cells["benchmark"], cells["system"], *values)
+        if any(counts) and (following is None or _counts(following) != _counts(cells)):
+            table.add_row("  questions scored", "", *counts, style="dim")
+    return table
+
+
+def _counts(cells: dict[str, Any]) -> list[str]:
+    return [cells["benchmark"], *(str(cells[name]).partition("/")[2] for name in SHOWN)]
+
+
+def verdict_lines(workspace: Workspace) -> Iterator[str]:
+    """One line a comparison of two systems: its strongest words, else on what moved most, or why there is none."""
+    for row in read_comparisons(workspace).rows:
+        if row.kind != "systems":
+            continue
+        head = f"{row.benchmark}: {row.new} against {row.old}: "
+        moved = [found for found in row.verdicts.values() if found.kind in ("regressed", "improved")]
+        if row.reason:
+            yield head + row.reason
+        elif moved:
+            yield head + " ".join(found.sentence for found in moved)
+        else:
+            name, found = max(row.verdicts.items(), key=lambda item: abs(item[1].evidence.estimate or 0.0))
+            yield f"{head}{metric_label(name)}: {found.sentence}"

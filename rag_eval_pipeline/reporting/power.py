@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rag_eval_pipeline.conversion.stamp import Stamp
-from rag_eval_pipeline.evaluation.question_documents import question_clusters
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.metrics.baselines import BASELINE_RUNS
-from rag_eval_pipeline.metrics.clusters import effective_clusters
+from rag_eval_pipeline.evaluation.means import question_clusters
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.metrics.intervals import effective_clusters
 from rag_eval_pipeline.metrics.power import Detection, detectable_drop, needed_units, smallest_detectable_drop
-from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS
+from rag_eval_pipeline.reporting.comparison import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
 FLIP_SHARES = (0.0, 0.02, 0.05, 0.10)  # of the answers that differ between two runs; above, no rates are known

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.pair import Pair, holding
-from rag_eval_pipeline.evaluation.publishing import publish
-from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.results import publish
+from rag_eval_pipeline.evaluation.runs import Evaluation, copy_for_scoring, load_evaluation, locked_pair, same_scoring
 from rag_eval_pipeline.evaluation.scoring import SCORERS
-from rag_eval_pipeline.evaluation.taking_over import copied_for_scoring, scored_alike
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.reporting.published import published_evaluations
+from rag_eval_pipeline.reporting.baselines import published_evaluations
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -49,8 +48,8 @@ def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()
 
 
 def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationResults:
-    with holding(workspace, pair):
-        evaluation = copied_for_scoring(workspace, pair, old)
+    with locked_pair(workspace, pair):
+        evaluation = copy_for_scoring(workspace, pair, old)
         for scorer in SCORERS.values():
             scorer(workspace, evaluation, pair)
         return publish(workspace, evaluation, pair, now=datetime.now(UTC))
@@ -65,7 +64,7 @@ def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evalu
     return [
         group[0]
         for group in by_answers.values()
-        if not any(scored_alike(one.record.fingerprints, pair.fingerprints) for one in group)
+        if not any(same_scoring(one.record.fingerprints, pair.fingerprints) for one in group)
     ]
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Self, overload
 
 import msgspec
+from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.forms import present_json
-from rag_eval_pipeline.formats.results_versions import RESULTS
+from rag_eval_pipeline.errors import fault_line
+from rag_eval_pipeline.formats.model import check_schema_version
+from rag_eval_pipeline.formats.results import EvaluationResults
 
 ALWAYS = ("f1", "abstention_f1", "citation_jaccard", "latency_p50_ms")  # figures that every results file has
 KEPT_UNPACKED = 256  # headers, of some 40 kB each
@@ -82,6 +83,10 @@ class ResultsHeader(msgspec.Struct, frozen=True):
         return MetricHeader(None, reason="not_measured")
 
 
+class _Stated(msgspec.Struct):
+    schema_version: str | None = None
+
+
 class Headers(Sequence[ResultsHeader]):
     """Headers that are unpacked when they are looked at: eleven thousand take 20 MB, not half a gigabyte.
 
@@ -130,11 +135,16 @@ def read_header(path: Path) -> ResultsHeader:
 def read_header_of(path: Path, data: bytes) -> ResultsHeader:
     """The same of its bytes."""
     try:
-        header = msgspec.json.decode(present_json(RESULTS, data, path), type=ResultsHeader)
+        stated = msgspec.json.decode(data, type=_Stated).schema_version
+        if stated is not None:
+            check_schema_version(stated, EvaluationResults.file_type, EvaluationResults.current_version)
+        header = msgspec.json.decode(data, type=ResultsHeader)
         for name in ALWAYS:
             header.metric(name)  # these parts are only decoded when asked for: a damaged one is found here, by its file
-    except InputError as error:  # of another version
-        raise HeaderFault(str(error)) from error
+    except PydanticCustomError as error:  # another schema version
+        hint = "Read it with the release that wrote it."
+        line = fault_line(error.type, str(path), error.message(), field="schema_version", found=repr(stated), hint=hint)
+        raise HeaderFault(line) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
         raise HeaderFault(_line(path, str(error))) from error
     if header.timestamp.tzinfo is None:

@@ -16,27 +16,58 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation
+from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.reporting.baselines import all_published
 from rag_eval_pipeline.reporting.history_index import HistoryIndex
-from rag_eval_pipeline.reporting.nights import Nights
-from rag_eval_pipeline.reporting.published import all_published
-from rag_eval_pipeline.reporting.retention_settings import RetentionSettings, read_retention_settings
+from rag_eval_pipeline.reporting.nightly import Nights
 from rag_eval_pipeline.reporting.seals import history_folder
-from rag_eval_pipeline.sources.download_cache import Record
-from rag_eval_pipeline.storage.atomic import TEMP_PREFIX
+from rag_eval_pipeline.sources.download import Record
+from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.scratch import SCRATCH_PREFIX, remove_leftover
+from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
+SETTINGS_FILE = "retention.config.yaml"
+LEAST_DAYS = 30  # the specification asks for 30 days of history
 MEGABYTE = 1_000_000
 LEFTOVER_AFTER = timedelta(days=1)
 GENERATED = ("benchmarks", "datasets", "evaluation", "reports")  # folders of data/
 LEFTOVER_PREFIXES = (TEMP_PREFIX, f".{SCRATCH_PREFIX}")
 BODY = re.compile(r"[0-9a-f]{64}")  # a download is named by its sha256
+
+
+class RetentionSettings(Model):
+    """`data/config/retention.config.yaml`: how long things are kept; null keeps them for ever."""
+
+    evaluation_days: int | None = pydantic.Field(
+        30, ge=LEAST_DAYS, description="Answers and scores of an evaluation, since it began."
+    )
+    results_days: int | None = pydantic.Field(
+        None, ge=LEAST_DAYS, description="Results files and their history tables, once the evaluation's folder is gone."
+    )
+    download_days: int | None = pydantic.Field(
+        30, ge=1, description="Bodies that no benchmark names any more, since they came."
+    )
+    judgement_days: int | None = pydantic.Field(90, ge=1, description="Replies of judges, since their last use.")
+    runs: int | None = pydantic.Field(
+        90, ge=LEAST_DAYS, description="Days that Dagster's own runs are kept; the newest of each partition always are."
+    )
+    judgement_mb: int | None = pydantic.Field(2048, ge=1, description="Of the replies that are left, what stays.")
+
+
+def read_retention_settings(workspace: Workspace) -> RetentionSettings:
+    """Read the settings; the defaults if there is no file."""
+    path = workspace.config / SETTINGS_FILE
+    try:
+        return RetentionSettings.model_validate(read_yaml(path) if path.exists() else {})
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error) from error
 
 
 @dataclass(slots=True)

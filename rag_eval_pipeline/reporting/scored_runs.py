@@ -1,7 +1,7 @@
-"""One evaluation's scores, question by question, as comparisons take them: from its folder, or from its results file.
+"""One evaluation's scores for each question, as comparisons use them: from its folder or from its results file.
 
-The folder knows why a question has no score; a results file that was sent from elsewhere does not, and a measure that
-no run has for a question is then taken not to apply to it.
+The folder knows why a question has no score. A results file that was sent from elsewhere does not: a measure that no
+run has for a question is then assumed not to apply to it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,20 +10,20 @@ from datetime import datetime
 from pathlib import Path
 
 from rag_eval_pipeline.evaluation.runs import Evaluation
-from rag_eval_pipeline.evaluation.scores_file import PAGE, QueryScores, read_scores
+from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, read_scores
 from rag_eval_pipeline.formats.results import EvaluationResults, Fingerprints
 from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
 
-# What is compared: score file -> measures. Few, because each further one makes the corrected p of all others larger.
+# Score file -> the measures that are compared. They are few, because each one makes the corrected p of the others
+# larger.
 COMPARED: dict[str, tuple[str, ...]] = {
     "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
     "citation_scores": ("tolerance_jaccard",),
     "answer_scores": ("exact_match", "f1"),
     "judge_scores": ("judged_correct", "faithfulness"),
 }
-LEVELS = ("", PAGE)
-RESULTS_NAMES = {"tolerance_jaccard": "citation_span_accuracy"}  # as `individual_metrics` call it
-MIN_COVERAGE = 0.98  # a results file does not say what its evaluation was set to
+RESULTS_NAMES = {"tolerance_jaccard": "citation_span_accuracy"}  # in `individual_metrics` of results files
+MIN_COVERAGE = 0.98  # a results file does not state its evaluation's setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Column:
     """One measure's scores.
 
     Args:
-        scores: One a question; None where it failed or the measure does not apply.
+        scores: One a question; None if it failed or the measure does not apply.
         asked: Whether the measure applies to the question, as far as this run knows.
     """
 
@@ -44,18 +44,17 @@ class ScoredRun:
     """An evaluation with its scores.
 
     Args:
-        evaluation_id: Whose.
+        evaluation_id: Of the evaluation.
         benchmark: Of the questions.
         system: That answered.
-        fingerprints: What must be equal for two runs to be compared.
+        fingerprints: Must be equal, but for the system's, for two runs to be compared.
         is_deterministic: The system gives the same answers again.
-        is_by_page: Retrieval is looked at by page first.
+        is_by_page: Retrieval is scored by page first.
         min_coverage: Share of pairs that a verdict needs.
         opened_at: When it began.
         ended_at: When the last answer arrived.
         query_ids: In the dataset's order.
-        columns: Measure -> scores; a measure that no question has is left out. The failure rate is always there, and 1
-            for a question without an answer.
+        columns: Measure -> scores, for measures with any score; the failure rate is always there.
     """
 
     evaluation_id: str
@@ -72,18 +71,14 @@ class ScoredRun:
 
 
 def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
-    """The scores of an evaluation's folder.
-
-    Raises:
-        InputError: `bad_scores`.
-    """
+    """Read the scores in an evaluation's folder."""
     record = evaluation.record
     columns: dict[str, Column] = {}
     answers: Sequence[QueryScores] = ()
     for file, measures in COMPARED.items():
         rows = read_scores(evaluation.scores(file))
         answers = rows if file == "answer_scores" else answers
-        for name in _leveled(file, measures):
+        for name in with_levels(file, measures):
             if any(name in row.scores for row in rows):
                 columns[name] = Column(
                     tuple(row.scores.get(name) for row in rows),
@@ -105,18 +100,13 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
 
 
 def run_of_results(path: Path) -> ScoredRun:
-    """The scores of a results file.
-
-    Raises:
-        InputError: The file's fault.
-    """
+    """Read the scores in a results file."""
     results = EvaluationResults.read(path)
     rows = results.query_results
     columns: dict[str, Column] = {}
     for file, measures in COMPARED.items():
-        for name in _leveled(file, measures):
-            stated = RESULTS_NAMES.get(name, name)
-            scores = tuple(row.individual_metrics.get(stated) for row in rows)
+        for name in with_levels(file, measures):
+            scores = tuple(row.individual_metrics.get(RESULTS_NAMES.get(name, name)) for row in rows)
             if any(score is not None for score in scores):
                 columns[name] = Column(scores, tuple(score is not None for score in scores))
     return ScoredRun(
@@ -134,12 +124,12 @@ def run_of_results(path: Path) -> ScoredRun:
     )
 
 
+def with_levels(file: str, measures: Iterable[str]) -> list[str]:
+    """Return the names of a score file's measures; those of retrieval by document, then by page."""
+    levels = ("", PAGE) if file == "retrieval_scores" else ("",)
+    return [level + measure for level in levels for measure in measures]
+
+
 def _failures(failed: Iterable[bool]) -> Column:
-    """The failure rate as a measure: it may regress, and is never withheld."""
     scores = tuple(float(one) for one in failed)
     return Column(scores, (True,) * len(scores))
-
-
-def _leveled(file: str, measures: Iterable[str]) -> list[str]:
-    levels = LEVELS if file == "retrieval_scores" else LEVELS[:1]
-    return [level + measure for level in levels for measure in measures]

@@ -13,8 +13,8 @@ from typing import ClassVar, NamedTuple
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.forms import Form
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion, read_bytes
+from rag_eval_pipeline.formats.io import read_bytes
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -28,7 +28,7 @@ class Sealed(Model):
 class Seal(FileModel):
     """`history/seals/<evaluation_id>.json`."""
 
-    form: ClassVar[Form] = Form("seal")
+    file_type: ClassVar[str] = "seal"
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
     states: tuple[Sealed, ...] = pydantic.Field(min_length=1, description="The last is the one that holds.")

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.kinds import is_json
-from rag_eval_pipeline.sources.reading import read_relation
-from rag_eval_pipeline.sources.source_spec import SourceSpec
+from rag_eval_pipeline.sources.arrow_types import is_json
+from rag_eval_pipeline.sources.relations import read_relation
+from rag_eval_pipeline.sources.spec import SourceSpec
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are determined from all rows

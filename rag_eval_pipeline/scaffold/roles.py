@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from rag_eval_pipeline.conversion.validation import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES
+from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES
 from rag_eval_pipeline.scaffold.profile import Column, DataFile, identifier, literal
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
 

@@ -1,8 +1,8 @@
-"""Compressed files as streams of what they hold: told by content, decoded piece by piece, whole or an error.
+"""Decompress gzip, bzip2, xz and zstandard as streams, with a limit on what comes out.
 
-A stream gives no byte beyond a stated size, nor beyond a stated multiple of the bytes it was decoded from, and memory
-stays flat however large either is. Members that follow one another (`cat a.gz b.gz`) are one stream, as the formats
-say; anything else after the end is reported, because nobody can tell what it was meant to be.
+Members that follow one another (`cat a.gz b.gz`) are one stream, as the formats define it. Anything else after the end
+is an error: the standard library's `BZ2File` and `LZMAFile` ignore it, which would lose the rows of a damaged second
+member in silence.
 """
 
 import bz2
@@ -12,38 +12,35 @@ import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
+
+import pyarrow as pa
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.decoders import HEAD_BYTES, Decoder, Decompressor, Fault, Frames, GzipMember, Members
 
 Compression = Literal["gz", "bz2", "xz", "zst"]
 
 MAX_DECODED_BYTES = 2 << 30  # above any source that one machine maps in a night, below what fills its disk
-MAX_RATIO = 200  # JSONL of repetitive text reaches 20-50, a gzip of nothing but zeros 1,030
-RATIO_FLOOR_BYTES = 10_000_000  # so little does no harm at any ratio, and short files of one repeated row are lawful
+MAX_RATIO = 200  # JSONL of repetitive text reaches 20-50, a gzip of zeros 1,030
+RATIO_FLOOR_BYTES = 10_000_000  # so little does no harm at any ratio, and short files may repeat one row
 
 _BUFFER_BYTES = 1 << 20
-_XZ_MEMORY_BYTES = 256 << 20  # `xz -9` needs 65 MiB; the format's dictionary may ask for 4 GiB
+_READ_BYTES = 1 << 18
+_HEAD_BYTES = 10  # enough for every signature
+_XZ_MEMORY_BYTES = 256 << 20  # `xz -9` needs 65 MiB; a dictionary of 4 GiB is allowed by the format
 
 _SIGNATURES: dict[Compression, re.Pattern[bytes]] = {
     "gz": re.compile(rb"\x1f\x8b\x08"),
-    # "BZh9" alone could open a text file; a block's or the end's mark has to follow.
+    # "BZh9" alone could open a text file; the mark of a block or of the end has to follow.
     "bz2": re.compile(rb"BZh[1-9](?:\x31\x41\x59\x26\x53\x59|\x17\x72\x45\x38\x50\x90)"),
     "xz": re.compile(rb"\xfd7zXZ\x00"),
-    "zst": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),  # a frame, or one to be skipped (pzstd)
-}
-
-_MEMBERS: dict[Compression, Callable[[], Decompressor]] = {
-    "gz": GzipMember,
-    "bz2": bz2.BZ2Decompressor,
-    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES),
+    "zst": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),  # a frame, or a skippable one (pzstd)
 }
 
 
 def detect_compression(sample: bytes) -> Compression | None:
-    """Compression of a file by its first bytes, of which ten suffice; None when there is none."""
-    return next((kind for kind, mark in _SIGNATURES.items() if mark.match(sample)), None)
+    """Return the compression of a file by its first ten bytes; None if it has none."""
+    return next((kind for kind, signature in _SIGNATURES.items() if signature.match(sample)), None)
 
 
 def open_decoded(
@@ -55,51 +52,57 @@ def open_decoded(
     max_ratio: float = MAX_RATIO,
     refuse_double: bool = True,
 ) -> io.BufferedReader:
-    """What a compressed file holds, as a stream to read once from its start; use as a context manager.
+    """Open a file as a stream of its decompressed bytes.
 
     Args:
         path: The file.
-        compression: From `detect_compression`; None gives the file itself, without limits.
-        shown: How messages name it.
-        max_bytes: Decoded size that is not exceeded.
-        max_ratio: Decoded bytes for each byte read from the file; enforced from 10 MB decoded.
-        refuse_double: Whether what comes out may not be compressed again.
+        compression: From `detect_compression`; None opens the file itself, without limits.
+        shown: The file's name in messages.
+        max_bytes: Of the decompressed content.
+        max_ratio: Decompressed bytes for each byte of the file; enforced from 10 MB.
+        refuse_double: Whether the content may not be compressed again.
 
     Raises:
-        InputError: On reading, `bad_compression` for cut or damaged data and for what follows its end, with the place;
-            `archive_bomb` at a limit; `double_compression` when what comes out is compressed again.
+        InputError: On reading, `bad_compression` for cut or damaged data and for anything after its end, with the
+            position; `archive_bomb` at a limit; `double_compression` if the content is compressed again.
     """
     if compression is None:
         return path.open("rb")
     file = path.open("rb", buffering=0)
     try:
-        mark = _SIGNATURES[compression]
-        make = _MEMBERS.get(compression)
-        decoder: Decoder = Frames(file, mark) if make is None else Members(file, make, mark)
-        decoded = _Decoded(file, decoder, compression, _Limits(shown, max_bytes, max_ratio, refuse_double))
-        return io.BufferedReader(decoded, _BUFFER_BYTES)
+        limits = _Limits(shown, max_bytes, max_ratio, refuse_double)
+        decoder = _Frames(file) if compression == "zst" else _Members(file, compression)
+        return io.BufferedReader(_CountingReader(file, decoder, compression, limits), _BUFFER_BYTES)
     except BaseException:
         file.close()
         raise
 
 
 class _Limits(NamedTuple):
-    """What `open_decoded` was told of a file."""
-
     shown: str
     max_bytes: int
     max_ratio: float
     refuse_double: bool
 
 
-class _Decoded(io.RawIOBase):
-    """Counts what comes out against what went in, and turns faults into the house's error."""
+class _Decoder(Protocol):
+    def read(self, size: int) -> bytes:
+        """Return at most `size` decompressed bytes; none only at the end."""
 
-    def __init__(self, file: io.FileIO, decoder: Decoder, compression: Compression, limits: _Limits) -> None:
-        self._file = file
-        self._decoder = decoder
-        self._compression = compression
-        self._limits = limits
+
+class _DamageError(Exception):
+    """What is wrong with the data, and at which byte of the file."""
+
+    def __init__(self, what: str, at: int) -> None:
+        super().__init__(what)
+        self.what, self.at = what, at
+
+
+class _CountingReader(io.RawIOBase):
+    """Compares what comes out with what went in, and converts errors of the decoders."""
+
+    def __init__(self, file: io.FileIO, decoder: _Decoder, compression: Compression, limits: _Limits) -> None:
+        self._file, self._decoder, self._compression, self._limits = file, decoder, compression, limits
         self._size = 0
         self._head = b""
 
@@ -112,15 +115,19 @@ class _Decoded(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader and `read` pass
         try:
             data = self._decoder.read(len(buffer)) if len(buffer) else b""
-        except Fault as fault:
-            raise self._damaged(fault.what, fault.at) from None
+        except _DamageError as damage:
+            raise self._damaged(damage.what, damage.at) from None
         except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # the disk's fault, not the data's
+                raise  # the disk failed, not the data
             raise self._damaged(str(error), self._file.tell()) from error
-        if self._limits.refuse_double and len(self._head) < HEAD_BYTES:
-            self._head = (self._head + data)[:HEAD_BYTES]
-            self._check_head()
+        if self._limits.refuse_double and len(self._head) < _HEAD_BYTES:
+            self._head = (self._head + data)[:_HEAD_BYTES]
+            again = detect_compression(self._head)
+            if again is not None:
+                found, hint = f"{again} data inside {self._compression} data", "Decode it once by hand."
+                expected = "a file compressed once"
+                raise InputError("double_compression", self._limits.shown, expected, found=found, hint=hint)
         self._size += len(data)
         self._check_limits()
         buffer[: len(data)] = data
@@ -130,31 +137,18 @@ class _Decoded(io.RawIOBase):
         self._file.close()
         super().close()
 
-    def _check_head(self) -> None:
-        again = detect_compression(self._head)
-        if again is not None:
-            raise InputError(
-                "double_compression",
-                self._limits.shown,
-                "a file compressed once",
-                found=f"{again} data inside {self._compression} data",
-                hint="Decode it once by hand.",
-            )
-
     def _check_limits(self) -> None:
-        read = self._file.tell()
-        if self._size > self._limits.max_bytes:
-            expected, found = (
-                f"at most {self._limits.max_bytes:,} bytes decoded",
-                f"more, from {read:,} bytes of the file",
-            )
-        elif self._size > max(RATIO_FLOOR_BYTES, self._limits.max_ratio * read):
-            expected = f"at most {self._limits.max_ratio:g} bytes for each byte of the file"
+        limits, read = self._limits, self._file.tell()
+        if self._size > limits.max_bytes:
+            expected = f"at most {limits.max_bytes:,} bytes decoded"
+            found = f"more, from {read:,} bytes of the file"
+        elif self._size > max(RATIO_FLOOR_BYTES, limits.max_ratio * read):
+            expected = f"at most {limits.max_ratio:g} bytes for each byte of the file"
             found = f"{self._size:,} bytes from {read:,}"
         else:
             return
         hint = "If the file is to be trusted, decode it by hand and name the decoded file."
-        raise InputError("archive_bomb", self._limits.shown, expected, found=found, hint=hint)
+        raise InputError("archive_bomb", limits.shown, expected, found=found, hint=hint)
 
     def _damaged(self, what: str, at: int) -> InputError:
         return InputError(
@@ -164,3 +158,90 @@ class _Decoded(io.RawIOBase):
             found=f"{what} (byte {at:,} of the file)",
             hint="Download or compress the file anew.",
         )
+
+
+class _GzipMember:
+    """A gzip member with the interface of `bz2.BZ2Decompressor`; checksum and length are verified at its end."""
+
+    def __init__(self) -> None:
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)  # 16: gzip's header and trailer
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inflate.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
+
+
+_DECOMPRESSORS: dict[Compression, Callable[[], Any]] = {
+    "gz": _GzipMember,
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES),
+}
+
+
+class _Members:
+    """Members of gzip, bzip2 or xz in sequence; NULs may follow, as tapes and block devices leave them."""
+
+    def __init__(self, file: io.FileIO, compression: Compression) -> None:
+        self._file = file
+        self._new_member, self._signature = _DECOMPRESSORS[compression], _SIGNATURES[compression]
+        self._member: Any = None
+        self._input = b""
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self._member is None:
+                self._begin(b"", is_first=True)
+            elif self._member.eof and not self._begin(self._member.unused_data, is_first=False):
+                return b""
+            data = b""
+            if needs_input := self._member.needs_input:
+                data, self._input = self._input or self._file.read(_READ_BYTES) or b"", b""
+            decoded: bytes = self._member.decompress(data, size)
+            if decoded:
+                return decoded
+            if needs_input and not data and not self._member.eof:
+                raise _DamageError("the data is cut short", self._file.tell())
+
+    def _begin(self, rest: bytes, *, is_first: bool) -> bool:
+        """Start the next member; return False if there is none."""
+        if not is_first:
+            rest = rest.lstrip(b"\0")
+        while len(rest) < _HEAD_BYTES:
+            more = self._file.read(_READ_BYTES)
+            if not more:
+                break
+            rest = rest + more if rest or is_first else more.lstrip(b"\0")
+        if not rest and not is_first:
+            return False
+        if not self._signature.match(rest):
+            where = "the data begins with" if is_first else "after the end of the data stands"
+            raise _DamageError(f"{where} {rest[:8]!r}", self._file.tell() - len(rest))
+        self._input = rest
+        self._member = self._new_member()
+        return True
+
+
+class _Frames:
+    """Frames of zstandard in sequence, read by Arrow; Python 3.11 has no decoder of its own."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self._head = file.read(_HEAD_BYTES) or b""
+        file.seek(0)
+        self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+
+    def read(self, size: int) -> bytes:
+        if not _SIGNATURES["zst"].match(self._head):
+            raise _DamageError(f"the data begins with {self._head[:8]!r}", 0)
+        data: bytes = self._stream.read(size)
+        return data

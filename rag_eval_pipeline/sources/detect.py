@@ -1,4 +1,4 @@
-"""What a file is, by its content: encoding, format, delimiter. Names only decide where contents cannot."""
+"""Detect a file's encoding, format and delimiter by its content; its name decides only where the content cannot."""
 
 import codecs
 import csv
@@ -6,8 +6,8 @@ import io
 import json
 from typing import Literal
 
-from rag_eval_pipeline.corpus.fetching.bodies import GIT_LFS_POINTER
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.web.content_types import GIT_LFS_POINTER
 
 Format = Literal["csv", "tsv", "jsonl", "json", "parquet"]
 
@@ -39,7 +39,7 @@ _OTHER_KINDS = {
 
 
 def detect_encoding(sample: bytes, stated: str | None = None) -> str:
-    """Name of the codec: the byte order mark's, else the stated one, else UTF-8."""
+    """Return the codec of the byte order mark, else the stated one, else UTF-8."""
     for mark, name in _BYTE_ORDER_MARKS:
         if sample.startswith(mark):
             return name
@@ -47,20 +47,20 @@ def detect_encoding(sample: bytes, stated: str | None = None) -> str:
 
 
 def looks_like_utf16(sample: bytes) -> bool:
-    """Whether every other byte is mostly NUL: UTF-16 without its mark, which as UTF-8 would be one bad row a line."""
+    """Return whether every other byte is mostly NUL: UTF-16 without a mark, of which no line is UTF-8."""
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     return 10 * max(even, odd) > 3 * len(sample) and min(even, odd) * 10 < max(even, odd)
 
 
 def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole: bool) -> Format:
-    """Format of a file by its first bytes.
+    """Return the format of a file.
 
     Args:
         sample: The first `SAMPLE_BYTES`.
-        name: Basename; decides between formats that look alike.
-        shown: How messages name the file.
+        name: The basename; decides between formats that look alike.
+        shown: The name in messages.
         encoding: From `detect_encoding`.
-        whole: The sample is the file.
+        whole: Whether the sample is the whole file.
 
     Raises:
         InputError: `empty_source`, `unsupported_format`.
@@ -87,7 +87,7 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
 
 
 def refuse_stand_in(sample: bytes, shown: str) -> None:
-    """Refuse a file that only stands for another, whatever format is stated for it.
+    """Refuse a Git LFS pointer, whatever format is stated for it.
 
     Raises:
         InputError: `unsupported_format`.
@@ -97,7 +97,7 @@ def refuse_stand_in(sample: bytes, shown: str) -> None:
 
 
 def is_one_document(sample: bytes, encoding: str, *, whole: bool) -> bool:
-    """Whether a text is one JSON value over several lines, of which none is a value by itself."""
+    """Return whether a text is one JSON value over several lines, none of which is a value by itself."""
     lines = [line for line in _decoded(sample, encoding).split("\n") if line.strip()]
     lines = lines if whole else lines[:-1]
     return len(lines) > 1 and not any(map(_is_json, lines[:SNIFFED_ROWS])) and _goes_on("\n".join(lines))
@@ -108,7 +108,7 @@ def _unsupported(shown: str, found: str, hint: str) -> InputError:
 
 
 def sniff_delimiter(text: str) -> str:
-    """The delimiter that gives most rows the header's width; a comma for a single column."""
+    """Return the delimiter that gives most rows the width of the header; a comma for a single column."""
     best, best_score = ",", (0.0, 1)
     for delimiter in DELIMITERS:
         widths = []
@@ -131,7 +131,7 @@ def sniff_delimiter(text: str) -> str:
 
 
 def _decoded(sample: bytes, encoding: str) -> str:
-    """The sample's text; a character cut at its end is left out, wrong bytes stand as lone surrogates."""
+    """Decode the sample without a character cut at its end; wrong bytes become lone surrogates."""
     decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
     try:
         return decoder.decode(sample)
@@ -140,7 +140,7 @@ def _decoded(sample: bytes, encoding: str) -> str:
 
 
 def _json_layout(text: str, start: str, suffix: str, *, whole: bool) -> Format:
-    """JSON or JSON lines: one value a line, or one value."""
+    """Return whether a text has one JSON value, or one on each line."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not whole and len(lines) > 1:
         lines = lines[:-1]
@@ -167,7 +167,7 @@ def _is_json(text: str) -> bool:
 
 
 def _goes_on(text: str) -> bool:
-    """Whether a JSON value begins in the first line of a text, as in `{` or `{"data": [`, and goes on after it."""
+    """Return whether a JSON value begins on the first line, as in `{` or `{"data": [`, and continues after it."""
     lines = text.lstrip().split("\n", 2)
     try:
         json.loads(text.lstrip())

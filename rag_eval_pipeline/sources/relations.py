@@ -1,57 +1,72 @@
-"""Decoded files as relations for SQL: typed, on disk, a batch in memory at a time.
+"""Read a benchmark's files as relations for SQL: typed, spooled to disk, and with every row accounted for.
 
-A relation's type is known when all its files were read. Files whose first pieces show it are read once; where a later
-piece needs another type (a number in a column of texts), all are read again with the types of all.
+Each format has one reader, chosen by the file's content; a new format is an entry in `READERS`. A relation's column
+types are known once all its files were read. If a later batch needs a wider type than the batches before it (a text in
+a column of numbers), all files are read a second time with the final types.
 """
 
+import dataclasses
 from array import array as machine_array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, BinaryIO
 
-import pyarrow as pa  # noqa: TID253  # this module exists to make Arrow relations
-import pyarrow.ipc  # noqa: TID253
+import pyarrow as pa
+import pyarrow.ipc
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.decoded import Piece, UnreadRow
-from rag_eval_pipeline.sources.kinds import arrow_field, holds, merge_columns
-from rag_eval_pipeline.storage.scratch import ScratchFolder
-
-if TYPE_CHECKING:
-    from rag_eval_pipeline.sources.kinds import Kind
+from rag_eval_pipeline.formats.trec import checked_qrels, checked_topics
+from rag_eval_pipeline.sources.arrow_types import ColumnTypes, arrow_field, is_castable, merge_columns
+from rag_eval_pipeline.sources.batches import DecodedBatch, InputFile, Reader, RejectedRow, batch_of_objects
+from rag_eval_pipeline.sources.compression import open_decoded
+from rag_eval_pipeline.sources.csv import read_csv
+from rag_eval_pipeline.sources.detect import (
+    SAMPLE_BYTES,
+    detect_encoding,
+    detect_format,
+    is_one_document,
+    looks_like_utf16,
+    refuse_stand_in,
+)
+from rag_eval_pipeline.sources.files import SourceFile, SourceFiles
+from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl
+from rag_eval_pipeline.sources.parquet import read_parquet
+from rag_eval_pipeline.sources.spec import Format, SourceSpec, shown_path
+from rag_eval_pipeline.storage.ahead import ahead
+from rag_eval_pipeline.storage.files import ScratchFolder
+from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SOURCE_FILE = "source_file"
 SOURCE_ROW = "source_row"
+TREC_BATCH_ROWS = 20_000
 
-Kinds = Mapping[str, "Kind"]
-Read = Callable[[str, Kinds | None], Iterator[Piece]]  # name of a file, types it must have
+Read = Callable[[str, ColumnTypes | None], Iterator[DecodedBatch]]
+"""Decodes a file, given its name and the types that its columns must get."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation for SQL, and what its files would not give.
+    """The rows of some files, in an Arrow file that is deleted with this object.
 
     Args:
-        folder: Holds `path`.
-        path: Arrow file with its rows; goes with the relation.
-        schema: Of the rows.
-        files: Names of the files it was read from, in order.
-        unread: Rows that could not be decoded.
-        paths: Where the files lie.
-        lines: Physical line of each row by file, 0 for rows that could not be decoded; none for files without lines.
+        files: The names of the files, in order.
+        rejected: The rows that could not be decoded.
+        lines: The physical line of each row by file, 0 for rejected rows; no entry for files without lines.
+        paths: The files by name.
     """
 
     folder: ScratchFolder
     path: Path
     schema: pa.Schema
     files: tuple[str, ...]
-    unread: tuple[UnreadRow, ...] = ()
+    rejected: tuple[RejectedRow, ...] = ()
     lines: "Mapping[str, machine_array[int]]" = field(default_factory=dict, repr=False)
     paths: Mapping[str, Path] = field(default_factory=dict, repr=False)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in order, a few thousand at a time."""
+        """Yield the rows in order, a few thousand at a time."""
         with pa.OSFile(str(self.path)) as file, pa.ipc.open_file(file) as reader:
             for number in range(reader.num_record_batches):
                 yield reader.get_batch(number)
@@ -62,61 +77,157 @@ class Relation:
         return pa.Table.from_batches(list(self.batches()), self.schema)
 
     def line(self, file: str | None, row: int | None) -> int | None:
-        """1-based physical line of a row; None in files without lines."""
-        lines = self.lines.get(file or "")
-        return lines[row - 1] or None if lines and row is not None and 0 < row <= len(lines) else None
+        """Return the 1-based physical line of a row; None in files without lines."""
+        return _line(self.lines, file, row)
 
 
-def relation(names: Sequence[str], read: Read, shown: str, *, origin: bool) -> Relation:
-    """All rows of some files.
+class TypesChanged(Exception):
+    """A row needed a wider type than was announced; reading the streamed relation again gives the right types."""
 
-    Args:
-        names: Of the files, in order.
-        read: Gives a file's pieces.
-        shown: How messages name the files together.
-        origin: Adds source_file and source_row.
+
+class StreamedRelation:
+    """The rows of some files with `source_file` and `source_row`, read on demand and never written to disk.
+
+    The announced types are those of the first batch.
+
+    Attributes:
+        schema: Of the rows.
+        rejected: The rows that could not be decoded; complete once all batches were read.
+    """
+
+    def __init__(self, names: Sequence[str], read: Read, shown: str, paths: Mapping[str, Path]) -> None:
+        self.files, self.paths = tuple(names), paths
+        self.rejected: list[RejectedRow] = []
+        self._read, self._shown = read, shown
+        self._lines: dict[str, machine_array[int]] = {}
+        self._final: ColumnInference | None = None
+        types = ColumnInference(shown)
+        batches = read(names[0], None)
+        first = list(islice(batches, 1))
+        for batch in first:
+            types.add(batch)
+        self.schema = output_schema(types.schema(), True, shown)
+        # The first reading continues here, because a parquet file would be decoded again from its start.
+        self._started: Iterator[DecodedBatch] | None = chain(first, batches)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order, a few thousand at a time.
+
+        Raises:
+            TypesChanged: At most once.
+        """
+        types = self._final or ColumnInference(self._shown)
+        self.rejected, self._lines = [], {}
+        schema: pa.Schema | None = types.schema() if self._final else None
+        columns = types.columns
+        has_changed = False
+        for name in self.files:
+            started, self._started = self._started, None
+            batches = started if started is not None and types.given is None else self._read(name, types.given)
+            for batch in ahead(batches):
+                types.add(batch)
+                if schema is None:
+                    schema, columns = types.schema(), types.columns
+                    self.schema = output_schema(schema, True, self._shown)
+                has_changed = has_changed or not types.fits(batch, schema, columns)
+                if has_changed:  # the rest is read for its types only
+                    continue
+                self.rejected += batch.rejected
+                _add_lines(self._lines, name, batch)
+                if len(batch.numbers):
+                    yield _conform(name, batch, schema, self.schema)
+        if has_changed:
+            self._final = types.final()
+            self.schema = output_schema(types.schema(), True, self._shown)
+            raise TypesChanged
+
+    def line(self, file: str | None, row: int | None) -> int | None:
+        """Return the 1-based physical line of a row that was read; None in files without lines."""
+        return _line(self._lines, file, row)
+
+
+def read_relation(
+    paths: BenchmarkPaths, spec: SourceSpec, *, source_columns: bool = False, files: SourceFiles | None = None
+) -> Relation:
+    """Read all files of a source as one relation, in stated order; files of a glob are ordered by name.
+
+    With `source_columns`, it also has `source_file` and `source_row`; tables lack them, so that they are unambiguous in
+    a join with `source`. Without `files`, the files are looked up in the benchmark's folder, without network access.
 
     Raises:
-        InputError: `duplicate_column`, `mixed_types` and whatever `read` raises.
+        InputError: `unsupported_format`, `empty_source`, `mixed_types`, those of `SourceFiles` and of the readers.
+    """
+    files = files or SourceFiles(paths)
+    if spec.files is not None:
+        listed = {file.name: file.path for file in files.listed_files(spec)}
+        return spool_relation(listed, lambda name, _: iter([_listing(name)]), spec.files, source_columns=source_columns)
+    found, read, shown = _data_files(paths, spec, files)
+    return spool_relation(found, read, shown, source_columns=source_columns)
+
+
+def stream_relation(
+    paths: BenchmarkPaths, spec: SourceSpec, columns: Collection[str], files: SourceFiles
+) -> StreamedRelation | None:
+    """Return the data files of a source as a streamed relation; None if its first batch lacks one of the columns.
+
+    Raises:
+        InputError: As `read_relation`.
+    """
+    if spec.files is not None:
+        return None
+    found, read, shown = _data_files(paths, spec, files)
+    relation = StreamedRelation(list(found), read, shown, found)
+    return relation if set(columns) <= set(relation.schema.names) else None
+
+
+def spool_relation(paths: Mapping[str, Path], read: Read, shown: str, *, source_columns: bool) -> Relation:
+    """Write the rows of some files, given by name and in order, to an Arrow file; `shown` names them in messages.
+
+    Raises:
+        InputError: `duplicate_column`, `mixed_types`, and whatever `read` raises.
     """
     folder = ScratchFolder("source")
-    types = Types(shown)
-    spool = _fill(folder.path, names, read, types, origin=origin)
-    if spool is None:
-        spool = _fill(folder.path, names, read, types.settled(), origin=origin)
-    assert spool is not None  # settled types do not change
-    return Relation(folder, spool.path, spool.schema, tuple(names), tuple(spool.unread), spool.lines)
+    types = ColumnInference(shown)
+    relation = _spool(folder, paths, read, types, source_columns)
+    if relation is None:
+        relation = _spool(folder, paths, read, types.final(), source_columns)
+    assert relation is not None, "final types do not change"
+    return relation
 
 
-class Types:
-    """The columns of some files, as far as they were read."""
+class ColumnInference:
+    """The columns of some files, from the batches read so far."""
 
     def __init__(self, shown: str) -> None:
-        self.given: Kinds | None = None
+        self.given: ColumnTypes | None = None
+        self.columns: ColumnTypes = {}
         self.shown = shown
-        self.kinds: Kinds = {}
-        self._stated: pa.Schema | None = None  # of files that carry their types
+        self._stated: pa.Schema | None = None  # of files that state their types
 
-    def settled(self) -> "Types":
-        """The same types for a second reading, which cannot change them."""
-        self.given = self.kinds
+    def final(self) -> "ColumnInference":
+        """Return the same types, given for a second reading."""
+        self.given = self.columns
         return self
 
-    def add(self, piece: Piece) -> None:
-        """Takes a piece's columns up."""
-        if piece.kinds is not None:
-            self.kinds = merge_columns(self.kinds, piece.kinds)
-        elif self._stated is None or not piece.batch.schema.equals(self._stated):
-            self._stated = self._unified(self._stated, piece.batch.schema)
+    def add(self, batch: DecodedBatch) -> None:
+        """Widen the types to those of a batch."""
+        if batch.types is not None:
+            self.columns = merge_columns(self.columns, batch.types)
+        elif self._stated is None or not batch.rows.schema.equals(self._stated):
+            self._stated = self._unified(self._stated, batch.rows.schema)
 
     def schema(self) -> pa.Schema:
-        """Of the rows so far."""
-        own = pa.schema([arrow_field(name, kind) for name, kind in self.kinds.items()])
-        return own if self._stated is None else self._unified(self._stated, own)
+        """Return the schema so far."""
+        inferred = pa.schema([arrow_field(name, json_type) for name, json_type in self.columns.items()])
+        return inferred if self._stated is None else self._unified(self._stated, inferred)
 
-    def hold(self, kinds: Kinds) -> bool:
-        """Whether rows written as some kinds are what they would be as the present ones."""
-        return all(holds(kind, self.kinds[name]) for name, kind in kinds.items())
+    def fits(self, batch: DecodedBatch, schema: pa.Schema, columns: ColumnTypes) -> bool:
+        """Return whether rows written with this schema and columns, and those of a batch, have the types so far."""
+        return bool(self.schema().equals(schema)) and all(
+            is_castable(json_type, self.columns[name])
+            for written in (columns, batch.types or {})
+            for name, json_type in written.items()
+        )
 
     def _unified(self, one: pa.Schema | None, other: pa.Schema) -> pa.Schema:
         try:
@@ -127,100 +238,187 @@ class Types:
             raise InputError("mixed_types", self.shown, "files whose columns agree in type", found=found) from None
 
 
-def _fill(folder: Path, names: Sequence[str], read: Read, types: Types, *, origin: bool) -> "_Spool | None":
-    """Writes all rows; None when a piece changed the type of those already written. Then all were read for theirs."""
-    spool: _Spool | None = None
-    unread: list[UnreadRow] = []
+def output_schema(schema: pa.Schema, source_columns: bool, shown: str) -> pa.Schema:
+    """Return the schema under names that SQL can tell apart, with the source columns if they are wanted.
+
+    A column of the source that is called `source_file` or `source_row` gets an underscore.
+
+    Raises:
+        InputError: `duplicate_column`.
+    """
+    seen: dict[str, str] = {}
+    for name in schema.names:
+        other = seen.setdefault(name.casefold(), name)
+        if other is not name:
+            expected = "columns that differ in more than case"
+            raise InputError("duplicate_column", shown, expected, field=name, found=[other, name])
+    fields = []
+    for position, column in enumerate(schema, start=1):
+        name = column.name or f"column_{position}"
+        while source_columns and name.casefold() in {SOURCE_FILE, SOURCE_ROW, *(seen if name != column.name else ())}:
+            name += "_"
+        fields.append(column.with_name(name))
+    if source_columns:
+        fields += [pa.field(SOURCE_FILE, pa.string()), pa.field(SOURCE_ROW, pa.int64())]
+    return pa.schema(fields)
+
+
+def _spool(
+    folder: ScratchFolder, paths: Mapping[str, Path], read: Read, types: ColumnInference, source_columns: bool
+) -> Relation | None:
+    """Write all rows; None if a batch widened the types of rows written before, when the rest was only read."""
+    path = folder.path / "rows.arrow"
+    rejected: list[RejectedRow] = []
     lines: dict[str, machine_array[int]] = {}
+    batches = ((name, batch) for name in paths for batch in read(name, types.given))
+    first = next(batches, None)
+    if first is not None:
+        types.add(first[1])
+    schema, columns = types.schema(), types.columns
+    output = output_schema(schema, source_columns, types.shown)
     fits = True
-    for name in names:
-        for piece in read(name, types.given):
-            types.add(piece)
-            unread.extend(piece.unread)
-            note_lines(lines, name, piece)
-            schema = types.schema()
-            if spool is None:
-                spool = _Spool(folder / "rows.arrow", types, origin=origin)
-            fits = fits and schema.equals(spool.rows) and types.hold(spool.kinds) and types.hold(piece.kinds or {})
-            if fits:
-                spool.write(name, piece)
-    if spool is None:
-        spool = _Spool(folder / "rows.arrow", types, origin=origin)
-    spool.unread, spool.lines = unread, lines
-    spool.close()
-    return spool if fits else None
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, output) as writer:
+        for name, batch in chain([first] if first is not None else [], batches):
+            types.add(batch)
+            rejected.extend(batch.rejected)
+            _add_lines(lines, name, batch)
+            fits = fits and types.fits(batch, schema, columns)
+            if fits and len(batch.numbers):
+                writer.write_batch(_conform(name, batch, schema, output))
+    return Relation(folder, path, output, tuple(paths), tuple(rejected), lines, paths) if fits else None
 
 
-def note_lines(lines: "dict[str, machine_array[int]]", name: str, piece: Piece) -> None:
-    """Remembers where a piece's rows stand in their file."""
-    if len(piece.lines):
+def _conform(name: str, batch: DecodedBatch, schema: pa.Schema, output: pa.Schema) -> pa.RecordBatch:
+    """Return a batch of a file with the relation's columns; those that it lacks are null."""
+    rows, count = batch.rows, len(batch.numbers)
+    positions = {column: number for number, column in enumerate(rows.schema.names)}
+    arrays = [
+        rows.column(positions[column.name]).cast(column.type)
+        if column.name in positions
+        else pa.nulls(count, column.type)
+        for column in schema
+    ]
+    if len(output) > len(schema):
+        arrays += [pa.repeat(name, count), pa.array(batch.numbers, pa.int64())]
+    return pa.RecordBatch.from_arrays(arrays, schema=output)
+
+
+def _add_lines(lines: "dict[str, machine_array[int]]", name: str, batch: DecodedBatch) -> None:
+    if len(batch.lines):
         known = lines.setdefault(name, machine_array("q"))
-        known.extend([0] * (piece.numbers[-1] - len(known)))
-        first = piece.numbers[0]
-        if piece.numbers[-1] - first + 1 == len(piece.numbers):
-            known[first - 1 :] = machine_array("q", piece.lines)
+        known.extend([0] * (batch.numbers[-1] - len(known)))
+        first = batch.numbers[0]
+        if batch.numbers[-1] - first + 1 == len(batch.numbers):
+            known[first - 1 :] = machine_array("q", batch.lines)
         else:
-            for number, line in zip(piece.numbers, piece.lines, strict=True):
+            for number, line in zip(batch.numbers, batch.lines, strict=True):
                 known[number - 1] = line
 
 
-class _Spool:
-    """The file of a relation while it is written."""
-
-    def __init__(self, path: Path, types: Types, *, origin: bool) -> None:
-        self.path, self.rows, self.kinds = path, types.schema(), types.kinds
-        self.unread: list[UnreadRow] = []
-        self.lines: dict[str, machine_array[int]] = {}
-        self.schema = named(self.rows, origin, types.shown)
-        self._file = pa.OSFile(str(path), "wb")
-        self._writer = pa.ipc.new_file(self._file, self.schema)
-
-    def write(self, name: str, piece: Piece) -> None:
-        """Adds rows."""
-        if len(piece.numbers):
-            self._writer.write_batch(shaped(name, piece, self.rows, self.schema))
-
-    def close(self) -> None:
-        """Ends the file."""
-        self._writer.close()
-        self._file.close()
+def _line(lines: "Mapping[str, machine_array[int]]", file: str | None, row: int | None) -> int | None:
+    known = lines.get(file or "")
+    return known[row - 1] or None if known and row is not None and 0 < row <= len(known) else None
 
 
-def shaped(name: str, piece: Piece, rows: pa.Schema, schema: pa.Schema) -> pa.RecordBatch:
-    """A piece's rows in the columns of the relation; columns that they lack are null.
-
-    Args:
-        name: Of the file.
-        piece: Its rows.
-        rows: Columns of the files.
-        schema: The same under the names that SQL knows, with the columns of origin where the relation has them.
-    """
-    batch, count = piece.batch, len(piece.numbers)
-    places = {column: number for number, column in enumerate(batch.schema.names)}
-    arrays = [
-        batch.column(places[field.name]).cast(field.type) if field.name in places else pa.nulls(count, field.type)
-        for field in rows
-    ]
-    if len(schema) > len(rows):
-        arrays += [pa.repeat(name, count), pa.array(piece.numbers, pa.int64())]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _listing(name: str) -> DecodedBatch:
+    return DecodedBatch(pa.RecordBatch.from_pydict({"file": [name], "name": [Path(name).name]}), (1,))
 
 
-def named(rows: pa.Schema, origin: bool, shown: str) -> pa.Schema:
-    """Column names that SQL can tell apart; the source's own `source_file` gives way to ours with an underscore."""
-    seen: dict[str, str] = {}
-    for name in rows.names:
-        other = seen.setdefault(name.casefold(), name)
-        if other is not name:
-            raise InputError(
-                "duplicate_column", shown, "columns that differ in more than case", field=name, found=[other, name]
-            )
-    fields = []
-    for position, column in enumerate(rows, start=1):
-        name = column.name or f"column_{position}"
-        while origin and name.casefold() in {SOURCE_FILE, SOURCE_ROW, *(seen if name != column.name else ())}:
-            name += "_"
-        fields.append(column.with_name(name))
-    if origin:
-        fields += [pa.field(SOURCE_FILE, pa.string()), pa.field(SOURCE_ROW, pa.int64())]
-    return pa.schema(fields)
+def _data_files(paths: BenchmarkPaths, spec: SourceSpec, files: SourceFiles) -> tuple[dict[str, Path], Read, str]:
+    """Return the paths of a source's data files by name, the function that decodes one, and their names together."""
+    found = {file.name: file for file in files.data_files(spec)}
+
+    def read(name: str, types: ColumnTypes | None) -> Iterator[DecodedBatch]:
+        shown, has_rows = shown_path(paths, name), False
+        for batch in _decode(found[name], InputFile(found[name].path, name, shown, spec, types=types)):
+            has_rows = has_rows or bool(batch.rejected or batch.rows.num_columns)
+            yield batch
+        if not has_rows:
+            raise InputError("empty_source", shown, "rows", found="none")
+
+    shown = ", ".join(shown_path(paths, name) for name in found)
+    return {name: file.path for name, file in found.items()}, read, shown
+
+
+def _decode(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
+    """Decode a file with the reader of its format."""
+    with open_decoded(source.path, source.compression, shown=file.shown) as handle:
+        sample = handle.read(SAMPLE_BYTES)
+    is_whole = len(sample) < SAMPLE_BYTES
+    refuse_stand_in(sample, file.shown)
+    encoding = detect_encoding(sample, file.spec.encoding)
+    kind: Format
+    if file.spec.format is not None or file.spec.root is not None:
+        kind = file.spec.format or "json"
+    else:
+        name = Path(file.name).name
+        for suffix in (".gz", ".bz2", ".xz", ".zst"):
+            name = name.removesuffix(suffix)
+        kind = detect_format(sample, name, file.shown, encoding=encoding, whole=is_whole)
+    if kind == "jsonl" and is_one_document(sample, encoding, whole=is_whole):
+        found, hint = "one JSON value over several lines", "State `format: json` in benchmark.yaml."
+        raise InputError("bad_json", file.shown, "one JSON object a line", found=found, hint=hint)
+    if kind != "parquet" and encoding == "utf-8" and looks_like_utf16(sample):
+        hint = "State `encoding`, such as utf-16-le, in benchmark.yaml."
+        raise InputError("bad_encoding", file.shown, "UTF-8", found=sample[:16], hint=hint)
+    file = dataclasses.replace(file, encoding=encoding, sample=sample)
+    with open_decoded(source.path, source.compression, shown=file.shown) as handle:
+        if source.compression is None or kind not in READ_BY_PATH:
+            yield from READERS[kind](handle, file)
+            return
+        scratch = ScratchFolder("decoded")
+        path = scratch.path / "data"
+        with path.open("wb") as plain:
+            while chunk := handle.read(1 << 20):
+                plain.write(chunk)
+        with path.open("rb") as plain:
+            yield from READERS[kind](plain, dataclasses.replace(file, path=path))
+
+
+def _read_qrels(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
+    return _trec_batches(
+        file,
+        checked_qrels(file.path),
+        lambda qrel: {"query_id": qrel.query_id, "document_id": qrel.document_id, "relevance": qrel.grade},
+    )
+
+
+def _read_topics(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
+    return _trec_batches(
+        file,
+        checked_topics(file.path),
+        lambda topic: {
+            "query_id": topic.query_id,
+            "title": topic.text,
+            "description": topic.description,
+            "narrative": topic.narrative,
+        },
+    )
+
+
+def _trec_batches(
+    file: InputFile, records: Iterable[Any], row: Callable[[Any], dict[str, Any]]
+) -> Iterator[DecodedBatch]:
+    numbered = enumerate(records, start=1)
+    while group := list(islice(numbered, TREC_BATCH_ROWS)):
+        good = [(number, record) for number, record in group if not isinstance(record, InputError)]
+        rejected = [
+            RejectedRow(file.name, number, error.row, error.code, error.expected, error.found, error.field)
+            for number, error in group
+            if isinstance(error, InputError)
+        ]
+        yield batch_of_objects(
+            [row(record) for _, record in good], [number for number, _ in good], (), rejected, file.types
+        )
+
+
+READERS: dict[Format, Reader] = {
+    "csv": read_csv,
+    "tsv": read_csv,
+    "jsonl": read_jsonl,
+    "json": read_json,
+    "parquet": read_parquet,
+    "trec_qrels": _read_qrels,
+    "trec_topics": _read_topics,
+}
+READ_BY_PATH: frozenset[Format] = frozenset({"parquet", "trec_qrels", "trec_topics"})

@@ -1,8 +1,7 @@
-r"""An append-only journal: one checksummed line a record, group commit, and a reader that stops at a torn tail.
+r"""An append-only journal: a checksummed line a record, group commit, and a reader that stops at a torn tail.
 
-A line is `<crc32 of the JSON, 8 hex> <JSON>\n`. A record outlives its process as soon as it is appended, and the
-machine after the commit that follows it, at most 200 ms later while records come in (a commit a record was measured 44
-times slower than one for twenty; at six hundred answers a second, one for twenty still takes 7 % of the time).
+A line is `<crc32 of the JSON, 8 hex> <JSON>\n`. A record survives its process as soon as it is appended, and a crash of
+the machine after the next commit, at most 200 ms later while records come in.
 """
 
 import os
@@ -24,10 +23,9 @@ Record = TypeVar("Record")
 
 
 class JournalWriter:
-    """Appends records to a journal; a context manager that commits what is pending at its end.
+    """Appends records to a journal; a context manager that commits at its end.
 
-    A torn last line, left by a writer that was killed, is cut off on opening: appended to, it would hide the records
-    after it.
+    A torn last line of a killed writer is cut off on opening, because it would hide the records after it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +37,7 @@ class JournalWriter:
         self._committed_at = time.monotonic()
 
     def append(self, record: Any) -> None:
-        """Adds one record; it is with the operating system at once, and on disk after the next commit.
+        """Append one record; it is with the operating system at once, and on disk after the next commit.
 
         Raises:
             TypeError: A value that JSON cannot carry.
@@ -51,12 +49,12 @@ class JournalWriter:
             self.commit()
 
     def extend(self, records: Iterable[Any]) -> None:
-        """Adds several records in order."""
+        """Append several records in order."""
         for record in records:
             self.append(record)
 
     def commit(self) -> None:
-        """Makes every appended record durable."""
+        """Make every appended record durable."""
         if self._pending:
             os.fsync(self._file.fileno())
         self._pending = False
@@ -73,26 +71,26 @@ class JournalWriter:
 
 
 class Entry(NamedTuple):
-    """A whole, valid line: where it begins in the file, and its JSON."""
+    """A valid line: its offset in the file, and its JSON."""
 
     offset: int
     body: bytes
 
 
 def read_journal(path: Path) -> Iterator[Any]:
-    """The records of a journal in order; nothing where there is no file.
+    """Yield the records of a journal in order; none if there is no file.
 
-    A torn last line (no newline, or a wrong checksum at the very end) is what a killed writer leaves and is passed
-    over. Memory does not grow with the journal.
+    A torn last line (no newline, or a wrong checksum at the very end) is what a killed writer leaves and is ignored.
+    Memory does not grow with the journal.
 
     Raises:
-        InputError: `corrupt_journal`, for a bad line with good ones behind it: bits have changed, nothing was torn.
+        InputError: `corrupt_journal` for a bad line with good ones behind it: bits have changed, nothing was torn.
     """
     return (msgspec.json.decode(entry.body) for entry in read_entries(path))
 
 
 def read_entries(path: Path) -> Iterator[Entry]:
-    """The lines of a journal in order, with their places; otherwise as `read_journal`."""
+    """Yield the lines of a journal in order with their offsets; otherwise as `read_journal`."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -102,10 +100,10 @@ def read_entries(path: Path) -> Iterator[Entry]:
             if bad is not None:
                 raise InputError(
                     "corrupt_journal", path, "a line with its checksum", row=bad[0], found=bad[1][:80],
-                    hint="Remove the file; what it held is made again.",
+                    hint="Remove the file; its content is made again.",
                 )  # fmt: skip
             if not line.endswith(b"\n"):
-                return  # torn; complete by its checksum or not, the writer will cut it
+                return  # torn, whatever its checksum says: the writer will cut it
             body = _checked(line[:-1])
             if body is None:
                 bad = (number, line)
@@ -115,14 +113,14 @@ def read_entries(path: Path) -> Iterator[Entry]:
 
 
 class JournalIndex(Generic[Record]):
-    """The last record of each key of a journal, read from the file when it is asked for.
+    """The last record of each key of a journal, read from the file on demand.
 
-    A hundred thousand answers with their passages are half a gigabyte; their places are a few megabytes.
+    A hundred thousand answers with their passages take half a gigabyte, their offsets a few megabytes.
 
     Args:
-        path: The journal, to which nothing is appended meanwhile.
-        type_: What a record is decoded as.
-        key: The key of a record.
+        path: The journal; nothing may be appended meanwhile.
+        type_: Type of a record.
+        key: Returns the key of a record.
     """
 
     def __init__(self, path: Path, type_: type[Record], key: Callable[[Record], str]) -> None:
@@ -139,7 +137,7 @@ class JournalIndex(Generic[Record]):
         return key in self._offsets
 
     def records(self, keys: Iterable[str]) -> Iterator[Record]:
-        """The records of some keys, in their order.
+        """Yield the records of some keys, in their order.
 
         Raises:
             KeyError: A key without a record.
@@ -162,7 +160,7 @@ def _checked(line: bytes) -> bytes | None:
 
 
 def _good_length(path: Path) -> int:
-    """Bytes up to the end of the last whole, valid line; only the file's end is read."""
+    """Return the bytes up to the end of the last valid line; only the file's end is read."""
     if not path.exists():
         return 0
     with path.open("rb") as file:
@@ -174,7 +172,7 @@ def _good_length(path: Path) -> int:
             data = file.read(size - start)
             end = data.rfind(b"\n") + 1
             before = data.rfind(b"\n", 0, end - 1) + 1 if end else 0
-            # The line before the last newline has to lie in the window with its own beginning.
+            # The window must contain the beginning of the last whole line.
             if start == 0 or before:
                 break
             window *= 8

@@ -1,7 +1,7 @@
 """Locks between processes: a conversion holds a benchmark alone, evaluations share it.
 
-`flock` on a file beside the data: released by the kernel when its holder dies, so no stale lock needs a hand. The file
-names the last exclusive holder for the message of those who wait.
+`flock` on a file beside the data is released by the kernel when its holder dies, so there are no stale locks. The file
+names the exclusive holder, for the message of those who wait.
 """
 
 import contextlib
@@ -13,22 +13,22 @@ from pathlib import Path
 
 from rag_eval_pipeline.errors import ServiceError
 
-WAIT_SECONDS = 600.0  # a conversion of a few hundred pages; longer waits are somebody's mistake
+WAIT_SECONDS = 600.0  # longer than a conversion of a few hundred pages
 POLL_SECONDS = 0.2
 
 
 @contextlib.contextmanager
 def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-    """Holds a lock for a block.
+    """Hold a lock for a block.
 
     Args:
-        path: The lock file; made when missing, never removed (removing it would let two holders lock two files).
-        holder: Who holds it, for others' messages (`convert frames, process 412`).
-        exclusive: Alone, or with others that share.
+        path: The lock file; created, and never removed, because two holders could then lock two files.
+        holder: Named in the messages of others (`convert frames, process 412`).
+        exclusive: Alone, or shared with others.
         wait_seconds: How long to wait for a busy lock.
 
     Raises:
-        ServiceError: `locked`, naming the holder, when the wait is over.
+        ServiceError: `locked`, naming the holder, after the wait.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
@@ -40,7 +40,7 @@ def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WA
         try:
             yield
         finally:
-            if exclusive:  # who waits for sharing holders must not be sent to a process that is gone
+            if exclusive:  # a later waiter must not be told of a process that is gone
                 os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)

@@ -1,23 +1,34 @@
-"""Parts of a server's JSON, found by JMESPath: what a system's file says of where they stand.
+"""Find the parts of a server's JSON by JMESPath, and report paths that found nothing and keys that nobody read.
 
-Paths are compiled when the file is read, so a bad one is an error of the file and not of every question.
+Paths are compiled when the system's file is read, so a bad one is an error of the file and not of every question.
 Source: https://jmespath.org/specification.html
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
+import jmespath
 import pydantic
+from jmespath.exceptions import JMESPathError
 
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.systems.python.passages import scalar_text
+from rag_eval_pipeline.systems.parsing import WrongShape, scalar_text
+
+KEYS_SHOWN = 20  # of a reply, in a warning
+ITEMS_SHOWN = 5  # of a list, when looking for unread keys; the others have the same keys
+
+# What is read of a chat completion apart from its passages; None stands for everything below.
+_MESSAGE = dict.fromkeys(("role", "content", "refusal", "reasoning", "reasoning_content"))
+CHAT_COMPLETION: Mapping[str, Any] = {
+    **dict.fromkeys(("id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")),
+    "choices": {
+        **dict.fromkeys(("index", "finish_reason", "logprobs", "stop_reason")), "message": _MESSAGE, "delta": _MESSAGE,
+    },
+}  # fmt: skip
 
 
 def _compiles(path: str) -> str:
-    import jmespath
-    from jmespath.exceptions import JMESPathError
-
     try:
         jmespath.compile(path)
     except JMESPathError as error:
@@ -25,36 +36,27 @@ def _compiles(path: str) -> str:
     return path
 
 
-KEYS_SHOWN = 20  # of a reply, in a warning
-
 JsonPath = Annotated[str, pydantic.AfterValidator(_compiles)]
 """A JMESPath expression."""
 
 
-class WrongShape(ValueError):
-    """A reply in which a part is not where, or not what, the file says; its text names the path and what was found."""
-
-
 def value_at(value: Any, path: str) -> Any:
-    """What stands there; None where nothing does.
+    """Return the value at a path; None if there is none.
 
     Raises:
-        WrongShape: A function of the path was given what it does not take.
+        WrongShape: A function in the path cannot be applied to its argument.
     """
-    import jmespath
-    from jmespath.exceptions import JMESPathError
-
     try:
         return jmespath.search(path, value)
     except JMESPathError as error:
-        raise WrongShape(f"what {path!r} can be applied to ({str(error).splitlines()[0]})") from None
+        raise WrongShape(f"a value that {path!r} can be applied to ({str(error).splitlines()[0]})") from None
 
 
 def text_at(value: Any, path: str) -> str | None:
-    """The text that stands there, also of a number or a boolean; None where nothing does.
+    """Return the text at a path, also of a number or a boolean; None if there is none.
 
     Raises:
-        WrongShape: Something else stands there.
+        WrongShape: The value is something else.
     """
     found = value_at(value, path)
     text = scalar_text(found)
@@ -64,10 +66,10 @@ def text_at(value: Any, path: str) -> str | None:
 
 
 def items_at(value: Any, path: str) -> list[Any]:
-    """The list that stands there; empty where nothing does.
+    """Return the list at a path; an empty one if there is none.
 
     Raises:
-        WrongShape: Something else stands there.
+        WrongShape: The value is something else.
     """
     found = value_at(value, path)
     if found is None:
@@ -78,10 +80,10 @@ def items_at(value: Any, path: str) -> list[Any]:
 
 
 def number_at(value: Any, path: str) -> float | None:
-    """The number that stands there, 0 or more; None where nothing does.
+    """Return the number at a path, 0 or more; None if there is none.
 
     Raises:
-        WrongShape: Something else stands there.
+        WrongShape: The value is something else.
     """
     found = value_at(value, path)
     if found is None:
@@ -92,7 +94,7 @@ def number_at(value: Any, path: str) -> float | None:
 
 
 class UnfoundPaths:
-    """Configured paths that have found nothing in any value so far, and the keys that were there instead.
+    """Configured paths that have found nothing so far, and the keys that were there instead.
 
     Args:
         paths: Setting -> its path; None for a setting that is not made.
@@ -106,7 +108,7 @@ class UnfoundPaths:
         self._keys: dict[str, None] = {}
 
     def search(self, values: Sequence[Any]) -> None:
-        """Search one reply: its values, of which a stream has several."""
+        """Search one reply: its JSON values, of which a stream has several."""
         if not self._unfound:
             return
         self._searched += 1
@@ -114,10 +116,10 @@ class UnfoundPaths:
             if any(value_at(value, path) not in (None, [], "") for value in values):
                 del self._unfound[setting]
         if self._unfound and len(self._keys) < KEYS_SHOWN:
-            self._keys |= dict.fromkeys(key for value in values for key in nested_keys(value))
+            self._keys |= dict.fromkeys(key for value in values for key in _nested_keys(value))
 
     def warnings(self) -> list[str]:
-        """A line for each path that found nothing."""
+        """Return a line for each path that found nothing."""
         if not self._searched:
             return []
         keys = ", ".join(list(self._keys)[:KEYS_SHOWN]) or "none"
@@ -127,13 +129,74 @@ class UnfoundPaths:
         ]
 
 
-def nested_keys(value: Any, prefix: str = "") -> Iterator[str]:
+def _nested_keys(value: Any, prefix: str = "") -> Iterator[str]:
     """Yield the keys of JSON objects as paths: `data.hits[].text`."""
     if isinstance(value, dict):
         for key, inner in value.items():
             path = f"{prefix}.{key}" if prefix else str(key)
-            below = list(nested_keys(inner, path))
+            below = list(_nested_keys(inner, path))
             yield from below or [path]
     elif isinstance(value, list):
         for item in value[:3]:
-            yield from nested_keys(item, f"{prefix}[]")
+            yield from _nested_keys(item, f"{prefix}[]")
+
+
+class ReadDict(dict[Any, Any]):
+    """A dictionary that remembers which of its keys were read."""
+
+    def __init__(self, items: Iterable[tuple[Any, Any]]) -> None:
+        super().__init__(items)
+        self.read: set[Any] = set()
+
+    def __getitem__(self, key: Any) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value, or the default; the key counts as read."""
+        self.read.add(key)
+        return super().get(key, default)
+
+
+def observed(value: Any) -> Any:
+    """Return the same value with dictionaries that remember which keys were read."""
+    if type(value) is dict:
+        return ReadDict((key, observed(inner)) for key, inner in value.items())
+    if type(value) is list:
+        return [observed(item) for item in value]
+    return value
+
+
+def mark_read(value: Any, known: Mapping[str, Any] | None) -> None:
+    """Count the known keys of an observed value as read; None stands for all."""
+    if isinstance(value, list):
+        for item in value:
+            mark_read(item, known)
+    elif isinstance(value, ReadDict):
+        for key in list(value) if known is None else value.keys() & known.keys():
+            mark_read(value[key], None if known is None else known[key])
+
+
+def unread_keys(value: Any) -> list[str]:
+    """Return the keys of an observed value that nobody read, as paths such as `data.hits[].author`, each once."""
+    return list(dict.fromkeys(_unread(value, "")))
+
+
+def _unread(value: Any, prefix: str) -> Iterator[str]:
+    if isinstance(value, ReadDict):
+        for key, inner in value.items():
+            path = f"{prefix}.{key}" if prefix else str(key)
+            if key in value.read or _is_read(inner):
+                yield from _unread(inner, path)
+            else:
+                yield path
+    elif isinstance(value, list):
+        for item in value[:ITEMS_SHOWN]:
+            yield from _unread(item, f"{prefix}[]")
+
+
+def _is_read(value: Any) -> bool:
+    """Return whether something below was read: a pipeline's components are searched without reading their names."""
+    if isinstance(value, ReadDict):
+        return bool(value.read & value.keys()) or any(_is_read(inner) for inner in value.values())
+    return isinstance(value, list) and any(_is_read(item) for item in value)

@@ -47,7 +47,6 @@ _MONTHS = {
     )
     for name in (month, *short)
 }  # fmt: skip
-MONTH_NAMES = frozenset(_MONTHS)
 
 _YEARS = range(1000, 2101)
 _MOST_DIGITS = 25  # with separators; longer ones are keys and serial numbers, which nobody rounds

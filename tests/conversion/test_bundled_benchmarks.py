@@ -14,7 +14,7 @@ WORKSPACE = Workspace(Path(__file__).resolve().parents[2])
 def test_it_is_planned_as_expected(name):
     found = plan(WORKSPACE.benchmark(name))
 
-    assert found.spec.expect.differences(found.counts) == []
+    assert found.spec.expect.differences(found.counts.record()) == []
     assert found.counts.quarantined == 0
     assert found.counts.conserved
     assert all(document.path is None or document.path.is_file() for document in found.documents)

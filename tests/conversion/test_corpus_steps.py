@@ -6,21 +6,22 @@ import struct
 
 import pytest
 
-from rag_eval_pipeline.conversion import corpus_steps
-from rag_eval_pipeline.conversion.corpus_report import (
+from rag_eval_pipeline.conversion import steps
+from rag_eval_pipeline.conversion.report import (
     SHEET_BYTES,
     corpus_counts,
     document_line,
     document_notes,
     first_pages,
+    read_times,
     slowest,
+    update_times,
 )
-from rag_eval_pipeline.conversion.document_times import read_times, update_times
 from rag_eval_pipeline.conversion.steps import convert, run_step
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_rows, write_manifest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.atomic import atomic_write
+from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.workspace import Workspace
 from tests.corpus.making import simple_pdf
 
@@ -99,7 +100,7 @@ def test_times_that_cannot_be_read_are_left_aside(tmp_path, caplog):
     path.write_text("{")
 
     assert update_times(path, [row("a.pdf", seconds=1.23456), row("b.pdf")]) == {"a.pdf": 1.235}
-    assert "left aside" in caplog.text
+    assert "are ignored" in caplog.text
     assert update_times(path, [row("a.pdf"), row("b.pdf", seconds=2.0)]) == {"a.pdf": 1.235, "b.pdf": 2.0}
 
 
@@ -135,17 +136,17 @@ def test_each_document_that_is_made_has_its_line(scratch, workspace):
     lines = []
     run_step(workspace, "scratch", "questions")
 
-    run_step(workspace, "scratch", "corpus", tell=lines.append)
+    run_step(workspace, "scratch", "corpus", log=lines.append)
 
     assert sorted(line.rpartition(", ")[0] for line in lines) == ["one.pdf: kept, 2 pages", "two.pdf: kept, 1 page"]
 
 
 def test_a_large_corpus_tells_of_no_single_document(scratch, workspace, monkeypatch):
-    monkeypatch.setattr(corpus_steps, "TOLD", 2)
+    monkeypatch.setattr(steps, "LOG_EACH_LIMIT", 2)
     lines = []
     run_step(workspace, "scratch", "questions")
 
-    run_step(workspace, "scratch", "corpus", tell=lines.append)
+    run_step(workspace, "scratch", "corpus", log=lines.append)
 
     assert lines == []
 

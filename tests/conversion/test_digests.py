@@ -2,7 +2,7 @@
 
 import os
 
-from rag_eval_pipeline.conversion.digests import source_digest
+from rag_eval_pipeline.conversion.stamp import source_digest
 from tests.conversion.conftest import PLAIN, write_benchmark
 
 FILES = {"questions.csv": "q,a\nx,y\n", "docs/a.html": "<p>a"}

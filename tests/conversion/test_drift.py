@@ -8,7 +8,8 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import Workspace
-from tests.corpus.making import serve, simple_pdf
+from tests.corpus.making import simple_pdf
+from tests.web.site import serve
 
 SPEC = """
 name: scratch

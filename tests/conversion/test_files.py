@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.conversion.quarantine_file import read_quarantine, write_quarantine
-from rag_eval_pipeline.conversion.questions_file import read_questions, write_questions
-from rag_eval_pipeline.conversion.records import Context, QuarantineRecord, Question
+from rag_eval_pipeline.conversion.quarantine import QuarantineRecord, read_quarantine, write_quarantine
+from rag_eval_pipeline.conversion.question_table import read_questions, write_questions
+from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

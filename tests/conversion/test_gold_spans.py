@@ -2,8 +2,8 @@
 
 import pytest
 
-from rag_eval_pipeline.conversion.gold_spans import GoldSpan, locate_gold, read_gold_spans, write_gold_spans
-from rag_eval_pipeline.conversion.records import Context, Question
+from rag_eval_pipeline.conversion.datasets import GoldSpan, locate_gold, read_gold_spans, write_gold_spans
+from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.corpus.text.pages import Page
 

@@ -4,13 +4,12 @@ from urllib.parse import urlparse
 
 import pytest
 
-from rag_eval_pipeline.conversion.mapping import map_source
-from rag_eval_pipeline.conversion.queries import Limits
-from rag_eval_pipeline.conversion.short_form import short_form_sql
+from rag_eval_pipeline.conversion.mapping import map_source, short_form_sql
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns
+from rag_eval_pipeline.conversion.sql import Limits
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.reading import read_relation
-from rag_eval_pipeline.sources.source_spec import SourceSpec
+from rag_eval_pipeline.sources.relations import read_relation
+from rag_eval_pipeline.sources.spec import SourceSpec
 from tests.conversion.conftest import HEAD
 
 FILES = {"a.csv": 'q,a,"Odd ""Name"""\none,1,x\ntwo,2,y\n', "b.csv": "q,a\nthree,3\n", "docs/x.pdf": b"%PDF-"}
@@ -23,7 +22,7 @@ PLAIN = "SELECT q AS question, a AS answer FROM source"
 def relations(benchmark):
     paths = benchmark(HEAD, FILES)
     return {
-        "source": read_relation(paths, SourceSpec(path=("b.csv", "a.csv")), origin=True),
+        "source": read_relation(paths, SourceSpec(path=("b.csv", "a.csv")), source_columns=True),
         "docs": read_relation(paths, SourceSpec(files="docs/*")),
     }
 
@@ -312,7 +311,7 @@ def test_rows_that_are_alike_in_file_and_row_have_one_order_whatever_order_the_t
     def questions(listed):
         paths = benchmark(HEAD, {"q.csv": "q,a\none,1\n", "docs.csv": "name\n" + "".join(f"{row}\n" for row in listed)})
         relations = {
-            "source": read_relation(paths, SourceSpec(path=("q.csv",)), origin=True),
+            "source": read_relation(paths, SourceSpec(path=("q.csv",)), source_columns=True),
             "docs": read_relation(paths, SourceSpec(path=("docs.csv",))),
         }
         sql = "SELECT q || name AS question, a AS answer, source_row FROM source JOIN docs ON true"

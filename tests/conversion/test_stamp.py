@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, is_converted, require
+from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, is_converted, require_step, source_digest
 from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.lock import locked
@@ -35,11 +34,11 @@ def test_a_conversion_by_other_code_is_no_conversion(paths, monkeypatch):
 @pytest.mark.parametrize("step", list(STEPS))
 def test_a_step_done_by_other_code_is_to_be_done_again(step, paths, monkeypatch):
     digest = source_digest(paths)
-    assert require(paths, step, digest).step == step
+    assert require_step(paths, step, digest).step == step
     monkeypatch.setattr("rag_eval_pipeline.conversion.stamp.CODE_VERSION", "conversion/other")
 
     with pytest.raises(InputError) as error:
-        require(paths, step, digest)
+        require_step(paths, step, digest)
 
     assert error.value.code == "step_stale"
 
@@ -48,7 +47,7 @@ def test_the_last_steps_own_check_keeps_the_stamp_back(workspace, paths, monkeyp
     paths.stamp.unlink()
     with monkeypatch.context() as patch:
         # No benchmark is known whose .gt.json is written wrong, so the finding is made up.
-        patch.setattr("rag_eval_pipeline.conversion.dataset_steps.validate", lambda path: [f"{path}: a finding"])
+        patch.setattr("rag_eval_pipeline.conversion.steps.validate", lambda path: [f"{path}: a finding"])
         report = run_step(workspace, OBSERVATORY, "ground_truth")
     assert report.record.failed == ["ground_truth_validates"]
     assert not paths.stamp.exists()

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.stamp import Stamp, is_converted
+from rag_eval_pipeline.conversion.stamp import Stamp, is_converted, source_digest
 from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.journal import read_journal
@@ -32,7 +31,7 @@ def edit(paths):
 
 
 def test_the_checks_that_dagster_is_told_of_are_those_that_steps_return(workspace):
-    from rag_eval_pipeline.conversion.step_checks import CHECKS
+    from rag_eval_pipeline.conversion.stamp import CHECKS
 
     reports = convert(workspace, NAME)
 
@@ -80,7 +79,7 @@ def test_a_step_refuses_to_go_on_after_a_failed_check(workspace, paths):
 
 
 def test_the_last_step_alone_takes_an_old_stamp_away_when_its_check_fails(workspace, paths, monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.conversion.dataset_steps.validate", lambda path: ["a finding"])
+    monkeypatch.setattr("rag_eval_pipeline.conversion.steps.validate", lambda path: ["a finding"])
 
     run_step(workspace, NAME, "ground_truth")
 

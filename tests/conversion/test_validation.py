@@ -5,13 +5,11 @@ import decimal
 
 import pytest
 
-from rag_eval_pipeline.conversion.mapped import MappedRow
-from rag_eval_pipeline.conversion.row_fault import RowFault
-from rag_eval_pipeline.conversion.validation import NamedContext, check_url, validate
+from rag_eval_pipeline.conversion.questions import NamedContext, RowError, check_url, validate_row
 
 
 def draft(**values):
-    return validate(MappedRow({"question": "Who?", "answer": "She.", **values}, True, "f", 1))
+    return validate_row({"question": "Who?", "answer": "She.", **values})
 
 
 def test_white_space_of_question_and_answer_is_kept():
@@ -98,7 +96,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(("values", "code", "field"), FAULTS.values(), ids=FAULTS)
 def test_faults(values, code, field):
-    with pytest.raises(RowFault) as caught:
+    with pytest.raises(RowError) as caught:
         draft(**values)
     assert (caught.value.code, caught.value.field) == (code, field)
 
@@ -176,6 +174,6 @@ def test_urls(url, good):
     if good:
         assert check_url(url) == url
         return
-    with pytest.raises(RowFault) as caught:
+    with pytest.raises(RowError) as caught:
         check_url(url)
     assert caught.value.code == "bad_url"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus.making import Site, serve
+from tests.web.site import Site, serve
 
 
 def has_sandbox() -> bool:

@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from rag_eval_pipeline.corpus.fetching.walls import HTML_BYTES, PageFacts
+from rag_eval_pipeline.web.block_pages import HTML_BYTES, PageFacts
 
 _BLOCKS = {"p", "div", "h1", "h2", "h3", "li", "ul", "ol", "tr", "td", "th", "table", "section", "article", "header"}
 _BLOCKS |= {"footer", "nav", "main", "form", "button", "br", "blockquote", "pre", "dl", "dt", "dd", "body", "label"}

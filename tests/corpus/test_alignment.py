@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
+from rag_eval_pipeline.corpus.text.page_images import marks_by_page
 from rag_eval_pipeline.corpus.text.pages import Page, document_text
-from rag_eval_pipeline.corpus.text.pictures import marks_by_page
 
 PAGES = [
     "The lighthouse\nThe lighthouse keeper of Skerryvore counted the ships that passed between dusk and dawn.[1] He\n"

@@ -11,22 +11,21 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rag_eval_pipeline.corpus.egress.config import EgressConfig
-from rag_eval_pipeline.corpus.egress.guard import Guard
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-from rag_eval_pipeline.corpus.fetching.bodies import Body
-from rag_eval_pipeline.corpus.rendering.browser import TEMP_PREFIX
-from rag_eval_pipeline.corpus.rendering.executable import (
+from rag_eval_pipeline.corpus.rendering.browser import (
     EXECUTABLE_VARIABLE,
+    TEMP_PREFIX,
     browser_version,
     find_browser,
     unprivileged_command,
     write_launcher,
 )
-from rag_eval_pipeline.corpus.rendering.pages import render, renderer_fingerprint
-from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool
-from rag_eval_pipeline.corpus.rendering.proof import prove_closed
+from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool, prove_egress_closed
+from rag_eval_pipeline.corpus.rendering.render import render, renderer_fingerprint
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.web.content_types import Body
+from rag_eval_pipeline.web.egress.config import EgressConfig
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress.proxy import EgressProxy
 from tests.conftest import REPOSITORY
 
 
@@ -48,7 +47,7 @@ def renderers() -> list[psutil.Process]:
 
 @pytest.mark.browser
 async def test_pages_are_confined_and_without_rights(own_temp, sandbox):
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         process = await pool.process()
         async with process.context(scripts=True) as context:
             await (await context.new_page()).set_content("<p>x")
@@ -83,7 +82,7 @@ def _command_line(process):
 
 @pytest.mark.browser
 async def test_the_drivers_temp_files_go_to_its_own_folder_and_other_threads_temp_files_do_not(own_temp, monkeypatch):
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         with monkeypatch.context() as patch:
             patch.setattr(os, "environ", _Unchanged(os.environ))
             await pool.process()
@@ -96,11 +95,11 @@ async def test_the_drivers_temp_files_go_to_its_own_folder_and_other_threads_tem
 
 @pytest.mark.browser
 async def test_a_browser_that_could_reach_this_machine_is_not_used(own_temp):
-    async with Guard(EgressPolicy()) as guard, Guard(EgressPolicy()) as other, browser_pool(other) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, EgressProxy(EgressPolicy()) as other, browser_pool(other) as pool:
         process = await pool.process()
         async with process.context(scripts=False) as context:
             with pytest.raises(ServiceError) as refused:
-                await prove_closed(context, guard)  # the browser does not ask this guard
+                await prove_egress_closed(context, guard)  # the browser does not ask this guard
 
     assert refused.value.code == "egress_open"
 
@@ -115,9 +114,9 @@ async def test_the_guard_lets_the_browser_through_to_what_is_allowed(own_temp):
         host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         policy = EgressPolicy(EgressConfig(allowed_hosts=(host,)))
         async with (
-            Guard(policy) as guard,
+            EgressProxy(policy) as guard,
             browser_pool(guard) as pool,
-            (await pool.process()).context(scripts=True, guard_url=guard.url_for(f"http://{host}/")) as context,
+            (await pool.process()).context(scripts=True, proxy_url=guard.url_for(f"http://{host}/")) as context,
         ):
             page = await context.new_page()
             await page.goto(f"http://{host}/")
@@ -132,8 +131,8 @@ async def print_text(pool, text):
 
 @pytest.mark.browser
 async def test_a_worn_out_browser_is_replaced_and_ends_with_its_last_page(own_temp, monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.PAGES_A_PROCESS", 4)
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.PAGES_PER_PROCESS", 4)
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         printed = [await print_text(pool, n) for n in range(8)]
         folders = os.listdir(own_temp)
 
@@ -145,7 +144,7 @@ async def test_a_worn_out_browser_is_replaced_and_ends_with_its_last_page(own_te
 
 @pytest.mark.browser
 async def test_a_retired_browser_ends_although_no_other_is_started(own_temp):
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         first = await pool.process()
         async with first.context(scripts=False):
             first.retired = True
@@ -159,14 +158,14 @@ async def test_a_retired_browser_ends_although_no_other_is_started(own_temp):
 
 @pytest.mark.browser
 def test_the_fingerprint_is_known_without_starting_the_browser(monkeypatch):
-    monkeypatch.setattr("playwright.async_api.async_playwright", None)
+    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.async_playwright", None)
 
     assert renderer_fingerprint(find_browser()) == renderer_fingerprint(find_browser())
     assert "." in browser_version(find_browser())
 
 
 async def test_a_program_that_is_no_browser_is_named(own_temp):
-    async with Guard(EgressPolicy()) as guard:
+    async with EgressProxy(EgressPolicy()) as guard:
         pool = BrowserPool(guard, Path("/bin/false"))
         with pytest.raises(ServiceError) as refused:
             await pool.process()
@@ -226,7 +225,7 @@ async def test_what_a_killed_run_left_behind_is_removed_after_a_day(own_temp):
         folder.mkdir()
     os.utime(stale, (0, 0))
 
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         await pool.process()
 
     assert os.listdir(own_temp) == [fresh.name]
@@ -237,7 +236,7 @@ async def test_what_a_killed_run_left_behind_is_removed_after_a_day(own_temp):
 def test_root_without_its_capabilities_is_told_what_to_do(tmp_path):
     code = (
         "import pathlib, sys\n"
-        "from rag_eval_pipeline.corpus.rendering.executable import write_launcher\n"
+        "from rag_eval_pipeline.corpus.rendering.browser import write_launcher\n"
         "from rag_eval_pipeline.errors import ServiceError\n"
         "try:\n"
         "    write_launcher(pathlib.Path(sys.argv[1]), ['echo'])\n"

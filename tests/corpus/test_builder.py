@@ -8,14 +8,15 @@ import psutil
 import pypdfium2
 import pytest
 
-from corpus.making import png, serve, simple_pdf
+from corpus.making import png, simple_pdf
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress.config import EgressConfig
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.manifest import write_manifest
-from rag_eval_pipeline.corpus.rendering.executable import EXECUTABLE_VARIABLE, find_browser
-from rag_eval_pipeline.corpus.text.pages import extract_pages
+from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
+from rag_eval_pipeline.corpus.text.pdf import read_texts
+from rag_eval_pipeline.web.egress.config import EgressConfig
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from tests.web.site import serve
 
 pytestmark = pytest.mark.browser
 
@@ -120,7 +121,7 @@ class Built:
         self.by_name = {row.file_name.removesuffix(".pdf"): row for row in rows}
 
     def text(self, name: str) -> str:
-        return "\f".join(extract_pages(self.folder / f"{name}.pdf"))
+        return "\f".join(read_texts(self.folder / f"{name}.pdf"))
 
     def colours(self, name: str) -> set[tuple[int, int, int]]:
         """Colours of the pixels of all pages, drawn small."""
@@ -306,7 +307,7 @@ def no_browser(monkeypatch):
     def start():
         raise AssertionError("a browser was started")
 
-    monkeypatch.setattr("playwright.async_api.async_playwright", start)
+    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.async_playwright", start)
 
 
 @pytest.mark.usefixtures("no_browser")
@@ -423,7 +424,7 @@ def test_a_hung_script_is_switched_off(tmp_path, own_temp, sandbox):
     rows = build_corpus(planned, tmp_path / "c", [], EgressPolicy(EgressConfig(page_load_limit_s=1.0)))
 
     assert [(row.origin, row.flags) for row in rows] == [("rendered", ("js_off",)), ("rendered", ())]
-    assert extract_pages(tmp_path / "c" / "hung.pdf") == ["SEEN"]
+    assert read_texts(tmp_path / "c" / "hung.pdf") == ["SEEN"]
     assert browser_processes(own_temp) == []
 
 

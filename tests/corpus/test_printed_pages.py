@@ -6,11 +6,11 @@ import pytest
 
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress.config import EgressConfig
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
-from rag_eval_pipeline.corpus.rendering import pages
-from rag_eval_pipeline.corpus.text.pages import extract_pages
+from rag_eval_pipeline.corpus.rendering import render
+from rag_eval_pipeline.corpus.text.pdf import read_texts
+from rag_eval_pipeline.web.egress.config import EgressConfig
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
 
 pytestmark = pytest.mark.browser
 
@@ -106,7 +106,7 @@ def test_every_word_of_a_page_is_printed_whatever_cuts_it_off(printed, cut):
     folder, rows = printed
     wanted = {word for text in CUT[cut][1].replace("<", " <").split("<") for word in text.partition(">")[2].split()}
 
-    text = " ".join(extract_pages(folder / rows[cut].file_name))
+    text = " ".join(read_texts(folder / rows[cut].file_name))
 
     assert {word for word in wanted if word[-1].isdigit()} - set(text.split()) == set()
     assert rows[cut].words_printed == rows[cut].words_seen
@@ -130,7 +130,7 @@ def test_what_nobody_sees_is_neither_counted_nor_printed(tmp_path, own_temp):
     [row] = build_corpus([page("x", "", paragraphs(2) + hidden)], tmp_path / "c", [], EgressPolicy())
 
     assert (row.words_seen, row.words_printed) == (80, 80)
-    assert "HIDDEN" not in extract_pages(tmp_path / "c" / "x.pdf")[0]
+    assert "HIDDEN" not in read_texts(tmp_path / "c" / "x.pdf")[0]
 
 
 SPACED = {
@@ -174,7 +174,7 @@ QUICKLY = EgressPolicy(EgressConfig(page_load_limit_s=1.0))
 
 
 def test_a_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_temp, monkeypatch):
-    monkeypatch.setattr(pages, "RENDER_LIMIT_S", 4.0)
+    monkeypatch.setattr(render, "RENDER_LIMIT_S", 4.0)
 
     [row] = build_corpus([page("x", *SLOW)], tmp_path / "c", [], QUICKLY)
 
@@ -185,8 +185,8 @@ def test_a_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_t
 def test_a_page_that_hangs_is_not_tried_again_until_it_or_the_browser_changes(tmp_path, own_temp, monkeypatch):
     slow, changed = page("x", *SLOW), page("x", "", paragraphs(1))
     with monkeypatch.context() as patch:
-        patch.setattr(pages, "RENDER_LIMIT_S", 4.0)
-        patch.setattr(pages, "PLAIN_LIMIT_S", 0.001)
+        patch.setattr(render, "RENDER_LIMIT_S", 4.0)
+        patch.setattr(render, "PLAIN_LIMIT_S", 0.001)
         rows = build_corpus([slow], tmp_path / "c", [], QUICKLY)
     write_manifest(tmp_path / "documents.parquet", rows)
     rows = read_manifest(tmp_path / "documents.parquet")

@@ -5,8 +5,7 @@ import pytest
 from corpus.making import simple_pdf
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
-from rag_eval_pipeline.corpus.web_state import with_web_state, write_web_state
+from rag_eval_pipeline.corpus.manifest import read_manifest, with_web_state, write_manifest, write_web_state
 
 PDF = {"Content-Type": "application/pdf"}
 
@@ -25,7 +24,7 @@ class Nights:
         manifest, web = self.folder / "documents.parquet", self.folder / "web.json"
         known = with_web_state(read_manifest(manifest), web)
         rows = build_corpus(
-            self.planned, self.folder / "corpus" / "b", known, self.site.policy(attempts=1), look_again=look_again
+            self.planned, self.folder / "corpus" / "b", known, self.site.policy(attempts=1), recheck=look_again
         )
         write_manifest(manifest, rows)
         write_web_state(web, rows)

@@ -12,17 +12,17 @@ import psutil
 import pytest
 
 from corpus.making import png
-from rag_eval_pipeline.corpus import batches
+from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.builder import build_corpus
-from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress.guard import Guard
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-from rag_eval_pipeline.corpus.fetching.bodies import Body, fetched_body, local_body, sniff
-from rag_eval_pipeline.corpus.rendering.markdown import markdown_page
-from rag_eval_pipeline.corpus.rendering.pages import Rendered, render
+from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument, local_body
 from rag_eval_pipeline.corpus.rendering.pool import browser_pool
-from rag_eval_pipeline.corpus.rendering.text_printing import LINES_MAX, check_length
-from rag_eval_pipeline.corpus.text.pages import extract_pages
+from rag_eval_pipeline.corpus.rendering.render import Rendered, render
+from rag_eval_pipeline.corpus.rendering.text_pages import LINES_MAX, check_length, markdown_page
+from rag_eval_pipeline.corpus.text.pdf import read_texts
+from rag_eval_pipeline.errors import DocumentError
+from rag_eval_pipeline.web.content_types import Body, fetched_body, sniff
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress.proxy import EgressProxy
 
 TEXTS = {
     "plain": "A paragraph about a railway bridge.",
@@ -57,7 +57,7 @@ async def render_all(texts: Sequence[str], *, at_once: int) -> list[bytes]:
     """PDFs in the order of the texts, however they were made."""
     printed: dict[int, bytes] = {}
     waiting = iter(enumerate(texts))
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
 
         async def work() -> None:
             for place, text in waiting:
@@ -74,7 +74,7 @@ def build(folder: Path, planned: Sequence[PlannedDocument], **options) -> dict[s
 
 
 def text_of(folder: Path, name: str) -> str:
-    return "\f".join(extract_pages(folder / f"{name}.pdf"))
+    return "\f".join(read_texts(folder / f"{name}.pdf"))
 
 
 @pytest.mark.browser
@@ -120,7 +120,7 @@ def test_a_text_of_which_only_the_beginning_would_be_printed_is_refused():
 @pytest.mark.browser
 async def test_a_page_of_text_that_dies_is_printed_again(own_temp):
     long = "\n".join(f"line {n}" for n in range(20_000))
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         process = await pool.process()
         async with process.text_page() as page:
             await page.print("warm")
@@ -138,7 +138,7 @@ async def test_a_page_of_text_that_dies_is_printed_again(own_temp):
 
 @pytest.mark.browser
 async def test_pages_that_died_while_they_were_idle_are_not_used_again(own_temp):
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         process = await pool.process()
         async with contextlib.AsyncExitStack() as stack:
             pages = [await stack.enter_async_context(process.text_page()) for _ in range(5)]
@@ -185,7 +185,7 @@ def kill_renderers() -> None:
 def test_batches_change_neither_bytes_nor_rows(own_temp, tmp_path, monkeypatch):
     planned = [*sentences(120), markdown_document("m", "# M"), text_document("blank", " ")]
     singly = build(tmp_path / "one by one", planned)
-    monkeypatch.setattr(batches, "TEXT_BATCH_ABOVE", 100)
+    monkeypatch.setattr(builder, "TEXT_BATCH_ABOVE", 100)
     told: list[int] = []
 
     batched = build(tmp_path / "batched", planned, progress=lambda done, total: told.append(done))
@@ -206,7 +206,7 @@ def files(folder: Path) -> dict[str, str]:
 
 @pytest.mark.browser
 def test_a_build_that_is_ended_keeps_what_it_published_and_the_next_makes_the_rest(own_temp, tmp_path, monkeypatch):
-    monkeypatch.setattr(batches, "TEXT_BATCH_ABOVE", 100)
+    monkeypatch.setattr(builder, "TEXT_BATCH_ABOVE", 100)
     planned, kept = sentences(160), []
 
     def end_after_a_batch(done: int, total: int) -> None:

@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 import stamina
 
-from corpus.certificates import Authority
 from corpus.hostile.drawing import shows
-from corpus.making import Site, png, serve, simple_pdf
+from corpus.making import png, simple_pdf
 from rag_eval_pipeline.corpus.builder import build_corpus
-from rag_eval_pipeline.corpus.documents import DocumentError, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress.config import EgressConfig, read_egress_config
-from rag_eval_pipeline.corpus.egress.guard import Guard
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-from rag_eval_pipeline.corpus.egress.trust import authorities, trust
-from rag_eval_pipeline.corpus.fetching.fetcher import fetcher
+from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError
+from rag_eval_pipeline.web.egress.config import EgressConfig, read_egress_config
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.fetcher import fetcher
+from rag_eval_pipeline.web.tls import authorities, tls_context
+from tests.web.certificates import Authority
+from tests.web.site import Site, serve
 
 COMPANY, LAB, STRANGER = Authority("Company Root"), Authority("Lab Root"), Authority("Stranger Root")
 ISSUER = Authority("Company Issuer", issuer=COMPANY)
@@ -44,7 +45,7 @@ def ca_file(tmp_path) -> Path:
 
 async def fetch(site: Site, ca_file: Path | None, path: str = "/a"):
     policy = site.policy(ca_file=ca_file and str(ca_file))
-    async with Guard(policy) as guard, fetcher(guard) as source:
+    async with EgressProxy(policy) as guard, fetcher(guard) as source:
         return (await source.fetch(site.url(path))).body
 
 
@@ -121,12 +122,12 @@ async def test_a_server_that_speaks_no_tls_is_a_broken_connection(site, ca_file)
 
 
 def test_the_usual_authorities_stay_trusted(ca_file):
-    usual, both = (trust(file).cert_store_stats()["x509_ca"] for file in (None, str(ca_file)))
+    usual, both = (tls_context(file).cert_store_stats()["x509_ca"] for file in (None, str(ca_file)))
 
     assert usual > 100
     assert both == usual + 2
-    assert trust(str(ca_file)).verify_mode == ssl.CERT_REQUIRED
-    assert trust(str(ca_file)).check_hostname
+    assert tls_context(str(ca_file)).verify_mode == ssl.CERT_REQUIRED
+    assert tls_context(str(ca_file)).check_hostname
 
 
 def test_a_file_may_hold_several_authorities_and_words_around_them(ca_file):

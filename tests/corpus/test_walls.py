@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.page_reading import facts
-from rag_eval_pipeline.corpus.egress.guard import Guard
-from rag_eval_pipeline.corpus.egress.policy import EgressPolicy
-from rag_eval_pipeline.corpus.fetching import walls
-from rag_eval_pipeline.corpus.fetching.wall_signs import SIGNS
-from rag_eval_pipeline.corpus.fetching.walls import PageFacts, page_facts, wall
-from rag_eval_pipeline.corpus.rendering.page_scripts import MEASURE
+from rag_eval_pipeline.corpus.rendering.page_loading import MEASURE
 from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.web import block_pages
+from rag_eval_pipeline.web.block_pages import SIGNS, PageFacts, detect_block_page, page_facts
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress.proxy import EgressProxy
 from tests.conftest import REPOSITORY
 
 SHARED_PAGES = REPOSITORY.parent / "shared" / "data" / "wiki-urls"
@@ -73,7 +72,7 @@ WALLS = {
     "Amazon":                     ("challenge_page", page("Amazon.com", "<p>Enter the characters you see below</p><p>Sorry, we just need to make sure you're not a robot."), None),
     "Google":                     ("challenge_page", page("https://www.google.com/search", "<p>Our systems have detected unusual traffic from your computer network."), "https://www.google.com/sorry/index?q=1"),
     "hCaptcha and no more":       ("challenge_page", page("Site", "<p>Please confirm that you are not a robot</p><div class=h-captcha></div>"), None),
-    "DDoS-Guard":                 ("challenge_page", page("DDoS-Guard", "<h1>Checking your browser before accessing site.example</h1>"), None),
+    "DDoS-EgressProxy":                 ("challenge_page", page("DDoS-EgressProxy", "<h1>Checking your browser before accessing site.example</h1>"), None),
     "password":                   ("login_wall",     page("Site", "<form><label>E-mail</label><input><label>Password</label><input type=password></form>"), None),
     "login with navigation":      ("login_wall",     page("Log in - Site", "<h1>Welcome back</h1><input type=password>" + "<div>Useful link</div>" * 30), None),
     "e-mail first":               ("login_wall",     page("Sign in to your account", "<input type=email><button>Next</button>"), None),
@@ -97,7 +96,7 @@ WALLS = {
 
 @pytest.mark.parametrize(("code", "html", "final_url"), WALLS.values(), ids=WALLS)
 def test_a_wall_is_known_by_its_signs(code, html, final_url):
-    found = wall(facts(html, url=ASKED, final_url=final_url))
+    found = detect_block_page(facts(html, url=ASKED, final_url=final_url))
 
     assert found is not None
     assert found.code == code
@@ -153,13 +152,13 @@ DOCUMENTS = {
 
 @pytest.mark.parametrize(("html", "url", "final_url"), DOCUMENTS.values(), ids=DOCUMENTS)
 def test_a_document_that_looks_like_one_is_none(html, url, final_url):
-    assert wall(facts(html, url=url or ASKED, final_url=final_url)) is None
+    assert detect_block_page(facts(html, url=url or ASKED, final_url=final_url)) is None
 
 
 def test_the_reason_names_the_sign_and_how_little_else_there_is():
     html = page("Just a moment...", "<p>Wait</p>")
 
-    found = wall(facts(html))
+    found = detect_block_page(facts(html))
 
     assert found is not None
     assert found.reason == "the title says 'Just a moment', as a challenge to bots does; 4 characters of text in all"
@@ -167,9 +166,9 @@ def test_the_reason_names_the_sign_and_how_little_else_there_is():
 
 @pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: f"{sign.code}-{sign.place}-{sign.meaning}")
 def test_each_sign_has_a_page_here_that_is_known_by_it(monkeypatch, sign):
-    monkeypatch.setattr(walls, "SIGNS", (sign,))
+    monkeypatch.setattr(block_pages, "SIGNS", (sign,))
 
-    found = [wall(facts(html, url=ASKED, final_url=final_url)) for _, html, final_url in WALLS.values()]
+    found = [detect_block_page(facts(html, url=ASKED, final_url=final_url)) for _, html, final_url in WALLS.values()]
 
     assert any(one is not None and f"as {sign.meaning} does" in one.reason for one in found)
 
@@ -179,7 +178,7 @@ REAL = sorted(SHARED_PAGES.glob("pages/*.html")) + sorted(BUNDLED.rglob("*.html"
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
 def test_no_real_document_is_taken_for_a_wall(path):
-    assert wall(facts(path.read_text("utf-8", "replace"), url=addresses().get(path.name, ASKED))) is None
+    assert detect_block_page(facts(path.read_text("utf-8", "replace"), url=addresses().get(path.name, ASKED))) is None
 
 
 def test_the_real_documents_are_there():
@@ -202,12 +201,12 @@ def addresses() -> dict[str, str]:
 def test_a_page_full_of_text_is_never_a_wall_by_its_words(title, heading, text, length):
     page = PageFacts(ASKED, ASKED, title, heading, text, length, password_fields=1)
 
-    assert wall(page) is None
+    assert detect_block_page(page) is None
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=300), st.text(max_size=60), st.text(max_size=300))
 def test_any_page_gets_an_answer_in_one_line(title, heading, text, path, html):
-    found = wall(PageFacts(f"{SITE}/{path}", f"{SITE}/", title, heading, text, len(text), html=html))
+    found = detect_block_page(PageFacts(f"{SITE}/{path}", f"{SITE}/", title, heading, text, len(text), html=html))
 
     assert found is None or ("\n" not in found.reason and len(found.reason) < 300)
 
@@ -230,14 +229,14 @@ BROWSER = {
 @pytest.mark.browser
 async def test_the_browser_measures_what_walls_are_known_by(own_temp):
     found = {}
-    async with Guard(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
         process = await pool.process()
         async with process.context(scripts=True) as context:
             view = await context.new_page()
             for name, (html, _) in BROWSER.items():
                 await view.set_content(html)
                 measured = await view.evaluate(MEASURE)
-                seen = wall(page_facts(measured, url=ASKED, final_url=ASKED, body=html.encode()))
+                seen = detect_block_page(page_facts(measured, url=ASKED, final_url=ASKED, body=html.encode()))
                 found[name] = seen and seen.code
 
     assert found == {name: code for name, (_, code) in BROWSER.items()}
@@ -248,5 +247,5 @@ def test_a_page_that_was_asked_for_by_the_walls_own_address_is_no_wall():
 
     sent = facts(page("Form", "<p>Ask the harbour office."), url=ASKED, final_url=asked)
 
-    assert wall(sent) is not None
-    assert wall(replace(sent, url=asked)) is None
+    assert detect_block_page(sent) is not None
+    assert detect_block_page(replace(sent, url=asked)) is None

@@ -10,14 +10,15 @@ import pytest
 from rag_eval_pipeline.corpus.manifest import read_planned
 from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import conversion
+from rag_eval_pipeline.defs.metadata import png_image
 from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.defs.shell import png_or_reason
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
 from tests.e2e.reading import RAG_EVAL
 
 RAILWAY = "skarn-railway"
+CONVERSION = [asset for asset in vars(conversion).values() if isinstance(asset, dg.AssetsDefinition)]
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_a_picture_that_cannot_be_drawn_is_a_reason_and_no_failure():
     def draw():
         raise FileNotFoundError(2, "No such file or directory", "a.pdf")
 
-    assert png_or_reason(draw, "first pages").value == "not drawn: [Errno 2] No such file or directory: 'a.pdf'"
+    assert png_image(draw, "first pages").value == "not drawn: [Errno 2] No such file or directory: 'a.pdf'"
 
 
 def test_every_check_is_recorded_for_its_partition(run):
@@ -151,7 +152,7 @@ def test_a_conversion_by_hand_waits_for_all_steps_of_a_run(run, workspace):
         hands.append(subprocess.Popen([RAG_EVAL, "convert", RAILWAY, "--workspace", workspace.root]))
 
     result = dg.materialize(
-        [*conversion.ASSETS, by_hand],
+        [*CONVERSION, by_hand],
         instance=run.instance,
         partition_key=RAILWAY,
         resources={"workspace": WorkspaceResource(root=str(workspace.root))},
@@ -167,7 +168,7 @@ def test_a_conversion_by_hand_waits_for_all_steps_of_a_run(run, workspace):
 @pytest.mark.parametrize("selection", [["questions"], ["questions", "corpus"], ["corpus_text", "train_json"]], ids=str)
 def test_the_lock_is_free_after_the_last_step_of_a_run(selection, run, workspace):
     result = dg.materialize(
-        conversion.ASSETS,
+        CONVERSION,
         selection=selection,
         instance=run.instance,
         partition_key=RAILWAY,

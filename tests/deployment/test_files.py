@@ -40,7 +40,7 @@ def pinned(name):
     """Package -> version and hashes, of a requirements file; markers follow from who else needs the package."""
     text = (REPOSITORY / name).read_text().replace("\\\n", " ")
     lines = (re.sub(r" ;.*?(?= --hash)", "", " ".join(line.split())) for line in text.splitlines() if line)
-    return {line.partition("==")[0]: line for line in lines}
+    return {line.partition("==")[0].partition("[")[0]: line for line in lines}
 
 
 def test_what_the_image_copies_is_there_and_is_not_ignored():

@@ -13,9 +13,9 @@ from examples.mock_rag_server import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.evaluation.responses_file import read_responses
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.storage import read_responses
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.storage.journal import read_journal
 
@@ -25,7 +25,7 @@ KILL_AFTER = """
 import os, signal, sys
 from pathlib import Path
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import ask_pair
+from rag_eval_pipeline.evaluation.pipeline import ask_pair
 from rag_eval_pipeline.workspace import Workspace
 
 root = Workspace(Path(sys.argv[1]))

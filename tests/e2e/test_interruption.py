@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import newest_evaluation
 from rag_eval_pipeline.formats import EvaluationResults
 from tests.e2e.reading import rag_eval
@@ -21,7 +21,7 @@ EVALUATE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.workspace import Workspace
 
 def die(done, total):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
-from rag_eval_pipeline.corpus.rendering.executable import EXECUTABLE_VARIABLE, find_browser
+from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
 from rag_eval_pipeline.workspace import Workspace
 from tests.e2e.reading import CONVERT_AND_DIE, NAMES, pdf_text, product_bytes, rag_eval
 from tests.real_benchmarks import build

@@ -8,7 +8,7 @@ from collections import Counter
 import pydantic
 import pytest
 
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats import EvaluationDataset, EvaluationResults, validate
 from rag_eval_pipeline.formats.results import Metric
 from tests.e2e.reading import NAMES, SYSTEMS, official_normal_form, rag_eval

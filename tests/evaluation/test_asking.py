@@ -6,12 +6,11 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.estimating import estimate
+from rag_eval_pipeline.evaluation.budget import Usage, estimate, spent_today
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.evaluation.responses_file import read_responses
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.spending import Spent, spent_today
+from rag_eval_pipeline.evaluation.storage import read_responses
 
 OBSERVATORY = "cairnmoor-observatory"  # 16 questions
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
@@ -124,7 +123,7 @@ def test_a_budget_that_is_used_up_stops_and_keeps_what_was_answered(scripted):
     assert error.value.code == "budget_spent"
     assert "system scripted has used 2 of 2 US dollars" in str(error.value)
     assert (report.resumed, report.asked) == (4, 12)
-    assert spent_today(scripted.spending, "system-scripted", datetime.now(UTC)) == Spent(16, 160, 8.0)
+    assert spent_today(scripted.spending, "system-scripted", datetime.now(UTC)) == Usage(16, 160, 8.0)
 
 
 def test_code_that_changed_begins_a_new_evaluation_and_is_never_mixed(scripted):
@@ -174,20 +173,6 @@ def test_an_estimate_knows_what_a_resumed_evaluation_has(scripted):
     write_system(scripted)
 
     assert estimate(scripted, pair_of(scripted), now=NIGHT).to_ask == 12
-
-
-def test_an_unfinished_evaluation_goes_on_under_another_judge(scripted):
-    write_system(scripted, "budget: {usd: 2.0}\n")
-    with pytest.raises(ServiceError):
-        ask(scripted, pair_of(scripted), now=NIGHT)
-    scripted.defaults_config.write_text(scripted.defaults_config.read_text() + "judge: {kind: none}\n")
-    write_system(scripted)
-    asked(scripted)
-
-    report = ask(scripted, pair_of(scripted), now=NIGHT)
-
-    assert (report.resumed, report.asked, len(asked(scripted))) == (4, 12, 12)
-    assert load_evaluation(scripted, report.evaluation_id).record.fingerprints.judge is None
 
 
 @pytest.mark.parametrize("at_once", [1, 8, 64])

@@ -8,18 +8,19 @@ import yaml
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.judging import cases_of, read_judgements
+from rag_eval_pipeline.evaluation.judging import SUPPORT_MEASURES, judgement_scores, read_judgements
+from rag_eval_pipeline.evaluation.means import JudgedShares
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.evaluation.publishing import build_results
-from rag_eval_pipeline.evaluation.responses_file import write_responses
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.results import build_results
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.scores_file import read_scores
 from rag_eval_pipeline.evaluation.scoring import SCORERS
+from rag_eval_pipeline.evaluation.storage import read_scores, write_responses
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.metrics.claim_labels import RAGCHECKER_MEASURES
+from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
+from rag_eval_pipeline.metrics.claims import RAGCHECKER_MEASURES
 from rag_eval_pipeline.metrics.registry import metrics
-from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, RetrievedPassage, citations_in, failed_answer
+from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, RetrievedPassage, citations_in, failed_answer
 from tests.paid_server import set_judge
 
 RAILWAY = "skarn-railway"
@@ -100,86 +101,85 @@ def test_answers_in_another_language_than_english_lower_the_coverage(workspace):
     assert (fault.query_id, fault.message.split(":")[0]) == (third.query_id, "language_not_supported")
 
 
-def test_a_citation_of_its_own_text_supports_it_and_one_of_nothing_does_not(workspace, evaluation, pair):
+def test_support_without_a_support_judge_is_null_with_a_reason(workspace, evaluation, pair):
     query = with_gold(pair)
     gold = query.citations[0]
     mark = f"[{gold.file_name}:{gold.page_number}:{gold.start_char}-{gold.end_char}]"
-    nowhere = f"[{gold.file_name}:1:9000000-9000010]"
-    probe = answer_to(query, f"x {mark}")
-    (case,) = [case for case in cases_of(pair, padded(pair, [probe])) if case is not None]
-    (cited,) = case.citations
-    sentence = " ".join(cited.text.split()).rstrip(".")  # lines of a PDF would be claims of their own
-    text = f"{sentence} {mark}. The moon is made of green cheese {nowhere}."
+    answer = answer_to(query, f"The lamp was lit {mark}. The moon is made of green cheese.", ["The lamp was lit."])
 
-    results = judged(workspace, evaluation, pair, [answer_to(query, text, [cited.text])])
+    results = judged(workspace, evaluation, pair, [answer])
 
-    assert (cited.marker_start, cited.marker_end) == (2, 2 + len(mark))
-    citation = results.citation_metrics
-    assert (citation.citation_completeness.value, citation.citation_completeness.total_claims) == (1.0, 2)
-    assert (citation.citation_correctness.correct_citations, citation.citation_correctness.total_citations) == (1, 2)
-    quality = results.answer_quality_metrics
-    assert (quality.factual_consistency.value, quality.factual_consistency.total_claims) == (1.0, 1)
-    assert (quality.hallucination_rate.value, quality.hallucination_rate.hallucinated_claims) == (0.5, 1)
-    assert quality.hallucination_rate_retrieved.value == 0.5
+    citation, quality = results.citation_metrics, results.answer_quality_metrics
+    shares = (
+        citation.citation_correctness, quality.factual_consistency, quality.hallucination_rate,
+        quality.hallucination_rate_retrieved,
+    )  # fmt: skip
+    assert {(share.value, share.reason) for share in shares} == {(None, "needs_support_judge")}
+    means = {name: results.judge_metrics[name] for name in SUPPORT_MEASURES}
+    assert {(mean.value, mean.n_scored, mean.reason) for mean in means.values()} == {(None, 0, "needs_support_judge")}
+    # What needs no support stays: which claims are cited, and which stand in a text word for word.
+    assert (citation.citation_completeness.cited_claims, citation.citation_completeness.total_claims) == (1, 2)
+    assert results.further_metrics["verbatim_share"].value == 0.5
+    assert not any("/" in name for name in results.judge_metrics)
 
 
-def test_labels_of_the_judge_are_figures_of_the_evaluation(workspace, evaluation, pair):
+def test_citations_without_marks_have_no_completeness_without_a_support_judge(workspace, evaluation, pair):
     query = with_gold(pair)
     gold = query.citations[0]
-    mark = f"[{gold.file_name}:{gold.page_number}:{gold.start_char}-{gold.end_char}]"
-    (case,) = [case for case in cases_of(pair, padded(pair, [answer_to(query, f"x {mark}")])) if case is not None]
-    sentence = " ".join(case.citations[0].text.split()).rstrip(".")
-    text = f"{sentence} {mark}. The moon is made of green cheese."
+    beside = Citation(gold.file_name, gold.start_char, gold.end_char, gold.page_number)
+    answer = msgspec.structs.replace(answer_to(query, "The lamp was lit. It was sold."), citations=(beside,))
 
-    results = judged(workspace, evaluation, pair, [answer_to(query, text, [sentence, "Cheese is made of milk."])])
+    citation = judged(workspace, evaluation, pair, [answer]).citation_metrics.citation_completeness
 
-    # Two statements, one of them entailed by what it cites; the moon is in nothing that was retrieved.
-    found = {name: metric.value for name, metric in results.judge_metrics.items() if metric.value is not None}
-    assert (found["citation_recall"], found["citation_precision"], found["citation_relevance"]) == (0.5, 1.0, 1.0)
-    assert (found["ragchecker/faithfulness"], found["ragchecker/hallucination"]) == (0.5, 0.5)
-    assert found["ragchecker/claim_recall"] == 1.0
-    assert {name for name in found if "/" in name} <= {f"ragchecker/{name}" for name in RAGCHECKER_MEASURES}
-    scores = next(row for row in results.query_results if row.query_id == query.query_id).individual_metrics
-    assert scores["ragchecker/faithfulness"] == 0.5
+    assert (citation.value, citation.total_claims, citation.reason) == (None, 2, "needs_support_judge")
+
+
+YES, NO = Support("supported", 1.0), Support("not_found", 0.25)
+SHARES = {
+    #                              citations with a mark   claims' own texts   retrieved   of the citations   complete  correct  consistent  hallucinated  against retrieved
+    "one claim of two":           (True,                  (YES, None),        (YES, NO),  (YES, None),        (1, 2),   (1, 2),  (1, 1),     (1, 2),       (1, 2)),
+    "without a mark":             (False,                 (YES, NO),          (NO, NO),   (YES,),             (1, 2),   (1, 1),  (1, 2),     (1, 2),       (2, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", SHARES.values(), ids=SHARES)
+def test_shares_of_a_support_judge_are_counted_over_claims(row):
+    has_mark, own, retrieved, support, complete, correct, consistent, hallucinated, ungrounded = row
+    citations = tuple(CitedText("a.pdf", "text", n, n + has_mark) for n in range(len(support)))
+    claims = tuple(
+        Claim(10 * n, 10 * n + 9, (0,) if n == 0 or not has_mark else (), *found)
+        for n, found in enumerate(zip(own, retrieved, strict=True))
+    )
+    case = Case("1", "?", ("x",), False, "y" * 30, citations)
+
+    scored = judgement_scores(case, Judgement("1", "completed", claims=claims, citation_support=support))
+    shares = JudgedShares([scored], {"1": "a.pdf"}, judges_support=True)
+
+    found = (
+        shares.completeness(), shares.correctness(), shares.consistency(), shares.hallucination(against="citations"),
+        shares.hallucination(against="retrieved"),
+    )  # fmt: skip
+    expected = (complete, correct, consistent, hallucinated, ungrounded)
+    assert [share.value for share in found] == pytest.approx([part / whole for part, whole in expected])
+    assert (found[0].cited_claims, found[1].correct_citations, found[3].hallucinated_claims) == (
+        complete[0], correct[0], hallucinated[0],
+    )  # fmt: skip
+
+
+def test_a_system_that_cites_nothing_has_no_hallucination_rate_against_citations():
+    case = Case("1", "?", ("x",), False, "The moon is made of cheese.", (), ("Cheese.",))
+    scored = judgement_scores(case, Judgement("1", "completed", claims=(Claim(0, 27, (), None, NO),)))
+    shares = JudgedShares([scored], {"1": "a.pdf"}, judges_support=True)
+
+    rate = shares.hallucination(against="citations")
+    assert (rate.value, rate.reason) == (None, "no_citations")
+    assert shares.hallucination(against="retrieved").value == 1.0
 
 
 def test_every_figure_of_labels_is_in_the_registry():
     known = {row.name for row in metrics()}
 
     assert {*(f"ragchecker/{name}" for name in RAGCHECKER_MEASURES), "citation_recall", "citation_precision", "citation_relevance"} <= known  # fmt: skip
-
-
-def test_citations_beside_the_text_support_the_claims_of_the_answer(workspace, evaluation, pair):
-    query = with_gold(pair)
-    gold = query.citations[0]
-    beside = Citation(gold.file_name, gold.start_char, gold.end_char, gold.page_number)
-    (case,) = [
-        case
-        for case in cases_of(pair, padded(pair, [msgspec.structs.replace(answer_to(query, "x"), citations=(beside,))]))
-        if case is not None
-    ]
-    sentence = " ".join(case.citations[0].text.split())
-    answer = msgspec.structs.replace(
-        answer_to(query, f"{sentence} The moon is made of green cheese."), citations=(beside,)
-    )
-
-    results = judged(workspace, evaluation, pair, [answer])
-
-    citation = results.citation_metrics
-    assert (citation.citation_completeness.cited_claims, citation.citation_completeness.total_claims) == (1, 2)
-    assert (citation.citation_correctness.correct_citations, citation.citation_correctness.total_citations) == (1, 1)
-    assert results.answer_quality_metrics.factual_consistency.value == 0.5
-    assert results.answer_quality_metrics.hallucination_rate.value == 0.5
-
-
-def test_a_system_that_cites_nothing_has_no_hallucination_rate_against_citations(workspace, evaluation, pair):
-    query = with_gold(pair)
-
-    results = judged(workspace, evaluation, pair, [answer_to(query, "The moon is made of green cheese.", ["Cheese."])])
-
-    rate = results.answer_quality_metrics.hallucination_rate
-    assert (rate.value, rate.reason) == (None, "no_citations")
-    assert results.answer_quality_metrics.hallucination_rate_retrieved.value == 1.0
 
 
 def test_judgements_are_kept_whole_in_the_order_of_the_questions(workspace, pair):
@@ -220,12 +220,6 @@ def test_a_judge_that_cannot_be_reached_fails_its_own_part_alone(workspace):
     assert results.citation_metrics.citation_correctness.reason == "nothing_judged"
     rows = read_scores(load_evaluation(workspace, published.evaluation_id).scores("judge_scores"))
     assert {(row.outcome, row.reason) for row in rows} == {("failed", "judge_connection_refused")}
-
-
-def test_another_judge_is_another_fingerprint(workspace, pair):
-    change_judge(workspace, {"settings": {"unsure_band": 0.1}})
-
-    assert load_pair(workspace, RAILWAY, "embedded").fingerprints.judge != pair.fingerprints.judge
 
 
 def test_a_secret_that_is_missing_is_named_before_anything_is_judged(workspace, monkeypatch):

@@ -5,12 +5,12 @@ import yaml
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.estimating import estimate
+from rag_eval_pipeline.evaluation.budget import estimate
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import ask_pair, evaluate, publish_pair, score_pair
+from rag_eval_pipeline.evaluation.pipeline import ask_pair, evaluate, publish_pair, score_pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, newest_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.systems.settings import parse_system
+from rag_eval_pipeline.systems.config import parse_system
 from tests.evaluation.test_asking import NIGHT
 from tests.paid_server import set_system
 

@@ -2,12 +2,10 @@
 
 import pytest
 
-from rag_eval_pipeline.evaluation.means import Means, Scored, named
-from rag_eval_pipeline.evaluation.question_documents import question_clusters
-from rag_eval_pipeline.evaluation.scores_file import QueryScores, read_scores, write_scores
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
-from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, wilson_interval
-from rag_eval_pipeline.metrics.statistics import summarise
+from rag_eval_pipeline.evaluation.means import MeanGroup, Means, named, question_clusters
+from rag_eval_pipeline.evaluation.storage import QueryScores, read_scores, write_scores
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, summarise, wilson_interval
 
 
 def query(query_id, *documents):
@@ -40,9 +38,9 @@ CLUSTERS = {"0": "a", "1": "a", "2": "b", "3": "b", "4": "c", "5": "c"}
 def means():
     rows = [ROWS[0], ROWS[1], QueryScores("2", "scored", None, ROWS[2].scores, {"own": "broken"}), *ROWS[3:]]
     groups = {
-        "all": Scored(rows, named(["hit", "gain", "none"]), level="document"),
-        "renamed": Scored(rows[:2], {"hit@1": "hit"}, left_out=4),
-        "own": Scored(
+        "all": MeanGroup(rows, named(["hit", "gain", "none"]), level="document"),
+        "renamed": MeanGroup(rows[:2], {"hit@1": "hit"}, left_out=4),
+        "own": MeanGroup(
             [QueryScores(r.query_id, r.outcome, r.reason, {**r.scores, **({"own": 0.5} if r.scores else {})}, r.faults)
              for r in rows[:2]] + rows[2:],
             named(["own"]),

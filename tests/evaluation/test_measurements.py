@@ -5,12 +5,11 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.measurements import metadata, performance
+from rag_eval_pipeline.evaluation.asking import ask, sample_resources
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.resources import sampling
+from rag_eval_pipeline.evaluation.results import metadata, performance
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.systems.answer import NO_USAGE, RagAnswer, Usage
+from rag_eval_pipeline.systems.base import NO_USAGE, RagAnswer, Usage
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
 ENDPOINT = {"base_url": "http://127.0.0.1:9", "total_seconds": 90, "attempt_seconds": 20, "max_retries": 5}
@@ -82,7 +81,7 @@ def test_a_system_that_costs_nothing_uses_no_tokens(workspace, asked):
 
 
 def test_memory_and_processor_time_have_a_sample_however_short_the_block():
-    with sampling() as samples:
+    with sample_resources() as samples:
         sum(number * number for number in range(1_000_000))
 
     assert len(samples.memory_mb) == len(samples.cpu_percent) >= 1

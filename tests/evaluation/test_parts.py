@@ -2,10 +2,10 @@
 
 import pytest
 
-from rag_eval_pipeline.evaluation.parts import Parts
-from rag_eval_pipeline.evaluation.scores_file import QueryScores
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationQuery
-from rag_eval_pipeline.systems.answer import RagAnswer
+from rag_eval_pipeline.evaluation.means import ScoredRun
+from rag_eval_pipeline.evaluation.storage import QueryScores
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.systems.base import RagAnswer
 
 SPANS = QueryScores("0", "scored", None, {"tolerance_jaccard": 0.5})
 NO_SPANS = QueryScores("0", "skipped", "no_gold_spans")
@@ -27,7 +27,7 @@ def parts(citations, judged, status="ok"):
     query = EvaluationQuery(query_id="0", query_text="Who?", relevant_documents=("a.pdf",))
     answer = RagAnswer("0", status, "x" if status == "ok" else None, False, (), (), 1.0)
     plain = QueryScores("0", "scored")
-    return Parts([query], [answer], [plain], [citations], [plain], [judged])
+    return ScoredRun([query], [answer], [plain], [citations], [plain], [judged])
 
 
 @pytest.mark.parametrize(("citations", "judged", "expected"), CASES.values(), ids=CASES)

@@ -9,8 +9,8 @@ import yaml
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.report.site import write_report
 from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
-from rag_eval_pipeline.reporting.report import write_report
 
 RAILWAY = "skarn-railway"
 

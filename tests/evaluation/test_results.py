@@ -1,6 +1,5 @@
 """What a results file makes of scores, on answers written by hand."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,15 +9,15 @@ import pytest
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.figure_groups import retrieval_level
+from rag_eval_pipeline.evaluation.means import retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.publishing import build_results
-from rag_eval_pipeline.evaluation.responses_file import write_responses
+from rag_eval_pipeline.evaluation.results import build_results
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.scoring import SCORERS
+from rag_eval_pipeline.evaluation.storage import write_responses
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
-from rag_eval_pipeline.systems.answer import Citation, RagAnswer, RetrievedPassage
+from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
 
@@ -147,12 +146,11 @@ def test_the_overall_score_spreads_its_weights_over_what_an_answer_has(pair, res
     overall, coverage = results.citation_metrics.overall_citation_accuracy, results.citation_metrics.overall_coverage
     rows = {row.query_id: row.individual_metrics for row in results.query_results}
     values = [rows[query.query_id]["overall_citation_accuracy"] for query in (one, two)]
-    # The second answer cites nothing: no citations to be right, no consistency; 0.30 of spans and 0.15 of hallucination.
-    assert [rows[query.query_id]["overall_coverage"] for query in (one, two)] == pytest.approx([1.0, 0.45])
-    spans, hallucination = rows[two.query_id]["tolerance_jaccard"], rows[two.query_id]["hallucination_vs_citations"]
-    assert values[1] == pytest.approx((0.30 * spans + 0.15 * (1 - hallucination)) / 0.45)
+    # Without a support judge 0.30 of the weights are left, those of the spans.
+    assert [rows[query.query_id]["overall_coverage"] for query in (one, two)] == pytest.approx([0.30, 0.30])
+    assert values == pytest.approx([rows[query.query_id]["tolerance_jaccard"] for query in (one, two)])
     assert overall.value == pytest.approx(sum(values) / 2)
-    assert coverage.value == pytest.approx((1.0 + 0.45) / 2)
+    assert coverage.value == pytest.approx(0.30)
     impossible = sum(query.is_impossible for query in pair.queries)
     assert (overall.n_scored, overall.n_failed, overall.n_skipped) == (2, 38, 0)
     assert impossible == 8  # they got no answer either: nobody knows what it would have claimed
@@ -167,9 +165,8 @@ def test_intervals_count_the_documents_that_questions_share(pair, results_of):
     assert len(clusters) < 32
     assert f1.n_clusters == mrr.n_clusters == len(clusters)
     assert f"{len(clusters)} clusters" in mrr.method
-    assert results.answer_quality_metrics.factual_consistency.n_clusters is None  # "x" cites nothing: nothing to count
-    # A claim each of the answerable questions; the judge sees none in answers to the others.
-    assert results.answer_quality_metrics.hallucination_rate_retrieved.n_clusters == len(clusters)
+    # Answers to impossible questions have claims too; each of these 8 questions is its own cluster.
+    assert results.citation_metrics.citation_completeness.n_clusters == len(clusters) + 8
 
 
 def test_abstention_has_all_of_its_rates_and_failures_apart(pair, results_of):
@@ -207,32 +204,6 @@ def test_results_are_read_as_they_were_written(pair, results_of, tmp_path):
     assert EvaluationResults.read(path) == results
     assert validate(path) == []
 
-
-def test_a_file_from_before_the_later_figures_has_none_of_them(pair, results_of, tmp_path):
-    path = tmp_path / "eval_run_20261121_001.results.json"
-    results_of([answered(query) for query in pair.queries]).write(path)
-    old = json.loads(path.read_text()) | {"schema_version": "1.0"}
-    for part, names in LATER.items():
-        for name in names:
-            del (old[part] if part else old)[name]
-    for name in ("answerable_failed", "unanswerable_failed", "false_answer_rate", "abstention_rate", "accuracy"):
-        del old["answer_quality_metrics"]["abstention"][name]
-    del old["retrieval_metrics"]["mrr"]["n_clusters"]
-    path.write_text(json.dumps(old))
-
-    results = EvaluationResults.read(path)
-
-    assert results.citation_metrics.overall_citation_accuracy == Metric(value=None, reason="not_measured")
-    assert results.answer_quality_metrics.abstention.accuracy.reason == "not_measured"
-    assert (results.own_metrics, results.metric_faults, results.quality_thresholds) == ({}, (), {})
-    assert results.retrieval_metrics["mrr"].n_clusters is None
-
-
-LATER = {
-    "": ("own_metrics", "metric_faults", "quality_thresholds"),
-    "citation_metrics": ("overall_citation_accuracy", "overall_coverage"),
-    "performance_metrics": ("resource_usage_of",),
-}
 
 BAD_IDS = {
     "the folder above": "..",

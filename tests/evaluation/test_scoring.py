@@ -6,12 +6,12 @@ import pytest
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.corpus_files import CorpusFiles
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.responses_file import write_responses
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.scoring import score_answers, score_citations, score_retrieval
-from rag_eval_pipeline.systems.answer import Citation, RagAnswer, RetrievedPassage
+from rag_eval_pipeline.evaluation.storage import write_responses
+from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 
 
 def document(file_name, key):

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from rag_eval_pipeline.corpus.text.pdf_reader import read_texts
-from rag_eval_pipeline.systems.corpus import PageText, SystemCorpus
+from rag_eval_pipeline.corpus.text.pdf import read_texts
+from rag_eval_pipeline.systems.base import PageText, SystemCorpus
 from tests.faults.pdfs import pdf, stream
 
 LINE_CHARACTERS = 80

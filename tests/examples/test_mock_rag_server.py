@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from examples.mock_rag_server import HUGE_BYTES, FaultScript, mock_rag_server
-from rag_eval_pipeline.endpoints.events import DONE, json_values, parse_events
+from rag_eval_pipeline.web.sse import DONE, json_values, parse_events
 from tests.examples import plain_http
 from tests.examples.papers import BELL, HARBOUR, LIGHT, paper
 

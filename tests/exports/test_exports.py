@@ -4,17 +4,15 @@ import json
 
 import pytest
 
-from rag_eval_pipeline.conversion.digests import source_digest
-from rag_eval_pipeline.conversion.stamp import current_stamp
+from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.responses_file import read_responses, write_responses
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores
+from rag_eval_pipeline.evaluation.storage import QueryScores, read_responses, write_responses, write_scores
 from rag_eval_pipeline.exports import export
 from rag_eval_pipeline.exports.registry import FORMATS
 from rag_eval_pipeline.exports.source import Identity
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
-from rag_eval_pipeline.systems.answer import RagAnswer
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.systems.base import RagAnswer
 
 OK = RagAnswer("0", "ok", "here", False, (), (), 1.0)
 HAVE_METADATA = {"beir", "ragas"}  # formats that lose nothing of a question
@@ -231,8 +229,8 @@ def test_questions_beyond_a_systems_limit_did_not_fail(awkward, tmp_path, evalua
 @pytest.mark.parametrize("is_own", [True, False])
 def test_only_scores_of_the_same_evaluation_are_exported(is_own, awkward, tmp_path, evaluation):
     rows = [QueryScores("0", "scored", None, {"nv_accuracy": 1.0})]
-    written_for = evaluation.record.evaluation_id if is_own else "eval_run_20200101_001"
-    write_scores(evaluation.scores("answer_scores"), rows, ["nv_accuracy"], evaluation_id=written_for)
+    scored_evaluation_id = evaluation.record.evaluation_id if is_own else "eval_run_20200101_001"
+    write_scores(evaluation.scores("answer_scores"), rows, ["nv_accuracy"], evaluation_id=scored_evaluation_id)
     evaluation.scores("retrieval_scores").write_bytes(b"torn")
 
     export(awkward, "awkward", "nvidia", tmp_path / "out", evaluation="embedded")

@@ -9,12 +9,12 @@ import pytest
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.scores_file import QueryScores, write_scores
+from rag_eval_pipeline.evaluation.storage import QueryScores, write_scores
 from rag_eval_pipeline.exports import export
 from rag_eval_pipeline.exports.nvidia import name_notes, read_nvidia
 from rag_eval_pipeline.exports.source import Identity
 from rag_eval_pipeline.formats.validation import validate
-from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage, Usage
+from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage, Usage
 
 RAILWAY = "skarn-railway"
 PASSAGES = (

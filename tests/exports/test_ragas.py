@@ -8,7 +8,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.exports import export
 from rag_eval_pipeline.exports.ragas import read_ragas
 from rag_eval_pipeline.exports.source import Identity
-from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 
 # Fields of ragas.SingleTurnSample 0.4 that the rows use, and whether each is a list.
 SAMPLE = {

@@ -8,17 +8,17 @@ import pytest
 from rag_eval_pipeline.corpus.text.pages import document_text, pages_by_document, read_pages
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.scores_file import PAGE, read_scores
+from rag_eval_pipeline.evaluation.storage import PAGE, read_scores
 from rag_eval_pipeline.exports import ExportOptions, export
 from rag_eval_pipeline.exports.retrieval import read_trec
 from rag_eval_pipeline.exports.source import Identity
 from rag_eval_pipeline.formats.beir import read_beir
-from rag_eval_pipeline.formats.evret import read_evret_csv
+from rag_eval_pipeline.formats.dataset import read_evret_dataset
 from rag_eval_pipeline.formats.trec import read_qrels, read_run
-from rag_eval_pipeline.metrics.retrieval import rank_by_score, score_run
-from rag_eval_pipeline.systems.answer import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.metrics.retrieval.scoring import rank_by_score, score_rankings
+from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 
 RAILWAY = "skarn-railway"
 BOTH = {"caf%C3%A9.pdf#A.pdf", "caf%C3%A9.pdf#B.pdf"}  # two names of one document
@@ -44,7 +44,7 @@ def test_evret_changes_no_cell_and_both_files_agree(awkward, tmp_path):
         rows = list(csv.DictReader(file))
     assert rows[1]["query_text"] == "=cmd|' /C calc'!A0"  # a formula for a spreadsheet, the question for Evret
     assert queries[1]["relevant_doc_ids"] == ['say "hi" 100%.pdf']
-    table = read_evret_csv(tmp_path / "out" / "awkward.csv").dataset
+    table = read_evret_dataset(tmp_path / "out" / "awkward.csv").dataset
     assert [(q.query_id, q.query_text, list(q.relevant_documents)) for q in table.queries] == [
         (query["query_id"], query["query_text"], query.get("relevant_doc_ids", [])) for query in queries
     ]
@@ -103,7 +103,9 @@ def test_trec_run_scores_as_the_evaluation_did(level, workspace, tmp_path):
 
     qrels, run = read_qrels(tmp_path / "out" / "qrels.txt"), read_run(tmp_path / "out" / "run.txt")
     metrics = ["hit@1", "ndcg@5", "mrr", "map@5"]
-    theirs = score_run(qrels, {query: rank_by_score(scored) for query, scored in run.items()}, metrics).scores
+    judged = [query for query in qrels if query in run]
+    scores = score_rankings([(rank_by_score(run[query]), qrels[query]) for query in judged], metrics)
+    theirs = {query: row for query, row in zip(judged, scores, strict=True) if row is not None}
     prefix = PAGE if level == "page" else ""
     evaluation = load_evaluation(workspace, report.evaluation_id)
     ours = {

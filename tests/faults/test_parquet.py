@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources import parquet_reader
-from rag_eval_pipeline.sources.decoded import SourceFile
-from rag_eval_pipeline.sources.parquet_decoder import plain_type
-from rag_eval_pipeline.sources.parquet_reader import read_parquet
-from rag_eval_pipeline.sources.source_spec import SourceSpec
+from rag_eval_pipeline.sources import parquet as parquet_reader
+from rag_eval_pipeline.sources.batches import InputFile
+from rag_eval_pipeline.sources.parquet import read_parquet
+from rag_eval_pipeline.sources.parquet_worker import plain_type
+from rag_eval_pipeline.sources.spec import SourceSpec
 from tests.conftest import REPOSITORY
 
 
@@ -32,7 +32,7 @@ def parquet(table, **options):
 
 
 def pieces(raw):
-    return list(read_parquet(io.BytesIO(raw), SourceFile(None, "f", "f", SourceSpec(path=("f",)))))
+    return list(read_parquet(io.BytesIO(raw), InputFile(None, "f", "f", SourceSpec(path=("f",)))))
 
 
 GOOD = parquet({"q": ["Who?", "What?"], "a": ["She.", "It."]})
@@ -200,9 +200,9 @@ def test_large_rows_come_in_small_batches_and_in_order(sizes):
 
     found = pieces(parquet({"q": texts}, compression="none"))
 
-    assert [value for piece in found for value in piece.batch.column(0).to_pylist()] == texts
+    assert [value for piece in found for value in piece.rows.column(0).to_pylist()] == texts
     assert [number for piece in found for number in piece.numbers] == list(range(1, len(texts) + 1))
-    assert max(piece.batch.nbytes for piece in found) < 20_000_000
+    assert max(piece.rows.nbytes for piece in found) < 20_000_000
 
 
 def test_a_bomb_leaves_the_reading_processs_memory_as_it_was(tmp_path):
@@ -212,15 +212,15 @@ def test_a_bomb_leaves_the_reading_processs_memory_as_it_was(tmp_path):
     code = """
         import json, resource, sys
         from pathlib import Path
-        from rag_eval_pipeline.sources.decoded import SourceFile
-        from rag_eval_pipeline.sources.parquet_reader import read_parquet
-        from rag_eval_pipeline.sources.source_spec import SourceSpec
+        from rag_eval_pipeline.sources.batches import InputFile
+        from rag_eval_pipeline.sources.parquet import read_parquet
+        from rag_eval_pipeline.sources.spec import SourceSpec
 
         def read(name):
             path = Path(sys.argv[1]) / name
             with path.open("rb") as handle:
-                file = SourceFile(path, name, name, SourceSpec(path=(name,)))
-                size = sum(piece.batch.nbytes for piece in read_parquet(handle, file))
+                file = InputFile(path, name, name, SourceSpec(path=(name,)))
+                size = sum(piece.rows.nbytes for piece in read_parquet(handle, file))
             return size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
         print(json.dumps([read("small.parquet"), read("bomb.parquet")]))

@@ -1,6 +1,6 @@
 """Row 38: a PDF that is encrypted, damaged or made to hurt costs that document, never the run.
 
-Elsewhere: magic, encryption and cuts of the smallest PDFs: tests/corpus/test_text.py. HTML sent as a PDF: tests/corpus/test_bodies.py.
+Elsewhere: magic, encryption and cuts of the smallest PDFs: tests/corpus/test_pages.py. HTML sent as a PDF: tests/corpus/test_bodies.py.
 A PDF without text is a document: a system that reads images may answer from it. It is flagged `pdf_no_text`, and the
 check `every_pdf_has_text` names it. Pictures of pages are drawn by the same child: its limits hold for them, too.
 """
@@ -18,12 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
-from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
+from rag_eval_pipeline.corpus.document_renderer import text_flags
+from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.pages import corpus_pages
-from rag_eval_pipeline.corpus.text.pdf import pdf_facts
-from rag_eval_pipeline.corpus.text.pdf_reader import PdfReader
-from rag_eval_pipeline.corpus.text.pdf_worker import HEIGHT_MAX, PdfLimits
+from rag_eval_pipeline.corpus.text.pdf import PdfLimits, PdfReader, read_texts
+from rag_eval_pipeline.corpus.text.pdf_worker import HEIGHT_MAX
+from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.conversion.conftest import HEAD, write_benchmark
@@ -172,7 +173,7 @@ def test_files_may_be_read_from_several_threads(reader):
 def test_a_child_ends_with_its_parent():
     code = """
         import os
-        from rag_eval_pipeline.corpus.text.pdf_reader import PdfReader
+        from rag_eval_pipeline.corpus.text.pdf import PdfReader
         from tests.faults.pdfs import one_page, stream
 
         reader = PdfReader()
@@ -207,9 +208,9 @@ def test_a_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_oth
 
 
 def test_pages_are_counted_only_where_the_text_can_be_had():
-    assert pdf_facts(many_pages(3)).pages == 3
+    assert len(read_texts(many_pages(3))) == 3
     with pytest.raises(DocumentError) as refused:
-        pdf_facts(pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[9 0 R]/Count 1>>"]))
+        read_texts(pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[9 0 R]/Count 1>>"]))
     assert refused.value.code == "pdf_damaged"
 
 
@@ -234,7 +235,7 @@ FLAGS = {
 
 @pytest.mark.parametrize(("data", "flags"), FLAGS.values(), ids=FLAGS)
 def test_a_pdf_without_text_is_flagged(data, flags):
-    assert pdf_facts(data).flags == flags
+    assert text_flags(read_texts(data)) == flags
 
 
 DRAWN = {
@@ -249,7 +250,7 @@ DRAWN = {
 
 @pytest.mark.parametrize("data", DRAWN.values(), ids=DRAWN)
 def test_what_is_odd_and_harmless_is_drawn(data, reader):
-    page = reader.drawn(data, 1, width=300)
+    page = reader.draw(data, 1, width=300)
 
     assert 1 <= page.width <= 300
     assert 1 <= page.height <= HEIGHT_MAX
@@ -268,10 +269,10 @@ NOT_DRAWN = {
 @pytest.mark.parametrize(("data", "code"), NOT_DRAWN.values(), ids=NOT_DRAWN)
 def test_what_cannot_be_drawn_is_refused_and_the_next_file_is_drawn(data, code, reader):
     with pytest.raises(DocumentError) as refused:
-        reader.drawn(data, 2 if code == "no_such_page" else 1, width=300)
+        reader.draw(data, 2 if code == "no_such_page" else 1, width=300)
 
     assert refused.value.code == code
-    assert reader.drawn(GOOD, 1, width=300).width == 300
+    assert reader.draw(GOOD, 1, width=300).width == 300
 
 
 def test_an_image_of_a_billion_pixels_costs_its_document_at_most(reader):
@@ -279,8 +280,8 @@ def test_an_image_of_a_billion_pixels_costs_its_document_at_most(reader):
 
     assert len(data) < 10_000
     with contextlib.suppress(DocumentError):
-        reader.drawn(data, 1, width=300)
-    assert reader.drawn(GOOD, 1, width=300).width == 300
+        reader.draw(data, 1, width=300)
+    assert reader.draw(GOOD, 1, width=300).width == 300
 
 
 FILES = {

@@ -1,6 +1,6 @@
 """Row 40: a stored file of an older form is read as it lies, one of a newer form is refused with what to do.
 
-Neither is changed. How an older form becomes a present one: tests/formats/test_forms.py. Each format's own faults: tests/formats. The older form of a dataset, which is filled in and said so:
+Neither is changed. Each format's own faults: tests/formats. The older form of a dataset, which is filled in and said so:
 tests/formats/test_dataset_files.py. Manifests that are damaged: tests/corpus/test_manifest.py. A stamp by other code:
 tests/conversion/test_stamp.py.
 """
@@ -31,7 +31,7 @@ FORMS = {
             "annotations": [{"annotation_id": "1", "query_id": "0", "annotator_id": "a", "citations": [SPAN]}],
         },
     ),
-    "eval_run_20250830_001.results.json": (EvaluationResults, {"schema_version": "1.0", **results_value()}),
+    "eval_run_20250830_001.results.json": (EvaluationResults, {"schema_version": "1.1", **results_value()}),
 }  # fmt: skip
 EACH_FORM = pytest.mark.parametrize(("name", "model", "value"), [(n, *f) for n, f in FORMS.items()], ids=FORMS)
 
@@ -50,7 +50,7 @@ def test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie(nam
 
         read = model.read(path)
 
-        assert read.schema_version == model.form.present
+        assert read.schema_version == model.current_version
         assert validate(path) == []
         assert (path.read_bytes(), path.stat().st_mtime_ns) == before
 

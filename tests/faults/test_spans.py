@@ -10,7 +10,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.formats.validation import validate
-from rag_eval_pipeline.metrics.spans import Span, jaccard
+from rag_eval_pipeline.metrics.spans import Span, overlap
 from tests.conversion.conftest import HEAD
 
 SPEC = f"""{HEAD}source: q.jsonl
@@ -68,4 +68,4 @@ def test_a_span_of_a_dataset_is_found_to_be_bad_with_its_place(change, tmp_path)
 
 def test_the_end_is_behind_the_last_character():
     # [0, 4) and [2, 6) share 2 of 6 characters; with an end that counts, they would share 3 of 7.
-    assert jaccard([Span(0, 4)], [Span(2, 6)]) == pytest.approx(2 / 6)
+    assert overlap([Span(0, 4)], [Span(2, 6)]).jaccard == pytest.approx(2 / 6)

@@ -1,16 +1,14 @@
 """Hypothesis strategies of evaluation datasets, shared by the tests of their files."""
 
+import csv
+import io
+import json
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.formats.citations import CitationSpan
-from rag_eval_pipeline.formats.evaluation_dataset import (
-    DatasetMetadata,
-    EvaluationDataset,
-    EvaluationQuery,
-    SourceDocument,
-)
+from rag_eval_pipeline.formats.dataset import DatasetMetadata, EvaluationDataset, EvaluationQuery, SourceDocument
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
     [
@@ -93,3 +91,22 @@ DATASETS = st.builds(
     queries=st.lists(QUERY, max_size=4, unique_by=lambda query: query.query_id).map(tuple),
     documents=st.none() | st.lists(DOCUMENT, max_size=2, unique_by=lambda one: one.document_id).map(tuple),
 )
+
+
+def csv_text(dataset):
+    """Return a dataset as people would type it into a spreadsheet: its own fields in the first row."""
+    value = dataset.model_dump(mode="json", exclude_none=True)
+    fields = {name: value[name] for name in value.keys() - {"queries", "metadata", "documents"}}
+    fields |= {"dataset_metadata": value["metadata"]} | (
+        {"documents": value["documents"]} if "documents" in value else {}
+    )
+    rows = [dict(query) for query in value["queries"]] or [{}]
+    rows[0] |= fields
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, sorted({name for row in rows for name in row}), lineterminator="\r\n")
+    writer.writeheader()
+    for row in rows:
+        # A text that is empty or begins with a quotation mark has to be JSON.
+        plain = {name: item for name, item in row.items() if isinstance(item, str) and item and item[0] != '"'}
+        writer.writerow({name: plain.get(name, json.dumps(item, ensure_ascii=False)) for name, item in row.items()})
+    return text.getvalue().encode()

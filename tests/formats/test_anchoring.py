@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.formats.anchoring import DocumentText, offset_base, reanchor
+from rag_eval_pipeline.formats.annotation_checks import DocumentText, offset_base, reanchor
 from rag_eval_pipeline.formats.ground_truth import AnnotatedCitation, GroundTruth
 
 # Page 1: "lamp at 0, lamp at 11" is 0..21, the break 21, page 2 from 22: "the\nlamp   was lit" is 22..40.

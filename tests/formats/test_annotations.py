@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from rag_eval_pipeline.formats.annotations import import_annotations
+from rag_eval_pipeline.formats.ground_truth import import_annotations
 
 SPAN = {"file_name": "a.pdf", "start_char": 4, "end_char": 9, "text": "lamps"}
 SCORES = {"completeness": 1, "accuracy": 1, "relevance": 1, "clarity": 1, "conciseness": 1}
@@ -150,9 +150,8 @@ def test_links_are_not_followed(tmp_path):
     assert result.truths == ()
 
 
-def test_what_nobody_expects_is_named_and_hidden_files_and_tasks_are_not(tmp_path):
+def test_what_nobody_expects_is_named_and_hidden_files_are_not(tmp_path):
     put(tmp_path, "ann/d_v1.0.0.gt.json", [cites("q")])
-    put(tmp_path, "ann/d_v1.0.0.citations.task.json", {"queries": []})
     put(tmp_path, "ann/.DS_Store", "x")
     put(tmp_path, ".git/config", "x")
     put(tmp_path, "ann/notes.txt", "x")

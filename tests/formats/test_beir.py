@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.beir import (
+    FIELDS,
     BeirDocument,
     BeirQuery,
     beir_dataset,
@@ -19,8 +20,7 @@ from rag_eval_pipeline.formats.beir import (
     read_beir,
     write_beir,
 )
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.query_metadata import FIELDS
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.trec import Qrel
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1)

@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.compression import (
-    compress_evaluation_data,
-    compression_ratio,
-    decompress_evaluation_data,
-)
+from rag_eval_pipeline.formats.io import compress_evaluation_data, compression_ratio, decompress_evaluation_data
 from tests.formats.dataset_values import VALUE
 
 
@@ -44,7 +40,7 @@ DAMAGED = {"nothing": b"", "no gzip": b"{}", "half of it": compress_evaluation_d
 @pytest.mark.parametrize("packed", DAMAGED.values(), ids=DAMAGED)
 def test_damaged_data_is_an_error_that_names_its_origin(packed):
     with pytest.raises(InputError) as error:
-        decompress_evaluation_data(packed, of="x.gz")
+        decompress_evaluation_data(packed, source="x.gz")
 
     assert error.value.code in ("bad_gzip", "bad_json")
     assert error.value.file.startswith("x.gz")

@@ -5,13 +5,8 @@ from pathlib import Path
 import pytest
 
 from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.dataset import DatasetMetadata, EvaluationDataset, EvaluationQuery, SourceDocument
 from rag_eval_pipeline.formats.dataset_checks import check_dataset
-from rag_eval_pipeline.formats.evaluation_dataset import (
-    DatasetMetadata,
-    EvaluationDataset,
-    EvaluationQuery,
-    SourceDocument,
-)
 
 PATH = Path("d.eval.json")
 

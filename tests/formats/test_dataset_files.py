@@ -3,30 +3,36 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.dataset_files import read_evaluation_dataset, write_evaluation_dataset
-from rag_eval_pipeline.formats.evaluation_dataset import DatasetMetadata, EvaluationDataset, EvaluationQuery
-from tests.formats.dataset_values import DATASETS
+from rag_eval_pipeline.formats.dataset import (
+    DatasetMetadata,
+    EvaluationDataset,
+    EvaluationQuery,
+    read_evaluation_dataset,
+)
+from tests.formats.dataset_values import DATASETS, csv_text
 
-FORMS = (".eval.json", ".eval.json.gz", ".eval.yaml", ".eval.yml", ".eval.csv")
+FORMS = (".eval.json", ".eval.json.gz", ".eval.csv")
 QUERY = {"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"]}
 DATASET = {"dataset_id": "d", "name": "D", "version": "1.0.0", "queries": [QUERY]}
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=60, deadline=None)
 @given(dataset=DATASETS)
 def test_reading_gives_what_was_written(form, dataset, tmp_path_factory):
     path = tmp_path_factory.mktemp("datasets") / f"d{form}"
-    write_evaluation_dataset(dataset, path)
+    if form.endswith(".csv"):
+        path.write_bytes(csv_text(dataset))
+    else:
+        dataset.write(path)
 
     assert read_evaluation_dataset(path) == (dataset, ())
     assert EvaluationDataset.read(path) == dataset
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMS[:2])
 def test_equal_datasets_give_equal_bytes(form, tmp_path):
     for name in ("one", "two"):
         EvaluationDataset.model_validate(DATASET).write(tmp_path / f"{name}{form}")
@@ -39,7 +45,7 @@ def test_a_form_that_the_name_does_not_say_is_neither_read_nor_written(name, tmp
     with pytest.raises(InputError) as reading:
         read_evaluation_dataset(tmp_path / name)
     with pytest.raises(InputError) as writing:
-        write_evaluation_dataset(EvaluationDataset.model_validate(DATASET), tmp_path / name)
+        EvaluationDataset.model_validate(DATASET).write(tmp_path / name)
 
     assert (reading.value.code, writing.value.code) == ("unknown_form", "unknown_form")
 
@@ -149,18 +155,6 @@ def test_quoted_yaml_is_never_a_number(tmp_path):
         EvaluationDataset.read(path)
 
     assert (error.value.code, error.value.field) == ("bad_format", "metadata.size")
-
-
-def test_csv_has_a_row_a_question_and_the_datasets_fields_once(tmp_path):
-    path = tmp_path / "d.eval.csv"
-    second = QUERY | {"query_id": "1", "query_text": 'What is "x", y?', "ground_truth_answer": ""}
-    EvaluationDataset.model_validate(DATASET | {"queries": [QUERY, second]}).write(path)
-
-    header, first, other = path.read_text().splitlines()
-
-    assert header.startswith("query_id,query_text,relevant_documents,")
-    assert first == '0,Who?,"[""a.pdf""]",,,,[],{},d,D,1.0.0,,,1.0,{},'
-    assert other == '1,"What is ""x"", y?","[""a.pdf""]",,,"""""",[],{},,,,,,,,'
 
 
 CSV = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rag_eval_pipeline.formats.document_registry import DocumentRegistry, RegisteredDocument, without_extension
-from rag_eval_pipeline.formats.evaluation_dataset import SourceDocument
+from rag_eval_pipeline.formats.dataset import SourceDocument
+from rag_eval_pipeline.formats.dataset_checks import DocumentRegistry, RegisteredDocument, without_extension
 
 STEMS = {
     "report.pdf": "report",
@@ -44,16 +44,9 @@ MEANINGS = {
 
 @pytest.mark.parametrize(("name", "document_id"), MEANINGS.items())
 def test_what_a_name_means(name, document_id):
-    found = DocumentRegistry.of_documents([GUIDE, NOTES]).resolve(name)
+    found = DocumentRegistry.from_documents([GUIDE, NOTES]).resolve(name)
 
     assert (None if found is None else found.document_id) == document_id
-
-
-def test_aliases_are_every_name_once():
-    assert DocumentRegistry.of_documents([GUIDE]).documents[0].aliases == (
-        "doc_001", "tool.pdf", "docs/tool.pdf", "tool", "The Guide",
-    )  # fmt: skip
-    assert RegisteredDocument("a.pdf", "a.pdf").aliases == ("a.pdf", "a")
 
 
 def test_a_surer_name_wins_and_equally_sure_ones_are_ambiguous():
@@ -74,7 +67,7 @@ def test_files_of_a_folder_go_by_their_names_and_paths(tmp_path):
     (tmp_path / "sub").mkdir()
     for name in ("A%20b#c.pdf", "sub/x.pdf", ".hidden.pdf"):
         (tmp_path / name).touch()
-    registry = DocumentRegistry.of_folder(tmp_path)
+    registry = DocumentRegistry.from_folder(tmp_path)
 
     assert [document.document_id for document in registry.documents] == ["A%20b#c.pdf", "x.pdf"]
     assert registry.resolve("A%20b#c").document_id == "A%20b#c.pdf"

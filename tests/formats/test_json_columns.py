@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.formats.json_columns import consecutive, texts
+from rag_eval_pipeline.formats.json_rows import consecutive, texts
 
 SCHEMA = pa.struct(
     [

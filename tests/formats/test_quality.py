@@ -4,9 +4,8 @@ import hashlib
 
 import pytest
 
-from rag_eval_pipeline.formats.annotation_records import DIMENSIONS
-from rag_eval_pipeline.formats.ground_truth import GroundTruth
-from rag_eval_pipeline.formats.quality import OFFENDERS_LISTED, check_quality
+from rag_eval_pipeline.formats.annotation_checks import OFFENDERS_LISTED, check_quality
+from rag_eval_pipeline.formats.ground_truth import DIMENSIONS, GroundTruth
 
 TEXT = "The lamp was lit at dusk."
 TEXTS = {"a.pdf": TEXT, "b.pdf": "First page.\fSecond page."}

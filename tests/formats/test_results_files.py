@@ -7,8 +7,7 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.results_files import ResultsFilter, compare_results
-from rag_eval_pipeline.formats.store import DatasetStore
+from rag_eval_pipeline.formats.store import DatasetStore, ResultsFilter, compare_results
 from tests.formats.result_values import metric, results_value
 
 
@@ -21,7 +20,7 @@ def store(tmp_path):
     return DatasetStore(tmp_path)
 
 
-@pytest.mark.parametrize("form", [".results.json", ".results.json.gz", ".results.yaml"])
+@pytest.mark.parametrize("form", [".results.json", ".results.json.gz"])
 def test_reading_gives_what_was_written(form, tmp_path):
     results().write(tmp_path / f"x{form}")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import jsonschema
 import pytest
 
-from rag_eval_pipeline.formats.schemas import SCHEMAS, json_schema, schema_folder, schema_place, write_schemas
+from rag_eval_pipeline.formats.schemas import SCHEMAS, json_schema, schema_folder, write_schemas
 from rag_eval_pipeline.formats.validation import examine
 from tests.formats.result_values import results_value
 
@@ -189,31 +189,3 @@ def test_the_committed_schemas_are_the_generated_ones(tmp_path):
 
     committed = {path.name: path.read_text() for path in schema_folder().glob("*.schema.json") if path.name in written}
     assert committed == written, "write_schemas(schema_folder()) writes them"
-
-
-def test_other_schemas_are_written_beside(tmp_path):
-    paths = write_schemas(tmp_path, SCHEMAS | {"benchmark": lambda: {"title": "Benchmark", "type": "object"}})
-
-    assert [path.name for path in paths][:2] == ["ab_test_results.schema.json", "benchmark.schema.json"]
-    assert json.loads(paths[1].read_text()) == {
-        "$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "benchmark.schema.json",
-        "title": "Benchmark", "type": "object",
-    }  # fmt: skip
-
-
-PLACES = {
-    ("evaluation_dataset", ("name",)): "/properties/name",
-    ("evaluation_dataset", ("queries", 3, "query_id")): "/$defs/EvaluationQuery/properties/query_id",
-    ("evaluation_dataset", ("queries", 3, "citations", 0, "end_char")): "/$defs/CitationSpan/properties/end_char",
-    ("evaluation_dataset", ("documents", 0, "content")): "/$defs/SourceDocument/properties/content",
-    ("evaluation_dataset", ("queries", 3, "unknown")): "/$defs/EvaluationQuery",
-    ("evaluation_dataset", ()): "",
-    ("train", (0, "contexts")): "/$defs/TrainRow/properties/contexts",
-}
-
-
-@pytest.mark.parametrize(("location", "pointer"), PLACES.items())
-def test_a_place_in_a_file_has_one_in_the_schema(location, pointer):
-    name, parts = location
-
-    assert schema_place(name, parts) == f"{name}.schema.json#{pointer}"

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.evaluation_dataset import EvaluationDataset
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.validation import (
     examine,
     validate,
@@ -14,6 +14,7 @@ from rag_eval_pipeline.formats.validation import (
     validate_evaluation_results,
     validate_ground_truth,
 )
+from tests.formats.dataset_values import csv_text
 from tests.formats.result_values import results_value
 
 QUERY = {"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"]}
@@ -98,18 +99,14 @@ def test_the_specifications_example_is_read_and_its_references_do_not_resolve(tm
     }
 
 
-def test_every_fault_is_a_line_with_its_place_in_file_and_schema(tmp_path):
+def test_every_error_is_a_line_with_its_place(tmp_path):
     path = tmp_path / "d_v1.0.0.eval.json"
     bad = QUERY | {"query_id": 5, "citations": [SPAN | {"start_char": "4"}]}
     path.write_text(json.dumps(DATASET | {"name": None, "queries": [QUERY, bad]}))
 
     findings = examine(path)
 
-    assert [(found.field, found.schema.partition("#")[2]) for found in findings] == [
-        ("name", "/properties/name"),
-        ("queries[1].query_id", "/$defs/EvaluationQuery/properties/query_id"),
-        ("queries[1].citations[0].start_char", "/$defs/CitationSpan/properties/start_char"),
-    ]
+    assert [found.field for found in findings] == ["name", "queries[1].query_id", "queries[1].citations[0].start_char"]
     lines = [str(found) for found in findings]
     assert all(line.startswith(str(path)) and "\n" not in line for line in lines)
     assert 'field "queries[1].query_id": expected a valid string, found 5 [bad_format]' in lines[1]
@@ -128,14 +125,21 @@ def test_faults_of_a_csv_are_named_by_row_and_column(tmp_path):
     ]
 
 
+def write(path, value):
+    text = json.dumps(value).encode()  # JSON is YAML
+    if path.name.endswith(".csv"):
+        text = csv_text(EvaluationDataset.model_validate(value))
+    path.write_bytes(gzip.compress(text) if path.name.endswith(".gz") else text)
+
+
 @pytest.mark.parametrize(
     "form", [".eval.json", ".eval.json.gz", ".eval.yaml", ".eval.yml", ".eval.csv", ".json", ".csv"]
 )
 def test_every_form_of_a_dataset_is_recognised(form, tmp_path):
     good = tmp_path / f"d_v1.0.0{form}"
-    EvaluationDataset.model_validate(DATASET).write(good)
+    write(good, DATASET)
     twice = tmp_path / f"e_v1.0.0{form}"
-    EvaluationDataset.model_validate(DATASET | {"documents": []}).write(twice)
+    write(twice, DATASET | {"documents": []})
 
     assert validate(good) == []
     assert ["[missing_document]" in line for line in validate(twice)] == [True]
@@ -224,7 +228,7 @@ TRUTHS = {
 
 
 @pytest.mark.parametrize(("annotations", "codes"), TRUTHS.values(), ids=TRUTHS)
-@pytest.mark.parametrize("form", [".gt.json", ".gt.yaml", ".gt.json.gz"])
+@pytest.mark.parametrize("form", [".gt.json", ".gt.json.gz"])
 def test_ground_truths(annotations, codes, form, tmp_path):
     path = tmp_path / f"d_v1.0.0{form}"
     text = json.dumps({"dataset_id": "d", "version": "1.0.0", "annotations": annotations}).encode()

@@ -5,20 +5,15 @@ from datetime import UTC, datetime
 import pydantic
 import pytest
 
-from rag_eval_pipeline.formats.values import Moment, Number, Offset, Open, Score, Share, Text, Truth, Version
-from rag_eval_pipeline.formats.yaml_reader import Plain
+from rag_eval_pipeline.formats.fields import Moment, Number, Offset, Open, Score, Share, Text, Truth, Version
+from rag_eval_pipeline.formats.yaml import Unquoted
 
 READ = {
     #                                       type     value                              read
     "an offset":                           (Offset,  12,                                12),
-    "an unquoted offset":                  (Offset,  Plain("12"),                       12),
     "a whole number as a score":           (Share,   1,                                 1.0),
-    "an unquoted score":                   (Share,   Plain("0.9"),                      0.9),
-    "an unquoted text that looks a number": (Text,   Plain("007"),                      "007"),
-    "an unquoted truth":                   (Truth,   Plain("true"),                     True),
     "a time of another zone":              (Moment,  "2024-01-15T12:30:45.5+02:00",     datetime(2024, 1, 15, 10, 30, 45, 500_000, UTC)),
     "a version":                           (Version, "v1.2.0",                          "v1.2.0"),
-    "unquoted values in an open object":   (Open,    {"b": Plain("2"), "a": Plain("x")}, {"a": "x", "b": 2}),
 }  # fmt: skip
 
 REFUSED = {
@@ -26,7 +21,7 @@ REFUSED = {
     "a float as an offset":                      (Offset, 12.0),
     "a text as an offset":                       (Offset, "12"),
     "a negative offset":                         (Offset, -1),
-    "a negative unquoted offset":                (Offset, Plain("-1")),
+    "a negative unquoted offset":                (Offset, Unquoted("-1")),
     "a truth as a number":                       (Number, True),
     "a text as a number":                        (Number, "0.9"),
     "NaN":                                       (Number, float("nan")),

@@ -3,7 +3,7 @@
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.yaml_reader import DATA, parse_yaml, plain_value, read_typed_yaml, read_yaml
+from rag_eval_pipeline.formats.yaml import DATA, parse_yaml, read_settings, read_yaml, resolve_scalars
 
 
 def read(tmp_path, text):
@@ -28,7 +28,7 @@ def test_unquoted_scalars_stay_the_text_they_are(tmp_path):
 def test_plain_values_are_read_when_asked_for_and_quoted_ones_never(tmp_path):
     text = "k: [1, 2.5, true, no, '1', \"true\", 010, 1e3, null, ~]\n"
 
-    value = plain_value(read(tmp_path, text).value)
+    value = resolve_scalars(read(tmp_path, text).value)
 
     assert value == {"k": [1, 2.5, True, "no", "1", "true", "010", 1000.0, None, None]}
 
@@ -76,14 +76,14 @@ def test_settings_have_their_types_and_their_lines(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text("k: 10\nlanguage: no\nversion: '1.10'\nrerank: true\nbounds: [-3, .5, 1e-3]\n")
 
-    settings = read_typed_yaml(path, "x.yaml")
+    settings = read_settings(path, "x.yaml")
 
     assert settings.value == {"k": 10, "language": "no", "version": "1.10", "rerank": True, "bounds": [-3, 0.5, 0.001]}
     assert settings.line(("version",)) == 3
 
 
 def test_a_number_that_no_float_can_hold_stays_text(tmp_path):
-    assert plain_value(read(tmp_path, "[1e999, -1e999, .inf, .nan, 1e-999]\n").value) == [
+    assert resolve_scalars(read(tmp_path, "[1e999, -1e999, .inf, .nan, 1e-999]\n").value) == [
         "1e999",
         "-1e999",
         ".inf",
@@ -95,7 +95,7 @@ def test_a_number_that_no_float_can_hold_stays_text(tmp_path):
 def test_whole_numbers_may_be_long_and_not_endless(tmp_path):
     long, endless = "9" * 100, "9" * 5000
 
-    assert plain_value(read(tmp_path, f"[{long}, {endless}]\n").value) == [int(long), endless]
+    assert resolve_scalars(read(tmp_path, f"[{long}, {endless}]\n").value) == [int(long), endless]
 
 
 def test_data_may_be_larger_and_deeper_than_settings():

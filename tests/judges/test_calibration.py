@@ -2,23 +2,36 @@
 
 import json
 import math
+from datetime import UTC, datetime
 from fractions import Fraction
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.evaluation.budget import spent_today
+from rag_eval_pipeline.evaluation.judging import judge_budget
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION
-from rag_eval_pipeline.judges.calibration import calibrate
-from rag_eval_pipeline.judges.calibration_agreement import Confusion, bias_of, kappa_of
-from rag_eval_pipeline.judges.calibration_card import is_calibrated, read_trust_cards, write_trust_card
-from rag_eval_pipeline.judges.calibration_labels import Label, read_labels, truth_of
-from rag_eval_pipeline.judges.calibration_trust import Occasion
+from rag_eval_pipeline.judges.calibration import (
+    CalibrationRequest,
+    Confusion,
+    Label,
+    bias_of,
+    calibrate,
+    kappa_of,
+    majority_labels,
+    read_labels,
+)
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Correctness, Judgement, Support
-from rag_eval_pipeline.judges.lexical.judge import LexicalJudge
+from rag_eval_pipeline.judges.lexical import LexicalJudge
+from rag_eval_pipeline.judges.settings import JudgeSettings
+from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated, read_trust_cards, write_trust_card
+from rag_eval_pipeline.workspace import Workspace
+from tests.judges.judge_server import data_of, honest
 
-HUMAN = Occasion("frames", "scripted", "human")
+HUMAN = CalibrationRequest("frames", "scripted", "human")
 
 
 # --- kappa ---
@@ -82,7 +95,7 @@ TABLES = st.builds(Confusion, *[st.integers(0, 300)] * 4)
 @given(TABLES)
 def test_kappa_is_within_its_interval_and_symmetric(table):
     kappa = kappa_of(table, resamples=200)
-    turned = Confusion(table.false_kept, table.false_taken, table.true_missed, table.true_kept)
+    turned = Confusion(table.tn, table.fp, table.fn, table.tp)
 
     if kappa.value is None:
         assert kappa_of(turned, resamples=10).value is None
@@ -178,12 +191,12 @@ def test_most_labels_win_and_ties_are_left_out():
         *[label("1", text, annotator=who) for text, who in [("correct", "a"), ("correct", "b"), ("incorrect", "c")]],
         *[label("2", text, annotator=who) for text, who in [("correct", "a"), ("incorrect", "b")]],
     ]
-    truth = truth_of(labels)
+    truth = majority_labels(labels)
 
     assert list(truth.values.values()) == [True]
     assert (truth.ties, truth.annotators) == ({"correctness": 1}, ("a", "b", "c"))
     # Units (1, 1, 0) and (1, 0): n = 5, 1 three times. Observed: 4/2 + 2/1 = 4; expected: (25 - 9 - 4) / 4 = 3.
-    assert truth.alpha["correctness"].value == pytest.approx(1 - 4 / 3)
+    assert truth.alpha["correctness"] == pytest.approx(1 - 4 / 3)
 
 
 # --- the card ---
@@ -197,6 +210,7 @@ class Scripted:
     """Says what it is told; differs when it is asked again where it is told so."""
 
     fingerprint = "scripted/1"
+    judges_support = False
 
     def __init__(self, verdicts, *, again=None, failing=()):
         self._verdicts, self._again, self._failing = verdicts, again or {}, failing
@@ -257,7 +271,7 @@ async def test_what_lifts_not_calibrated(people, judges, occasion, shortcoming, 
         assert not is_calibrated(cards, **(asked | other))
 
 
-async def test_a_card_by_others_lifts_nothing_whatever_it_says():
+async def test_a_card_by_others_calibrates_nothing_whatever_it_says():
     card = await card_of(HALF, GOOD)
     asked = {"benchmark": "frames", "fingerprint": "scripted/1", "task": "correctness"}
 
@@ -305,6 +319,7 @@ class Supporting:
     """Calls a claim supported when the text in question has the word `true`."""
 
     fingerprint = "supporting/1"
+    judges_support = True
 
     async def judge(self, case):
         def support(texts):
@@ -374,7 +389,6 @@ async def test_a_card_s_text_is_inert():
     hostile = case("1", "<script>alert(1)</script> | ![x](http://x) \x1b[31m `a`\n# b")
 
     card = await calibrate(Scripted({"1": "correct"}), [hostile], labels, HUMAN)
-    from rag_eval_pipeline.judges.calibration_text import card_markdown
 
     row = card_markdown(card).splitlines()[-1]
     assert row.startswith("| 1 | not correct | correct | 1.00 | why | ")
@@ -382,11 +396,11 @@ async def test_a_card_s_text_is_inert():
     assert "\x1b" not in row
 
 
-def test_a_damaged_card_lifts_nothing_and_stops_nobody(tmp_path, caplog):
+def test_a_damaged_card_calibrates_nothing_and_stops_nobody(tmp_path, caplog):
     (tmp_path / "frames.0.human.trust.json").write_text('{"benchmark": "frames"')
 
     assert read_trust_cards(tmp_path) == ()
-    assert "left aside" in caplog.text
+    assert "is skipped" in caplog.text
     assert read_trust_cards(tmp_path / "none") == ()
 
 
@@ -403,15 +417,92 @@ async def test_the_lexical_judge_beside_a_model_s_ratings(shared):
         labels.append(label(f"{number}", "supported" if grounded else "not_supported", "support", annotator="gpt-4"))
 
     judge = LexicalJudge()
-    card = await calibrate(judge, cases, labels, Occasion("northwind", "lexical", "model ratings"))
+    card = await calibrate(judge, cases, labels, CalibrationRequest("northwind", "lexical", "model ratings"))
 
     correctness, support = card.tasks
-    assert (correctness.n_labels, support.n_labels) == (200, 200)
-    assert correctness.n_compared == 200
-    # 193 of 200 rated 4 or more; a rarer label of 3 % says nothing about agreement, and a model is nobody.
-    assert support.confusion.both_yes + support.confusion.labels_yes_judge_no <= 193
+    assert (correctness.n_labels, support.n_labels, correctness.n_compared) == (200, 200, 200)
+    # 193 of 200 rated 4 or more; a rarer label of 3 % says nothing about agreement.
+    assert any("rarer label" in sentence for sentence in correctness.shortcomings)
+    assert support.not_judged == {"needs_support_judge": 200}
     for trust in card.tasks:
         assert not trust.is_calibrated
         assert any("not people's" in sentence for sentence in trust.shortcomings)
-        assert any("rarer label" in sentence for sentence in trust.shortcomings)
     assert not is_calibrated([card], benchmark="northwind", fingerprint=judge.fingerprint, task="correctness")
+
+
+# --- a model judge ---
+
+
+async def test_a_second_judging_shows_how_stable_verdicts_are(opened, case):
+    """Of four answers, one verdict differs the second time."""
+    asked = []
+
+    def answer(body):
+        reply, question = json.loads(honest(body)), data_of(body)[1]["question"]
+        asked.append(question)
+        if question == "Question 2?" and asked.count(question) == 2:
+            reply["correctness"]["verdict"] = "incorrect"
+        return json.dumps(reply)
+
+    async with opened(answer) as (judge, _):
+        card = await calibrate(judge, *labelled(case, 4), CalibrationRequest("lights", "openai judge", "own"))
+
+    (trust,) = card.tasks
+    assert (trust.confusion.both_yes, trust.repeat_agreement.value, trust.repeat_agreement.n) == (4, 0.75, 4)
+    assert card.models == ("judge-1",)
+    assert "Judged twice, 0.750 of 4 verdicts are equal" in card_markdown(card)
+
+
+async def test_judged_once_if_that_is_enough(opened, case):
+    request = CalibrationRequest("lights", "openai judge", "own", judges_twice=False)
+
+    async with opened() as (judge, server):
+        card = await calibrate(judge, *labelled(case, 1), request)
+
+    assert (card.tasks[0].repeat_agreement, len(server.bodies)) == (None, 1)
+
+
+def priced(url, **budget):
+    chat = {"model": "judge", "prices": {"usd_per_request": 0.01}}
+    endpoint = {"base_url": url, "max_retries": 0}
+    value = {"kind": "openai", "budget": budget, "settings": {"endpoint": endpoint, "chat": chat}}
+    return JudgeSettings.model_validate(value)
+
+
+def labelled(case, count):
+    cases = [msgspec.structs.replace(case, query_id=f"{n}", question=f"Question {n}?") for n in range(count)]
+    return cases, [Label(query_id=f"{n}", task="correctness", label="correct") for n in range(count)]
+
+
+async def test_what_calibrating_takes_is_booked_with_the_judge_s_budget(opened, case, tmp_path):
+    workspace = Workspace(tmp_path)
+    chat = {"prices": {"usd_per_request": 0.01}}
+
+    async with opened(chat=chat, ratings=["answer_accuracy"]) as (judge, server):
+        with judge_budget(workspace, priced(server.url), "calibration_x") as budget:
+            await calibrate(
+                judge, *labelled(case, 2), CalibrationRequest("lights", "openai judge", "own"), budget=budget
+            )
+
+    # Two answers: verdicts once and again, each with a rating of two directions.
+    assert len(server.bodies) == 2 * 2 * 3
+    spent = spent_today(workspace.spending, "judge-openai", datetime.now(UTC))
+    assert (spent.requests, spent.tokens, round(spent.usd, 9)) == (12, 12 * 120, 0.12)
+
+
+async def test_calibrating_stops_where_the_day_s_budget_ends(opened, case, tmp_path):
+    workspace = Workspace(tmp_path)
+
+    async with opened() as (judge, server):
+        with judge_budget(workspace, priced(server.url, requests=1), "eval_run_20261121_001") as evaluating:
+            evaluating.book((await judge.judge(case)).usage)
+        with (
+            judge_budget(workspace, priced(server.url, requests=1), "calibration_x") as budget,
+            pytest.raises(ServiceError) as error,
+        ):
+            await calibrate(
+                judge, *labelled(case, 2), CalibrationRequest("lights", "openai judge", "own"), budget=budget
+            )
+
+    assert (error.value.code, len(server.bodies)) == ("budget_spent", 1)
+    assert spent_today(workspace.spending, "judge-openai", datetime.now(UTC)).requests == 1

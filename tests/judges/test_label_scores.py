@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.evaluation.judging import judgement_scores
 from rag_eval_pipeline.judges.judgement import Case, CitationLabels, CitedText, Claim, Entailment, Judgement, Support
-from rag_eval_pipeline.metrics.claim_labels import ENTAILMENT
 from tests.alce_loop import walked
 
 SUPPORTED, NOT_FOUND = Support("supported", 1.0), Support("not_found", 0.0)
@@ -25,10 +24,10 @@ def test_the_published_example_of_ragchecker(shared):
     answer, contexts = record["response"], tuple(one["text"] for one in record["retrieved_context"])
 
     def flags(name):
-        return tuple(label == ENTAILMENT for label in record[name])
+        return tuple(label == "Entailment" for label in record[name])
 
     def rows(name):
-        return tuple(tuple(label == ENTAILMENT for label in row) for row in record[name])
+        return tuple(tuple(label == "Entailment" for label in row) for row in record[name])
 
     entailment = Entailment(
         record["gt_answer"], tuple(" ".join(claim) for claim in record["gt_answer_claims"]),

@@ -9,18 +9,20 @@ import pytest
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
-from rag_eval_pipeline.evaluation.judging import cases_of
+from rag_eval_pipeline.evaluation.judging import make_cases
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.citations import strip_citations
-from rag_eval_pipeline.judges.calibration import calibrate
-from rag_eval_pipeline.judges.calibration_card import is_calibrated
-from rag_eval_pipeline.judges.calibration_labels import read_labels
-from rag_eval_pipeline.judges.calibration_pool import LabelledAnswers, pooled
-from rag_eval_pipeline.judges.calibration_text import card_markdown
-from rag_eval_pipeline.judges.calibration_trust import Occasion
-from rag_eval_pipeline.judges.lexical.judge import LexicalJudge
-from rag_eval_pipeline.systems.answer import RagAnswer, citations_in
+from rag_eval_pipeline.judges.calibration import (
+    CalibrationRequest,
+    LabelledAnswers,
+    calibrate,
+    pool_answers,
+    read_labels,
+)
+from rag_eval_pipeline.judges.lexical import LexicalJudge
+from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated
+from rag_eval_pipeline.systems.base import RagAnswer, citations_in
 from tests.conftest import CONVERTED, REPOSITORY
 
 LABELS = REPOSITORY / "data" / "labels"
@@ -61,7 +63,7 @@ def cases(workspace, benchmark, system):
         RagAnswer(query.query_id, "ok", said[query.query_id], False, (), citations_in(said[query.query_id], files), 0.0)
         for query in pair.queries
     ]
-    return [case for case in cases_of(pair, given) if case is not None]
+    return [case for case in make_cases(pair, given) if case is not None]
 
 
 def test_every_file_is_known():
@@ -122,14 +124,15 @@ async def test_a_card_of_the_written_answers(benchmark, workspace):
     labels = read_labels(labels_file(benchmark, "written"))
     judge = LexicalJudge()
 
-    card = await calibrate(judge, cases(workspace, benchmark, "written"), labels, Occasion(benchmark, "lexical", "own"))
+    card = await calibrate(
+        judge, cases(workspace, benchmark, "written"), labels, CalibrationRequest(benchmark, "lexical", "own")
+    )
 
     asked = {label.query_id for label in labels}
     correctness = next(trust for trust in card.tasks if trust.task == "correctness")
     assert (correctness.n_compared, correctness.not_judged) == (len(asked), {})
     for trust in card.tasks:
-        assert "no_such_claim" not in trust.not_judged
-        assert "no_evidence" not in trust.not_judged
+        assert trust.not_judged.keys() <= {"needs_support_judge"}
         assert "The labels are not people's." in trust.shortcomings
         assert not is_calibrated([card], benchmark=benchmark, fingerprint=judge.fingerprint, task=trust.task)
     assert "labels of this project's own: they calibrate nothing" in card_markdown(card)
@@ -143,7 +146,7 @@ async def test_the_judge_tells_right_answers_of_the_railway_from_wrong_ones(work
         for system in SYSTEMS
     ]
 
-    card = await calibrate(LexicalJudge(), *pooled(parts), Occasion("skarn-railway", "lexical", "own"))
+    card = await calibrate(LexicalJudge(), *pool_answers(parts), CalibrationRequest("skarn-railway", "lexical", "own"))
 
     correctness = next(trust for trust in card.tasks if trust.task == "correctness")
     assert correctness.n_compared == 120
@@ -157,8 +160,8 @@ def test_questions_of_several_systems_are_told_apart(workspace):
     labels = read_labels(labels_file("cairnmoor-observatory", "written"))
     own = cases(workspace, "cairnmoor-observatory", "written")
 
-    assert pooled([LabelledAnswers("a", own, labels)]) == (own, labels)
-    both, said = pooled([LabelledAnswers("a", own, labels), LabelledAnswers("b", own, labels)])
+    assert pool_answers([LabelledAnswers("a", own, labels)]) == (own, labels)
+    both, said = pool_answers([LabelledAnswers("a", own, labels), LabelledAnswers("b", own, labels)])
     assert [case.query_id for case in both] == [f"{s}/{case.query_id}" for s in "ab" for case in own]
     assert [label.query_id for label in said] == [f"{s}/{label.query_id}" for s in "ab" for label in labels]
     assert {case.answer for case in both} == {case.answer for case in own}
@@ -191,9 +194,7 @@ def test_the_command_makes_one_card_of_several_systems(workspace):
     card = json.loads(path.read_text())
     assert card["systems"] == ["recorded-written", "recorded-embedded"]
     assert f"{path.with_suffix('.md')}" in both.stdout
-    worst = next(task for task in card["tasks"] if task["task"] == "support")["worst"]
-    assert all(one["against"] for one in worst)
-    assert {one["query_id"].split("/")[0] for one in worst} == {"recorded-written", "recorded-embedded"}
+    assert "needs_support_judge" in next(line for line in both.stdout.splitlines() if "left out" in line)
 
 
 WRONG = {

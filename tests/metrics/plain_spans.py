@@ -1,7 +1,7 @@
-"""Span accuracy character by character, as the specification computes it, with its mistakes mended: the slow reference.
+"""Span accuracy character by character, as the specification computes it, with its mistakes corrected.
 
-Sets of characters instead of intervals, a search of all matchings instead of the Hungarian method, and a loop instead
-of columns.
+A slow reference: sets of characters instead of intervals, a search of all matchings instead of the Hungarian method,
+and loops instead of columns.
 """
 
 from itertools import permutations
@@ -55,8 +55,8 @@ def plain_scores(gold, predicted, tolerance, min_overlap):
         "weight": sum(weight(exact, tolerant, pair) for pair in matched),
         "best_exact": in_order(exact[pair] for pair in best),
         "best_tolerant": in_order(tolerant[pair] for pair in best),
-        "best_found": sum(tolerant[pair] >= min_overlap for pair in best),
-        "right": len({j for (i, j), value in tolerant.items() if value >= min_overlap}),
+        "n_found": sum(tolerant[pair] >= min_overlap for pair in best),
+        "n_correct": len({j for (i, j), value in tolerant.items() if value >= min_overlap}),
         "characters": plain_characters(gold, predicted),
     }
 

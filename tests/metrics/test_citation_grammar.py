@@ -11,8 +11,8 @@ from rag_eval_pipeline.formats.citations import (
     parse_citations,
     strip_citations,
 )
-from rag_eval_pipeline.metrics.citations import match_citations
-from rag_eval_pipeline.metrics.span_columns import Citation, Span
+from rag_eval_pipeline.metrics.span_matching import score_spans
+from rag_eval_pipeline.metrics.spans import Citation, Span
 
 # Signs that the grammar itself uses, in names as URLs give them.
 name = st.text(st.sampled_from('ab:#],[|-1 ü漢."'), min_size=1, max_size=12).map(lambda text: f"{text}.pdf")
@@ -110,8 +110,8 @@ def test_the_specifications_own_answer_scores_as_a_good_match():
     (found,) = parse_citations("The company reported $10M in Q1 revenue. [annual_report.pdf:5:1234-1289]")
     given_citation = Citation(found.file_name, found.page_number, Span(found.start_char, found.end_char))
 
-    scores = match_citations([Citation("annual_report.pdf", 5, Span(1230, 1290))], [given_citation])
+    (scores,) = score_spans([[Citation("annual_report.pdf", 5, Span(1230, 1290))]], [[given_citation]]).rows()
 
     # Off by 4 and by 1: within tolerance, 55 of 60 characters.
-    assert (scores.good_matches, scores.perfect_matches) == (1, 0)
-    assert scores.mean_exact_jaccard == 55 / 60
+    assert (scores["good_matches"], scores["perfect_matches"]) == (1, 0)
+    assert scores["exact_jaccard"] == 55 / 60

@@ -1,15 +1,34 @@
-"""Claims and citations of one answer, counted by hand."""
+"""Scores of claims and citations are those of the official scorers; a score that an answer cannot have is absent."""
 
+import json
+
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.claims import CLAIM_MEASURES, JudgedCitation, JudgedClaim, claim_scores
+from rag_eval_pipeline.metrics.claims import (
+    CLAIM_COUNTS,
+    CLAIM_MEASURES,
+    RAGCHECKER_MEASURES,
+    CitedStatement,
+    JudgedCitation,
+    JudgedClaim,
+    QualityThresholds,
+    alce_scores,
+    broken_thresholds,
+    claim_scores,
+    context_overlap,
+    context_precision,
+    overall_citation_score,
+    ragchecker_scores,
+    useful_by_span,
+)
+from rag_eval_pipeline.metrics.spans import Citation, Overlap, Span
+from tests.alce_loop import walked
 
-COUNTS = ("claims", "cited_claims", "resolved_claims", "citations")
 
-
-def test_four_claims_and_three_citations():
+def test_claim_scores_of_four_claims_and_three_citations():
     claims = [
         JudgedClaim(True, True, True, 30),
         JudgedClaim(True, False, True, 30),
@@ -37,31 +56,227 @@ def test_four_claims_and_three_citations():
     )
 
 
-def test_an_answer_without_claims_has_no_shares():
-    assert claim_scores([], [], answer_length=0) == dict.fromkeys(COUNTS, 0)
+def test_claim_scores_are_absent_where_there_is_nothing_to_score():
+    assert claim_scores([], [], answer_length=0) == dict.fromkeys(CLAIM_COUNTS, 0)
+    uncited = claim_scores([JudgedClaim(False, None, None, 5)], [], answer_length=5)
+    assert (uncited["hallucination_vs_citations"], uncited["citation_completeness"]) == (1.0, 0.0)
+    assert uncited.keys().isdisjoint({"factual_consistency", "faithfulness", "citation_correctness"})
 
 
-def test_claims_without_citations_are_all_hallucinated_against_citations_and_have_no_consistency():
-    scores = claim_scores([JudgedClaim(False, None, None, 5)], [], answer_length=5)
-
-    assert (scores["hallucination_vs_citations"], scores["citation_completeness"]) == (1.0, 0.0)
-    assert scores.keys().isdisjoint({"factual_consistency", "faithfulness", "citation_correctness"})
-
-
-CLAIMS = st.builds(
-    JudgedClaim,
-    st.booleans(),
-    st.sampled_from([True, False, None]),
-    st.sampled_from([True, False, None]),
-    st.integers(1, 99),
-)
+VERDICTS = st.sampled_from([True, False, None])
+CLAIMS = st.builds(JudgedClaim, st.booleans(), VERDICTS, VERDICTS, st.integers(1, 99))
 CITATIONS = st.builds(JudgedCitation, st.booleans(), st.none() | st.floats(0, 1), st.integers(3, 20))
 
 
 @given(claims=st.lists(CLAIMS, max_size=6), citations=st.lists(CITATIONS, max_size=6))
-def test_shares_lie_between_0_and_1(claims, citations):
+def test_claim_scores_that_are_shares_lie_between_0_and_1(claims, citations):
     length = sum(claim.length for claim in claims) + sum(citation.length for citation in citations)
     scores = claim_scores(claims, citations, answer_length=length)
 
     assert scores.keys() <= set(CLAIM_MEASURES)
-    assert all(0 <= value <= 1 for name, value in scores.items() if name not in COUNTS)
+    assert all(0 <= value <= 1 for name, value in scores.items() if name not in CLAIM_COUNTS)
+
+
+UNCITED = CitedStatement(False)
+SUPPORTED = CitedStatement(True, (True,))
+WRONG = CitedStatement(False, (False,))
+# Two citations: the first entails the statement alone; the second does not, and is not needed.
+OVERCITED = CitedStatement(True, (True, False), (None, True))
+# Neither entails it alone, and both are needed.
+TOGETHER = CitedStatement(True, (False, False), (False, False))
+OUT_OF_RANGE = CitedStatement(True, (True, True), (None, None), in_range=False)
+
+ALCE = {
+    #                                          statements                       recall  precision
+    "supported by its citation":              ([SUPPORTED],                     1.0,    1.0),
+    "without citations":                      ([UNCITED],                       0.0,    0.0),
+    "a citation that does not support":       ([WRONG],                         0.0,    0.0),
+    "one citation too many":                  ([OVERCITED],                     1.0,    1 / 2),
+    "only together":                          ([TOGETHER],                      1.0,    1.0),
+    "citations of nothing are not counted":   ([OUT_OF_RANGE],                  0.0,    0.0),
+    "half of the statements":                 ([SUPPORTED, UNCITED],            1 / 2,  1.0),
+    "all of them":                            ([SUPPORTED, WRONG, OVERCITED, TOGETHER, OUT_OF_RANGE, UNCITED], 3 / 6, 4 / 6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statements", "recall", "precision"), ALCE.values(), ids=ALCE)
+def test_alce_scores(statements, recall, precision):
+    assert alce_scores(statements) == {"citation_recall": recall, "citation_precision": precision}
+
+
+def test_alce_scores_of_an_answer_without_statements_are_absent():
+    assert alce_scores([]) == {}
+
+
+@pytest.mark.parametrize("without", [(), (None, None)], ids=["no labels", "not the one that is needed"])
+def test_alce_scores_need_a_label_without_each_citation(without):
+    with pytest.raises(ValueError, match="statement 0"):
+        alce_scores([CitedStatement(True, (True, False), without)])
+
+
+PASSAGES = st.lists(st.integers(0, 3), max_size=3)
+ENTAILING = st.lists(st.frozensets(st.integers(0, 3), min_size=1, max_size=2), max_size=2)
+
+
+@given(st.lists(st.tuples(PASSAGES, ENTAILING), min_size=1, max_size=4))
+def test_alce_scores_equal_the_official_loop(drawn):
+    answer, entailing = [own for own, _ in drawn], [own for _, own in drawn]
+
+    def entails(passages, number):
+        return any(needed <= set(passages) for needed in entailing[number])
+
+    statements = [
+        CitedStatement(
+            bool(passages) and entails(passages, number),
+            [entails([passage], number) for passage in passages],
+            [entails(passages[:i] + passages[i + 1 :], number) for i in range(len(passages))],
+        )
+        for number, passages in enumerate(answer)
+    ]
+
+    assert tuple(alce_scores(statements).values()) == walked(answer, entailing)
+
+
+def test_ragchecker_scores_equal_the_published_example(oracles):
+    (record,) = json.loads((oracles / "ragchecker" / "checking_outputs.json").read_text())["results"]
+
+    def flags(labels):
+        return [label == "Entailment" if isinstance(label, str) else flags(label) for label in labels]
+
+    names = ("answer2response", "response2answer", "retrieved2response", "retrieved2answer")
+    assert ragchecker_scores(*(flags(record[name]) for name in names)) == record["metrics"]
+
+
+def test_ragchecker_scores_by_hand():
+    # Of the answer's claims the first is wrong and in the useful first passage, the second right and in none. Of the
+    # gold answer's claims the first is in the first passage and in the answer.
+    scores = ragchecker_scores([False, True], [True, False], [[1, 0, 0], [0, 0, 0]], [[1, 0, 0], [0, 0, 0]])
+
+    assert scores == {
+        "precision": 1 / 2, "recall": 1 / 2, "f1": 1 / 2,
+        "claim_recall": 1 / 2, "context_precision": 1 / 3, "context_utilization": 1.0,
+        "noise_sensitivity_in_relevant": 1 / 2, "noise_sensitivity_in_irrelevant": 0.0,
+        "hallucination": 0.0, "self_knowledge": 1 / 2, "faithfulness": 1 / 2,
+    }  # fmt: skip
+    noise = ragchecker_scores([False], [True], [[False, True]], [[True, False]])
+    assert noise["noise_sensitivity_in_irrelevant"] == 1.0
+
+
+ABSENT = {
+    "an answer without claims": (([], [False], [], [[True]]), {"recall", "claim_recall", "context_precision", "context_utilization"}),
+    "nothing retrieved": (([True], [True], [[]], [[]]), {"precision", "recall", "f1"}),
+    "a gold answer without claims": (([True], [], [[True]], []), {"precision", "faithfulness", "hallucination", "self_knowledge"}),
+    "nothing useful retrieved": (([True], [True], [[True]], [[False]]), set(RAGCHECKER_MEASURES) - {"context_utilization"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("labels", "present"), ABSENT.values(), ids=ABSENT)
+def test_ragchecker_scores_are_absent_where_there_is_nothing_to_score(labels, present):
+    assert set(ragchecker_scores(*labels)) == present
+
+
+@pytest.mark.parametrize(("grounded", "retrieved"), [([[True]], [[True, False]]), ([], [[True]]), ([[True]], [])])
+def test_ragchecker_scores_need_labels_of_one_shape(grounded, retrieved):
+    with pytest.raises(ValueError, match="rows of one width"):
+        ragchecker_scores([True], [True], grounded, retrieved)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.data())
+def test_ragchecker_claims_are_faithful_hallucinated_or_known(n_claims, n_gold, n_passages, data):
+    def rows(n):
+        return data.draw(
+            st.lists(st.lists(st.booleans(), min_size=n_passages, max_size=n_passages), min_size=n, max_size=n)
+        )
+
+    scores = ragchecker_scores(
+        [row[0] for row in rows(n_claims)], [row[0] for row in rows(n_gold)], rows(n_claims), rows(n_gold)
+    )
+
+    assert scores["faithfulness"] + scores["hallucination"] + scores["self_knowledge"] == pytest.approx(1)
+    assert all(0.0 <= score <= 1.0 for score in scores.values())
+    noise = scores["noise_sensitivity_in_relevant"] + scores["noise_sensitivity_in_irrelevant"]
+    assert noise + scores["hallucination"] == pytest.approx(1 - scores["precision"])
+
+
+PRECISION = {
+    "all useful":             ([1, 1], (1 + 1) / (2 + 1e-10)),
+    "the useful one last":    ([0, 0, 1], (1 / 3) / (1 + 1e-10)),
+    "first and third":        ([1, 0, 1], (1 + 2 / 3) / (2 + 1e-10)),
+    "none useful":            ([0, 0], 0.0),
+    "nothing retrieved":      ([], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("useful", "expected"), PRECISION.values(), ids=PRECISION)
+def test_context_precision(useful, expected):
+    assert context_precision([bool(one) for one in useful]) == expected
+
+
+def cite(start, end, file_name="a.pdf"):
+    return Citation(file_name, None, Span(start, end))
+
+
+def test_passage_is_useful_if_it_shares_a_character_with_a_gold_span():
+    passages = [cite(0, 10), cite(0, 11), cite(4, 9, "b.pdf"), cite(10, 20, "c.pdf")]
+
+    assert useful_by_span(passages, [cite(10, 20), cite(0, 5, "b.pdf")]) == [False, True, True, False]
+
+
+def test_context_overlap_counts_each_character_once():
+    # a.pdf: gold 100, retrieved 80 of which 40 are gold; b.pdf: retrieved 20.
+    shared = context_overlap([cite(60, 140), cite(60, 100), cite(0, 20, "b.pdf")], [cite(0, 100)])
+
+    assert shared == Overlap(40, 100, 100)
+
+
+SPAN, QUALITY, CONSISTENCY, HALLUCINATION = (
+    "tolerance_jaccard", "citation_correctness", "factual_consistency", "hallucination_vs_citations",
+)  # fmt: skip
+SCORES = {SPAN: 0.5, QUALITY: 1.0, CONSISTENCY: 0.8, HALLUCINATION: 0.1, "f1": 0.3}
+WITHOUT_SPANS = {name: score for name, score in SCORES.items() if name != SPAN}
+
+
+def test_overall_score_has_the_specifications_weights():
+    overall = overall_citation_score(SCORES)
+
+    assert overall == (pytest.approx(0.3 * 0.5 + 0.3 * 1.0 + 0.25 * 0.8 + 0.15 * 0.9), 1.0)
+
+
+def test_overall_score_spreads_the_weight_of_a_missing_part():
+    # Without gold spans: (0.3 + 0.25 x 0.8 + 0.15 x 0.9) / 0.7; the specification's code does not divide.
+    assert overall_citation_score(WITHOUT_SPANS) == (pytest.approx(0.635 / 0.7), pytest.approx(0.7))
+    assert overall_citation_score(WITHOUT_SPANS, missing="zero").value == pytest.approx(0.635)
+    assert overall_citation_score({}) == (None, 0.0)
+
+
+@given(st.dictionaries(st.sampled_from([SPAN, QUALITY, CONSISTENCY]), st.floats(0, 1), min_size=1))
+def test_overall_score_lies_between_its_parts(scores):
+    value = overall_citation_score(scores).value
+
+    assert min(scores.values()) - 1e-12 <= value <= min(1.0, max(scores.values()) + 1e-12)
+
+
+LIMITS = QualityThresholds(
+    span_accuracy=0.8, citation_validity=0.7, answer_consistency=0.8, hallucination_tolerance=0.1
+)
+GOOD = {SPAN: 0.8, QUALITY: 0.7, CONSISTENCY: 0.8, HALLUCINATION: 0.1}
+BROKEN = {
+    "all reached exactly":       (GOOD, LIMITS, []),
+    "nothing known":             ({}, LIMITS, []),
+    "spans":                     (GOOD | {SPAN: 0.79}, LIMITS, ["span_accuracy"]),
+    "too much is unsupported":   (GOOD | {HALLUCINATION: 0.11}, LIMITS, ["hallucination_tolerance"]),
+    "nothing is unsupported":    (GOOD | {HALLUCINATION: 0.0}, LIMITS, []),
+    "the last bit does not decide": (GOOD | {QUALITY: 0.1 * 7 - 1e-16}, LIMITS, []),
+    "several":                   (GOOD | {QUALITY: 0.5, CONSISTENCY: 0.0}, LIMITS, ["citation_validity", "answer_consistency"]),
+    "limits that are not set":   (dict.fromkeys(GOOD, 0.0), QualityThresholds(answer_consistency=0.8), ["answer_consistency"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("scores", "thresholds", "expected"), BROKEN.values(), ids=BROKEN)
+def test_broken_thresholds(scores, thresholds, expected):
+    assert broken_thresholds(scores, thresholds) == expected
+
+
+def test_threshold_is_a_share():
+    with pytest.raises(pydantic.ValidationError):
+        QualityThresholds(span_accuracy=80)

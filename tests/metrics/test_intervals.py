@@ -1,12 +1,165 @@
-"""Intervals without random numbers: the published ones, none of zero width, wider where questions share documents."""
+"""Means come with counts, coverage and an interval; intervals equal the published ones and count shared documents."""
+
+import math
+import tracemalloc
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
 
-from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, quantile_interval, wilson_interval
+from rag_eval_pipeline.metrics.intervals import (
+    Column,
+    Interval,
+    Scores,
+    Summary,
+    bootstrap_interval,
+    bootstrap_intervals,
+    clustered_wilson_interval,
+    effective_clusters,
+    mean,
+    proportion,
+    quantile_interval,
+    resample_sums,
+    summarise,
+    summarise_all,
+    wilson_interval,
+)
+
+GRADED = np.random.default_rng(1).beta(5, 2, 400)
+COARSE = np.round(GRADED * 4) / 4 * 0.9  # five distinct values in 400: resampled in another way
+
+
+def test_mean_is_added_up_in_the_order_given():
+    # 1e16 swallows each 1 that is added after it; a pairwise or compensated sum would not lose them.
+    assert mean([1e16, 1.0, 1.0]) == 1e16 / 3
+    assert mean([1.0, 1.0, 1e16]) == (1e16 + 2) / 3
+    with pytest.raises(ValueError, match="at least one"):
+        mean([])
+
+
+def test_summary_of_binary_scores_has_wilsons_interval():
+    assert summarise([1.0, 0.0, 1.0, 1.0]) == Summary(
+        value=0.75,
+        confidence_interval=wilson_interval(3, 4),
+        method="wilson",
+        n_scored=4,
+        n_failed=0,
+        n_skipped=0,
+        coverage=1.0,
+        reason=None,
+    )
+
+
+def test_summary_of_graded_scores_has_a_bootstrap_interval():
+    summary = summarise([0.5, 0.25, 1.0], seed=7, reason="no_judge")
+
+    assert (summary.value, summary.reason) == (1.75 / 3, None)
+    assert summary.method == "bootstrap percentile, 10000 resamples, seed 7"
+    # Three times the lowest value has a probability of 1/27, more than 2.5 %; so has three times the highest.
+    assert summary.confidence_interval == Interval(0.25, 1.0)
+
+
+COUNTS = {
+    #                                              values           failed, skipped   scored, failed, skipped, coverage
+    "a None is a failure":                         ([1.0, None],    0, 0,             (1, 1, 0, 1 / 2)),
+    "failures elsewhere are added":                ([1.0, None],    2, 0,             (1, 3, 0, 1 / 4)),
+    "skipped questions do not lower the coverage": ([1.0, 0.0],     0, 9,             (2, 0, 9, 1.0)),
+    "nothing but failures":                        ([None, None],   0, 1,             (0, 2, 1, 0.0)),
+    "nothing to score":                            ([],             0, 3,             (0, 0, 3, None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "failed", "skipped", "expected"), COUNTS.values(), ids=COUNTS)
+def test_summary_counts_every_question_once(values, failed, skipped, expected):
+    summary = summarise(values, failed=failed, skipped=skipped)
+
+    assert (summary.n_scored, summary.n_failed, summary.n_skipped, summary.coverage) == expected
+
+
+REASONS = {
+    "all failed": (summarise([None]), "all_failed"),
+    "nothing there": (summarise([], skipped=4), "nothing_to_score"),
+    "a reason of the caller's": (summarise([None, None], reason="no_judge"), "no_judge"),
+    "a proportion of nothing": (proportion(0, 0, skipped=2, reason="no_abstentions"), "no_abstentions"),
+}
+
+
+@pytest.mark.parametrize(("summary", "reason"), REASONS.values(), ids=REASONS)
+def test_summary_without_a_value_has_a_reason(summary, reason):
+    assert (summary.value, summary.confidence_interval, summary.method, summary.reason) == (None, None, None, reason)
+
+
+REFUSED = {
+    "NaN": ({"values": [0.5, math.nan]}, "finite"),
+    "infinite": ({"values": [0.5, math.inf]}, "finite"),
+    "a negative count": ({"values": [1.0], "skipped": -1}, "counts"),
+    "too few clusters": ({"values": [1.0, 0.0, None], "clusters": ["a", "b"]}, "cluster for each of 3"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "match"), REFUSED.values(), ids=REFUSED)
+def test_summary_refuses(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        summarise(**arguments)
+
+
+def test_summaries_together_equal_each_alone():
+    rng = np.random.default_rng(5)
+    metrics = {
+        "graded": Scores([*rng.beta(5, 2, 60).tolist(), None], failed=1),
+        "another of the same questions": Scores(rng.beta(2, 2, 60).tolist(), skipped=3),
+        "fewer questions": Scores(rng.beta(2, 2, 40).tolist()),
+        "binary": Scores(rng.integers(0, 2, 60).astype(float).tolist()),
+        "nothing": Scores([None], reason="no_judge"),
+        "all the same": Scores([0.5, 0.5]),
+        "by document": Scores(rng.beta(2, 2, 60).tolist(), clusters=[str(i // 3) for i in range(60)]),
+    }
+
+    together = summarise_all(metrics, seed=3)
+
+    for name, (values, failed, skipped, reason, clusters) in metrics.items():
+        alone = summarise(values, failed=failed, skipped=skipped, reason=reason, seed=3, clusters=clusters)
+        # Sums of the same resamples in another order: the last bits differ.
+        assert together[name].confidence_interval == (
+            None if alone.confidence_interval is None else pytest.approx(alone.confidence_interval, abs=1e-12)
+        )
+        assert (together[name].value, together[name].method, together[name].n_failed, together[name].reason) == (
+            alone.value, alone.method, alone.n_failed, alone.reason,
+        )  # fmt: skip
+
+
+def test_summary_of_a_share_counts_documents():
+    values = [1.0] * 60 + [0.0] * 40
+    documents = [str(i // 10) for i in range(100)]  # six documents all right, four all wrong
+
+    summary = summarise(values, clusters=documents)
+
+    assert (summary.method, summary.n_clusters) == ("wilson, 10 clusters worth 6.8 of 100", 10)
+    assert summary.confidence_interval == clustered_wilson_interval(np.array(values), documents)[0]
+
+
+def test_summary_of_graded_scores_counts_documents():
+    values = np.repeat(np.random.default_rng(2).beta(2, 2, 20), 10)
+    documents = [str(i // 10) for i in range(200)]
+
+    alone, shared = summarise(values.tolist()), summarise(values.tolist(), clusters=documents)
+
+    assert shared.method == "bootstrap percentile, 10000 resamples of 20 clusters worth 20.0, widened, seed 42"
+    assert (alone.n_clusters, shared.n_clusters) == (None, 20)
+    # Ten questions that all say the same are one: the width grows by sqrt(10) = 3.16, and by 2.093 / 1.960 x sqrt(20 / 19)
+    # = 1.096 because there are twenty of them.
+    ratio = np.diff(shared.confidence_interval)[0] / np.diff(alone.confidence_interval)[0]
+    assert ratio == pytest.approx(math.sqrt(10) * 1.096, rel=0.1)
+
+
+@pytest.mark.parametrize("values", [[1.0, 0.0, None, 1.0], [0.5, 0.25, None, 1.0]], ids=["binary", "graded"])
+def test_summary_ignores_documents_of_one_question(values):
+    assert summarise(values, clusters=["d", "c", "b", "a"]) == summarise(values)
+
 
 NEWCOMBE = {  # Newcombe 1998, Statistics in Medicine 17, table I, method 3
     "81 of 263": (81, 263, 0.2553, 0.3662),
@@ -17,77 +170,55 @@ NEWCOMBE = {  # Newcombe 1998, Statistics in Medicine 17, table I, method 3
 
 
 @pytest.mark.parametrize(("successes", "trials", "low", "high"), NEWCOMBE.values(), ids=NEWCOMBE)
-def test_wilson_intervals_are_the_published_ones(successes, trials, low, high):
+def test_wilson_interval_is_the_published_one(successes, trials, low, high):
     interval = wilson_interval(successes, trials)
 
     assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_a_wilson_interval_holds_its_proportion_and_has_a_width(counts):
+def test_wilson_interval_holds_its_proportion_and_has_a_width(counts):
     successes, trials = counts
-    interval = wilson_interval(successes, trials)
+    interval, mirrored = wilson_interval(successes, trials), wilson_interval(trials - successes, trials)
 
     assert 0.0 <= interval.low <= successes / trials <= interval.high <= 1.0
     assert interval.low < interval.high
-    mirrored = wilson_interval(trials - successes, trials)
     assert interval.low == pytest.approx(1 - mirrored.high, abs=1e-12)
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 0), (3, 2), (-1, 2)])
-def test_a_proportion_has_trials_and_at_most_as_many_successes(successes, trials):
+def test_wilson_interval_refuses_impossible_counts(successes, trials):
     with pytest.raises(ValueError, match="successes"):
         wilson_interval(successes, trials)
 
 
-def test_the_effective_number_of_questions_is_what_the_design_effect_leaves():
+EFFECTIVE = {
     # Six documents of ten questions all right, four all wrong. Deviations from 0.6 add up to 4 or -6 a document:
-    # variance 10/9 x (6 x 16 + 4 x 36) / 100^2 = 0.02667; independent questions: 0.24. So 9.0 questions, and by
-    # t(9) = 2.262157 instead of 1.959964: 9 x 0.750668 = 6.756.
-    _, effective = clustered_wilson_interval(np.repeat([1.0, 0.0], [60, 40]), [str(i // 10) for i in range(100)])
-
-    assert effective == pytest.approx(9.0 * (1.959964 / 2.262157) ** 2, abs=1e-4)
-
-
-def test_one_large_document_beside_small_ones_is_worth_two():
+    # variance 10/9 x (6 x 16 + 4 x 36) / 100^2 = 0.02667; independent questions: 0.24. So 9 questions, by t(9).
+    "by the design effect": (np.repeat([1.0, 0.0], [60, 40]), [str(i // 10) for i in range(100)], 9 * (1.959964 / 2.262157) ** 2),
     # Twenty questions of one document, four of their own: 24^2 / (20^2 + 4) is less than two. Half of each is right:
-    # deviations of 0 and four halves, variance 2/1 x 1 / 24^2, 72 questions; by t(1) = 12.706205: 72 x 0.023794.
-    values = np.array([1.0, 0.0] * 12)
-
-    _, effective = clustered_wilson_interval(values, ["long"] * 20 + ["a", "b", "c", "d"])
-
-    assert effective == pytest.approx(72 * (1.959964 / 12.706205) ** 2, abs=1e-4)
-
-
-def test_where_all_questions_agree_the_documents_are_counted():
-    interval, effective = clustered_wilson_interval(np.ones(100), [str(i // 10) for i in range(100)])
-
-    assert (interval, effective) == (wilson_interval(10, 10), 10.0)
+    # deviations of 0 and four halves, variance 2/1 x 1 / 24^2, 72 questions; by t(1).
+    "one large document is worth two": (np.array([1.0, 0.0] * 12), ["long"] * 20 + list("abcd"), 72 * (1.959964 / 12.706205) ** 2),
+    "documents where all agree": (np.ones(100), [str(i // 10) for i in range(100)], 10),
+    "a single document": (np.array([1.0, 0.0, 1.0, 0.0]), ["a"] * 4, 1),
+    "at most the questions": (np.tile([1.0, 0.0], 50), [str(i // 2) for i in range(100)], 100),
+    "documents of one question": (np.tile([1.0, 0.0], 5), [str(i) for i in range(10)], 10),
+}  # fmt: skip
 
 
-def test_a_single_document_is_one_question():
-    interval, effective = clustered_wilson_interval(np.array([1.0, 0.0, 1.0, 0.0]), ["a"] * 4)
+@pytest.mark.parametrize(("values", "documents", "expected"), EFFECTIVE.values(), ids=EFFECTIVE)
+def test_clustered_wilson_interval_counts_effective_questions(values, documents, expected):
+    interval, effective = clustered_wilson_interval(values, documents)
 
-    assert effective == 1.0
-    assert interval.low < 0.06
-    assert interval.high > 0.94
-
-
-def test_documents_that_are_more_alike_than_chance_are_worth_no_more_than_their_questions():
-    _, effective = clustered_wilson_interval(np.tile([1.0, 0.0], 50), [str(i // 2) for i in range(100)])
-
-    assert effective == 100
-
-
-@given(st.lists(st.integers(0, 1), min_size=1, max_size=60))
-def test_a_share_over_documents_of_one_question_has_wilsons_interval(values):
-    interval, effective = clustered_wilson_interval(np.array(values, dtype=float), [str(i) for i in range(len(values))])
-
-    assert (interval, effective) == (wilson_interval(sum(values), len(values)), len(values))
+    assert effective == pytest.approx(expected, abs=1e-4)
+    if float(effective).is_integer():
+        share = round(float(values.mean()) * effective, 6)
+        expected = wilson_interval(int(share), int(effective)) if share.is_integer() else interval
+        assert interval == pytest.approx(expected)
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abcdef")), min_size=1, max_size=60))
-def test_a_clustered_interval_holds_its_share_and_has_a_width(questions):
+def test_clustered_wilson_interval_holds_its_share_and_has_a_width(questions):
     values = np.array([value for value, _ in questions], dtype=float)
 
     interval, effective = clustered_wilson_interval(values, [name for _, name in questions])
@@ -97,7 +228,7 @@ def test_a_clustered_interval_holds_its_share_and_has_a_width(questions):
     assert 1.0 <= effective <= len(questions)
 
 
-def test_a_medians_limits_are_the_order_statistics_that_counting_gives():
+def test_quantile_interval_of_a_median():
     # Of 20 coins at most 5 show heads in 21,700 of 2**20 cases (0.0207), at most 6 in 60,460 (0.058): the 6th and,
     # from the other end, the 15th. Of 100 at most 39 in 0.0176, at most 40 in 0.028: the 40th and the 61st.
     assert quantile_interval(np.arange(100, 0, -1.0), 0.5) == (40, 61)
@@ -105,18 +236,181 @@ def test_a_medians_limits_are_the_order_statistics_that_counting_gives():
 
 
 @pytest.mark.parametrize(("quantile", "least"), [(0.5, 6), (0.95, 72), (0.99, 368)])
-def test_too_few_values_have_no_limits_of_a_quantile(quantile, least):
+def test_quantile_interval_needs_enough_values(quantile, least):
     assert quantile_interval(np.arange(1.0, least), quantile) is None
     assert quantile_interval(np.arange(1.0, least + 1), quantile) is not None
 
 
 @given(st.integers(6, 600), st.sampled_from([0.1, 0.5, 0.9, 0.95]))
-def test_the_limits_of_a_quantile_hold_it_as_often_as_they_say_and_are_the_nearest_that_do(n, quantile):
+def test_quantile_interval_is_the_narrowest_that_holds(n, quantile):
     interval = quantile_interval(np.arange(1.0, n + 1), quantile)
     if interval is None:
         return
     low, high = (int(limit) for limit in interval)
-    below = binom(n, quantile).cdf
+    below = scipy.stats.binom(n, quantile).cdf
 
     assert below(low - 1) <= 0.025 < below(low)
     assert below(high - 2) < 0.975 <= below(high - 1)
+
+
+def test_bootstrap_interval_of_a_seed_stays_what_it_is():
+    # Fixed, so that a change of how resamples are drawn is seen: published intervals would move with it.
+    drawn = np.random.default_rng(42).integers(0, 5, (10_000, 5))
+    values = np.array([0.1, 0.2, 0.4, 0.8, 0.9])
+
+    assert bootstrap_interval(values) == pytest.approx(
+        tuple(np.quantile(values[drawn].mean(axis=1), (0.025, 0.975))), rel=1e-14
+    )
+    assert bootstrap_interval(GRADED, seed=3) != bootstrap_interval(GRADED)
+
+
+@pytest.mark.parametrize("n", [12, 40])
+def test_bootstrap_interval_is_scipys(n):
+    values = np.random.default_rng(n).gamma(0.5, 1.0, n)
+    # scipy draws the same indices from the same seed.
+    peer = scipy.stats.bootstrap((values,), np.mean, n_resamples=10_000, method="percentile", rng=7, batch=2000)
+
+    assert bootstrap_interval(values, seed=7) == pytest.approx(tuple(peer.confidence_interval), rel=1e-9)
+
+
+@pytest.mark.parametrize("values", [GRADED, COARSE], ids=["many distinct values", "few distinct values"])
+def test_bootstrap_interval_is_the_normal_one_in_large_samples(values):
+    standard_error = values.std() / math.sqrt(values.size)
+
+    interval = bootstrap_interval(values)
+
+    # Quantiles of 10,000 resamples are off by about 0.03 standard errors; four times that, and skewness.
+    assert interval.low == pytest.approx(values.mean() - 1.96 * standard_error, abs=0.15 * standard_error)
+    assert interval.high == pytest.approx(values.mean() + 1.96 * standard_error, abs=0.15 * standard_error)
+
+
+CONSTANT = {
+    "one value": ([0.5], None),
+    "all the same": ([0.5, 0.5, 0.5], None),
+    "none": ([], None),
+    "documents of equal means": ([0.0, 1.0, 1.0, 0.0], ["a", "a", "b", "b"]),
+    "one document": ([0.1, 0.7, 0.3], ["a"] * 3),
+}
+
+
+@pytest.mark.parametrize(("values", "clusters"), CONSTANT.values(), ids=CONSTANT)
+def test_bootstrap_interval_of_zero_width_is_none(values, clusters):
+    assert bootstrap_interval(values, clusters=clusters) is None
+
+
+def test_bootstrap_interval_draws_whole_documents():
+    # Ten times a share, so that no limit is cut at 1.
+    values, documents = [10.0, 5.0, 0.0, 2.5, 2.5, 2.5, 6.0], ["a", "a", "b", "c", "c", "c", "d"]
+    sums = {"a": (15.0, 2), "b": (0.0, 1), "c": (7.5, 3), "d": (6.0, 1)}
+    drawn = [[sums[name] for name in names] for names in product("abcd", repeat=4)]
+    ratios = sorted(sum(s for s, _ in draw) / sum(n for _, n in draw) for draw in drawn)  # 256 resamples
+
+    interval = bootstrap_interval(values, clusters=documents, resamples=40_000)
+
+    # Documents of 2, 1, 3 and 1 questions are worth 49 / 15: wider by t over the normal quantile, and by n over n - 1.
+    worth, centre = 49 / 15, 28.5 / 7
+    width = scipy.stats.t.ppf(0.975, worth - 1) / 1.959964 * math.sqrt(worth / (worth - 1))
+    low, high = (centre + (limit - centre) / width for limit in interval)
+    # The lowest and highest 2.5 % of 256 are six; drawing 40,000 may slip one resample either way.
+    assert ratios[4] - 1e-6 <= low <= ratios[8] + 1e-6
+    assert ratios[-9] - 1e-6 <= high <= ratios[-5] + 1e-6
+
+
+def test_bootstrap_interval_of_many_alike_documents():
+    # 400 documents of two questions, of three kinds. By the linearised ratio the standard error is that of 400 means.
+    kinds = np.repeat([0, 1, 2], [100, 100, 200])
+    values = np.concatenate([[float(kind > 0), float(kind > 1)] for kind in kinds]) * 0.9
+
+    interval = bootstrap_interval(values, clusters=[str(i // 2) for i in range(800)])
+
+    half = 1.96 * (kinds * 0.45).std() / math.sqrt(400)
+    assert interval.high - interval.low == pytest.approx(2 * half, rel=0.05)
+
+
+def test_bootstrap_interval_of_few_documents_is_cut_for_shares_only():
+    values, clusters = np.array([0.97, 0.99, 1.0, 0.9, 0.2, 0.1]), ["a", "a", "b", "b", "c", "c"]
+
+    share, tenfold = bootstrap_intervals([Column(values, clusters), Column(10 * values, clusters)])
+
+    assert share == (0.0, 1.0)  # three documents that differ say little
+    assert tenfold.low < 0.0 < 10.0 < tenfold.high
+
+
+def test_bootstrap_intervals_together_equal_each_alone():
+    rng, documents = np.random.default_rng(11), [f"d{number % 17}" for number in range(68)]
+    columns = [
+        Column(GRADED), Column(COARSE), Column(GRADED**2), Column(GRADED[:50]),
+        Column(rng.beta(5, 2, 68), documents), Column(rng.beta(2, 2, 68), documents),
+        Column(rng.beta(2, 2, 34), documents[:34]), Column(rng.beta(2, 2, 68), [f"d{n // 4}" for n in range(68)]),
+        Column(np.tile([0.2, 0.2, 0.4, 0.4], 1000), [str(n // 2) for n in range(4000)]),
+        Column(np.full(20, 0.5)), Column(np.array([])),
+    ]  # fmt: skip
+
+    together = bootstrap_intervals(columns, seed=5, resamples=1000)
+
+    alone = [bootstrap_interval(values, seed=5, resamples=1000, clusters=clusters) for values, clusters in columns]
+    assert together[-2:] == alone[-2:] == [None, None]
+    assert together[:-2] == [pytest.approx(interval) for interval in alone[:-2]]
+
+
+@given(st.lists(st.sampled_from([0.0, 0.1, 1 / 3, 0.5, 1.0]), min_size=2, max_size=30), st.integers(0, 100))
+def test_bootstrap_interval_holds_the_mean(values, seed):
+    interval = bootstrap_interval(values, seed=seed, resamples=500)
+
+    assert interval is None or interval.low - 1e-12 <= np.mean(values) <= interval.high + 1e-12
+
+
+RNG = np.random.default_rng(1)
+TABLES = {
+    "few distinct values": RNG.integers(0, 3, (500, 1)) / 2,
+    "many distinct values": RNG.random((50, 1)),
+    "several columns": RNG.random((50, 3)),
+    "few distinct rows": RNG.integers(0, 2, (500, 2)) / 1.0,
+    "one row": np.array([[0.5, 2.0]]),
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_resampled_sums_have_the_mean_and_covariance_of_drawn_rows(table):
+    sums = resample_sums(table, seed=2, resamples=20_000)
+
+    # n draws of a row: n times its mean, n times its covariance. Twenty thousand resamples are off by 1 % of it.
+    n_rows, n_columns = table.shape
+    expected = n_rows * np.cov(table.T, bias=True).reshape(n_columns, n_columns)
+    error = np.sqrt(np.diag(expected) / 20_000)
+    assert np.abs(sums.mean(axis=0) - table.sum(axis=0)).max() <= 4 * error.max() + 1e-9
+    assert np.cov(sums.T).reshape(n_columns, n_columns) == pytest.approx(expected, abs=0.05 * np.diag(expected).max())
+    assert np.array_equal(sums, resample_sums(table, seed=2, resamples=20_000))
+
+
+def test_resampled_sums_are_drawn_in_parts_without_seams():
+    # 60,000 rows are drawn 33 resamples at a time.
+    table = np.random.default_rng(5).random((60_000, 1))
+
+    assert np.array_equal(resample_sums(table, seed=6, resamples=80)[:40], resample_sums(table, seed=6, resamples=40))
+
+
+@pytest.mark.parametrize("n_columns", [1, 20])
+def test_resampled_sums_take_bounded_memory(n_columns):
+    table = np.random.default_rng(7).random((30_000, n_columns))
+
+    tracemalloc.start()
+    resample_sums(table, seed=8, resamples=300)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    # 300 x 30,000 indices and weights at once would be 108 MB.
+    assert peak < 60e6
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [([5, 5, 5], 3.0), ([7], 1.0), ([8, 1, 1], 100 / 66)])
+def test_effective_clusters_of_unequal_size_are_fewer(sizes, expected):
+    assert effective_clusters(np.array(sizes, dtype=float)) == pytest.approx(expected, rel=1e-15)
+
+
+@given(st.lists(st.integers(0, 1), min_size=1, max_size=50), st.integers(0, 5))
+def test_summary_value_is_the_exact_share(values, failed):
+    summary = summarise([float(value) for value in values], failed=failed)
+
+    assert Fraction(summary.value).limit_denominator(100) == Fraction(sum(values), len(values))
+    assert summary.confidence_interval.low <= summary.value <= summary.confidence_interval.high

@@ -1,4 +1,4 @@
-"""Performance figures carry the specification's names; without measurements they have a reason, not a zero."""
+"""Performance statistics have the specification's names; without measurements they are None with a reason."""
 
 import json
 
@@ -16,7 +16,7 @@ from rag_eval_pipeline.metrics.performance import (
 )
 
 
-def test_percentiles_interpolate_linearly():
+def test_latency_percentiles_interpolate_linearly():
     stats = latency_stats([400.0, 100.0, 300.0, 200.0])
 
     # Rank (n - 1) x p from 0: 1.5, 2.85 and 2.97 among 100, 200, 300, 400.
@@ -32,16 +32,16 @@ def test_percentiles_interpolate_linearly():
     )
 
 
-def test_one_measurement_is_every_statistic():
+def test_latency_of_one_measurement():
     assert latency_stats([7.0]) == LatencyStats(7.0, 7.0, 7.0, 7.0, 7.0, 7.0, 1, None)
 
 
-def test_no_measurement_is_no_zero():
+def test_statistics_without_measurements_have_a_reason():
     assert latency_stats([]) == LatencyStats(None, None, None, None, None, None, 0, "no_latencies")
     assert resource_usage([]) == ResourceUsage(None, None, None, 0, "no_samples")
 
 
-def test_latencies_have_limits_where_there_are_enough_of_them():
+def test_latency_intervals_need_enough_measurements():
     latencies = [float(ms) for ms in range(1, 101)]
 
     limits = latency_intervals(latencies)
@@ -50,17 +50,10 @@ def test_latencies_have_limits_where_there_are_enough_of_them():
     assert limits["p95"] == (90, 100)  # Binomial(100, 0.95): at most 89 in 0.0115, 90 in 0.028; at most 98 in 0.963
     assert limits["p99"] is None  # 368 are needed
     assert limits["mean"][0] < 50.5 < limits["mean"][1]
-    assert limits == latency_intervals(latencies)
+    assert latency_intervals([]) == latency_intervals([7.0]) == dict.fromkeys(("mean", "p50", "p95", "p99"))
 
 
-def test_no_latency_and_one_have_no_limits():
-    nothing = dict.fromkeys(("mean", "p50", "p95", "p99"))
-
-    assert latency_intervals([]) == nothing
-    assert latency_intervals([7.0]) == nothing
-
-
-def test_a_published_run_has_the_published_latencies(oracles):
+def test_latency_of_a_published_run(oracles):
     folder = oracles / "ai-rag-chat-evaluator"
     published = json.loads((folder / "summary.json").read_text())["latency"]
     rows = [json.loads(line) for line in (folder / "eval_results.jsonl").read_text().splitlines()]
@@ -71,12 +64,12 @@ def test_a_published_run_has_the_published_latencies(oracles):
     assert stats.min <= stats.p50 <= stats.p95 <= stats.p99 <= stats.max
 
 
-def test_the_spread_of_samples_is_divided_by_their_number():
+def test_resource_usage_divides_the_spread_by_n():
     # Mean 5; squared distances 9, 1, 1, 1, 0, 0, 4, 16: sum 32, over 8 is 4.
     assert resource_usage([2, 4, 4, 4, 5, 5, 7, 9]) == ResourceUsage(mean=5.0, peak=9, std=2.0, n=8, reason=None)
 
 
-def test_sums_say_how_many_parts_are_missing():
+def test_api_usage_counts_missing_parts():
     calls = [CallUsage(100, 1, 0.1), CallUsage(None, 3, 0.2), CallUsage(50, 1, None)]
 
     assert api_usage(calls) == ApiUsage(
@@ -88,6 +81,6 @@ def test_sums_say_how_many_parts_are_missing():
     )
 
 
-def test_a_sum_of_nothing_known_is_not_zero():
+def test_api_usage_of_nothing_known_is_none():
     assert api_usage([CallUsage(), CallUsage()]) == ApiUsage(None, 2, None, 2, 2)
     assert api_usage([]) == ApiUsage(None, 0, None, 0, 0)

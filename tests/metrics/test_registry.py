@@ -1,26 +1,38 @@
-"""Every metric is a row with all that a reader asks of it; own metrics join the list."""
+"""Every metric has one key, one label, one meaning and one direction; installed custom metrics join the list."""
 
-import dataclasses
-import math
 import sys
 
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.metrics.registry import Metric, Range, definitions, metric_table, metrics
-from rag_eval_pipeline.metrics.retrieval import Family, parse_measure, score_query
+from rag_eval_pipeline.metrics import registry
+from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, joint_scores
+from rag_eval_pipeline.metrics.custom import find_metric, load_metric
+from rag_eval_pipeline.metrics.registry import (
+    QUESTION_METRICS,
+    built_in_metrics,
+    find_metric_info,
+    metric_label,
+    metric_table,
+    metrics,
+)
+from rag_eval_pipeline.metrics.retrieval.names import parse_measure
+from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
+from rag_eval_pipeline.metrics.spans import Citation, Span, find_tokens
 
 OWN = """
-from rag_eval_pipeline.metrics.registry import Metric
-from rag_eval_pipeline.metrics.retrieval import Family
+from rag_eval_pipeline.metrics.custom import MetricInfo
+from rag_eval_pipeline.metrics.retrieval.measures import Family
 import numpy as np
 
-def half(standings, parameters):
-    return np.where(standings.within(parameters.k) > 0, 0.5, 0.0)
+def half(rankings, parameters):
+    return np.where(rankings.n_found_at(parameters.k) > 0, 0.5, 0.0)
 
-HALF = Family(Metric("half@k", "Half a point for a hit in the top k.", "here", ("ranking", "relevant"), ("document",)),
-              half, takes="cutoff")
-COPY = Family(Metric("ndcg@k", "Another ndcg.", "here", ("ranking",), ("document",)), half, takes="cutoff")
+HALF = Family(
+    MetricInfo("half@k", "Half a point for a hit in the top k.", "here", ("ranking", "relevant"), ("document",)),
+    half, takes="cutoff",
+)
+COPY = Family(MetricInfo("ndcg@k", "Another ndcg.", "here", ("ranking",), ("document",)), half, takes="cutoff")
 NOT_ONE = 3
 """
 
@@ -29,77 +41,107 @@ NOT_ONE = 3
 def own(tmp_path, monkeypatch):
     (tmp_path / "own_measures.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
-    yield "own_measures"
+    yield tmp_path
     sys.modules.pop("own_measures", None)
 
 
-def test_every_row_is_complete():
-    for row in metrics():
-        assert row.meaning.endswith(".")
-        assert row.source
-        assert row.needs
-        assert row.levels
-        assert row.range.low < row.range.high
-        assert ("top k" in row.meaning) == row.name.endswith("@k")
-
-
-def test_a_row_is_data_that_nobody_changes():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        metrics()[0].name = "other"
-
-
-def test_scores_lie_in_the_range_of_their_row():
-    ranking, grades = ["a", "b", "x", "c"], {"a": 2, "b": 0, "c": 1, "d": 3, "e": -1}
-
-    for definition in definitions():
-        row = definition.metric
-        if isinstance(definition, Family) and definition.printed != "text" and definition.summary != "geometric":
-            name = row.name.replace("@k", "@3") if definition.takes != "fraction" else f"{row.name}_0.50"
-            (score,) = score_query(ranking, grades, [name]).values()
-            assert row.range.low <= score <= row.range.high, name
-
-
-def test_the_table_has_a_line_a_metric():
-    table = metric_table(
-        [Metric("a@k", "Of the top k.", "here", ("ranking",), ("document",), range=Range(0.0, math.inf))]
-    )
-
-    assert table.splitlines()[2] == "| `a@k` | Of the top k. | 0 to inf | higher | document | here |"
-
-
-def test_an_own_measure_joins_by_its_import_path(own):
-    assert [row.name for row in metrics([f"{own}:HALF"])][-1] == "half@k"
-    assert parse_measure(f"{own}:HALF@3").meaning == "Half a point for a hit in the top 3."
-    assert score_query(["a"], {"a": 1}, [f"{own}:HALF@3"]) == {"half@3": 0.5}
-
-
-def test_an_installed_package_joins_by_its_entry_point(own, tmp_path):
-    information = tmp_path / "own_measures-1.0.dist-info"
+def install(folder, line):
+    information = folder / "own_measures-1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: own-measures\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[rag_eval_pipeline.metrics]\nhalf = {own}:HALF\n")
-
-    assert [row.name for row in metrics()][-1] == "half@k"
+    (information / "entry_points.txt").write_text(f"[rag_eval_pipeline.metrics]\n{line}\n")
 
 
-def test_a_name_that_is_taken_is_refused(own):
-    with pytest.raises(InputError) as error:
-        definitions([f"{own}:COPY"])
+def test_rows_are_complete_and_keys_unique():
+    rows = metrics()
 
-    assert error.value.code == "duplicate_metric"
+    for row in rows:
+        assert row.meaning.endswith("."), row
+        assert all((row.source, row.needs, row.levels, row.label)), row
+        assert row.range.low < row.range.high
+        assert ("top k" in row.meaning) == row.name.endswith("@k") == row.label.endswith("@k")
+    assert len({row.label for row in rows}) == len(rows)
+    assert len(metric_table(rows).splitlines()) == 2 + len(rows)
 
 
-BAD = {
-    "no path": "half",
-    "no such module": "no_such_module:HALF",
-    "no such name": "own_measures:NONE",
-    "no metric": "own_measures:NOT_ONE",
+def test_scores_of_questions_have_a_row_and_are_in_its_range():
+    gold, cited = [[Citation("a.pdf", None, Span(0, 10))]], [[Citation("a.pdf", None, Span(5, 30))]]
+    (scores,) = citation_scores(gold, cited, texts={"a.pdf": find_tokens("word " * 20)})
+    scores |= answer_scores("the duke", ["duke Rollo"], language="de")
+    scores |= joint_scores("the duke", ["duke Rollo"], cited[0], gold[0])
+    rows = {row.name: row for row in QUESTION_METRICS}
+
+    assert len(scores) == 34
+    for name, score in scores.items():
+        assert rows[name].range.low <= score <= rows[name].range.high
+
+
+LABELS = {
+    "exact_match": "Exact match",
+    "f1": "F1",
+    "hit@1": "Hit@1",
+    "ndcg@10": "nDCG@10",
+    "mrr": "MRR",
+    "page/ndcg@10": "nDCG@10 by page",
+    "tolerance_jaccard": "Citation overlap",
+    "hallucination_rate": "Hallucination rate, cited",
+    "hallucination_vs_citations": "Hallucination rate, cited",
+    "abstention/f1": "Abstention F1",
+    "ragchecker/claim_recall": "RAGChecker claim recall",
+    "Failure rate": "Failure rate",
+    "of_our_own@5": "Of our own@5",
+    "rbp(p=0.5)@10": "rbp(p=0.5)@10",
+    "<img src=x>": "<img src=x>",
+    "": "",
 }
 
 
-@pytest.mark.parametrize("path", BAD.values(), ids=BAD)
-def test_what_is_no_metric_is_refused(own, path):
-    with pytest.raises(InputError) as error:
-        metrics([path])
+@pytest.mark.parametrize(("key", "label"), LABELS.items())
+def test_label(key, label):
+    assert metric_label(key) == label
 
-    assert error.value.code == "bad_metric"
+
+def test_find_metric_info_knows_cutoffs_and_pages():
+    assert find_metric_info("page/ndcg@10") == find_metric_info("ndcg@5")
+    assert find_metric_info("ndcg").name == "ndcg"
+    assert find_metric_info("politeness") is None
+
+
+def test_custom_family_is_a_measure_by_its_import_path(own):
+    assert parse_measure("own_measures:HALF@3").meaning == "Half a point for a hit in the top 3."
+    assert score_rankings([(["a"], {"a": 1})], ["own_measures:HALF@3"]) == [{"half@3": 0.5}]
+
+
+def test_installed_metrics_join_by_entry_point(own):
+    install(own, "half = own_measures:HALF")
+
+    assert [row.name for row in metrics()][len(built_in_metrics()) :] == ["half@k"]
+    assert find_metric("half") is find_metric("half@k") is load_metric("own_measures:HALF")
+
+
+def test_installed_metric_with_a_taken_name_costs_only_itself(own):
+    install(own, "copy = own_measures:COPY")
+    registry.metrics_by_key.cache_clear()
+
+    with pytest.raises(InputError) as error:
+        metrics()
+
+    assert error.value.code == "duplicate_metric"
+    assert metric_label("ndcg@5") == "nDCG@5"
+    registry.metrics_by_key.cache_clear()
+
+
+BAD = {
+    "no path": ("own_measures", "bad_metric"),
+    "no such module": ("no_such_module:HALF", "bad_metric"),
+    "no such name": ("own_measures:NONE", "bad_metric"),
+    "no metric": ("own_measures:NOT_ONE", "bad_metric"),
+}
+
+
+@pytest.mark.parametrize(("path", "code"), BAD.values(), ids=BAD)
+def test_load_metric_refuses(own, path, code):
+    with pytest.raises(InputError) as error:
+        load_metric(path)
+
+    assert error.value.code == code

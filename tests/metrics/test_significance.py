@@ -1,4 +1,4 @@
-"""The paired test counts sign assignments: by hand where they are few, against exact tests where they are many."""
+"""Sign flips are counted as by hand where they are few, as by exact tests where they are many; intervals fit the test."""
 
 import hashlib
 import math
@@ -8,14 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import binomtest
 
-from rag_eval_pipeline.metrics.exact_permutation import exact_sign_flip_p
 from rag_eval_pipeline.metrics.significance import (
     comparison_seed,
+    exact_sign_flip_p,
+    holm,
+    holm_levels,
     needed_flips,
     paired_differences,
+    paired_interval,
     sign_flip_p_values,
+    standardised_difference,
     unit_sums,
 )
 
@@ -24,24 +29,19 @@ def column(*differences):
     return np.array([differences], dtype=float).T
 
 
-def test_a_difference_is_tonight_minus_the_mean_of_the_baseline():
-    differences = paired_differences([1.0, 0.5], [[0.0, 0.5], [1.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
-
-    assert differences.tolist() == [1 / 4, -0.125]
-
-
-def test_runs_that_agree_differ_by_exactly_nothing():
+def test_paired_differences_average_the_baseline_runs():
+    assert paired_differences([1.0, 0.5], [[0.0, 0.5], [1.0, 1.0], [1.0, 1.0], [1.0, 0.0]]).tolist() == [1 / 4, -0.125]
     # In doubles the mean of six times 0.7 is not 0.7.
     assert paired_differences([0.7, 0.1, 1 / 3], [[0.7, 0.1, 1 / 3]] * 6).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_question_that_failed_in_any_run_is_no_pair():
+def test_paired_differences_leave_out_questions_that_failed_in_any_run():
     differences = paired_differences([1.0, None, 1.0], [[1.0, 1.0, None], [1.0, 1.0, 1.0]])
 
     assert np.isnan(differences).tolist() == [False, True, True]
 
 
-def test_runs_are_over_the_same_questions():
+def test_paired_differences_need_runs_over_the_same_questions():
     with pytest.raises(ValueError, match="expected 2 scores"):
         paired_differences([1.0, 1.0], [[1.0]])
     with pytest.raises(ValueError, match="at least one baseline"):
@@ -49,94 +49,62 @@ def test_runs_are_over_the_same_questions():
 
 
 @pytest.mark.parametrize("direction", [1, -1], ids=["rise", "drop"])
-def test_p_is_the_share_of_sign_assignments_that_reach_as_far(direction):
+def test_sign_flip_p_is_the_share_of_assignments_that_reach_as_far(direction):
     differences = [0.5, 0.25, 0.25, -0.125, 0.5]
-    sums = [sum(s * d for s, d in zip(signs, differences, strict=True)) for signs in product((1, -1), repeat=5)]
-    exact = sum(total >= sum(differences) for total in sums) / 32  # 2 of 32: all as they are, or the -0.125 flipped
 
     [p_value] = sign_flip_p_values(column(*differences) * direction, seed=1)
 
-    assert exact == 2 / 32
-    assert p_value == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000))
+    # 2 of 32: all as they are, or the -0.125 flipped.
+    assert p_value == pytest.approx(2 / 32, abs=4 * math.sqrt(2 / 32 / 20_000))
+    assert exact_sign_flip_p(np.array(differences) * direction) == 2 / 32
 
 
-@pytest.mark.parametrize(("worse", "better"), [(16, 4), (11, 0), (30, 22)])
-def test_on_binary_scores_it_is_the_exact_mcnemar_test(worse, better):
+@pytest.mark.parametrize(("worse", "better"), [(16, 4), (11, 0), (30, 22), (400, 300), (1500, 0)])
+def test_sign_flip_p_on_binary_scores_is_exact_mcnemars(worse, better):
     exact = binomtest(worse, worse + better, alternative="greater").pvalue
-    differences = column(*[-1.0] * worse, *[1.0] * better, *[0.0] * 100)
+    differences = np.array([-1.0] * worse + [1.0] * better + [0.0] * 100)
 
-    [p_value] = sign_flip_p_values(differences, seed=2)
+    [drawn] = sign_flip_p_values(differences[:, np.newaxis], seed=2)
 
-    assert p_value == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000) + 1 / 20_000)
-
-
-def test_no_assignment_as_extreme_is_still_not_a_p_of_zero():
-    assert sign_flip_p_values(column(*[-1.0] * 40), seed=3) == [1 / 20_000]
+    assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000) + 1 / 20_000)
+    assert exact_sign_flip_p(differences) == pytest.approx(exact, rel=1e-9) or worse > 1000  # 2^-1500 is no double
 
 
-def test_nothing_changed_is_a_p_of_one():
-    assert sign_flip_p_values(np.zeros((50, 2)), seed=4) == [1.0, 1.0]
+SPECIAL = {
+    "never 0": (column(*[-1.0] * 40), None, [1 / 20_000]),
+    "nothing changed": (np.zeros((50, 2)), None, [1.0, 1.0]),
+    "a metric without pairs": (np.array([[0.0, np.nan], [0.0, np.nan]]), None, [1.0, None]),
+    # Five up a tenth and five down: the observed sum is 0 but for rounding: (1 + C(10,5) / 2^10) / 2.
+    "ties but for rounding": (column(*[0.1] * 5, *[-0.1] * 5), None, [pytest.approx((1 + 252 / 1024) / 2, abs=0.014)]),
+    # Twelve questions fell, in three documents: p is 2^-3, not 2^-12.
+    "documents are flipped as a whole": (column(*[-1.0] * 12), list("aaaabbbbcccc"), [pytest.approx(1 / 8, abs=0.01)]),
+}
 
 
-def test_a_metric_without_pairs_has_no_p():
-    differences = np.array([[0.5, np.nan], [0.5, np.nan]])
-
-    assert sign_flip_p_values(differences, seed=5)[1] is None
-
-
-def test_differences_that_tie_but_for_rounding_are_ties():
-    # Five questions up a tenth and five down: the observed sum is 0 but for rounding, so p is that of a sum of 0:
-    # (1 + C(10,5) / 2^10) / 2 = 0.623.
-    [p_value] = sign_flip_p_values(column(*[0.1] * 5, *[-0.1] * 5), seed=6)
-
-    assert p_value == pytest.approx((1 + 252 / 1024) / 2, abs=0.014)
+@pytest.mark.parametrize(("differences", "clusters", "expected"), SPECIAL.values(), ids=SPECIAL)
+def test_sign_flip_p_values(differences, clusters, expected):
+    assert sign_flip_p_values(differences, seed=10, clusters=clusters) == expected
 
 
-def test_the_same_seed_gives_the_same_p():
+def test_sign_flip_p_values_follow_from_the_seed():
     differences = np.random.default_rng(1).normal(0.1, 1, (80, 3))
 
     assert sign_flip_p_values(differences, seed=7) == sign_flip_p_values(differences, seed=7)
     assert sign_flip_p_values(differences, seed=7) != sign_flip_p_values(differences, seed=8)
-
-
-def test_one_sign_matrix_serves_all_metrics():
-    differences = column(*np.random.default_rng(2).normal(0.2, 1, 60))
-
-    first, second = sign_flip_p_values(np.hstack([differences, -3 * differences]), seed=9)
-
+    # One sign matrix serves all metrics, and clusters of one question are no clusters.
+    first, second = sign_flip_p_values(np.hstack([differences[:, :1], -3 * differences[:, :1]]), seed=9)
     assert first == second
+    singletons = sign_flip_p_values(differences, seed=7, clusters=[f"z{80 - i}" for i in range(80)])
+    assert singletons == sign_flip_p_values(differences, seed=7)
 
 
-def test_questions_of_one_document_are_flipped_together():
-    # Twelve questions fell, in three documents: p is 2^-3, not 2^-12.
-    names = [name for name in "abc" for _ in range(4)]
-
-    [p_value] = sign_flip_p_values(column(*[-1.0] * 12), seed=10, clusters=names)
-
-    assert p_value == pytest.approx(1 / 8, abs=0.01)
-
-
-def test_each_question_needs_a_cluster():
+def test_sign_flip_p_values_need_a_cluster_for_each_question():
     with pytest.raises(ValueError, match="cluster for each of 3"):
         sign_flip_p_values(column(1, 1, 1), seed=1, clusters=["a"])
 
 
-def test_the_seed_follows_from_the_comparison():
-    digest = hashlib.sha256(b"squad2/bm25\nrun_1\nrun_2").digest()
-
-    assert comparison_seed("squad2/bm25", ["run_1", "run_2"]) == int.from_bytes(digest[:8], "big")
-
-
-def test_clusters_of_one_question_have_the_same_p_as_none():
-    differences = np.random.default_rng(3).normal(0.1, 1, (50, 2))
-
-    singletons = sign_flip_p_values(differences, seed=11, clusters=[f"z{50 - i}" for i in range(50)])
-
-    assert singletons == sign_flip_p_values(differences, seed=11)
-
-
 @given(st.lists(st.sampled_from([-1.0, -0.4, 0.0, 0.2, 0.6]), min_size=1, max_size=30), st.integers(0, 2**64 - 1))
-def test_p_does_not_depend_on_the_sign(differences, seed):
+def test_sign_flip_p_does_not_depend_on_the_sign(differences, seed):
     there = sign_flip_p_values(column(*differences), seed=seed, flips=200)
     back = sign_flip_p_values(-column(*differences), seed=seed, flips=200)
 
@@ -147,7 +115,7 @@ def test_p_does_not_depend_on_the_sign(differences, seed):
 @pytest.mark.parametrize("n_moved", [15, 40, 300], ids=lambda n: f"{n} questions moved")
 def test_drawn_signs_estimate_the_exact_p(n_moved):
     scores = np.random.default_rng(n_moved).integers(-5, 6, n_moved) / 5 + 0.1
-    scores[-1] -= 0.1 * n_moved  # a fall, but no sure one
+    scores[-1] -= 0.1 * n_moved  # a fall, but not a certain one
 
     [p_value] = sign_flip_p_values(scores[:, np.newaxis], seed=12)
 
@@ -155,18 +123,150 @@ def test_drawn_signs_estimate_the_exact_p(n_moved):
     assert p_value == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000) + 1 / 20_000)
 
 
-def test_a_documents_differences_are_added_up_in_the_order_of_its_first_question():
+def enumerated(differences):
+    observed = abs(sum(differences))
+    tie = 1e-9 * sum(map(abs, differences))
+    flips = product((1, -1), repeat=len(differences))
+    sums = [sum(s * d for s, d in zip(signs, differences, strict=True)) for signs in flips]
+    return sum(total >= observed - tie for total in sums) / len(sums)
+
+
+GRIDS = {
+    "binary against five runs": st.integers(-5, 5).map(lambda fifths: fifths / 5),
+    "reciprocal ranks": st.tuples(st.integers(1, 10), st.integers(1, 10)).map(
+        lambda ranks: 1 / ranks[0] - 1 / ranks[1]
+    ),
+    "anything": st.floats(-1, 1).filter(lambda d: d == 0 or abs(d) > 1e-3),
+}
+
+
+@pytest.mark.parametrize("values", GRIDS.values(), ids=GRIDS)
+@given(data=st.data())
+def test_exact_p_equals_enumeration(values, data):
+    differences = np.array(data.draw(st.lists(values, min_size=1, max_size=9)))
+
+    p_value = exact_sign_flip_p(differences)
+
+    assert p_value == pytest.approx(enumerated(differences), abs=1e-12)
+    assert exact_sign_flip_p(-differences[::-1]) == pytest.approx(p_value, rel=1e-12)
+
+
+TENTHS = [0.1] * 4 + [-0.1] * 2 + [0.3, 0.7]
+EXACT = {
+    "nothing changed": (np.zeros(5), 1.0),
+    "nothing there": (np.array([]), 1.0),
+    # All positive: only the observed assignment reaches the sum. Counted by halves.
+    "32 differences of any size": (np.random.default_rng(1).random(32), 2.0**-32),
+    "33 are left to chance": (np.random.default_rng(4).normal(size=33), None),
+    # Many assignments reach the observed sum exactly; with pi there is no common step.
+    "ties in whole steps": (np.array(TENTHS), enumerated(TENTHS)),
+    "ties without a step": (np.array([*TENTHS, math.pi / 10, -math.pi / 10]), enumerated([*TENTHS, math.pi / 10, -math.pi / 10])),
+    "fifths, as rounding leaves them": (np.array([0.2, 0.6000000000000001, 0.39999999999999997] * 20), 2.0**-60),
+    # Without the ninths' common step of 1/45 sixty differences would be too many.
+    "reciprocal ranks over five": (np.array([1 / 5, 1 / 9] * 30), 2.0**-60),
+    "a step that rounding made up": (np.array([1.0, 1.0 - 1e-7] * 30), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("differences", "expected"), EXACT.values(), ids=EXACT)
+def test_exact_p(differences, expected):
+    assert exact_sign_flip_p(differences) == expected
+
+
+def test_unit_sums_are_in_the_order_of_the_first_question():
     assert unit_sums(column(1, 2, 4, 8), ["b", "a", "b", "a"]).tolist() == [[5.0], [10.0]]
 
 
 FLIPS = {
     "nineteen thousand are enough for twelve":            (12, 0.02, 19_999),
-    "and for twenty, to the last":                        (20, 0.02, 19_999),
+    "and for twenty, exactly":                            (20, 0.02, 19_999),
     "twenty-one metrics need more: 10 x 21 / 0.01":       (21, 0.02, 20_999),
     "all of a night: 10 x 360 / 0.01":                    (360, 0.02, 359_999),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("n_metrics", "alpha", "expected"), FLIPS.values(), ids=FLIPS)
-def test_flips_resolve_a_tenth_of_the_limit(n_metrics, alpha, expected):
+def test_needed_flips_resolve_a_tenth_of_the_limit(n_metrics, alpha, expected):
     assert needed_flips(n_metrics, alpha=alpha) == expected
+
+
+def test_comparison_seed_is_a_hash_of_key_and_runs():
+    digest = hashlib.sha256(b"squad2/bm25\nrun_1\nrun_2").digest()
+
+    assert comparison_seed("squad2/bm25", ["run_1", "run_2"]) == int.from_bytes(digest[:8], "big")
+
+
+HOLM = {
+    # Sorted 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1 (raised to the one before).
+    "step down, and never below the one before": ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
+    "at most one": ([0.9, 0.8], [1.0, 1.0]),
+    "a single p is itself": ([0.04], [0.04]),
+    "none": ([], []),
+}
+
+
+@pytest.mark.parametrize(("p_values", "expected"), HOLM.values(), ids=HOLM)
+def test_holm(p_values, expected):
+    assert holm(p_values) == pytest.approx(expected)
+
+
+@given(st.lists(st.floats(0, 0.2), max_size=8), st.sampled_from([0.01, 0.05]))
+def test_holm_levels_reject_what_holm_rejects(p_values, alpha):
+    levels = holm_levels(p_values, alpha)
+
+    rejected = [p_value <= level for p_value, level in zip(p_values, levels, strict=True)]
+    assert rejected == [corrected <= alpha for corrected in holm(p_values)]
+
+
+T_9, T_3, T_21 = 2.262157, 3.182446, 2.079614  # Student's t at 0.975
+WORTH = 1600 / 420  # documents that 20 questions of one document and 20 of their own are worth: 40^2 / (20^2 + 20)
+PAIRED = {
+    # Eight zeros with +1 and -1: mean 0, variance 2 / 9, n = 10; t with 9 degrees.
+    "questions that agree": (np.zeros(8), None, T_9 * math.sqrt(2 / 9 / 10)),
+    # +1 and -1: variance 2, n = 2, t with 1 degree of freedom.
+    "pseudo-questions alone": (np.zeros(0), None, 12.7062),
+    # Two documents of two questions, sums 0.4 and -0.4, and two pseudo-documents, sums 2 and -2: 8 questions.
+    "pseudo-documents": (np.array([0.2, 0.2, -0.2, -0.2]), list("aabb"), T_3 * math.sqrt(4 / 3 * (0.16 * 2 + 4 * 2) / 64)),
+    # Twenty documents of five that agree: two made-up ones of five, sums 5 and -5, among 110 questions.
+    "pseudo-documents of average size": (np.zeros(100), [str(n // 5) for n in range(100)], T_21 * math.sqrt(22 / 21 * 50) / 110),
+    "a large document among single questions": (
+        np.zeros(40), ["long"] * 20 + [str(n) for n in range(20)],
+        float(stats.t.ppf(0.975, WORTH + 1)) * math.sqrt((WORTH + 2) / (WORTH + 1) * 2 * 10.5**2) / 61,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("differences", "clusters", "expected"), PAIRED.values(), ids=PAIRED)
+def test_paired_interval(differences, clusters, expected):
+    interval = paired_interval(differences, clusters=clusters)
+
+    assert interval == (pytest.approx(-expected, abs=1e-4), pytest.approx(expected, abs=1e-4))
+    wide = paired_interval(np.zeros(differences.size), clusters=clusters, value_range=4.0)
+    narrow = paired_interval(np.zeros(differences.size), clusters=clusters)
+    assert wide.high == pytest.approx(4 * narrow.high)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.integers(1, 5))
+def test_paired_interval_mirrors_and_ignores_documents_of_one_question(values, size):
+    differences = np.array(values)
+    names = [str(n) for n in range(differences.size)]
+    shared = [str(n // size) for n in range(differences.size)]
+
+    assert paired_interval(differences, clusters=names) == paired_interval(differences)
+    there, back = paired_interval(differences, clusters=shared), paired_interval(-differences, clusters=shared)
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+
+
+DZ = {
+    # Mean 0.5, deviations -0.5, 0.5, -0.5, 0.5: variance 1/3.
+    "by hand":            ([0.0, 1.0, 0.0, 1.0], 0.5 / math.sqrt(1 / 3)),
+    "down":               ([0.0, -1.0, 0.0, -1.0], -0.5 / math.sqrt(1 / 3)),
+    "two questions":      ([0.0, 1.0], math.sqrt(0.5)),
+    "without a spread":   ([0.5, 0.5], None),
+    "a single question":  ([0.5], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("differences", "expected"), DZ.values(), ids=DZ)
+def test_standardised_difference(differences, expected):
+    assert standardised_difference(np.array(differences)) == (None if expected is None else pytest.approx(expected))

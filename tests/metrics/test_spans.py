@@ -1,159 +1,300 @@
-"""Spans count a character once, keep half-open ends apart, and never turn "nothing to cite" into a score."""
+"""Columns of many answers give what sets of characters and a search of all matchings give, answer by answer."""
 
+import math
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.metrics.span_matching import (
+    EXACT_WEIGHT,
+    PAIRS_AT_ONCE,
+    SPAN_MEASURES,
+    score_columns,
+    score_spans,
+)
 from rag_eval_pipeline.metrics.spans import (
+    Citation,
     Overlap,
     Span,
-    char_f1,
-    char_precision,
-    char_recall,
-    dice,
-    jaccard,
-    merge,
+    SpanColumns,
+    find_tokens,
+    merge_spans,
+    number_files,
     overlap,
-    token_overlap,
-    token_precision,
-    token_recall,
+    sort_distinct,
+    to_columns,
 )
+from tests.metrics.plain_spans import plain_scores
 
 
-def spans(*pairs):
-    return [Span(*pair) for pair in pairs]
+def cite(start, end, file_name="a.pdf", page=None):
+    return Citation(file_name, page, Span(start, end))
 
 
-MERGED = {
-    "spans that touch become one": ([(0, 5), (5, 10)], [(0, 10)]),
-    "spans with a gap stay apart": ([(0, 5), (6, 10)], [(0, 5), (6, 10)]),
-    "a span inside another vanishes": ([(0, 10), (2, 3)], [(0, 10)]),
-    "order and repetition do not matter": ([(6, 9), (0, 2), (6, 9), (1, 4)], [(0, 4), (6, 9)]),
-    "nothing": ([], []),
-}
+some_citation = st.builds(
+    lambda file_name, page, start, length: cite(start, start + length, file_name, page),
+    st.sampled_from(["a.pdf", "b.pdf"]),
+    st.sampled_from([None, 1, 2]),
+    st.integers(0, 40),
+    st.integers(1, 25),
+)
+some_side = st.lists(some_citation, max_size=5)
+some_answers = st.lists(st.tuples(some_side, some_side), max_size=6)
+some_tolerance = st.sampled_from([0, 1, 5, 10])
 
 
-@pytest.mark.parametrize(("given_spans", "expected"), MERGED.values(), ids=MERGED)
-def test_merge(given_spans, expected):
-    assert merge(spans(*given_spans)) == spans(*expected)
+def scores_of(answers, tolerance=10, min_overlap=0.5):
+    return score_spans([g for g, _ in answers], [p for _, p in answers], tolerance=tolerance, min_overlap=min_overlap)
 
+
+@given(some_answers, some_tolerance, st.sampled_from([0.1, 0.5, 1.0]))
+def test_counts_and_sums_equal_the_plain_reference(answers, tolerance, min_overlap):
+    scores = scores_of(answers, tolerance, min_overlap)
+
+    for i, (gold, predicted) in enumerate(answers):
+        plain = plain_scores(gold, predicted, tolerance, min_overlap)
+        exactly = ("n_gold", "n_predicted", "best_exact", "best_tolerant", "n_found", "n_correct")
+        assert {name: getattr(scores, name)[i] for name in exactly} == {name: plain[name] for name in exactly}
+        assert Overlap(*(int(column[i]) for column in scores.characters)) == plain["characters"]
+        # Of several best matchings either may be found: only what they make large is the same.
+        assert scores.tolerant[i] + EXACT_WEIGHT * scores.exact[i] == pytest.approx(plain["weight"], abs=1e-9)
+
+
+@given(some_answers, some_tolerance, st.randoms(use_true_random=False))
+def test_scores_depend_neither_on_the_order_of_citations_nor_on_other_answers(answers, tolerance, random):
+    shuffled = [tuple(random.sample(side, len(side)) for side in answer) for answer in answers]
+
+    together = scores_of(shuffled, tolerance).rows()
+
+    assert together == [row for answer in answers for row in scores_of([answer], tolerance).rows()]
+
+
+GOLD = cite(100, 200)
+THREE = [cite(0, 9), cite(50, 59), cite(90, 99)]
+JUNK = [cite(start, start + 9) for start in (100, 120, 140, 160)]
 
 CASES = {
-    #                                  gold               predicted          expected
-    "the same characters":            ([(0, 10)],         [(0, 10)],         1.0),
-    "half of the gold":               ([(0, 10)],         [(0, 5)],          0.5),
-    "touching spans share nothing":   ([(0, 5)],          [(5, 10)],         0.0),
-    "a character cited twice, once":  ([(0, 10)],         [(0, 6), (4, 10)], 1.0),
-    "the specification's own pair":   ([(100, 200)],      [(150, 250)],      50 / 150),
-    "two spans against one":          ([(0, 4), (6, 10)], [(2, 8)],          4 / 10),
-    "cited where nothing was gold":   ([],                [(0, 5)],          0.0),
-    "nothing cited":                  ([(0, 5)],          [],                0.0),
-    "nothing gold, nothing cited":    ([],                [],                None),
+    #                                     gold            predicted              exact      tolerant   perfect, good
+    "identical spans, however short":    ([cite(0, 5)],   [cite(0, 5)],          1.0,       1.0,       1, 1),
+    # 50 of 150 characters; both ends move 10 towards gold: [140, 240) shares 60 of 140.
+    "the specification's own pair":      ([GOLD],         [cite(150, 250)],      50 / 150,  60 / 140,  0, 0),
+    "both ends within tolerance":        ([GOLD],         [cite(95, 210)],       100 / 115, 1.0,       0, 1),
+    "an end one past tolerance":         ([GOLD],         [cite(100, 211)],      100 / 111, 100 / 101, 0, 1),
+    "tolerance lets neighbours meet":    ([GOLD],         [cite(200, 300)],      0.0,       10 / 190,  0, 0),
+    "no overlap at all":                 ([GOLD],         [cite(0, 50)],         0.0,       0.0,       0, 0),
+    "one of three gold spans found":     (THREE,          [cite(50, 59)],        1 / 3,     1 / 3,     1, 1),
+    "junk lowers precision, not this":   ([cite(0, 9)],   [*JUNK, cite(0, 9)],   1.0,       1.0,       1, 1),
+    "one prediction serves one gold":    ([GOLD, cite(102, 200)], [GOLD],        1 / 2,     1 / 2,     1, 1),
+    "the exact one wins":                ([GOLD],         [cite(98, 202), GOLD], 1.0,       1.0,       1, 1),
+    "the same citation twice is one":    ([GOLD, GOLD],   [GOLD, GOLD],          1.0,       1.0,       1, 1),
+    "another file":                      ([cite(0, 9)],   [cite(0, 9, "b.pdf")], 0.0,       0.0,       0, 0),
+    "file names are compared exactly":   ([cite(0, 9)],   [cite(0, 9, "A.pdf")], 0.0,       0.0,       0, 0),
+    "another page":                      ([cite(0, 9, page=1)], [cite(0, 9, page=2)], 0.0,  0.0,       0, 0),
+    "a page that one side does not say": ([cite(0, 9, page=1)], [cite(0, 9)],    1.0,       1.0,       1, 1),
+    "nothing cited":                     ([cite(0, 9)],   [],                    0.0,       0.0,       0, 0),
+    "cited where nothing was gold":      ([],             [cite(0, 9)],          0.0,       0.0,       0, 0),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("gold", "predicted", "expected"), CASES.values(), ids=CASES)
-def test_jaccard(gold, predicted, expected):
-    assert jaccard(spans(*gold), spans(*predicted)) == expected
+@pytest.mark.parametrize(("gold", "predicted", "exact", "tolerant", "perfect", "good"), CASES.values(), ids=CASES)
+def test_totals_of_the_specification(gold, predicted, exact, tolerant, perfect, good):
+    (row,) = scores_of([(gold, predicted)]).rows()
+
+    assert list(row) == list(SPAN_MEASURES)
+    assert (row["exact_jaccard"], row["tolerance_jaccard"]) == (exact, tolerant)
+    assert (row["perfect_matches"], row["good_matches"]) == (perfect, good)
 
 
-RATIOS = {
-    #                                gold       predicted            precision  recall   F1 = dice
-    "half right, all of it":        ([(0, 10)], [(0, 20)],           10 / 20,   10 / 10, 20 / 30),
-    "all right, a third of it":     ([(0, 30)], [(0, 5), (20, 25)],  10 / 10,   10 / 30, 20 / 40),
-    "nothing shared":               ([(0, 10)], [(10, 20)],          0.0,       0.0,     0.0),
-    "nothing cited":                ([(0, 10)], [],                  0.0,       0.0,     0.0),
-    "cited where nothing was gold": ([],        [(0, 10)],           0.0,       0.0,     0.0),
-    "nothing gold, nothing cited":  ([],        [],                  None,      None,    None),
-}  # fmt: skip
+@pytest.mark.parametrize(
+    ("gold", "cited", "expected"),
+    [
+        # Greedy takes [0,100)-[0,90) 90/100 first and is left with [10,90)-[20,100) 70/90: 1.678 against 1.689.
+        ([(0, 100), (10, 90)], [(0, 90), (20, 100)], (80 / 100 + 80 / 90) / 2),
+        # [0,10)-[0,12) 10/12 and [0,8)-[0,9) 8/9 beat [0,10)-[0,9) 9/10 and [0,8)-[0,12) 8/12.
+        ([(0, 10), (0, 8)], [(0, 9), (0, 12)], (10 / 12 + 8 / 9) / 2),
+        # Three against three, where the best matching is the identity.
+        ([(0, 30), (10, 40), (20, 50)], [(0, 30), (10, 40), (20, 50)], 1.0),
+    ],
+    ids=["not the greedy one", "crossed", "three a side"],
+)
+def test_matching_has_the_largest_sum(gold, cited, expected):
+    (row,) = scores_of([([cite(*span) for span in gold], [cite(*span) for span in cited])], tolerance=0).rows()
+
+    assert row["exact_jaccard"] == expected
 
 
-@pytest.mark.parametrize(("gold", "predicted", "precision", "recall", "f1"), RATIOS.values(), ids=RATIOS)
-def test_character_ratios(gold, predicted, precision, recall, f1):
-    gold, predicted = spans(*gold), spans(*predicted)
+def test_precision_counts_every_prediction_and_recall_every_gold_span():
+    gold = [cite(0, 50), cite(500, 550)]
 
-    assert char_precision(gold, predicted) == precision
-    assert char_recall(gold, predicted) == recall
-    assert char_f1(gold, predicted) == f1
-    assert dice(gold, predicted) == f1
+    (row,) = scores_of([(gold, [cite(0, 50), *(cite(i, i + 10) for i in (100, 200, 300, 400))])]).rows()
+
+    assert (row["span_precision"], row["span_recall"], row["span_f1"]) == (1 / 5, 1 / 2, 2 / 7)
+
+
+def test_span_is_found_from_half_an_overlap_on():
+    # 50 of 100 characters is exactly half, 49 is less.
+    answer = [cite(0, 100), cite(1000, 1100)], [cite(0, 50), cite(1000, 1049)]
+
+    assert scores_of([answer], tolerance=0).rows()[0]["span_recall"] == 1 / 2
+    assert scores_of([answer], tolerance=0, min_overlap=0.4).rows()[0]["span_recall"] == 1.0
+
+
+def test_match_of_four_fifths_is_good():
+    (row,) = scores_of([([cite(0, 100)], [cite(0, 80)])], tolerance=0).rows()
+
+    assert (row["exact_jaccard"], row["good_matches"]) == (0.8, 1)
+
+
+def test_best_match_may_serve_several_gold_spans():
+    # [0, 100) covers both gold spans by half; one to one it serves one of them.
+    (row,) = scores_of([([cite(0, 50), cite(50, 100)], [cite(0, 100)])], tolerance=0).rows()
+
+    assert (row["exact_jaccard"], row["best_exact_jaccard"]) == (0.5 / 2, 0.5)
+    assert (row["span_recall"], row["best_span_recall"]) == (0.5, 1.0)
+    assert (row["span_precision"], row["best_span_precision"]) == (1.0, 1.0)
+
+
+def test_nothing_to_cite_and_nothing_cited_has_no_score():
+    scores = scores_of([([], []), ([], [cite(0, 5)])])
+
+    assert scores.rows() == [{}, dict.fromkeys(SPAN_MEASURES, 0.0) | {"predicted_spans": 1.0}]
+    assert all(math.isnan(column[0]) for column in scores.columns().values())
+    assert scores_of([]).rows() == []
+
+
+def test_characters_are_those_of_all_documents_each_once():
+    gold = [cite(0, 100), cite(50, 150), cite(0, 10, "b.pdf")]
+    predicted = [cite(100, 200), cite(0, 40, "b.pdf"), cite(0, 30, "c.pdf")]
+
+    (row,) = scores_of([(gold, predicted)]).rows()
+
+    # a.pdf: 150 gold, 100 predicted, 50 shared. b.pdf: 10, 40, 10. c.pdf: 0, 30, 0.
+    assert (row["char_precision"], row["char_recall"]) == (60 / 170, 60 / 160)
+    assert (row["char_f1"], row["char_jaccard"]) == (120 / 330, 60 / 270)
+
+
+def test_pages_distinguish_characters_only_where_all_citations_have_one():
+    paged = [cite(0, 10, page=1)], [cite(0, 10, page=2)]
+    mixed = [cite(0, 10, page=1), cite(20, 30)], [cite(0, 10, page=2)]
+
+    assert [row["char_recall"] for row in scores_of([paged, mixed]).rows()] == [0.0, 10 / 20]
 
 
 TEXT = "Ada Lovelace wrote notes, in 1843."
 #       0   4        13    19     26 29
-
-
-TOKENS = {
-    "a token belongs to a span that holds part of it": ([(0, 12)], [(2, 6)], Overlap(2, 2, 2)),
-    "two spans in one token count it once":            ([(0, 3)], [(0, 1), (2, 3)], Overlap(1, 1, 1)),
-    "the token after the end is not cited":            ([(0, 12)], [(0, 4)], Overlap(1, 2, 1)),
-    "punctuation and spaces are no tokens":            ([(13, 24)], [(24, 26)], Overlap(0, 2, 0)),
-    "spans past the end of the text hold none":        ([(29, 33)], [(90, 99)], Overlap(0, 1, 0)),
+WORDS = {
+    #                                        gold                    cited                  precision, recall, F1
+    "two of three and of four":             ([cite(0, 18)],          [cite(4, 28)],         (2 / 4, 2 / 3, 4 / 7)),
+    "an end inside a word costs nothing":   ([cite(4, 12)],          [cite(5, 13)],         (1.0, 1.0, 1.0)),
+    "two spans in one word count it once":  ([cite(0, 3)],           [cite(0, 1), cite(2, 3)], (1.0, 1.0, 1.0)),
+    "the word after the end is not cited":  ([cite(0, 12)],          [cite(0, 4)],          (1.0, 1 / 2, 2 / 3)),
+    "words of several documents are added": ([cite(0, 3), cite(0, 5, "b.pdf")], [cite(0, 3)], (1.0, 1 / 2, 2 / 3)),
+    "spans past the end hold no word":      ([cite(29, 33)],         [cite(90, 99)],        (0.0, 0.0, 0.0)),
+    "other scripts have words too":         ([cite(0, 6, "c.pdf")],  [cite(0, 10, "c.pdf")], (1 / 2, 1.0, 2 / 3)),
+    "no word on either side":               ([cite(24, 25)],         [cite(33, 34)],        None),
+    "a cited document without a text":      ([cite(0, 3)],           [cite(0, 3), cite(0, 5, "d.pdf")], None),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("gold", "predicted", "expected"), TOKENS.values(), ids=TOKENS)
-def test_token_overlap(gold, predicted, expected):
-    assert token_overlap(spans(*gold), spans(*predicted), TEXT) == expected
+@pytest.mark.parametrize(("gold", "cited", "expected"), WORDS.values(), ids=WORDS)
+def test_words(gold, cited, expected):
+    texts = {"a.pdf": TEXT, "b.pdf": "Notes on engines", "c.pdf": "Москва это город"}
+    tokens = {name: find_tokens(text) for name, text in texts.items()}
+
+    (row,) = score_spans([gold], [cited], texts=tokens).rows()
+
+    found = [row.get(name) for name in ("token_precision", "token_recall", "token_f1")]
+    assert found == ([None] * 3 if expected is None else list(expected))
 
 
-def test_token_ratios():
-    # gold: Ada Lovelace wrote; predicted: Lovelace wrote notes in. Shared: two.
-    gold, predicted = spans((0, 18)), spans((4, 28))
-
-    assert token_precision(gold, predicted, TEXT) == 2 / 4
-    assert token_recall(gold, predicted, TEXT) == 2 / 3
-
-
-def test_tokens_of_other_scripts_count():
-    assert token_overlap(spans((0, 6)), spans((7, 10)), "Москва это город") == Overlap(0, 1, 1)
+MERGED = {
+    "disjoint":       ([(5, 9), (0, 3)],          [(0, 3), (5, 9)]),
+    "touching":       ([(0, 5), (5, 9)],          [(0, 9)]),
+    "one in another": ([(0, 9), (2, 4), (8, 12)], [(0, 12)]),
+    "none":           ([],                        []),
+}  # fmt: skip
 
 
-BAD_SPANS = {"no characters": (5, 5), "end before start": (5, 4), "negative start": (-1, 4)}
+@pytest.mark.parametrize(("spans", "expected"), MERGED.values(), ids=MERGED)
+def test_merge_spans(spans, expected):
+    assert merge_spans([Span(*span) for span in spans]) == expected
 
 
-@pytest.mark.parametrize("pair", BAD_SPANS.values(), ids=BAD_SPANS)
-def test_a_span_holds_at_least_one_character(pair):
+OVERLAPS = {
+    #                                  gold               predicted          overlap            P, R, F1, Jaccard
+    "a character cited twice, once":  ([(0, 10)],         [(0, 6), (4, 10)], Overlap(10, 10, 10), (1.0, 1.0, 1.0, 1.0)),
+    "touching spans share nothing":   ([(0, 5)],          [(5, 10)],         Overlap(0, 5, 5),    (0.0, 0.0, 0.0, 0.0)),
+    "two spans against one":          ([(0, 4), (6, 10)], [(2, 8)],          Overlap(4, 8, 6),    (4 / 6, 4 / 8, 8 / 14, 4 / 10)),
+    "cited where nothing was gold":   ([],                [(0, 5)],          Overlap(0, 0, 5),    (0.0, 0.0, 0.0, 0.0)),
+    "nothing cited":                  ([(0, 5)],          [],                Overlap(0, 5, 0),    (0.0, 0.0, 0.0, 0.0)),
+    "nothing gold, nothing cited":    ([],                [],                Overlap(0, 0, 0),    (None,) * 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "predicted", "expected", "ratios"), OVERLAPS.values(), ids=OVERLAPS)
+def test_overlap(gold, predicted, expected, ratios):
+    found = overlap([Span(*span) for span in gold], [Span(*span) for span in predicted])
+
+    assert found == expected
+    assert (found.precision, found.recall, found.f1, found.jaccard) == ratios
+
+
+def test_more_pairs_than_are_held_at_once():
+    n = 300
+    assert n * n > PAIRS_AT_ONCE
+    gold = [cite(10 * i, 10 * i + 10) for i in range(n)]
+
+    (row,) = scores_of([(gold, gold)], tolerance=0).rows()
+
+    assert (row["perfect_matches"], row["span_f1"], row["char_jaccard"]) == (n, 1.0, 1.0)
+
+
+def test_offsets_and_pages_beyond_any_document_are_wrong_but_no_error():
+    huge = cite(10**30, 10**30 + 5, page=10**30)
+
+    (row,) = scores_of([([cite(0, 5, page=1)], [cite(0, 5, page=1), huge])]).rows()
+
+    assert (row["span_recall"], row["span_precision"]) == (1.0, 0.5)
+
+
+def test_places_that_do_not_fit_one_key_are_told_apart():
+    # Answers, files, pages and offsets whose ranges together need more than 64 bits.
+    answer = np.array([0, 0, 2**20, 2**20], dtype=np.int64)
+    spans = SpanColumns(
+        answer, np.array([0, 2**30, 0, 2**30]), np.array([2**20, 0, 0, 2**20]), np.array([0, 2**30, 5, 2**30]),
+        np.array([5, 2**30 + 7, 9, 2**30 + 1]),
+    )  # fmt: skip
+    order = np.array([2, 0, 3, 1, 0])
+
+    assert [column.tolist() for column in sort_distinct(spans.take(order))] == [column.tolist() for column in spans]
+    scores = score_columns(spans, spans, 2**20 + 1)
+    assert scores.characters.shared[[0, 2**20]].tolist() == [12, 5]
+    assert scores.n_perfect.sum() == 4
+
+
+@pytest.mark.parametrize("bad", [cite(5, 5), cite(-1, 5), cite(7, 5)], ids=["empty", "negative", "reversed"])
+def test_citation_without_characters_is_refused(bad):
     with pytest.raises(ValueError, match="0 <= start < end"):
-        jaccard([], spans(pair))
+        scores_of([([cite(0, 9)], [bad])])
+    one = np.array([1])
+    with pytest.raises(ValueError, match="0 <= start < end"):
+        sort_distinct(SpanColumns(one, one, one, one * bad.span.start, one * bad.span.end))
 
 
-some_span = st.tuples(st.integers(0, 60), st.integers(1, 30)).map(lambda pair: Span(pair[0], sum(pair)))
-some_spans = st.lists(some_span, max_size=6)
+def test_sides_of_different_length_are_refused():
+    with pytest.raises(ValueError, match="predictions for 1 answers"):
+        score_spans([[cite(0, 9)]], [])
 
 
-@given(some_spans, some_spans)
-def test_interval_arithmetic_equals_sets_of_characters(gold, predicted):
-    left = {i for span in gold for i in range(*span)}
-    right = {i for span in predicted for i in range(*span)}
-
-    assert overlap(gold, predicted) == Overlap(len(left & right), len(left), len(right))
+def test_negative_tolerance_is_refused():
+    with pytest.raises(ValueError, match="tolerance"):
+        scores_of([([cite(0, 9)], [cite(0, 9)])], tolerance=-1)
 
 
-@given(some_spans, some_spans)
-def test_jaccard_and_dice_are_symmetric_and_precision_mirrors_recall(gold, predicted):
-    assert jaccard(gold, predicted) == jaccard(predicted, gold)
-    assert dice(gold, predicted) == dice(predicted, gold)
-    assert char_precision(gold, predicted) == char_recall(predicted, gold)
+def test_files_are_numbered_by_name():
+    side = [[cite(0, 1, "b.pdf"), cite(0, 1, "a.pdf")]]
 
-
-@given(st.lists(some_span, min_size=1, max_size=6))
-def test_spans_match_themselves_perfectly(gold):
-    assert jaccard(gold, gold) == dice(gold, gold) == 1.0
-
-
-@given(some_spans)
-def test_merging_twice_changes_nothing(given_spans):
-    assert merge(merge(given_spans)) == merge(given_spans)
-
-
-@given(some_spans, some_spans)
-def test_tokens_counted_by_number_equal_tokens_counted_by_character(gold, predicted):
-    text = "ab c  def, ghij kl. m nopq " * 4
-    starts = {}
-    for i, character in enumerate(text):
-        if character.isalnum():
-            starts[i] = starts.get(i - 1, i)
-    left = {starts[i] for span in gold for i in range(*span) if i in starts}
-    right = {starts[i] for span in predicted for i in range(*span) if i in starts}
-
-    assert token_overlap(gold, predicted, text) == Overlap(len(left & right), len(left), len(right))
+    assert number_files(side, [[cite(0, 1, "c.pdf")]]) == {"a.pdf": 0, "b.pdf": 1, "c.pdf": 2}
+    assert to_columns(side, {"a.pdf": 0, "b.pdf": 1}).file.tolist() == [0, 1]

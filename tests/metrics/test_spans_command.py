@@ -45,7 +45,7 @@ def run(files, *options):
     return result
 
 
-def test_means_are_over_questions_and_the_four_figures_over_gold_spans(files):
+def test_spans_means_are_over_questions_and_totals_over_gold_spans(files):
     found = json.loads(run(files, "--json").stdout)
 
     # Questions: 1 and 1/2. Gold spans: 1, 1, 0 of three.
@@ -61,7 +61,7 @@ def test_means_are_over_questions_and_the_four_figures_over_gold_spans(files):
     }  # fmt: skip
 
 
-def test_means_are_those_of_the_table(files):
+def test_spans_means_are_those_of_the_questions(files):
     found = json.loads(run(files, "--json", "-q").stdout)
 
     for name, summary in found["measures"].items():
@@ -69,7 +69,7 @@ def test_means_are_those_of_the_table(files):
         assert summary["value"] == sum(values) / len(values)
 
 
-def test_what_has_no_score_is_said(files):
+def test_spans_says_what_has_no_score(files):
     result = run(files)
 
     assert "1 questions have no prediction and no score: lost (missing)" in result.stderr
@@ -81,13 +81,13 @@ def test_what_has_no_score_is_said(files):
     assert "mean_exact_jaccard 0.6667" in lines["over"]
 
 
-def test_each_question_comes_before_the_means(files):
+def test_spans_prints_each_question_before_the_means(files):
     lines = run(files, "-q").stdout.splitlines()
 
     assert lines[0].split() == ["exact_jaccard", "exact", "1.0000"]
 
 
-def test_tolerance_is_an_option(files):
+def test_spans_tolerance_is_an_option(files):
     (files / "cited.jsonl").write_text(json.dumps({"query_id": "exact", "citations": [place(5, 100)]}) + "\n")
 
     strict = json.loads(run(files, "--json", "--tolerance", 0).stdout)
@@ -97,7 +97,7 @@ def test_tolerance_is_an_option(files):
     assert lenient["measures"]["tolerance_jaccard"]["value"] == 1.0
 
 
-def test_one_file_may_count_the_last_character_in(files):
+def test_spans_end_inclusive_is_an_option_of_one_file(files):
     (files / "cited.jsonl").write_text(json.dumps({"query_id": "exact", "citations": [place(0, 99)]}) + "\n")
 
     found = json.loads(run(files, "--json", "--end-inclusive", "predicted").stdout)
@@ -105,7 +105,7 @@ def test_one_file_may_count_the_last_character_in(files):
     assert found["measures"]["exact_jaccard"]["value"] == 1.0
 
 
-def test_with_texts_words_are_scored_and_places_looked_up(files):
+def test_spans_scores_words_with_texts(files):
     (files / "texts.json").write_text(json.dumps({"a.pdf": "word " * 40}))
 
     result = run(files, "--json", "--documents", files / "texts.json")
@@ -116,7 +116,7 @@ def test_with_texts_words_are_scored_and_places_looked_up(files):
     assert found["documents"] == {"without_text": [], "spans_out_of_bounds": 0}
 
 
-def test_a_document_without_text_and_a_place_behind_the_end_are_said(files):
+def test_spans_says_which_documents_have_no_text(files):
     (files / "texts.json").write_text(json.dumps({"a.pdf": "short"}))
     (files / "cited.jsonl").write_text(
         json.dumps({"query_id": "exact", "citations": [place(0, 100), place(0, 1, "b.pdf")]}) + "\n"
@@ -128,11 +128,11 @@ def test_a_document_without_text_and_a_place_behind_the_end_are_said(files):
     line = next(line for line in result.stdout.splitlines() if line.startswith("token_f1"))
     assert line.split()[-3:] == ["0", "3", "1"]
     assert "1 cited documents have no text: b.pdf" in result.stderr
-    assert "1 predicted spans end behind their document's text" in result.stderr
+    assert "1 predicted spans end after their document's text" in result.stderr
     assert "token_f1" in result.stdout
 
 
-def test_no_prediction_at_all_is_no_number(files):
+def test_spans_without_predictions_has_no_number(files):
     (files / "cited.jsonl").write_text("")
 
     found = json.loads(run(files, "--json").stdout)

@@ -1,11 +1,22 @@
-"""A verdict is one word and one sentence; it says "regressed" of real drops only, and "cannot tell" where it cannot."""
+"""A verdict needs size, certainty and a rerun; people are alerted once about a change that stays."""
 
 from dataclasses import replace
 
 import pytest
 
+from rag_eval_pipeline.metrics.evidence import ComparedMetric, compare
 from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.metrics.verdicts import verdict
+from rag_eval_pipeline.metrics.verdicts import (
+    alerts,
+    confirm_flags,
+    first_confirmation,
+    flip_sentence,
+    flip_share,
+    is_flagged,
+    night_state,
+    verdict,
+    weekly_scores,
+)
 from tests.verdict_examples import DROP
 
 RISE = replace(
@@ -19,6 +30,69 @@ UNCLEAR = replace(
     DROP, estimate=-0.012, adjusted_interval=Interval(-0.046, 0.022), confidence_interval=Interval(-0.034, 0.010),
     p_value=0.075, p_corrected=0.9,
 )  # fmt: skip
+
+LIMITS = {
+    "a corrected p of half of alpha":      (replace(DROP, p_corrected=0.01), True),
+    "just above it":                       (replace(DROP, p_corrected=0.010001), False),
+    "one point, but for rounding":         (replace(DROP, estimate=-0.00999999999999999), True),
+    "less than one point":                 (replace(DROP, estimate=-0.0099), False),
+    "one point of a scale of five steps":  (replace(DROP, estimate=-0.039, value_range=4.0), False),
+    "98 of 100 scored":                    (replace(DROP, coverage=98 / 100), True),
+    "30 questions":                        (replace(DROP, n_pairs=30, n_units=30), True),
+    "29 questions":                        (replace(DROP, n_pairs=29, n_units=29), False),
+    "30 questions of 12 documents":        (replace(DROP, n_pairs=30, n_units=12, is_clustered=True), True),
+    "a rise":                              (RISE, True),
+    "a rise whose interval holds 0":       (replace(RISE, confidence_interval=Interval(0.0, 0.062)), False),
+    "a fall whose interval holds 0":       (replace(DROP, confidence_interval=Interval(-0.062, 0.0)), True),
+    "fewer failures, the interval holds 0": (
+        replace(DROP, higher_is_better=False, confidence_interval=Interval(-0.062, 0.0)), False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "flagged"), LIMITS.values(), ids=LIMITS)
+def test_flag_counts_reached_limits(evidence, flagged):
+    assert is_flagged(evidence) is flagged
+
+
+RERUNS = {
+    #                                      rerun                                          flagged, expected
+    "seen again":                         (replace(DROP, p_value=0.005),                  2, "confirmed"),
+    "p times the number flagged":         (replace(DROP, p_value=0.005),                  3, "not_confirmed"),
+    "the uncorrected p counts":           (replace(DROP, p_value=0.005, p_corrected=0.06), 2, "confirmed"),
+    "the other direction":                (RISE,                                          1, "not_confirmed"),
+    "less than one point this time":      (replace(DROP, estimate=-0.009),                1, "not_confirmed"),
+    "too much failed this time":          (replace(DROP, coverage=0.9),                   1, "not_confirmed"),
+    "the rule for rises does not apply":  (replace(DROP, confidence_interval=Interval(-0.062, 0.001)), 1, "confirmed"),
+    "no pairs this time":                 (replace(DROP, estimate=None, p_value=None),    1, "not_confirmed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rerun", "n_flagged", "expected"), RERUNS.values(), ids=RERUNS)
+def test_rerun_confirms_what_it_shows_again(rerun, n_flagged, expected):
+    first = {name: DROP for name in ("EM", "F1", "MRR")[:n_flagged]}
+
+    assert confirm_flags(first, {"EM": rerun})["EM"] == expected
+
+
+def test_rerun_confirms_a_rise_only_if_its_interval_excludes_0():
+    uncertain = replace(RISE, confidence_interval=Interval(-0.001, 0.063))
+
+    assert confirm_flags({"EM": RISE, "F1": RISE}, {"EM": RISE, "F1": uncertain}) == {
+        "EM": "confirmed",
+        "F1": "not_confirmed",
+    }
+
+
+def test_rerun_is_asked_about_flagged_metrics_only():
+    first = {"EM": DROP, "F1": DROP, "MRR": UNCLEAR}
+    # p x 2 flagged, not x 3 compared: 0.005 is just enough; a fall of MRR in the rerun does not matter.
+    rerun = {"EM": replace(DROP, p_value=0.005), "F1": replace(DROP, p_value=0.0051), "MRR": DROP}
+
+    assert confirm_flags(first, rerun) == {"EM": "confirmed", "F1": "not_confirmed"}
+    assert confirm_flags({"EM": DROP}, {}) == {"EM": "not_confirmed"}
+
+
 SURE = "p = 0.002 after correction for 12 metrics, 0.01 is needed"
 FELL = f"EM fell 3.1 points (adjusted interval −5.6 to −0.6), {SURE}"
 ROSE = f"EM rose 3.1 points (adjusted interval +0.6 to +5.6), {SURE}"
@@ -130,12 +204,129 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize(("evidence", "confirmation", "kind", "sentence"), SENTENCES.values(), ids=SENTENCES)
-def test_the_word_and_the_sentence(evidence, confirmation, kind, sentence):
+def test_verdict_and_its_sentence(evidence, confirmation, kind, sentence):
     decided = verdict(evidence, confirmation=confirmation)
 
     assert (decided.kind, decided.sentence) == (kind, sentence)
 
 
-def test_a_confirmation_belongs_to_a_flag():
+def test_verdict_has_a_confirmation_only_if_flagged():
     assert verdict(UNCLEAR, confirmation="confirmed").confirmation is None
     assert verdict(DROP).confirmation == "pending"
+
+
+LETTERS = {"-": "unflagged", "?": "unconfirmed", "r": "regressed", "i": "improved", "w": "unknown"}
+
+HISTORIES = {
+    "a change of state":                               ("--r", "..!"),
+    "a regression that stays":                         ("-rrrr", ".!..."),
+    "gone for two nights":                             ("r--r", "!..."),
+    "gone for three nights":                           ("r---r", "!...!"),
+    "a flag that is not confirmed is not quiet":       ("r--?--r", "!......"),
+    "and alone alerts nobody":                         ("--??-", "....."),
+    "the other direction is news":                     ("ri", "!!"),
+    "and back":                                        ("riir", "!!.!"),
+    "a withheld night is not quiet":                   ("r--wr", "!...."),
+    "and does not break the row":                      ("r--w-r", "!....!"),
+    "three quiet nights forget an improvement too":    ("i---i", "!...!"),
+    "the first night":                                 ("r", "!"),
+    "no night":                                        ("", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("history", "expected"), HISTORIES.values(), ids=HISTORIES)
+def test_alerts(history, expected):
+    states = [LETTERS[letter] for letter in history]
+
+    assert "".join("!" if alerted else "." for alerted in alerts(states)) == expected
+
+
+def evidence(n_wrong=30, n_failed=0, n_questions=500):
+    current = [None] * n_failed + [0.0] * n_wrong + [1.0] * (n_questions - n_wrong - n_failed)
+    return compare([ComparedMetric("EM", current, [[1.0] * n_questions] * 5)], seed=1)["EM"]
+
+
+STATES = {
+    "seen again":                     (evidence(), "confirmed", "regressed"),
+    "a system that repeats itself":   (evidence(), "not_needed", "regressed"),
+    "a rise":                         (replace(evidence(), higher_is_better=False), "confirmed", "improved"),
+    "first look":                     (evidence(), "pending", "unconfirmed"),
+    "not seen again":                 (evidence(), "not_confirmed", "unconfirmed"),
+    "no baseline yet":                (evidence(), "provisional", "unconfirmed"),
+    "of a week":                      (evidence(), "weekly", "unconfirmed"),
+    "unchanged":                      (evidence(0), "pending", "unflagged"),
+    "cannot tell":                    (evidence(5), "pending", "unflagged"),
+    "too many failures":              (evidence(30, 100), "pending", "unknown"),
+    "too few questions":              (evidence(15, 0, 20), "pending", "unknown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "confirmation", "state"), STATES.values(), ids=STATES)
+def test_night_state(found, confirmation, state):
+    assert night_state(verdict(found, confirmation=confirmation)) == state
+
+
+WAITING = {
+    "the first night":                   (1, False, "provisional"),
+    "the fourth":                        (4, False, "provisional"),
+    "five runs are there":               (5, False, "pending"),
+    "one run of a system that repeats":  (1, True, "not_needed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("n_runs", "deterministic", "expected"), WAITING.values(), ids=WAITING)
+def test_first_confirmation(n_runs, deterministic, expected):
+    assert first_confirmation(n_runs, is_deterministic=deterministic) == expected
+
+
+SHARES = {
+    # Pairs of runs: 1-2 differ in one of two, 1-3 in none, 2-3 in one: 2 of 6.
+    "over all pairs of runs":               ([[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]], 2 / 6),
+    "steady":                               ([[1.0, 0.0]] * 5, 0.0),
+    "a failure is no difference":           ([[1.0, None], [0.0, 1.0]], 1.0),
+    "one run":                              ([[1.0, 0.0]], None),
+    "no runs":                              ([], None),
+    "no question in common":                ([[1.0, None], [None, 1.0]], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("runs", "expected"), SHARES.values(), ids=SHARES)
+def test_flip_share(runs, expected):
+    assert flip_share(runs) == expected
+
+
+def test_flip_share_needs_runs_over_the_same_questions():
+    with pytest.raises(ValueError, match="same questions"):
+        flip_share([[1.0], [1.0, 0.0]])
+
+
+STEADINESS = {
+    "steady": (0.02, "2.0 % of the answers differ between two runs of the unchanged system."),
+    "the limit": (0.10, "10.0 % of the answers differ between two runs of the unchanged system."),
+    "too unsteady": (
+        0.12,
+        "12.0 % of the answers differ between two runs of the unchanged system; above 10 % nobody knows how often a "
+        "verdict is false.",
+    ),
+    "unknown": (
+        None, "How much the answers differ between two runs is not known: there are no two baseline runs.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("share", "sentence"), STEADINESS.values(), ids=STEADINESS)
+def test_flip_sentence(share, sentence):
+    assert flip_sentence(share) == sentence
+
+
+def test_weekly_scores():
+    nights = [[1.0, 0.7, 1.0]] * 4 + [[0.0, 0.7, 1.0]] * 2 + [[0.0, 0.7, None]]
+
+    assert weekly_scores(nights) == [pytest.approx(4 / 7), 0.7, None]
+
+
+def test_weekly_scores_need_seven_nights():
+    with pytest.raises(ValueError, match="expected 7 nights, found 6"):
+        weekly_scores([[1.0]] * 6)
+    with pytest.raises(ValueError, match="shorter"):
+        weekly_scores([[1.0]] * 6 + [[]])

@@ -11,10 +11,10 @@ import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.definitions import defs
-from rag_eval_pipeline.defs import aggregation, automation
+from rag_eval_pipeline.defs import aggregation, checks, schedules, sensors
 from rag_eval_pipeline.defs.partitions import benchmarks, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.evaluation import asking, passes
+from rag_eval_pipeline.evaluation import asking, pipeline
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 
@@ -76,7 +76,7 @@ class World:
             def now(cls, tz=None):
                 return world.now.astimezone(tz)
 
-        for module in (asking, passes, aggregation, automation):
+        for module in (asking, pipeline, aggregation, checks, sensors):
             monkeypatch.setattr(module, "datetime", Clock)
 
     @property
@@ -108,7 +108,7 @@ class World:
     def night(self):
         """The schedule's tick, what it asks for, the aggregation; and the same for reruns, hours later."""
         started = self.now
-        for request in automation.nightly(self.tick()):
+        for request in schedules.nightly(self.tick()):
             assert self.run("evaluate", request).success
         self.aggregate()
         assert self.reruns() == []  # too early
@@ -126,11 +126,11 @@ class World:
         )
 
     def reruns(self):
-        return automation.confirmation_sensor(dg.build_sensor_context(instance=self.instance, resources=self.resources))
+        return sensors.confirmation_sensor(dg.build_sensor_context(instance=self.instance, resources=self.resources))
 
     def aggregate(self):
         context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor, resources=self.resources)
-        result = automation.aggregation_sensor(context)
+        result = sensors.aggregation_sensor(context)
         if isinstance(result, dg.SkipReason):
             return
         self.cursor = result.cursor
@@ -138,7 +138,7 @@ class World:
             assert self.run("aggregate", request).success
 
     def week(self):
-        assert self.run("week", automation.weekly(self.tick())).success
+        assert self.run("week", schedules.weekly(self.tick())).success
 
 
 def write_benchmark(folder):

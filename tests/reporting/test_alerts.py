@@ -1,4 +1,4 @@
-"""An alert is told once, by file, mail and webhook; its address is a secret, and foreign text stays text."""
+"""An alert is report once, by file, mail and webhook; its address is a secret, and foreign text stays text."""
 
 import email
 import email.policy
@@ -11,19 +11,20 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 import yaml
 
-from rag_eval_pipeline.reporting.alert_settings import AlertSettings
-from rag_eval_pipeline.reporting.alert_texts import SECTION_LIMIT, slack_message
 from rag_eval_pipeline.reporting.alerts import (
+    SECTION_LIMIT,
     Alert,
+    AlertSettings,
     LatePair,
     alerts_folder,
     read_alerts,
-    tell,
-    tell_changes,
-    tell_run_failure,
+    send_alerts,
+    send_change_alerts,
+    send_failure_alert,
+    slack_message,
 )
-from rag_eval_pipeline.reporting.nights import Nights, Yardstick, with_run
-from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
+from rag_eval_pipeline.reporting.comparison import VerdictSettings
+from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_runs import START, five_runs, made_run
 
@@ -72,7 +73,7 @@ def settings(workspace, **values):
 def book(*runs):
     history = ()
     for run in runs:
-        history = with_run(history, run, Yardstick(five_runs(), VerdictSettings()))
+        history = add_run(history, run, BaselineRuns(five_runs(), VerdictSettings()))
     return [Nights(benchmark="b", system="s", baseline=("base0",), nights=history)]
 
 
@@ -81,8 +82,8 @@ def confirmed():
 
 
 def test_a_confirmed_regression_is_one_alert_however_often_it_is_looked_at(workspace):
-    first = tell_changes(workspace, confirmed(), now=NOW)
-    again = tell_changes(workspace, confirmed(), now=NOW + timedelta(days=1))
+    first = send_change_alerts(workspace, confirmed(), now=NOW)
+    again = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(days=1))
 
     [alert] = read_alerts(workspace)
     assert ([one.alert_id for one in first.new], again.new) == (["eval_1"], [])
@@ -90,16 +91,16 @@ def test_a_confirmed_regression_is_one_alert_however_often_it_is_looked_at(works
     assert (alert.night, alert.created_at) == (START, NOW)
 
 
-def test_a_first_look_and_a_quiet_night_are_told_to_nobody(workspace):
-    tell_changes(workspace, book(made_run("eval_1", FELL)), now=NOW)
-    tell_changes(workspace, book(made_run("eval_1")), now=NOW)
+def test_a_first_look_and_a_quiet_night_are_report_to_nobody(workspace):
+    send_change_alerts(workspace, book(made_run("eval_1", FELL)), now=NOW)
+    send_change_alerts(workspace, book(made_run("eval_1")), now=NOW)
 
     assert read_alerts(workspace) == []
 
 
 def test_the_mail_can_be_read_by_any_mail_program(workspace):
     settings(workspace, mail_from="a@example.com", mail_to="b@example.com", report_url="https://reports.example/")
-    tell_changes(workspace, confirmed(), now=NOW)
+    send_change_alerts(workspace, confirmed(), now=NOW)
 
     mail = email.message_from_bytes((alerts_folder(workspace) / "eval_1.eml").read_bytes(), policy=email.policy.default)
 
@@ -107,15 +108,15 @@ def test_the_mail_can_be_read_by_any_mail_program(workspace):
     assert (mail["From"], mail["To"]) == ("a@example.com", "b@example.com")
     lines = mail.get_content().splitlines()
     assert lines[1] == "Night of 2026-09-07 02:00 UTC, eval_1"
-    assert lines[3].startswith("exact_match regressed: EM fell 10.0 points (adjusted interval −")
+    assert lines[3].startswith("exact_match regressed: Exact match fell 10.0 points (adjusted interval −")
     assert lines[4:9] == [f"  question {q}: 1.00 -> 0.00" for q in range(5)]
     assert lines[-1] == "Report: https://reports.example/"
 
 
 def test_the_webhook_gets_it_once(webhook, workspace):
     for hours in (0, 24):
-        told = tell_changes(workspace, confirmed(), now=NOW + timedelta(hours=hours))
-        assert told.faults == []
+        report = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(hours=hours))
+        assert report.faults == []
 
     [(path, message)] = webhook.received
     assert path == f"/services/{SECRET}"
@@ -128,50 +129,52 @@ def test_the_webhook_gets_it_once(webhook, workspace):
 
 def test_a_webhook_that_refuses_is_asked_again_by_the_next_aggregation(webhook, workspace):
     webhook.status = 503
-    told = tell_changes(workspace, confirmed(), now=NOW)
+    report = send_change_alerts(workspace, confirmed(), now=NOW)
     webhook.status = 200
-    later = tell_changes(workspace, confirmed(), now=NOW + timedelta(hours=1))
+    later = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(hours=1))
 
-    assert told.faults == [f"eval_1: the webhook of ${VARIABLE} answered 503 [webhook_refused]"]
+    assert report.faults == [f"eval_1: the webhook of ${VARIABLE} answered 503 [webhook_refused]"]
     assert (len(webhook.received), later.new, later.faults) == (2, [], [])
 
 
 def test_what_could_not_be_sent_for_three_days_is_no_news(webhook, workspace):
     webhook.status = 503
-    tell_changes(workspace, confirmed(), now=NOW)
+    send_change_alerts(workspace, confirmed(), now=NOW)
 
-    told = tell_changes(workspace, confirmed(), now=NOW + timedelta(days=3))
+    report = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(days=3))
 
-    assert (len(webhook.received), told.faults) == (1, [])
+    assert (len(webhook.received), report.faults) == (1, [])
 
 
 def test_the_address_stands_in_no_message_log_or_file(webhook, workspace, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    tell_changes(workspace, confirmed(), now=NOW)
+    send_change_alerts(workspace, confirmed(), now=NOW)
     monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:1/services/{SECRET}")
-    told = tell_run_failure(workspace, job="j", partition="p", error="e", started=NOW, now=NOW)
+    report = send_failure_alert(workspace, job="j", partition="p", error="e", started=NOW, now=NOW)
 
-    [fault] = told.faults
+    [fault] = report.faults
     assert fault.endswith(f"the webhook of ${VARIABLE} could not be reached: ConnectError [webhook_unreachable]")
     files = [path.read_text() for path in workspace.root.rglob("*") if path.is_file()]
     assert not any(SECRET in text for text in (*files, caplog.text, fault))
 
 
-@pytest.mark.parametrize(("value", "code"), [("", "missing_secret"), ("ftp://x", "bad_webhook")])
+@pytest.mark.parametrize(
+    ("value", "code"), [("", "missing_secret"), ("ftp://x", "bad_webhook"), ("T0K3N", "bad_webhook")]
+)
 def test_an_address_that_is_none_is_named_by_its_variable(value, code, workspace, monkeypatch):
     settings(workspace, webhook_url_env=VARIABLE)
     monkeypatch.setenv(VARIABLE, value)
 
-    [fault] = tell_changes(workspace, confirmed(), now=NOW).faults
+    [fault] = send_change_alerts(workspace, confirmed(), now=NOW).faults
 
     assert fault.endswith(f"[{code}]")
 
 
-def test_a_failed_run_is_told_once_a_day_for_the_same_error(workspace):
+def test_a_failed_run_is_report_once_a_day_for_the_same_error(workspace):
     def fail(error="server down [x]\nwith more", *, partition="b|s", day=0):
         at = NOW + timedelta(days=day)
-        told = tell_run_failure(workspace, job="evaluate", partition=partition, error=error, started=at, now=at)
-        return len(told.new)
+        report = send_failure_alert(workspace, job="evaluate", partition=partition, error=error, started=at, now=at)
+        return len(report.new)
 
     assert [fail(), fail(), fail("another"), fail(partition="b|t"), fail(day=1)] == [1, 0, 1, 1, 1]
     assert {alert.error for alert in read_alerts(workspace)} == {"server down [x]", "another"}
@@ -181,7 +184,7 @@ def test_a_failed_run_is_told_once_a_day_for_the_same_error(workspace):
 
 
 def test_foreign_text_rings_nobodys_bell(workspace):
-    tell_changes(workspace, confirmed(), now=NOW)
+    send_change_alerts(workspace, confirmed(), now=NOW)
     [alert] = read_alerts(workspace)
     texts = {"0": "<!channel> & *bold*\nin two lines", "1": "y" * 10_000}
 
@@ -199,9 +202,46 @@ def test_a_late_night_goes_the_same_ways(webhook, workspace):
         created_at=NOW, late=late,
     )  # fmt: skip
 
-    first, again = (tell(workspace, [alert], NOW) for _ in range(2))
+    first, again = (send_alerts(workspace, [alert], NOW) for _ in range(2))
 
     assert (len(first.new), len(again.new)) == (1, 0)
     [(_, message)] = webhook.received
     assert message["text"].splitlines()[:2] == [alert.subject, late[0].sentence]
     assert (alerts_folder(workspace) / "late_1.eml").exists()
+
+
+def test_an_apprise_service_gets_title_and_body_and_no_mention(webhook, workspace, monkeypatch):
+    monkeypatch.setenv(VARIABLE, f"json://127.0.0.1:{webhook.server_port}/{SECRET}")
+
+    report = send_failure_alert(workspace, job="j", partition="p", error="<!channel> @all", started=NOW, now=NOW)
+
+    [(path, message)] = webhook.received
+    assert (path, message["title"], report.faults) == (f"/{SECRET}", "A run failed: j p", [])
+    assert "<!channel>" not in message["message"]
+    assert "@all" not in message["message"]
+    assert read_alerts(workspace)[0].delivered_at == NOW
+
+
+@pytest.mark.parametrize(
+    "url", ["json://127.0.0.1:1/T0K3N", "json://user:T0K3N@127.0.0.1:1/", "slack://T0K3N/"], ids=["path", "user", "bad"]
+)
+def test_an_apprise_address_stands_in_no_message_log_or_file(url, workspace, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    settings(workspace, webhook_url_env=VARIABLE)
+    monkeypatch.setenv(VARIABLE, url)
+
+    [fault] = send_failure_alert(workspace, job="j", partition="p", error="e", started=NOW, now=NOW).faults
+
+    files = [path.read_text() for path in workspace.root.rglob("*") if path.is_file()]
+    assert not any(SECRET in text for text in (*files, caplog.text, fault))
+
+
+def test_an_apprise_service_that_refuses_is_asked_again(webhook, workspace, monkeypatch):
+    monkeypatch.setenv(VARIABLE, f"json://127.0.0.1:{webhook.server_port}/x")
+    webhook.status = 503
+    first = send_change_alerts(workspace, confirmed(), now=NOW)
+    webhook.status = 200
+    later = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(hours=1))
+
+    assert first.faults == [f"eval_1: the service of ${VARIABLE} did not take the alert [webhook_refused]"]
+    assert (later.new, later.faults) == ([], [])

@@ -13,11 +13,11 @@ from rag_eval_pipeline.cli.evaluations import compare
 from rag_eval_pipeline.cli.nights import ab, history, pin, prune
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.formats.store import DatasetStore
-from rag_eval_pipeline.reporting.comparison import write_comparisons
+from rag_eval_pipeline.reporting.regressions import write_comparisons
 
 RAILWAY = "skarn-railway"
 app = typer.Typer()
@@ -56,7 +56,7 @@ def test_compare_prints_a_table_and_says_single_runs(rag_eval, ids):
     assert lines[1].startswith("Of single runs: ")
     [exact] = [line for line in lines if line.startswith("exact_match ")]
     assert exact.split()[1:4] == ["0.275", "->", "0.000"]
-    assert "regressed: EM fell 27.5 points" in exact
+    assert "regressed: Exact match fell 27.5 points" in exact
 
 
 def test_compare_counts_documents_where_that_is_set(rag_eval, ids, workspace, tmp_path):
@@ -200,6 +200,17 @@ def test_ab_writes_a_file_a_test_and_never_over_another(rag_eval, ids, workspace
     assert record["benchmarks"][0]["reason"] == "no evaluation of embedded-weak, embedded"
     listed = DatasetStore(workspace.results.parent).list_evaluation_results()
     assert (len(listed.results), listed.findings) == (4, ())
+
+
+def test_ab_json_has_the_evaluations_of_the_data_models(rag_eval, ids):
+    (test,) = json.loads(rag_eval("ab", "--json"))
+
+    found = {(one["evaluator_name"], one["target_event_id"]): one for one in test["evaluations"]}
+    compared = [one["comparison_data"] for (name, _), one in found.items() if name == "ab_test_comparison"]
+    assert all(0 <= one["preference_score"] <= 1 and one["sample_size"] > 0 for one in compared)
+    assert compared
+    temporal = found["temporal_exact_match", f"{RAILWAY}|embedded"]
+    assert temporal["historical_scores"][-1] == temporal["current_score"]
 
 
 def test_an_ab_test_of_a_system_that_is_not_there_is_refused(rag_eval, workspace, tmp_path):

@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.reporting.comparison import compare_named
 from rag_eval_pipeline.reporting.history_table import query_history, update_history
-from rag_eval_pipeline.reporting.single_runs import compare_named
 from rag_eval_pipeline.workspace import Workspace
-from tests.reporting.site.making_nights import publish_night, register
+from tests.reporting.made_nights import publish_night, register
 
 DAMAGED = "eval_run_20261002_001"
 
@@ -72,8 +72,8 @@ def test_it_is_not_moved_and_the_tables_have_the_others(workspace):
 
 
 VERSIONS = {
-    "of a later release": ({"schema_version": "9.0"}, "newer_schema", "A later rag-eval-pipeline wrote it: upgrade."),
-    "of no release": ({"schema_version": "new"}, "bad_version", "a version of the file's form such as 1.0"),
+    "of a later release": ({"schema_version": "9.0"}, "newer_schema", "a later release wrote it"),
+    "of no release": ({"schema_version": "new"}, "bad_version", "a schema version such as 1.0"),
 }
 
 

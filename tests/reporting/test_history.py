@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.reporting.history import read_header, read_history
 from rag_eval_pipeline.reporting.results_headers import HeaderFault
 

@@ -9,12 +9,12 @@ import sqlite3
 import pytest
 
 from rag_eval_pipeline.reporting.history import read_history
-from rag_eval_pipeline.reporting.history_index import FILE, TICK_NS, HistoryIndex
+from rag_eval_pipeline.reporting.history_index import FILE, HistoryIndex
 from rag_eval_pipeline.reporting.history_table import query_history, update_history
 from rag_eval_pipeline.reporting.results_headers import KEPT_UNPACKED, Headers, packed
 from rag_eval_pipeline.reporting.seals import history_folder
 from rag_eval_pipeline.workspace import Workspace
-from tests.reporting.site.making_nights import publish_night, register
+from tests.reporting.made_nights import publish_night, register
 
 NIGHTS = 4
 
@@ -88,7 +88,7 @@ def test_a_file_that_has_changed_is_read_again_and_no_other(workspace):
 def test_a_file_that_was_read_within_a_tick_of_its_change_is_read_again(workspace):
     path = results(workspace, 1)
     with opened(workspace) as database:
-        state = path.stat().st_ctime_ns + TICK_NS
+        state = path.stat().st_ctime_ns
         database.execute("UPDATE results SET read_at = ? WHERE name = ?", (state, path.name))
 
     read_history(workspace)

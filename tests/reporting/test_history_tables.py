@@ -6,8 +6,8 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.history_lines import history_rows

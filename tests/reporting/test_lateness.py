@@ -5,13 +5,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rag_eval_pipeline.evaluation.registry import Registry
-from rag_eval_pipeline.reporting.alert_settings import AlertSettings
-from rag_eval_pipeline.reporting.alerts import alerts_folder
-from rag_eval_pipeline.reporting.file_kinds import KINDS
-from rag_eval_pipeline.reporting.lateness import LastPublished, last_published, late_pairs, tell_late
-from rag_eval_pipeline.systems.settings import read_system_file
+from rag_eval_pipeline.reporting.alerts import (
+    Alert,
+    AlertSettings,
+    LastPublished,
+    alerts_folder,
+    last_published,
+    late_pairs,
+    send_late_alerts,
+)
+from rag_eval_pipeline.systems.config import read_system_file
 from rag_eval_pipeline.workspace import Workspace
-from tests.reporting.site.making_nights import FIRST, publish_night, register
+from tests.reporting.made_nights import FIRST, publish_night, register
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -58,7 +63,7 @@ def registry(workspace):
 
 
 def told(workspace, hours):
-    return tell_late(workspace, now=FIRST + timedelta(hours=hours), registry=registry(workspace)).new
+    return send_late_alerts(workspace, now=FIRST + timedelta(hours=hours), registry=registry(workspace)).new
 
 
 def test_the_newest_publication_of_each_nightly_pair_is_found(workspace):
@@ -98,4 +103,4 @@ def test_several_pairs_are_one_alert(workspace):
     assert "s on b: not since 2026-10-01 02:00 UTC, eval_run_20261001_001" in mail
     assert "t on b: never, and converted 2026-10-01 01:00 UTC" in mail
     path = alerts_folder(workspace) / f"{alert.alert_id}.alert.json"
-    assert [kind.examine(path) for kind in KINDS if kind.takes(path)] == [[]]
+    assert Alert.read(path).alert_id == alert.alert_id

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.power import power
-from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
 
 RAILWAY = "skarn-railway"
 

@@ -9,16 +9,18 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.report.site import render_report, write_report
 from rag_eval_pipeline.reporting.charts import Bar, bars
-from rag_eval_pipeline.reporting.comparison import compare_evaluations, read_comparisons, write_comparisons
+from rag_eval_pipeline.reporting.comparison import compare_runs
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
-from rag_eval_pipeline.reporting.nights import Nights
-from rag_eval_pipeline.reporting.report import render_report, write_report
+from rag_eval_pipeline.reporting.nightly import Nights
+from rag_eval_pipeline.reporting.regressions import read_comparisons, write_comparisons
+from rag_eval_pipeline.reporting.scored_runs import run_of_evaluation
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 
@@ -95,20 +97,20 @@ def test_what_was_compared_is_not_compared_again(evaluated):
     """The report shows what stands in `regressions.json`, to the letter, until a run, a setting or a rule changes."""
     first = write_comparisons(evaluated)
     text = first.path.read_text()
-    first.path.write_text(text.replace("EM fell 27.5 points", "EM FELL 27.5 points"))
+    first.path.write_text(text.replace("Exact match fell 27.5 points", "Exact match FELL 27.5 points"))
 
     again, [systems] = read_comparisons(evaluated), [r for r in first.rows if r.benchmark == RAILWAY and r.regressed]
     (evaluated.config / "verdicts.config.yaml").write_text("alpha: 0.021\n")
     changed = read_comparisons(evaluated)
 
-    assert systems.verdicts["exact_match"].sentence.startswith("EM fell 27.5 points")
+    assert systems.verdicts["exact_match"].sentence.startswith("Exact match fell 27.5 points")
     sentences = [
-        row.verdicts["exact_match"].sentence[:8]
+        row.verdicts["exact_match"].sentence[:17]
         for found in (again, changed)
         for row in found.rows
         if (row.kind, row.benchmark) == ("systems", RAILWAY)
     ]
-    assert sentences == ["EM FELL ", "EM fell "]
+    assert sentences == ["Exact match FELL ", "Exact match fell "]
 
 
 def test_a_comparison_is_the_same_when_it_is_read_again(evaluated):
@@ -180,9 +182,9 @@ def test_a_provisional_comparison_shows_the_questions_that_moved_most(workspace)
 
 def test_evaluations_of_different_datasets_are_not_compared(evaluated):
     ids = [header.evaluation_id for header in read_history(evaluated).newest()]
-    old, new = (load_evaluation(evaluated, name) for name in (ids[0], ids[2]))
+    old, new = (run_of_evaluation(load_evaluation(evaluated, name)) for name in (ids[0], ids[2]))
 
-    assert compare_evaluations("evaluations", new, [old], old="a", new="b").reason == "different_dataset"
+    assert compare_runs("evaluations", new, [old], old="a", new="b").reason == "different_dataset"
 
 
 def test_equal_results_give_an_equal_report(evaluated):

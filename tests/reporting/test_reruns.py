@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.reporting.history_lines import history_rows
 from rag_eval_pipeline.workspace import Workspace
-from tests.reporting.site.making_nights import publish_night, register
+from tests.reporting.made_nights import publish_night, register
 
 NIGHT, RERUN = "eval_run_20261006_001", "eval_run_20261007_001"
 

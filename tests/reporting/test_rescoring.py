@@ -5,15 +5,15 @@ import yaml
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.passes import evaluate
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.reporting.comparison import compare_named
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.history_lines import history_rows
 from rag_eval_pipeline.reporting.rescoring import rescore
-from rag_eval_pipeline.reporting.single_runs import compare_named
 
 OBSERVATORY = "cairnmoor-observatory"
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.reporting.baselines import pin
-from rag_eval_pipeline.reporting.nights import Nights, Yardstick, with_run
+from rag_eval_pipeline.reporting.comparison import VerdictSettings
+from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run
 from rag_eval_pipeline.reporting.retention import prune
 from rag_eval_pipeline.reporting.seals import history_folder
-from rag_eval_pipeline.reporting.verdict_settings import VerdictSettings
 from rag_eval_pipeline.workspace import Workspace
 from tests.formats.result_values import results_value
 from tests.reporting.made_runs import PRINTS, START, five_runs, made_evaluation, made_run
@@ -104,7 +104,7 @@ def test_the_last_night_and_its_rerun_stay(workspace):
     night, rerun, _ = (made_evaluation(workspace, day) for day in (0, 1, 2))
     history = ()
     for run in (made_run(night, range(20)), made_run(rerun, range(20), hours=3)):
-        history = with_run(history, run, Yardstick(five_runs(), VerdictSettings()))
+        history = add_run(history, run, BaselineRuns(five_runs(), VerdictSettings()))
     book = Nights(benchmark="b", system="s", baseline=("x",), nights=history)
     book.write(nights_folder(workspace) / "b" / "s" / "x.json")
 

@@ -1,32 +1,199 @@
-"""Files become one relation: typed by all their rows, with the place of each."""
+"""Files become relations: typed by all their rows, each row with its position, and nothing outside the folder is read."""
+
+import json
+import os
 
 import pyarrow as pa
+import pytest
 
-from rag_eval_pipeline.sources.decoded import Piece
-from rag_eval_pipeline.sources.relations import relation
+from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources import jsonl
+from rag_eval_pipeline.sources.batches import DecodedBatch
+from rag_eval_pipeline.sources.files import SourceFiles
+from rag_eval_pipeline.sources.relations import TypesChanged, read_relation, spool_relation, stream_relation
+from rag_eval_pipeline.sources.spec import SourceSpec
+from tests.conversion.conftest import HEAD
+
+
+def test_relation_of_a_glob_is_sorted_by_file_name(benchmark):
+    paths = benchmark(HEAD, {"b.csv": "q,a\n1,2\n", "a.csv": "a,q,c\n3,4,5\n6,7,8\n"})
+
+    relation = read_relation(paths, SourceSpec(path=("*.csv",)), source_columns=True)
+
+    assert relation.table.to_pylist() == [
+        {"a": "3", "q": "4", "c": "5", "source_file": "a.csv", "source_row": 1},
+        {"a": "6", "q": "7", "c": "8", "source_file": "a.csv", "source_row": 2},
+        {"a": "2", "q": "1", "c": None, "source_file": "b.csv", "source_row": 1},
+    ]
+
+
+def test_relation_of_a_table_has_no_source_columns(benchmark):
+    paths = benchmark(HEAD, {"a.csv": "q\n1\n", "docs/x.pdf": b""})
+
+    assert read_relation(paths, SourceSpec(path=("a.csv",))).table.column_names == ["q"]
+    assert read_relation(paths, SourceSpec(files="docs/*")).table.column_names == ["file", "name"]
+
+
+def test_relation_keeps_the_stated_order_of_files(benchmark):
+    paths = benchmark(HEAD, {"b.csv": "q\n1\n", "a.csv": "q\n2\n"})
+
+    assert read_relation(paths, SourceSpec(path=("b.csv", "a.csv"))).files == ("b.csv", "a.csv")
+
+
+def test_path_that_looks_like_a_glob_names_an_existing_file(benchmark):
+    paths = benchmark(HEAD, {"[x].csv": "q\n1\n", "x.csv": "q\n2\n"})
+
+    assert read_relation(paths, SourceSpec(path=("[x].csv",))).table.column("q").to_pylist() == ["1"]
+
+
+def test_relation_of_a_folder_lists_paths_and_basenames(benchmark):
+    paths = benchmark(HEAD, {"docs/b c.pdf": b"%PDF-", "docs/a.pdf": b"%PDF-", "docs/n/a.pdf": b"%PDF-"})
+
+    relation = read_relation(paths, SourceSpec(files="docs/**/*.pdf"))
+
+    assert relation.table.to_pylist() == [
+        {"file": "docs/a.pdf", "name": "a.pdf"},
+        {"file": "docs/b c.pdf", "name": "b c.pdf"},
+        {"file": "docs/n/a.pdf", "name": "a.pdf"},
+    ]
+
+
+def test_relation_keeps_columns_of_two_types_as_json_text(benchmark):
+    paths = benchmark(HEAD, {"a.jsonl": '{"q": 1}', "b.jsonl": '{"q": "x"}'})
+
+    assert read_relation(paths, SourceSpec(path=("*.jsonl",))).table.column("q").to_pylist() == ["1", '"x"']
+
+
+def test_source_rejects_linked_file(benchmark, tmp_path):
+    paths = benchmark(HEAD, {})
+    (tmp_path / "secret.csv").write_text("q\nsecret\n")
+    os.symlink(tmp_path / "secret.csv", paths.source / "q.csv")
+
+    for path in ("q.csv", "*.csv"):
+        with pytest.raises(InputError) as caught:
+            read_relation(paths, SourceSpec(path=(path,)))
+        assert caught.value.code == "path_outside"
+
+
+def test_source_rejects_file_in_linked_folder(benchmark, tmp_path):
+    paths = benchmark(HEAD, {})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "q.csv").write_text("q\nsecret\n")
+    os.symlink(tmp_path / "elsewhere", paths.source / "data")
+
+    with pytest.raises(InputError) as caught:
+        read_relation(paths, SourceSpec(path=("data/q.csv",)))
+
+    assert caught.value.code == "path_outside"
+
+
+MISSING = {"a file": "absent.csv", "a glob": "*.absent", "a folder": "docs"}
+
+
+@pytest.mark.parametrize("path", MISSING.values(), ids=MISSING)
+def test_source_names_missing_files(benchmark, path):
+    paths = benchmark(HEAD, {"docs/a.pdf": b""})
+
+    with pytest.raises(InputError, match="data/sources/scratch/") as caught:
+        read_relation(paths, SourceSpec(path=(path,)))
+
+    assert caught.value.code == "missing_file"
+
+
+def test_source_requires_encoding_of_unmarked_utf16(benchmark):
+    paths = benchmark(HEAD, {"q.csv": "q\n1\n".encode("utf-16-le")})
+
+    with pytest.raises(InputError) as caught:
+        read_relation(paths, SourceSpec(path=("q.csv",)))
+    stated = read_relation(paths, SourceSpec(path=("q.csv",), encoding="utf-16-le"))
+
+    assert caught.value.code == "bad_encoding"
+    assert stated.table.column("q").to_pylist() == ["1"]
 
 
 def read(columns):
     """A reader of one file with some columns."""
     batch = pa.RecordBatch.from_pydict(columns)
-    return lambda name, kinds: iter([Piece(batch, range(1, batch.num_rows + 1))])
+    return lambda name, kinds: iter([DecodedBatch(batch, range(1, batch.num_rows + 1))])
 
 
-def test_the_sources_own_columns_of_our_names_get_an_underscore():
+def test_relation_renames_columns_called_like_source_columns():
     own = {"source_row": ["x"], "Source_File": ["y"], "source_row_": ["z"]}
 
-    made = relation(["f"], read(own), "f", origin=True)
+    made = spool_relation({"f": None}, read(own), "f", source_columns=True)
 
     assert made.table.to_pylist() == [
         {"source_row__": "x", "Source_File_": "y", "source_row_": "z", "source_file": "f", "source_row": 1}
     ]
 
 
-def test_its_file_goes_with_it():
-    made = relation(["f"], read({"q": ["x"]}), "f", origin=True)
+def test_relation_deletes_its_file():
+    made = spool_relation({"f": None}, read({"q": ["x"]}), "f", source_columns=True)
     folder = made.folder.path
     assert folder.is_dir()
 
     del made
 
     assert not folder.exists()
+
+
+SHORT = HEAD + "source: q.jsonl\nquestions: {question: q, answer: a, metadata: [m]}\n"
+
+
+@pytest.fixture
+def mixed(benchmark, monkeypatch):
+    """Rows whose third column is a number first and a text later, in blocks of a few rows."""
+    monkeypatch.setattr(jsonl, "BLOCK_BYTES", 64)
+    values = [*range(6), "seven", None, 8]
+    rows = [{"q": f"question {number}", "a": "x", "m": value} for number, value in enumerate(values)]
+    return benchmark(SHORT, {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
+
+
+def test_streamed_relation_is_read_again_when_types_change(mixed):
+    streamed = stream_relation(mixed, SourceSpec(path=("q.jsonl",)), ["q"], SourceFiles(mixed))
+
+    with pytest.raises(TypesChanged):
+        list(streamed.batches())
+    rows = [row for batch in streamed.batches() for row in batch.to_pylist()]
+
+    assert rows == read_relation(mixed, SourceSpec(path=("q.jsonl",)), source_columns=True).table.to_pylist()
+    assert [row["m"] for row in rows[5:]] == ["5", '"seven"', None, "8"]
+
+
+def test_plan_is_the_same_for_short_form_and_sql(mixed):
+    short = plan(mixed)
+    mixed.spec.write_text(SHORT.replace("metadata: [m]}", "metadata: [m]}\nwhere: 'true'"))
+
+    assert [question.metadata["m"] for question in short.questions] == [0, 1, 2, 3, 4, 5, "seven", None, 8]
+    assert short.questions == plan(mixed).questions
+
+
+@pytest.mark.parametrize("where", ["", "where: answer IS NOT NULL\n"], ids=["short form", "with a condition"])
+def test_plan_quarantines_only_the_row_with_a_value_of_another_type(benchmark, where):
+    """`question: 5` among texts made every question JSON text, in quotes."""
+    rows = [{"q": 'say "so"', "a": "x"}, {"q": 5, "a": "x"}, {"q": "two", "a": ["y"]}, {"q": "last", "a": "z"}]
+    paths = benchmark(
+        HEAD + "source: q.jsonl\nquestions: {question: q, answer: a}\n" + where,
+        {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)},
+    )
+
+    found = plan(paths)
+
+    assert [(question.id, question.question, question.answer) for question in found.questions] == [
+        (0, 'say "so"', "x"),
+        (3, "last", "z"),
+    ]
+    assert [(record.row, record.code, record.field, record.excerpt) for record in found.quarantine] == [
+        (2, "bad_type", "q", "5"),
+        (3, "bad_type", "a", "['y']"),
+    ]
+
+
+def test_plan_finds_columns_that_the_first_rows_lack(benchmark, monkeypatch):
+    monkeypatch.setattr(jsonl, "BLOCK_BYTES", 64)
+    rows = [{"q": f"question {number}", "a": "x"} for number in range(6)]
+    rows.append({"q": "last", "a": "x", "m": "late"})
+    paths = benchmark(SHORT, {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
+
+    assert [question.metadata for question in plan(paths).questions][-2:] == [{"m": None}, {"m": "late"}]

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from rag_eval_pipeline.errors import os_fault
-from rag_eval_pipeline.storage.atomic import atomic_write, atomic_write_all, atomic_write_json, publish, publishing
+from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, atomic_write_json, publish, publishing
 
 
 def test_the_target_has_the_new_bytes_and_the_folder_nothing_else(tmp_path):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rag_eval_pipeline.systems.corpus import PageText, SystemCorpus
+from rag_eval_pipeline.systems.base import PageText, SystemCorpus
 
 LIGHT = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne. Its tower is 31 metres tall."
 HARBOUR = "The harbour of Tollan was built in 1901. It holds forty boats."

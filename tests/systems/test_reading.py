@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.systems.answer import Citation
-from rag_eval_pipeline.systems.reading import ABSTENTION, AnswerReader
+from rag_eval_pipeline.systems.base import Citation
+from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader, ReadingSettings
 from tests.systems.corpus_of_three import HARBOUR, corpus_in
 
 
 def reader(tmp_path, **settings):
-    return AnswerReader(corpus_in(tmp_path), **settings)
+    return AnswerReader(corpus_in(tmp_path), ReadingSettings(**settings))
 
 
 NAMES = {

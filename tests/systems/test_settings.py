@@ -3,7 +3,7 @@
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.systems.settings import read_system_file
+from rag_eval_pipeline.systems.config import read_system_file
 from tests.conftest import REPOSITORY
 
 BAD = {

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.judgement import Case
-from rag_eval_pipeline.judges.lexical.judge import LexicalJudge
-from rag_eval_pipeline.systems.reading import AnswerReader
+from rag_eval_pipeline.judges.lexical import LexicalJudge
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal, is_refusing
 from tests.systems.corpus_of_three import corpus_in

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from rag_eval_pipeline.corpus.rendering.executable import find_browser
+from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from ui.server import BUNDLED, Server
 
 WAIT_MS = 60_000.0  # for a page on a busy machine

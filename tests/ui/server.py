@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BUNDLED = REPOSITORY / "data" / "sources"
 POLL_SECONDS = 0.3
 PATIENCE_SECONDS = 240.0  # until a thing is called missing; sensors tick every 30 s, and the machine may be busy
-END_SECONDS = 45.0  # `serve` itself gives runs 30 s to end
+END_SECONDS = 45.0  # `make up` kills after 8 s; a busy machine needs longer to take note
 
 Found = TypeVar("Found")
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from ui.server import Server
@@ -36,7 +37,7 @@ def slow(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["service_manager", "ctrl_c"])
-def test_a_signal_ends_the_server_with_its_runs_and_browsers(tmp_path: Path, slow: Path, number: signal.Signals):
+def test_serve_ends_its_runs_and_browsers_on_a_signal(tmp_path: Path, slow: Path, number: signal.Signals):
     server = Server(tmp_path, [slow])
     try:
         server.wait("a run that renders", lambda: server.is_up() and server.has_browser())
@@ -46,11 +47,15 @@ def test_a_signal_ends_the_server_with_its_runs_and_browsers(tmp_path: Path, slo
     assert left == []
     assert server.process.returncode == 0
     assert not server.is_up()
-    # Not a failed step, which would not be tried again at the next start.
-    assert "DagsterExecutionInterruptedError" in server.log.read_text()
+    assert server.log.read_text().endswith("Stopped.\n")
+    assert "Traceback" not in server.log.read_text()
+    # Interrupted, not a failed step, which would not be retried at the next start.
+    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
+        [run] = instance.get_runs(dg.RunsFilter(job_name="convert"))
+        assert "DagsterExecutionInterruptedError" in "".join(str(event) for event in instance.all_logs(run.run_id))
 
 
-def test_a_busy_port_is_told_before_a_second_daemon_starts():
+def test_serve_refuses_a_busy_port_before_a_second_daemon_starts():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         command = [sys.executable, "-m", "rag_eval_pipeline.defs.serve", "--port", port]

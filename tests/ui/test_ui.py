@@ -30,8 +30,8 @@ GROUPS = {
 SYSTEMS = ["embedded", "embedded-weak"]
 AUTOMATIONS = [
     "aggregation_sensor",
+    "check_hourly",
     "confirmation_sensor",
-    "late_night_alerts",
     "nightly",
     "recheck",
     "run_failure_alerts",
@@ -177,7 +177,7 @@ def test_a_check_that_holds_is_listed_as_passed(server: Server, page: Page, scre
 
     expect(page.get_by_text("results_validate", exact=True).first).to_be_visible()
     expect(page.get_by_text("Succeeded", exact=True)).to_be_visible()
-    expect(page.get_by_text("Holds: findings: none.")).to_be_visible()
+    expect(page.get_by_text("Passed: 0 findings.")).to_be_visible()
     screenshot("checks")
 
 
@@ -186,11 +186,9 @@ def test_a_system_whose_file_is_torn_is_named_by_the_leaderboards_check(
 ):
     server.wait("a leaderboard", lambda: server.materialization("leaderboard"))
 
-    page.goto("/assets/leaderboard?view=checks&checkDetail=nothing_is_left_out", wait_until="domcontentloaded")
+    page.goto("/assets/leaderboard?view=checks&checkDetail=all_configs_valid", wait_until="domcontentloaded")
 
-    expect(
-        page.get_by_text("Does not hold: left out 1, which: data/config/systems/torn.config.yaml").first
-    ).to_be_visible()
+    expect(page.get_by_text("Failed: 1 invalid. Which: data/config/systems/torn.config.yaml").first).to_be_visible()
     expect(page.get_by_text("[bad_yaml]").first).to_be_visible()
     screenshot("left_out")
 
@@ -204,7 +202,7 @@ def test_an_assets_page_says_whose_it_is_what_it_follows_and_when_it_is_late(
 
     for text in (
         "rag-evaluation",
-        "Source: Evaluation Data Formats 4.2, Results Storage.",
+        "Source: Evaluation Data Formats 4.2 (docs/specifications.md).",
         "Deadline: At 06:00 AM UTC",
     ):
         expect(page.get_by_text(text).first).to_be_visible()

@@ -1,1 +1,1 @@
-"""Bodies printed as PDFs by a browser that can reach nothing but the guard."""
+"""Print pages, texts and images to PDF with a browser that can reach nothing but the egress proxy."""

@@ -1,59 +1,207 @@
-"""One browser process behind the guard, with its own driver, home and temp folder, and the pages it opens.
+"""Find, start and end a headless Chromium whose only way to the network is the egress proxy.
 
-It is retired after some hundred pages, when it has died, or when a page could not be closed. Nothing of it stays on
-disk or in memory once it is closed.
+Each process has its own driver, home and temp folder. It is replaced after some hundred pages, when it has died, or
+when a page could not be closed. Once it is closed, nothing of it stays on disk or in memory.
 """
 
 import asyncio
 import contextlib
+import functools
+import hashlib
 import os
+import shlex
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
+from playwright._impl import _driver, transport
+from playwright.async_api import Browser, BrowserContext, Error, Playwright, ViewportSize, async_playwright
 
-from rag_eval_pipeline.corpus.egress.guard import Guard
-from rag_eval_pipeline.corpus.egress.trust import authorities
-from rag_eval_pipeline.corpus.rendering.executable import browser_folder_parent, check_driver, write_launcher
-from rag_eval_pipeline.corpus.rendering.page_scripts import PREPARE
-from rag_eval_pipeline.corpus.rendering.text_printing import TextPage, open_text_page
+from rag_eval_pipeline.corpus.rendering.text_pages import TextPage, open_text_page
 from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.tls import authorities
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Playwright, ViewportSize
-
-PAGES_A_PROCESS = 300  # the node driver grows by 80 MB over 1,000 pages; the browser itself does not
-TEXT_PAGE_SHARE = 0.05  # what a page of text uses of those hundreds
-SCREEN: "ViewportSize" = {"width": 1280, "height": 800}
+EXECUTABLE_VARIABLE = "RAG_EVAL_CHROMIUM"
+NOBODY = 65534
+PAGES_PER_PROCESS = 300  # the node driver grows by 80 MB over 1,000 pages; the browser itself does not
+TEXT_PAGE_SHARE = 0.05  # of one of those pages: what printing a plain text uses
+SCREEN: ViewportSize = {"width": 1280, "height": 800}
 TEMP_PREFIX = "rag-eval-browser-"
+ARGUMENTS = [
+    "--disable-quic",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # WebRTC would otherwise bypass the proxy
+    "--blink-settings=imageAnimationPolicy=2",  # no script can stop an animation inside an `img`
+    "--js-flags=--max-old-space-size=512",  # one greedy page must not take the machine's memory
+]
 
+_VERSION_LIMIT_S = 30.0
 _LAUNCH_LIMIT_MS = 60_000.0
 _CLOSE_LIMIT_S = 5.0
 _DEATH_LIMIT_S = 2.0
 _STALE_AFTER_S = 86_400.0
-ARGUMENTS = [
-    "--disable-quic",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # WebRTC would otherwise go past the proxy
-    "--blink-settings=imageAnimationPolicy=2",  # what moves within an `img` cannot be stopped by a script
-    "--js-flags=--max-old-space-size=512",  # one greedy page shall not take the machine's memory
-]
+_INSTALL_HINT = (
+    f"Install `chromium-headless-shell` (Debian) or run `playwright install chromium-headless-shell` with "
+    f"PLAYWRIGHT_BROWSERS_PATH set to a folder that every user can read, or set {EXECUTABLE_VARIABLE}."
+)
+PREPARE = (Path(__file__).parent / "scripts" / "prepare.js").read_text(encoding="utf-8")
+
+
+def find_browser() -> Path:
+    """Return the browser to use: the headless shell if there is one, because the full one needs three times the CPU.
+
+    Raises:
+        ServiceError: `browser_missing`.
+    """
+    wanted = os.environ.get(EXECUTABLE_VARIABLE)
+    if wanted:
+        if not os.access(wanted, os.X_OK):
+            raise ServiceError("browser_missing", f"{EXECUTABLE_VARIABLE} names {wanted}, which cannot be executed")
+        return Path(wanted).absolute()
+    for candidate in _candidates():
+        if os.access(candidate, os.X_OK) and (os.geteuid() != 0 or _is_open_to_all(candidate)):
+            return candidate
+    raise ServiceError("browser_missing", "No Chromium was found on this machine", hint=_INSTALL_HINT)
+
+
+def _candidates() -> Iterator[Path]:
+    on_path = shutil.which("chromium-headless-shell")
+    if on_path:
+        yield Path(on_path)
+    yield Path("/usr/bin/chromium-headless-shell")
+    installs = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
+    for pattern in (
+        "chromium_headless_shell-*/*/headless_shell",
+        "chromium_headless_shell-*/*/chrome-headless-shell",
+        "chromium-*/*/chrome",
+        "chromium-*/*/Chromium.app/Contents/MacOS/Chromium",
+    ):
+        yield from sorted(installs.glob(pattern), reverse=True)
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        on_path = shutil.which(name)
+        if on_path:
+            yield Path(on_path)
+
+
+def _is_open_to_all(path: Path) -> bool:
+    """Whether an unprivileged user can reach and execute a path."""
+    real = path.resolve()
+    return all(part.stat().st_mode & 0o001 for part in (real, *real.parents))
+
+
+@functools.cache
+def browser_version(executable: Path) -> str:
+    """Return what the browser says of itself, such as `Chromium 156.0.8078.79`.
+
+    Raises:
+        ServiceError: `browser_failed`.
+    """
+    try:
+        done = subprocess.run(
+            [executable, "--version"], capture_output=True, text=True, timeout=_VERSION_LIMIT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ServiceError("browser_failed", f"{executable} --version: {error}", hint=_INSTALL_HINT) from error
+    return done.stdout.strip()
+
+
+def check_driver() -> None:
+    """Check that Playwright's driver, a Node.js that comes with it, runs on this machine.
+
+    Raises:
+        ServiceError: `driver_failed` with its message: a minimal system lacks its libraries (libatomic1).
+    """
+    command = [sys.executable, "-m", "playwright", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_VERSION_LIMIT_S, check=False)
+    if done.returncode != 0:
+        message = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        hint = "Install the library it names; on Debian: apt-get install libatomic1."
+        raise ServiceError("driver_failed", f"Playwright's driver does not run: {message}", hint=hint)
+
+
+@functools.cache
+def font_digest() -> str:
+    """Return a digest of the installed fonts, which decide line breaks and which scripts are shown."""
+    try:
+        listed = subprocess.run(["fc-list"], capture_output=True, timeout=_VERSION_LIMIT_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return hashlib.sha256(b"\n".join(sorted(listed.splitlines()))).hexdigest()
+
+
+def unprivileged_command(executable: Path) -> list[str]:
+    """Return the command that runs the browser without privileges: as nobody if this process is root.
+
+    Chromium's sandbox refuses to work for root, and without it a page could read every file of this machine.
+    """
+    if os.geteuid() != 0:
+        return [str(executable)]
+    drop = f"--reuid={NOBODY} --regid={NOBODY} --clear-groups --no-new-privs --bounding-set=-all"
+    return ["setpriv", *drop.split(), "--", str(executable)]
+
+
+def write_launcher(folder: Path, command: list[str]) -> Path:
+    """Write a script that starts the browser with a home, a profile and temp files of its own in `folder`.
+
+    Playwright makes a profile that only its own user can enter, so the script adds a second `--user-data-dir`, which
+    wins. It leaves the process id, which is also the process group's, in `folder/pid`.
+    """
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    folder.chmod(0o711)
+    if os.geteuid() == 0:
+        try:
+            os.chown(home, NOBODY, NOBODY)
+        except PermissionError as error:
+            raise ServiceError(
+                "browser_failed", "root without its capabilities cannot give the browser a user of its own",
+                hint="Run as a user who is not root, or keep CAP_CHOWN, CAP_SETUID and CAP_SETGID.",
+            ) from error  # fmt: skip
+    launcher = folder / "browser"
+    profile, pid = shlex.quote(str(home / "profile")), shlex.quote(str(folder / "pid"))
+    launcher.write_text(f'#!/bin/sh\necho $$ >{pid}\nexec {shlex.join(command)} "$@" --user-data-dir={profile}\n')
+    launcher.chmod(0o755)
+    return launcher
+
+
+def browser_temp() -> Path:
+    """Return the parent of the browsers' folders, which the user that runs them can enter."""
+    usual = Path(tempfile.gettempdir())
+    if os.geteuid() != 0 or _is_open_to_all(usual):
+        return usual
+    return Path("/tmp")  # every system has it and lets everybody enter
+
+
+def stale_folders(parent: Path) -> Iterator[Path]:
+    """Yield the folders of browsers whose owner was killed; those browsers ended with their driver.
+
+    Only after a day: another container, whose processes cannot be seen, may share the temp folder.
+    """
+    for folder in parent.glob(f"{TEMP_PREFIX}*"):
+        owner = folder.name.removeprefix(TEMP_PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            facts = folder.lstat()
+            is_old = time.time() - facts.st_mtime > _STALE_AFTER_S
+            if is_old and facts.st_uid == os.geteuid() and owner.isdecimal() and not psutil.pid_exists(int(owner)):
+                yield folder
 
 
 class BrowserProcess:
     """One browser process with its driver; `sandboxed` says whether its pages are confined."""
 
     def __init__(
-        self, folder: Path, driver: "Playwright", browser: "Browser", guard: Guard, *, sandboxed: bool
+        self, folder: Path, driver: Playwright, browser: Browser, proxy: EgressProxy, *, sandboxed: bool
     ) -> None:
         self.sandboxed = sandboxed
-        self.guard = guard
+        self.proxy = proxy
         self.retired = False
         self._folder = folder
         self._driver = driver
@@ -61,13 +209,13 @@ class BrowserProcess:
         self._served = 0.0
         self._open = 0
         self._opening = asyncio.Lock()
-        self._plain: BrowserContext | None = None
-        self._idle: list[TextPage] = []
+        self._text_context: BrowserContext | None = None
+        self._idle_text_pages: list[TextPage] = []
 
     @property
     def is_usable(self) -> bool:
         """Whether further pages may be opened in it."""
-        return not self.retired and self._served < PAGES_A_PROCESS and self.is_alive
+        return not self.retired and self._served < PAGES_PER_PROCESS and self.is_alive
 
     @property
     def is_alive(self) -> bool:
@@ -80,13 +228,12 @@ class BrowserProcess:
         return self._open == 0
 
     @contextlib.asynccontextmanager
-    async def context(self, *, scripts: bool, guard_url: str | None = None) -> AsyncIterator["BrowserContext"]:
-        """A fresh context for one page: no cookie, cache or worker of another page.
+    async def context(self, *, scripts: bool, proxy_url: str | None = None) -> AsyncIterator[BrowserContext]:
+        """Open a context for one page, without cookies, cache or workers of other pages.
 
         Args:
             scripts: Whether the page's scripts run.
-            guard_url: Which of the guard's addresses is the only way out; the one that opens no private host unless
-                given.
+            proxy_url: The only way out; the proxy's address that opens no private host unless given.
         """
         self._served += 1
         self._open += 1
@@ -100,7 +247,7 @@ class BrowserProcess:
                 timezone_id="UTC",
                 color_scheme="light",
                 reduced_motion="reduce",
-                proxy={"server": guard_url or self.guard.url, "bypass": "<-loopback>"},
+                proxy={"server": proxy_url or self.proxy.url, "bypass": "<-loopback>"},
             )
             try:
                 if scripts:
@@ -113,32 +260,32 @@ class BrowserProcess:
 
     @contextlib.asynccontextmanager
     async def text_page(self) -> AsyncIterator[TextPage]:
-        """A page without scripts and without network that is used again: for plain text only, it isolates nothing."""
+        """Lend a page without scripts and network; it is reused for other plain texts, so it isolates nothing."""
         self._served += TEXT_PAGE_SHARE
         self._open += 1
         try:
             async with self._opening:
-                if self._plain is None:
-                    self._plain = await self._browser.new_context(java_script_enabled=False, offline=True)
-            self._idle = [page for page in self._idle if page.is_usable]
-            page = self._idle.pop() if self._idle else await open_text_page(self._plain)
+                if self._text_context is None:
+                    self._text_context = await self._browser.new_context(java_script_enabled=False, offline=True)
+            self._idle_text_pages = [page for page in self._idle_text_pages if page.is_usable]
+            page = self._idle_text_pages.pop() if self._idle_text_pages else await open_text_page(self._text_context)
             yield page
-            self._idle.append(page)  # not after an error: such a page is forgotten
+            self._idle_text_pages.append(page)  # not reached after an error, so such a page is dropped
         finally:
             self._open -= 1
 
-    async def _close_context(self, context: "BrowserContext") -> None:
+    async def _close_context(self, context: BrowserContext) -> None:
         try:
             await asyncio.wait_for(context.close(), _CLOSE_LIMIT_S)
         except TimeoutError:
-            self.retired = True  # a page in an endless loop; it ends with the process
-        except _playwright_error():
+            self.retired = True  # a page in an endless loop ends with the process
+        except Error:
             pass  # the process has died, and the context with it
 
     async def close(self) -> None:
-        """Ends the process, by force if need be, and removes what it left on disk."""
+        """End the process, by force if need be, and remove what it left on disk."""
         self.retired = True
-        with contextlib.suppress(Exception):  # whatever the driver says, the process group is ended below
+        with contextlib.suppress(Exception):  # the process group is killed below in any case
             await asyncio.wait_for(self._browser.close(), _CLOSE_LIMIT_S)
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._driver.stop(), _CLOSE_LIMIT_S)
@@ -146,38 +293,19 @@ class BrowserProcess:
 
 
 def remove_browser(folder: Path) -> None:
-    """Ends the process group that a launcher's folder belongs to, if it still runs, and removes the folder."""
+    """Kill the process group that belongs to a launcher's folder, if it still runs, and remove the folder."""
     with contextlib.suppress(OSError, ValueError):
         group = int((folder / "pid").read_text())
         os.killpg(group, signal.SIGKILL)
-        # A process that still dies can still write, and would leave a file in a folder that is being removed.
+        # A dying process can still write, and would leave a file in a folder that is being removed.
         deadline = time.monotonic() + _DEATH_LIMIT_S
         while _is_running(group) and time.monotonic() < deadline:
             time.sleep(0.01)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def browser_temp() -> Path:
-    """The folder that browsers' folders lie in."""
-    return Path(browser_folder_parent() or tempfile.gettempdir())
-
-
-def stale_folders(parent: Path) -> Iterator[Path]:
-    """The folders of browsers whose owner was killed; those browsers ended with their driver.
-
-    Only after a day: another container may share the temp folder, and its processes cannot be seen.
-    """
-    for folder in parent.glob(f"{TEMP_PREFIX}*"):
-        owner = folder.name.removeprefix(TEMP_PREFIX).partition("-")[0]
-        with contextlib.suppress(OSError):
-            facts = folder.lstat()
-            is_old = time.time() - facts.st_mtime > _STALE_AFTER_S
-            if is_old and facts.st_uid == os.geteuid() and owner.isdecimal() and not psutil.pid_exists(int(owner)):
-                yield folder
-
-
 def _is_running(group: int) -> bool:
-    """Whether a process of a group lives; in a container without init the dead ones stay on as zombies."""
+    """Whether a process of a group lives; in a container without init, dead ones stay as zombies."""
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
             if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
@@ -185,25 +313,23 @@ def _is_running(group: int) -> bool:
     return False
 
 
-async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> BrowserProcess:
-    """Starts a browser whose only way out is the guard.
+async def launch(command: list[str], proxy: EgressProxy, *, sandboxed: bool) -> BrowserProcess:
+    """Start a browser whose only way out is the proxy.
 
     Raises:
         ServiceError: `browser_failed`, `driver_failed`, `browser_trust`.
         InputError: `bad_ca_file`.
     """
-    from playwright.async_api import async_playwright
-
     for folder in stale_folders(browser_temp()):
         shutil.rmtree(folder, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{TEMP_PREFIX}{os.getpid()}-", dir=browser_temp()))
     driver = None
     try:
         launcher = write_launcher(folder, command)
-        with _temp_folder(folder / "driver"):
+        with _driver_temp(folder / "driver"):
             driver = await async_playwright().start()
         home = str(folder / "home")
-        ca_file = guard.policy.config.ca_file
+        ca_file = proxy.policy.config.ca_file
         if ca_file is not None:
             write_trust_store(folder / "home", authorities(Path(ca_file)))
         browser = await driver.chromium.launch(
@@ -211,8 +337,8 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
             chromium_sandbox=sandboxed,
             args=ARGUMENTS,
             env={"HOME": home, "TMPDIR": home, "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8"},
-            # `<-loopback>` takes away Chromium's own exception for this machine's addresses.
-            proxy={"server": guard.url, "bypass": "<-loopback>"},
+            # `<-loopback>` removes Chromium's own exception for this machine's addresses.
+            proxy={"server": proxy.url, "bypass": "<-loopback>"},
             timeout=_LAUNCH_LIMIT_MS,
             handle_sigint=False,
             handle_sigterm=False,
@@ -224,29 +350,27 @@ async def launch(command: list[str], guard: Guard, *, sandboxed: bool) -> Browse
                 await driver.stop()
         remove_browser(folder)
         if driver is None and isinstance(error, Exception):
-            check_driver()  # says what is wrong with it, if it does not even start by itself
+            check_driver()  # names the cause if the driver does not even start by itself
             raise ServiceError("driver_failed", f"Playwright's driver cannot be started: {error}") from error
-        if isinstance(error, (_playwright_error(), OSError)):
-            said = " ".join(str(error).split())
-            raise ServiceError("browser_failed", f"{command[-1]} cannot be started: {said}") from error
+        if isinstance(error, (Error, OSError)):
+            message = " ".join(str(error).split())
+            raise ServiceError("browser_failed", f"{command[-1]} cannot be started: {message}") from error
         raise
-    return BrowserProcess(folder, driver, browser, guard, sandboxed=sandboxed)
+    return BrowserProcess(folder, driver, browser, proxy, sandboxed=sandboxed)
 
 
 _driver_folder: ContextVar[Path | None] = ContextVar("driver_folder", default=None)
 
 
 @contextlib.contextmanager
-def _temp_folder(folder: Path) -> Iterator[None]:
-    """Has a driver that is started in this context put its temp files into a folder.
+def _driver_temp(folder: Path) -> Iterator[None]:
+    """Make a driver that is started in this context put its temp files into a folder.
 
-    The driver takes it from its environment only, and leaves its files behind when its connection is cut: when a run is
-    ended by a signal, an event loop's tasks are all cancelled at once, the driver's among them. Playwright copies this
-    process's environment, which other threads read too, so the copy is changed and not the original.
+    The driver reads the folder only from its environment, and leaves its files behind when its connection is cut, which
+    happens when a signal ends a run: all tasks of the event loop are cancelled at once. Playwright passes on this
+    process's environment, which other threads read too, so only the copy is changed.
     """
     folder.mkdir()
-    from playwright._impl import transport
-
     transport.__dict__["get_driver_env"] = _driver_environment
     token = _driver_folder.set(folder)
     try:
@@ -256,15 +380,6 @@ def _temp_folder(folder: Path) -> Iterator[None]:
 
 
 def _driver_environment() -> dict[str, str]:
-    """What Playwright's own function of `transport` returns, and the folder."""
-    from playwright._impl._driver import get_driver_env
-
     folder = _driver_folder.get()
-    environment: dict[str, str] = get_driver_env()
+    environment: dict[str, str] = _driver.get_driver_env()
     return environment if folder is None else {**environment, "TMPDIR": str(folder)}
-
-
-def _playwright_error() -> type[Exception]:
-    from playwright.async_api import Error
-
-    return Error

@@ -1,8 +1,9 @@
-"""A company's own authorities in the browser's home, where Chromium on Linux looks for them: an NSS database.
+"""Make the browser trust a company's own certificate authorities, by an NSS database in its home folder.
 
-NSS itself writes it, the very library that the browser runs with, in a child process because its state is a process's
-and it is C. Chromium then checks host names, dates and signatures as ever. `--ignore-certificate-errors-spki-list` was
-refused: it lets pass whatever chain merely has the authority's certificate, which is no secret, put into it.
+Chromium on Linux reads that database, and still checks host names, dates and signatures. NSS itself writes it, the
+library that the browser uses, in a child process because it is C and its state is global. The option
+`--ignore-certificate-errors-spki-list` is no alternative: it accepts any chain that merely contains the authority's
+certificate, which is no secret.
 
 Run as `python -m rag_eval_pipeline.corpus.rendering.trust_store FOLDER`; a line of base64 on stdin is a certificate.
 """
@@ -16,38 +17,40 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.storage.confinement import environment, module_command
+from rag_eval_pipeline.storage.process import child_environment, module_command
 
-# Since version 146 Chromium looks into `.local/share/pki` first of all, but only where there is no `.pki`.
+# Since version 146 Chromium reads `.local/share/pki` first, but only if there is no `.pki`.
 STORE = Path(".pki/nssdb")
 
 _WRITE_LIMIT_S = 30.0  # 0.1 s on an idle machine
-_AN_AUTHORITY_OF_SERVERS = b"C,,"  # certutil's letters: for TLS, for mail, for programs
+_SERVER_AUTHORITY = b"C,,"  # certutil's letters: for TLS, for mail, for programs
 
 
 def write_trust_store(home: Path, authorities: Sequence[bytes]) -> None:
-    """Has a browser with this home trust authorities in addition to its own; elsewhere than on Linux it does not.
+    """Make a browser with this home trust further authorities; this has no effect outside Linux.
 
     Args:
-        home: The folder that `HOME` will name; its owner becomes the owner of what is written.
-        authorities: DER.
+        home: The browser's `HOME`; its owner becomes the owner of the files.
+        authorities: Certificates in DER.
 
     Raises:
         ServiceError: `browser_trust`.
     """
     if sys.platform != "linux":
-        return  # the keychain of the machine is asked there, and is not ours to write to
+        return  # the browser uses the machine's keychain, which is not ours to change
     folder = home / STORE
     folder.mkdir(mode=0o700, parents=True)
     lines = b"".join(base64.b64encode(der) + b"\n" for der in authorities)
     command = module_command("rag_eval_pipeline.corpus.rendering.trust_store", str(folder))
     try:
-        subprocess.run(command, input=lines, capture_output=True, timeout=_WRITE_LIMIT_S, check=True, env=environment())
+        subprocess.run(
+            command, input=lines, capture_output=True, timeout=_WRITE_LIMIT_S, check=True, env=child_environment()
+        )
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()
+        message = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()
         raise ServiceError(
             "browser_trust",
-            f"The browser cannot be given the authorities of `ca_file`: {said[-1] if said else error}",
+            f"The browser cannot be given the authorities of `ca_file`: {message[-1] if message else error}",
             hint="It needs libnss3, Chromium's own library. Without `ca_file` it trusts the usual authorities only.",
         ) from error
     owner = home.stat()
@@ -68,10 +71,10 @@ class _Trust(ctypes.Structure):
 
 
 def _write(folder: str, authorities: Sequence[bytes]) -> None:
-    """Makes a database without password.
+    """Write a database without password.
 
     Raises:
-        OSError: NSS is not there or refuses.
+        OSError: NSS is missing or fails.
     """
     nss = ctypes.CDLL("libnss3.so")
     pointer = ctypes.c_void_p
@@ -82,7 +85,7 @@ def _write(folder: str, authorities: Sequence[bytes]) -> None:
     known = pointer(nss.CERT_GetDefaultCertDB())
     _succeed(nss, nss.PK11_InitPin(slot, None, b""))
     trust = _Trust()
-    _succeed(nss, nss.CERT_DecodeTrustString(ctypes.byref(trust), _AN_AUTHORITY_OF_SERVERS))
+    _succeed(nss, nss.CERT_DecodeTrustString(ctypes.byref(trust), _SERVER_AUTHORITY))
     for number, der in enumerate(authorities):
         item = _SecItem(0, der, len(der))
         certificate = pointer(nss.CERT_NewTempCertificate(known, ctypes.byref(item), None, 0, 1))

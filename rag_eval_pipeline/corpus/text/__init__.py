@@ -1,1 +1,1 @@
-"""What a PDF says, page by page, and the places of gold texts in it."""
+"""The text of PDFs, page by page, and the places of gold texts in it."""

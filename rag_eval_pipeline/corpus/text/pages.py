@@ -1,7 +1,7 @@
-"""Text of the corpus, page by page: the text that spans and citations are offsets into.
+"""Text of the corpus, page by page: the text that the offsets of spans and citations refer to.
 
-One call of pdfium a page gives *the* text of that page, and everything else slices it. A document's text is its pages
-joined by one form feed.
+The text that pdfium extracts from a page is the only text of that page. A document's text is its pages joined by one
+form feed.
 """
 
 import hashlib
@@ -12,24 +12,37 @@ from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
-from rag_eval_pipeline.corpus.documents import CorpusDocument, DocumentError
+import pyarrow as pa
+
+from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_metadata, read_rows, write_rows
-from rag_eval_pipeline.corpus.text.pdf_reader import read_texts, remembered_texts
+from rag_eval_pipeline.corpus.text.pdf import cached_texts, read_texts
+from rag_eval_pipeline.errors import DocumentError
 
 logger = logging.getLogger(__name__)
 
 PAGE_BREAK = "\f"
 EXTRACTOR_KEY = "extractor"
 
-_REVISION = 3  # of this module: raised when the same PDF would give another text
+_REVISION = 3  # raise it when the same PDF gives another text
+_SCHEMA = pa.schema(
+    [
+        ("file_name", pa.string()),
+        ("page", pa.int32()),
+        ("start", pa.int64()),
+        ("text", pa.large_string()),
+        ("pdf_sha256", pa.string()),
+        ("text_sha256", pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The text of one sheet.
+    """The text of one page.
 
     Args:
-        file_name: Basename in the corpus folder.
+        file_name: Name in the corpus folder.
         page: 1-based.
         start: Offset of the page's first character in the document's text, in code points.
         text: As extracted.
@@ -44,30 +57,19 @@ class Page:
 
 
 def extractor() -> str:
-    """Names what decides the text of a PDF; kept in the metadata of `pages.parquet`."""
+    """Return what decides the text of a PDF; kept in the metadata of `pages.parquet`."""
     return f"pypdfium2 {version('pypdfium2')}, revision {_REVISION}"
 
 
-def extract_pages(path: Path) -> list[str]:
-    """The text of each page of a PDF, read in a process of its own.
-
-    Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
-    """
-    return read_texts(path)
-
-
 def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: Iterable[Page] = ()) -> list[Page]:
-    """The pages of every file of a corpus, in the order of the manifest.
+    """Return the pages of every file of a corpus, in the order of the manifest.
+
+    A file of the corpus that can no longer be read has no pages, and the log says why.
 
     Args:
-        documents: The manifest; missing documents have no page.
-        corpus_dir: Where the files lie.
-        known: Pages of an earlier extraction by the same `extractor`; files that have not changed are not opened.
-
-    Returns:
-        The pages. A file of the corpus that can no longer be read has none, and the log says why: it must not take the
-        others with it.
+        documents: The manifest; missing documents have no pages.
+        corpus_dir: Folder of the files.
+        known: Pages of an earlier extraction by the same `extractor`; unchanged files are not opened.
     """
     texts = {own[0].pdf_sha256: [page.text for page in own] for own in pages_by_document(known).values()}
     pages = []
@@ -84,58 +86,40 @@ def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: I
 
 
 def _texts(sha256: str, path: Path) -> list[str]:
-    known = remembered_texts(sha256)
-    if known is not None:
-        return known
+    cached = cached_texts(sha256)
+    if cached is not None:
+        return cached
     try:
-        if path.is_symlink():  # the corpus folder holds none of its own
+        if path.is_symlink():  # the corpus folder holds no links of its own
             raise DocumentError("file_missing", "a link stands in the place of the file")
-        return extract_pages(path)
+        return read_texts(path)
     except DocumentError as error:
         logger.warning("%s has no text: %s", path.name, error)
         return []
 
 
 def document_text(pages: Iterable[Page]) -> str:
-    """The text of a document from its pages in order."""
+    """Return the text of a document from its pages in order."""
     return PAGE_BREAK.join(page.text for page in pages)
 
 
 def pages_by_document(pages: Iterable[Page]) -> dict[str, list[Page]]:
-    """The pages of each file name, both in the order in which they stand."""
+    """Group consecutive pages by file name, in their order."""
     return {name: list(group) for name, group in groupby(pages, lambda page: page.file_name)}
 
 
 def write_pages(path: Path, pages: Sequence[Page], metadata: Mapping[str, str] | None = None) -> None:
-    """Publishes `pages.parquet`; each row carries the SHA-256 of its document's whole text, and the file its extractor.
-
-    Args:
-        path: The file.
-        pages: From `corpus_pages`.
-        metadata: Further key/value pairs for the file's footer.
-    """
-    import pyarrow as pa
-
-    schema = pa.schema(
-        [
-            ("file_name", pa.string()),
-            ("page", pa.int32()),
-            ("start", pa.int64()),
-            ("text", pa.large_string()),
-            ("pdf_sha256", pa.string()),
-            ("text_sha256", pa.string()),
-        ]
-    )
+    """Publish `pages.parquet`: each row has the SHA-256 of its document's text, and the file's footer its extractor."""
     rows = []
     for name, own in pages_by_document(pages).items():
         text_sha256 = hashlib.sha256(document_text(own).encode()).hexdigest()
         rows += [(name, page.page, page.start, page.text, page.pdf_sha256, text_sha256) for page in own]
-    records = [dict(zip(schema.names, row, strict=True)) for row in rows]
-    write_rows(path, records, schema, {**(metadata or {}), EXTRACTOR_KEY: extractor()})
+    records = [dict(zip(_SCHEMA.names, row, strict=True)) for row in rows]
+    write_rows(path, records, _SCHEMA, {**(metadata or {}), EXTRACTOR_KEY: extractor()})
 
 
 def read_pages(path: Path) -> list[Page]:
-    """The pages of a corpus; none when there is no file.
+    """Return the pages of a corpus; none when there is no file.
 
     Raises:
         InputError: `bad_manifest`.
@@ -146,7 +130,7 @@ def read_pages(path: Path) -> list[Page]:
 
 
 def reusable_pages(path: Path) -> list[Page]:
-    """The pages of an earlier extraction, when this version would extract the same; else none.
+    """Return the pages of an earlier extraction if this version would extract the same text, else none.
 
     Raises:
         InputError: `bad_manifest`.

@@ -1,84 +1,73 @@
-"""The child process in which PDFs are opened, read and drawn: one after another, each with limits of its own.
+"""The child process in which PDFs are opened, read and drawn, one after another and each with its own limits.
 
-Run as `python -m rag_eval_pipeline.corpus.text.pdf_worker LIMITS` by `pdf_reader`. A request is a line of JSON on
-standard input, `{"path": ...}` or `{"size": n}` with that many bytes behind it; where a picture is wanted, it holds
-`"draw": [page, width, ranges]`, too. The answer is a line of JSON on standard output, `{"texts": [...]}`,
-`{"code": ..., "message": ...}`, or `{"width": ..., "height": ..., "boxes": [...], "size": n}` with so many bytes of
-pixels behind it. What takes too much ends the process, and with it the document.
+`pdf.PdfReader` runs it as `python -m rag_eval_pipeline.corpus.text.pdf_worker LIMITS`. A request is a line of JSON on
+standard input: `{"path": ...}`, or `{"size": n}` followed by n bytes; `"draw": [page, width, ranges]` asks for an
+image. The answer is a line of JSON on standard output: `{"texts": [...]}`, `{"code": ..., "message": ...}`, or
+`{"width": ..., "height": ..., "boxes": [...], "size": n}` followed by n bytes of pixels. A file that exceeds the limits
+ends the process.
 """
 
+import ctypes
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from rag_eval_pipeline.corpus.documents import DocumentError
-from rag_eval_pipeline.corpus.text.pdf import open_pdf
-from rag_eval_pipeline.corpus.text.pdf_layer import layer_text, line_boxes
-from rag_eval_pipeline.storage.confinement import allow_cpu, confine
+import pypdfium2
+import pypdfium2.raw as raw
 
+from rag_eval_pipeline.corpus.text.pdf import Box, PdfLimits
+from rag_eval_pipeline.corpus.text.rtl import LINE_END, Characters, fix_order, may_need_fix
+from rag_eval_pipeline.errors import DocumentError
+from rag_eval_pipeline.storage.process import set_cpu_limit, set_limits
 
-class PdfLimits(NamedTuple):
-    """What reading one PDF may cost. Eight filings of 332 pages take 1 s, 12 MB and 0.9 million characters.
+HEIGHT_MAX = 16_000  # pixels of an image: twelve sheets 900 wide; a longer page is drawn at a smaller scale
 
-    Args:
-        memory_bytes: Beyond the interpreter's own.
-        cpu_s: Seconds of computing.
-        deadline_s: Seconds by the clock, for what waits without computing; the parent sees to it.
-        pages: Sixty times a long annual report.
-        characters: Of the whole text.
-    """
-
-    memory_bytes: int = 1 << 30
-    cpu_s: float = 60.0
-    deadline_s: float = 120.0
-    pages: int = 20_000
-    characters: int = 50_000_000
-
-
-HEIGHT_MAX = 16_000  # pixels of a picture: twelve sheets 900 wide; a page still longer is drawn smaller
+_PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+_END_MARKS = (b"startxref", b"%%EOF")
+_END_WITHIN_BYTES = 8192  # readers search the last 1 kB; some servers append lines of their own
+_PAGE_BREAK = "\f"  # joins pages, so no page may contain it
+_HYPHEN = "\ufffe"  # pdfium's character for a hyphen at the end of a line
+_SAME_LINE = 0.5  # of the smaller box's height: boxes that overlap by less are on two lines
+_GAP_MAX = 2.0  # box heights; characters further apart are in two columns of a table
 
 
 def main(limits: PdfLimits) -> None:
-    """Answers until the parent has no more to ask."""
-    import pypdfium2  # noqa: F401  # loaded before address space is counted
-
-    # What a library prints must not stand between two answers.
+    """Answer requests until the parent closes standard input."""
+    # Anything that a library prints must not end up between two answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    confine(memory_bytes=limits.memory_bytes, file_bytes=0)
+    set_limits(memory_bytes=limits.memory_bytes, file_bytes=0)
     requests = sys.stdin.buffer
     while line := requests.readline():
         request = json.loads(line)
-        allow_cpu(limits.cpu_s)
+        set_cpu_limit(limits.cpu_s)
+        answer: dict[str, Any]
+        pixels = b""
         try:
             source = Path(request["path"]) if "path" in request else requests.read(request["size"])
             if "draw" in request:
-                answer, pixels = draw(source, *request["draw"])
+                answer, pixels = _draw(source, *request["draw"])
             else:
-                answer, pixels = {"texts": page_texts(source, limits)}, b""
+                answer = {"texts": _page_texts(source, limits)}
         except DocumentError as error:
-            answer, pixels = {"code": error.code, "message": error.message}, b""
+            answer = {"code": error.code, "message": error.message}
         except MemoryError:
             message = f"the PDF needs more than {limits.memory_bytes >> 20:,} MB to be read"
-            answer, pixels = {"code": "pdf_bomb", "message": message}, b""
+            answer = {"code": "pdf_bomb", "message": message}
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.write(pixels)
         answers.flush()
 
 
-def page_texts(source: bytes | Path, limits: PdfLimits) -> list[str]:
-    """The text of each page.
-
-    Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
-    """
-    import pypdfium2
-
+def _page_texts(source: bytes | Path, limits: PdfLimits) -> list[str]:
     texts: list[str] = []
     characters = 0
-    with open_pdf(source) as document:
+    with _open_pdf(source) as document:
         if len(document) > limits.pages:
             raise DocumentError("pdf_bomb", f"the PDF has {len(document):,} pages, and {limits.pages:,} are allowed")
         for number in range(len(document)):
@@ -97,33 +86,155 @@ def page_texts(source: bytes | Path, limits: PdfLimits) -> list[str]:
     return texts
 
 
-def draw(source: bytes | Path, number: int, width: int, ranges: list[tuple[int, int]]) -> tuple[dict[str, Any], bytes]:
-    """A page as pixels of three bytes, row by row, with the boxes of the lines that ranges of its text stand on.
-
-    Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`, `no_such_page`, `no_such_place`.
-    """
-    import pypdfium2
-
-    with open_pdf(source) as document:
+def _draw(source: bytes | Path, number: int, width: int, ranges: list[tuple[int, int]]) -> tuple[dict[str, Any], bytes]:
+    with _open_pdf(source) as document:
         if not 1 <= number <= len(document):
             message = f"the PDF has {len(document):,} pages, and page {number} is asked for"
             raise DocumentError("no_such_page", message)
         try:
             page = document[number - 1]
             across, down = (max(1.0, side) for side in page.get_size())
-            # A trifle less than the width, because the number of pixels is rounded up.
+            # Slightly less than the width, because pdfium rounds the number of pixels up.
             scale = min((width - 0.01) / across, (HEIGHT_MAX - 0.01) / down)
             bitmap = page.render(scale=scale, rev_byteorder=True)
-            boxes = line_boxes(page, page.get_textpage(), ranges, (bitmap.width, bitmap.height)) if ranges else []
+            boxes = _line_boxes(page, page.get_textpage(), ranges, (bitmap.width, bitmap.height)) if ranges else []
         except pypdfium2.PdfiumError as error:
             raise DocumentError("pdf_damaged", f"page {number} of the PDF cannot be drawn: {error}") from error
         rows = memoryview(bitmap.buffer).cast("B")
-        row = bitmap.width * 3
-        if bitmap.stride != row:
-            rows = memoryview(b"".join(rows[at : at + row] for at in range(0, len(rows), bitmap.stride)))
-        pixels = bytes(rows[: bitmap.height * row])
+        length = bitmap.width * 3
+        if bitmap.stride != length:
+            rows = memoryview(b"".join(rows[at : at + length] for at in range(0, len(rows), bitmap.stride)))
+        pixels = bytes(rows[: bitmap.height * length])
         return {"width": bitmap.width, "height": bitmap.height, "boxes": boxes, "size": len(pixels)}, pixels
+
+
+@contextmanager
+def _open_pdf(data: bytes | Path) -> Iterator[pypdfium2.PdfDocument]:
+    """Open a PDF with at least one page.
+
+    Raises:
+        DocumentError: `pdf_encrypted`, `pdf_damaged`.
+    """
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if getattr(error, "err_code", None) == _PASSWORD_ERROR or "password" in str(error).lower():
+            raise DocumentError("pdf_encrypted", "the PDF wants a password") from error
+        raise DocumentError("pdf_damaged", f"the PDF cannot be opened: {error}") from error
+    try:
+        if len(document) == 0:
+            raise DocumentError("pdf_damaged", "the PDF has no page")
+        # pdfium rebuilds a table that was lost with the end of the file, and then shows only the remaining pages.
+        if not raw.FPDF_DocumentHasValidCrossReferenceTable(document) and _is_cut(data):
+            raise DocumentError("pdf_damaged", "the PDF is cut short: it has no end mark")
+        yield document
+    finally:
+        document.close()
+
+
+def _is_cut(data: bytes | Path) -> bool:
+    if isinstance(data, Path):
+        with data.open("rb") as file:
+            file.seek(max(0, data.stat().st_size - _END_WITHIN_BYTES))
+            data = file.read()
+    return not any(mark in data[-_END_WITHIN_BYTES:] for mark in _END_MARKS)
+
+
+def layer_text(layer: Any) -> str:
+    """Return the text of a `pypdfium2.PdfTextPage`; only line ends take another number of characters in pdfium."""
+    text = _pdfium_text(layer)
+    return _characters(layer, text).text if may_need_fix(text) else text
+
+
+def _pdfium_text(layer: Any) -> str:
+    text: str = layer.get_text_range()
+    return text.replace("\r\n", "\n").replace(_HYPHEN, "-").replace(_PAGE_BREAK, "\n")
+
+
+def _characters(layer: Any, text: str) -> Characters:
+    return fix_order(layer, Characters(text, list(_char_indices(layer))))
+
+
+def _char_indices(layer: Any) -> Iterator[int]:
+    """For each character of the text, yield its index in pdfium's list of characters, or `LINE_END`.
+
+    The list holds characters that the text leaves out, and the text has line ends that the list has not:
+    https://crbug.com/pdfium/2079. Both count in UTF-16 units, and Python's text in code points.
+    """
+    unit = 0
+    text = layer.get_text_range(errors="surrogatepass")
+    for at, char in enumerate(text):
+        is_half = 0xD800 <= ord(char) <= 0xDFFF  # a lone surrogate, which `_pdfium_text` leaves out
+        if char == "\n":
+            yield LINE_END
+        elif not is_half and text[at : at + 2] != "\r\n":
+            yield raw.FPDFText_GetCharIndexFromTextIndex(layer, unit)
+        unit += 2 if ord(char) > 0xFFFF else 1
+
+
+def _line_boxes(page: Any, layer: Any, ranges: Sequence[tuple[int, int]], size: tuple[int, int]) -> list[list[Box]]:
+    """For each range of characters, return one box per line.
+
+    Raises:
+        DocumentError: `no_such_place`.
+    """
+    places = _characters(layer, _pdfium_text(layer)).places
+    found = []
+    for start, end in ranges:
+        if not 0 <= start < end <= len(places):
+            message = f"the page has {len(places):,} characters, and [{start}, {end}) is asked for"
+            raise DocumentError("no_such_place", message)
+        lines = (
+            list(group) for is_end, group in groupby(places[start:end], lambda index: index == LINE_END) if not is_end
+        )
+        found.append([box for line in lines for box in _joined_boxes(page, layer, line, size)])
+    return found
+
+
+def _joined_boxes(page: Any, layer: Any, line: Sequence[int], size: tuple[int, int]) -> list[Box]:
+    """Join the boxes of neighbouring characters of a line."""
+    joined: list[Box] = []
+    for index in line:
+        box = _box(page, layer, index, size)
+        if box and joined and _continues(joined[-1], box):
+            last = joined.pop()
+            box = Box(*map(min, last[:2], box[:2]), *map(max, last[2:], box[2:]))
+        if box:
+            joined.append(box)
+    return joined
+
+
+def _box(page: Any, layer: Any, index: int, size: tuple[int, int]) -> Box | None:
+    """Return the box of a character; None for one without a place, such as a space that pdfium inserted."""
+    rect = raw.FS_RECTF()
+    if not raw.FPDFText_GetLooseCharBox(layer, index, rect) or rect.right <= rect.left or rect.top == rect.bottom:
+        return None
+    x, y = ctypes.c_int(), ctypes.c_int()
+    corners = []
+    for point in ((rect.left, rect.top), (rect.right, rect.bottom)):
+        # This handles crop boxes and rotated pages. It returns whole numbers, so ask for eighths of a pixel.
+        raw.FPDF_PageToDevice(page, 0, 0, size[0] * 8, size[1] * 8, 0, *point, x, y)
+        corners.append((x.value / 8, y.value / 8))
+    (left, right), (top, bottom) = (sorted(values) for values in zip(*corners, strict=True))
+    return Box(left, top, right, bottom)
+
+
+def _continues(line: Box, box: Box) -> bool:
+    """Whether a character is beside a line, or below it where text runs down the page."""
+    beside = (
+        _overlap(line.top, line.bottom, box.top, box.bottom),
+        _overlap(line.left, line.right, box.left, box.right),
+    )
+    sizes = min(line.bottom - line.top, box.bottom - box.top), min(line.right - line.left, box.right - box.left)
+    return any(
+        shared > _SAME_LINE * size and -gap < _GAP_MAX * size
+        for (shared, gap), size in zip((beside, beside[::-1]), sizes, strict=True)
+    )
+
+
+def _overlap(start: float, end: float, other_start: float, other_end: float) -> float:
+    """Length of the intersection of two intervals; negative for a gap."""
+    return min(end, other_end) - max(start, other_start)
 
 
 if __name__ == "__main__":

@@ -1,94 +1,98 @@
-"""Runs and qrels as files: TREC, JSON and parquet, told apart by content; TREC and JSON may be gzip-compressed.
+"""Runs and qrels in files: TREC, JSON and parquet are read, scores are printed as trec_eval prints them.
 
-JSON is query -> document -> score or grade. All are read strictly: a document that stands twice for a query, NaN and
-what is no number are faults with their place.
+A file is recognised by its content; TREC and JSON may be gzip-compressed. JSON is query -> document -> score or
+grade. Parquet has a row per document, under the column names in common use; ids may be text, binary or whole numbers.
+All are read strictly: a document that occurs twice for a query, NaN, and what is no number are errors with their place.
 """
 
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.json_text import checked_json, unpacked
-from rag_eval_pipeline.formats.model import read_bytes
-from rag_eval_pipeline.formats.trec import RunLine, iterate_run
+from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC, checked_json, gunzip, read_bytes
+from rag_eval_pipeline.formats.trec import iterate_run
 from rag_eval_pipeline.formats.trec import read_qrels as read_trec_qrels
-from rag_eval_pipeline.formats.trec_lines import BYTE_ORDER_MARK, GZIP_MAGIC
-from rag_eval_pipeline.metrics.retrieval.columns import Columns, Returned, gathered, whole_queries
-from rag_eval_pipeline.metrics.retrieval.definition import Measure
-from rag_eval_pipeline.metrics.retrieval.documents import Documents
-from rag_eval_pipeline.metrics.retrieval.parquet_columns import PIECE_ROWS, qrels_columns, run_columns
-from rag_eval_pipeline.metrics.retrieval.runs import Qrels, qrels_from_grades, qrels_of
-from rag_eval_pipeline.metrics.retrieval.scores import Scores, score
+from rag_eval_pipeline.metrics.retrieval.measures import Measure
+from rag_eval_pipeline.metrics.retrieval.rankings import Floats, Ints
+from rag_eval_pipeline.metrics.retrieval.runs import Documents, Qrels, Run, make_qrels, qrels_from_dict
+from rag_eval_pipeline.metrics.retrieval.scoring import Scores, score
 
+# Names of columns: ours, and those of ranx, ir_datasets, BEIR and TREC.
+QUERY = ("query_id", "q_id", "qid", "query-id", "query", "topic")
+DOCUMENT = ("document_id", "doc_id", "docid", "doc-id", "corpus-id", "docno")
+SCORE = ("score", "sim")
+GRADE = ("grade", "relevance", "rel", "label", "score")
 PARQUET_MAGIC = b"PAR1"
-SNIFFED = 4096  # bytes; white space before the first sign of JSON
+SNIFFED_BYTES = 4096  # JSON may begin with white space
+PIECE_ROWS = 1 << 19  # some 20 MB of ids and scores
 
 
 class ScoredFile(NamedTuple):
-    """The scores of a run that stands in a file, and the run's id: TREC's tag, or the file's name without endings."""
+    """The scores of a run in a file, and the run's id: TREC's tag, or the file's name without endings."""
 
     scores: Scores
     run_id: str
 
 
 def score_file(run: Path, qrels: Path, measures: Sequence[Measure], *, level: int = 1) -> ScoredFile:
-    """The scores of a run in a file, which is read a piece at a time.
+    """Score a run in a file, reading it a piece at a time.
 
     Args:
         run: TREC, JSON or parquet.
-        qrels: The same; need not be of the run's kind.
+        qrels: One of these as well, not necessarily the same.
         measures: What to score.
-        level: Least grade that counts as relevant.
+        level: Lowest grade that counts as relevant.
 
     Raises:
-        InputError: A fault of one of the files, as its reader says.
+        InputError: An error in one of the files, as its reader reports it.
     """
     judged = read_qrels(qrels)
-    tag = [run.name.split(".")[0]]
-    pieces = _pieces(run, tag)
+    tags = [run.name.split(".")[0]]
+    kind = _file_kind(run)
+
+    def read() -> Iterator[Columns]:
+        if kind == "trec":
+            return _trec_columns(run, tags)
+        return run_columns(run) if kind == "parquet" else _json_columns(run)
+
     try:
-        found = score(whole_queries(pieces(), str(run)), judged, measures, level=level)
-    except Returned:
-        found = score(gathered(pieces(), str(run)), judged, measures, level=level)
-    return ScoredFile(found, tag[0])
+        scores = score(iterate_queries(read(), str(run)), judged, measures, level=level)
+    except UnsortedRunError:
+        scores = score(group_by_query(read(), str(run)), judged, measures, level=level)
+    return ScoredFile(scores, tags[-1])
 
 
 def read_qrels(path: Path) -> Qrels:
-    """The judgements of a file.
+    """Read the judgements of a file.
 
     Raises:
-        InputError: As `formats.trec.iterate_qrels`, `formats.json_text` or `parquet_columns` say, and `bad_json` for
-            JSON that is not query -> document -> grade.
+        InputError: What `formats.trec.iterate_qrels`, `formats.json_text` or `run_columns` raise; `bad_json` for JSON
+            that is not query -> document -> grade.
     """
-    kind = _kind(path)
+    kind = _file_kind(path)
     if kind == "parquet":
-        rows = qrels_columns(path)
-        return qrels_of(rows.queries, rows.query, Documents.named(rows.documents), rows.grades, source=str(path))
-    grades = _json(path, dict[str, dict[str, int]]) if kind == "json" else read_trec_qrels(path)
-    return qrels_from_grades(grades, source=str(path))
+        return _read_parquet_qrels(path)
+    grades = _read_json(path, dict[str, dict[str, int]]) if kind == "json" else read_trec_qrels(path)
+    return qrels_from_dict(grades, source=str(path))
 
 
-def _pieces(path: Path, tag: list[str]) -> Callable[[], Iterator[Columns]]:
-    """What reads a run from its beginning; of TREC it keeps the last tag."""
-    kind = _kind(path)
-    if kind == "parquet":
-        return lambda: run_columns(path)
-    return (lambda: _json_columns(path)) if kind == "json" else (lambda: _trec_columns(path, tag))
-
-
-def _kind(path: Path) -> str:
+def _file_kind(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            first = file.read(SNIFFED)
+            first = file.read(SNIFFED_BYTES)
             if first.startswith(GZIP_MAGIC):
                 file.seek(0)
-                first = gzip.GzipFile(fileobj=file).read(SNIFFED)
+                first = gzip.GzipFile(fileobj=file).read(SNIFFED_BYTES)
     except FileNotFoundError:
         raise InputError("missing_file", path, "a file") from None
     except (gzip.BadGzipFile, EOFError) as error:
@@ -98,9 +102,96 @@ def _kind(path: Path) -> str:
     return "json" if first.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{") else "trec"
 
 
-def _json(path: Path, kind: type[Any]) -> Any:
+# Rows of a run as columns, a piece at a time
+
+
+class UnsortedRunError(Exception):
+    """A query occurs again after another one, so the rows have to be grouped first."""
+
+
+class Columns(NamedTuple):
+    """Some rows of a run, in the file's order.
+
+    Args:
+        queries: The query of each stretch of rows with the same query.
+        starts: Where each stretch begins; the first at 0.
+        documents: Arrow array of ids, one per row.
+        scores: One per row.
+    """
+
+    queries: list[str]
+    starts: Ints
+    documents: Any
+    scores: Floats
+
+
+def iterate_queries(pieces: Iterable[Columns], source: str) -> Iterator[Run]:
+    """Yield parts of a run that each hold whole queries, wherever the pieces cut.
+
+    Raises:
+        UnsortedRunError: A query occurs again after another one.
+        InputError: What making a `Run` raises.
+    """
+    seen: set[str] = set()
+    carried: Columns | None = None
+    for piece in pieces:
+        held = piece if carried is None else _append(carried, piece)
+        if len(held.queries) > 1:
+            yield _make_run(held, len(held.queries) - 1, seen, source)
+        start = int(held.starts[-1])
+        carried = Columns(held.queries[-1:], np.zeros(1, np.int64), held.documents.slice(start), held.scores[start:])
+    if carried is not None:
+        yield _make_run(carried, len(carried.queries), seen, source)
+
+
+def group_by_query(pieces: Iterable[Columns], source: str) -> Run:
+    """Return the whole run with the rows of each query brought together; errors are those of `Run`."""
+    held = list(pieces)
+    ids: dict[str, int] = {}
+    codes = [
+        np.repeat(
+            [ids.setdefault(query, len(ids)) for query in piece.queries],
+            np.diff(np.append(piece.starts, piece.scores.size)),
+        )
+        for piece in held
+    ]
+    code = np.concatenate(codes)
+    order = np.argsort(code, kind="stable")
+    documents = pa.concat_arrays([piece.documents for piece in held]).take(pa.array(order))
+    scores = np.concatenate([piece.scores for piece in held])[order]
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(code, minlength=len(ids)))))
+    return Run(list(ids), offsets, Documents.from_ids(documents), scores, source)
+
+
+def _make_run(held: Columns, n_queries: int, seen: set[str], source: str) -> Run:
+    queries = held.queries[:n_queries]
+    before = len(seen)
+    seen.update(queries)
+    if len(seen) - before < len(queries):
+        raise UnsortedRunError
+    offsets = np.append(held.starts, held.scores.size)[: n_queries + 1]
+    end = int(offsets[-1])
+    return Run(queries, offsets, Documents.from_ids(held.documents.slice(0, end)), held.scores[:end], source)
+
+
+def _append(carried: Columns, piece: Columns) -> Columns:
+    queries, starts = piece.queries, piece.starts + carried.scores.size
+    if queries[0] == carried.queries[-1]:
+        queries, starts = queries[1:], starts[1:]
+    return Columns(
+        [*carried.queries, *queries],
+        np.concatenate((carried.starts, starts)),
+        pa.concat_arrays([carried.documents, piece.documents]),
+        np.concatenate((carried.scores, piece.scores)),
+    )
+
+
+# JSON and TREC
+
+
+def _read_json(path: Path, kind: type[Any]) -> Any:
     data = read_bytes(path)
-    data = checked_json(unpacked(data, path) if data.startswith(GZIP_MAGIC) else data, path)
+    data = checked_json(gunzip(data, path) if data.startswith(GZIP_MAGIC) else data, path)
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
@@ -108,9 +199,7 @@ def _json(path: Path, kind: type[Any]) -> Any:
 
 
 def _json_columns(path: Path) -> Iterator[Columns]:
-    import pyarrow as pa
-
-    run: dict[str, dict[str, float]] = _json(path, dict[str, dict[str, float]])
+    run: dict[str, dict[str, float]] = _read_json(path, dict[str, dict[str, float]])
     lengths = [len(scored) for scored in run.values()]
     names = pa.array([document for scored in run.values() for document in scored], pa.string())
     scores = np.array([score for scored in run.values() for score in scored.values()], dtype=np.float64)
@@ -118,19 +207,192 @@ def _json_columns(path: Path) -> Iterator[Columns]:
         yield Columns(list(run), np.cumsum([0, *lengths[:-1]]), names, scores)
 
 
-def _trec_columns(path: Path, tag: list[str]) -> Iterator[Columns]:
-    import pyarrow as pa
-
+def _trec_columns(path: Path, tags: list[str]) -> Iterator[Columns]:
+    """Yield a run's rows, and append the last tag of each piece to `tags`."""
     lines = iterate_run(path)
     while held := list(islice(lines, PIECE_ROWS)):
-        stretches = [(query, sum(1 for _ in rows)) for query, rows in groupby(held, key=_query_of)]
-        starts = np.cumsum([0, *(length for _, length in stretches[:-1])])
-        tag[0] = held[-1].tag
+        stretches = [(query, sum(1 for _ in rows)) for query, rows in groupby(held, key=attrgetter("query_id"))]
+        tags.append(held[-1].tag)
         yield Columns(
-            [query for query, _ in stretches], starts, pa.array([line.document_id for line in held], pa.string()),
+            [query for query, _ in stretches],
+            np.cumsum([0, *(length for _, length in stretches[:-1])]),
+            pa.array([line.document_id for line in held], pa.string()),
             np.array([line.score for line in held], dtype=np.float64),
-        )  # fmt: skip
+        )
 
 
-def _query_of(line: RunLine) -> str:
-    return line.query_id
+# Parquet
+
+
+def run_columns(path: Path) -> Iterator[Columns]:
+    """Yield a parquet run's rows in the file's order.
+
+    Raises:
+        InputError: `bad_parquet`, `missing_column`, `missing_value`, `bad_id`, `bad_number`.
+    """
+    with _open_parquet(path) as file:
+        query, document, score = (_find_column(file, path, names) for names in (QUERY, DOCUMENT, SCORE))
+        row = 0
+        # More threads would cost twice the processor time and hold the file twice.
+        for batch in file.iter_batches(PIECE_ROWS, columns=[query, document, score], use_threads=False):
+            if not batch.num_rows:
+                continue
+            ids = _encode(_check_ids(batch.column(query), path, query, row))
+            codes = ids.indices.to_numpy()
+            starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
+            documents = _decode(_check_ids(batch.column(document), path, document, row))
+            scores = _to_numbers(batch.column(score), "double", path, score, row)
+            yield Columns(_to_texts(ids.dictionary.take(ids.indices.take(pa.array(starts)))), starts, documents, scores)
+            row += batch.num_rows
+
+
+def _read_parquet_qrels(path: Path) -> Qrels:
+    with _open_parquet(path) as file:
+        query, document, grade = (_find_column(file, path, names) for names in (QUERY, DOCUMENT, GRADE))
+        table = file.read([query, document, grade], use_threads=False).combine_chunks()
+        query_ids, documents, grades = (_single_chunk(table.column(name)) for name in (query, document, grade))
+        ids = _encode(_check_ids(query_ids, path, query, 0))
+        place: dict[str, int] = {}
+        # A dictionary may hold an id twice.
+        code = np.array([place.setdefault(name, len(place)) for name in _to_texts(ids.dictionary)], dtype=np.int64)
+        documents = _decode(_check_ids(documents, path, document, 0))
+        numbers = _to_numbers(grades, "int64", path, grade, 0)
+    codes = code[ids.indices.to_numpy()]
+    return make_qrels(list(place), codes, Documents.from_ids(documents), numbers, source=str(path))
+
+
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[Any]:
+    # A handle and not a path: pyarrow takes a path for a URI when it looks like one, and loses what follows a `#`.
+    with path.open("rb") as handle:
+        try:
+            schema = pq.read_schema(handle)
+            handle.seek(0)
+            # The query column usually is a dictionary in the file already; reading it as one takes a tenth of the time.
+            with pq.ParquetFile(handle, read_dictionary=[name for name in schema.names if name in QUERY]) as file:
+                yield file
+        except pa.ArrowException as error:
+            raise InputError("bad_parquet", path, "a whole parquet file", found=str(error)) from error
+
+
+def _find_column(file: Any, path: Path, names: Sequence[str]) -> str:
+    present = file.schema_arrow.names
+    for name in names:
+        if name in present:
+            return name
+    raise InputError("missing_column", path, f"a column {' or '.join(names)}", found=present)
+
+
+def _check_ids(array: Any, path: Path, field: str, row: int) -> Any:
+    """Return ids as an Arrow array of strings or binaries, or a dictionary of such."""
+    _check_present(array, path, field, row)
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if pa.types.is_integer(kind):
+        return _decode(array).cast(pa.string())
+    if not any(
+        is_kind(kind)
+        for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    ):
+        raise InputError("bad_id", path, "text or whole numbers as ids", field=field, found=str(kind))
+    return array
+
+
+def _encode(array: Any) -> Any:
+    return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+
+
+def _decode(array: Any) -> Any:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _to_texts(array: Any) -> list[str]:
+    found = array.to_pylist()
+    return [name.decode(errors="backslashreplace") if isinstance(name, bytes) else name for name in found]
+
+
+def _to_numbers(array: Any, kind: str, path: Path, field: str, row: int) -> Any:
+    _check_present(array, path, field, row)
+    try:
+        return array.cast(kind).to_numpy(zero_copy_only=False)
+    except pa.ArrowException as error:
+        expected = "whole numbers" if kind == "int64" else "numbers"
+        raise InputError("bad_number", path, expected, field=field, found=str(error)) from error
+
+
+def _check_present(array: Any, path: Path, field: str, row: int) -> None:
+    if array.null_count:
+        first = row + array.is_null().index(True).as_py() + 1
+        raise InputError("missing_value", path, "a value in every row", row=first, field=field)
+
+
+def _single_chunk(column: Any) -> Any:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    column = column.unify_dictionaries()
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+# Output
+
+
+def trec_lines(scores: Scores, *, run_id: str | None, by_query: bool) -> Iterator[str]:
+    """Yield what trec_eval prints: `%-22s`, a tab, the query or `all`, a tab, the value with four decimals.
+
+    Args:
+        scores: Of a run.
+        run_id: The run's tag; None omits its line.
+        by_query: Print each query before the summary.
+    """
+    if by_query:
+        shown = [
+            (measure, values.tolist())
+            for measure, values in zip(scores.measures, scores.values, strict=True)
+            if measure.family.shown != "summary"
+        ]
+        for place, query in enumerate(scores.queries):
+            for measure, column in shown:
+                yield _trec_line(measure, query, column[place])
+    if run_id is not None:
+        yield f"{'runid':22}\tall\t{run_id}"
+    for measure in scores.measures:
+        value = scores.summary(measure)
+        if value is not None and measure.family.shown != "queries":
+            yield _trec_line(measure, "all", value)
+
+
+def _trec_line(measure: Measure, query: str, value: Any) -> str:
+    kind = measure.family.printed
+    text = f"{value:d}" if kind == "integer" else f"{value:6.4f}" if kind == "decimal" else f"'{value}'"
+    return f"{measure.label:22}\t{query}\t{text}"
+
+
+def to_json(scores: Scores, *, run_id: str, by_query: bool) -> dict[str, Any]:
+    """Return the scores with every digit, and what was missing."""
+    found: dict[str, Any] = {
+        "run_id": run_id,
+        "measures": {measure.label: scores.summary(measure) for measure in scores.measures},
+        "queries": len(scores.queries),
+        "missing_queries": list(scores.missing),
+        "queries_without_relevant_documents": list(scores.nothing_relevant),
+        "unjudged_queries": scores.unjudged,
+    }
+    if by_query:
+        labels = [measure.label for measure in scores.measures]
+        rows = zip(*(values.tolist() for values in scores.values), strict=True)
+        found["scores"] = {
+            query: dict(zip(labels, row, strict=True)) for query, row in zip(scores.queries, rows, strict=False)
+        }
+    return found
+
+
+def notes(scores: Scores) -> Iterator[str]:
+    """Yield what a reader of the numbers has to know, one line each."""
+    n = len(scores.queries)
+    if scores.missing:
+        first = ", ".join(scores.missing[:3])
+        yield f"{len(scores.missing)} of {n} judged queries are not in the run and count 0: {first}"
+    if scores.nothing_relevant:
+        first = ", ".join(scores.nothing_relevant[:3])
+        yield f"{len(scores.nothing_relevant)} of {n} judged queries have no relevant document and count 0: {first}"
+    if scores.unjudged:
+        yield f"{scores.unjudged} queries of the run are not judged and are left out"

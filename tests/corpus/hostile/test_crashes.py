@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from corpus.hostile.answers import page, paragraphs
-from corpus.hostile.pressing import make, make_all, pressing
+from corpus.hostile.rendering import make, make_all, rendering
 from corpus.hostile.site import Answers, Odd, Reply, Site, running, send
 
 pytestmark = pytest.mark.browser
@@ -52,9 +52,9 @@ def pages(deadly: Odd) -> Answers:
 
 @pytest.mark.parametrize("kind", ["renderer", ""], ids=["pages", "browser"])
 async def test_a_kill_in_the_middle_costs_no_document(own_temp, kind):
-    async with running(pages(kill(kind, times=1))) as site, pressing(site.host) as press:
+    async with running(pages(kill(kind, times=1))) as site, rendering(site.host) as renderer:
         paths = ["/deadly", *(f"/{n}" for n in range(OTHERS))]
-        outcomes = await make_all(press, [site.url(path) for path in paths], at_once=4)
+        outcomes = await make_all(renderer, [site.url(path) for path in paths], at_once=4)
 
     assert site.asked["/kill"] == 2
     assert [str(outcome.error) for outcome in outcomes if outcome.code is not None] == []
@@ -66,9 +66,9 @@ async def test_a_kill_in_the_middle_costs_no_document(own_temp, kind):
 
 @pytest.mark.parametrize(("kind"), ["renderer", ""], ids=["pages", "browser"])
 async def test_a_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed(own_temp, kind):
-    async with running(pages(kill(kind, times=99))) as site, pressing(site.host) as press:
-        deadly = await make(press, site.url("/deadly"))
-        well = await make(press, site.url("/0"))
+    async with running(pages(kill(kind, times=99))) as site, rendering(site.host) as renderer:
+        deadly = await make(renderer, site.url("/deadly"))
+        well = await make(renderer, site.url("/0"))
 
     assert (deadly.code, well.code) == ("browser_crashed", None)
     assert "WELL-0" in well.text
@@ -77,8 +77,8 @@ async def test_a_page_that_dies_each_time_is_an_error_and_the_next_one_is_printe
 
 async def test_a_page_whose_scripts_take_it_down_is_printed_without_them(own_temp):
     """Once its own process has died twice: other pages' deaths do not switch a page's scripts off."""
-    async with running(pages(kill("renderer", times=2))) as site, pressing(site.host) as press:
-        outcome = await make(press, site.url("/deadly"))
+    async with running(pages(kill("renderer", times=2))) as site, rendering(site.host) as renderer:
+        outcome = await make(renderer, site.url("/deadly"))
 
     assert (outcome.code, outcome.flags) == (None, ("js_off",))
     assert "DEADLY" in outcome.text
@@ -86,11 +86,11 @@ async def test_a_page_whose_scripts_take_it_down_is_printed_without_them(own_tem
 
 async def test_pages_in_endless_loops_end_with_their_context_and_their_browser_goes_on(own_temp):
     loop = Reply(page("<p>LOOP</p><script>onload=()=>{for(;;);}</script>").encode())
-    async with running(pages(kill("", times=0)) | {"/loop": loop}) as site, pressing(site.host) as press:
+    async with running(pages(kill("", times=0)) | {"/loop": loop}) as site, rendering(site.host) as renderer:
         browsers = processes("")
-        loops = await make_all(press, [site.url("/loop")] * 2, at_once=2)
+        loops = await make_all(renderer, [site.url("/loop")] * 2, at_once=2)
         first = processes("")
-        await make(press, site.url("/0"))
+        await make(renderer, site.url("/0"))
         last = processes("")
 
     assert browsers == []

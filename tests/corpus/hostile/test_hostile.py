@@ -9,7 +9,7 @@ import pytest
 from corpus.hostile.answers import ANSWERS, PDF
 from corpus.hostile.cases import CASES, Case
 from corpus.hostile.drawing import shows
-from corpus.hostile.pressing import Outcome, make_all, pressing
+from corpus.hostile.rendering import Outcome, make_all, rendering
 from corpus.hostile.site import running
 
 pytestmark = pytest.mark.browser
@@ -27,15 +27,15 @@ class Session:
     async def run(self, cases: list[Case], **limits: object) -> None:
         async with (
             running(ANSWERS) as site,
-            pressing(site.host, resolved=self.resolved, max_body_bytes=20_000_000, **limits) as press,
+            rendering(site.host, resolved=self.resolved, max_body_bytes=20_000_000, **limits) as renderer,
         ):
-            made = await make_all(press, [site.url(case.path) for case in cases], at_once=AT_ONCE)
+            made = await make_all(renderer, [site.url(case.path) for case in cases], at_once=AT_ONCE)
         self.outcomes |= {case.path: outcome for case, outcome in zip(cases, made, strict=True)}
 
 
 @pytest.fixture(scope="module")
 def session(request, own_temp) -> Session:
-    """All selected cases, made side by side by one press: what one does to the browser, the others must survive."""
+    """All selected cases, made side by side by one renderer: what one does to the browser, the others must survive."""
     items = [item for item in request.session.items if item.parent is request.node]
     cases = [item.callspec.params["case"] for item in items if hasattr(item, "callspec")]
     session = Session()

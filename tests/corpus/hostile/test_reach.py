@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from corpus.certificates import Authority
 from corpus.hostile.answers import moved, page
-from corpus.hostile.pressing import make_all, pressing
 from corpus.hostile.prying import KINDS, MOVES
+from corpus.hostile.rendering import make_all, rendering
 from corpus.hostile.site import Reply, Site, running
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.corpus.egress.guard import GUARD_HEADER
+from rag_eval_pipeline.web.egress.proxy import REFUSAL_HEADER
+from tests.web.certificates import Authority
 
 pytestmark = pytest.mark.browser
 
@@ -31,9 +31,9 @@ async def test_every_kind_of_request_is_known_to_reach_a_host_that_is_allowed(ow
         answers = {"/": prying_page(f"http://{canary.host}")}
         async with (
             running(answers) as site,
-            pressing(site.host, {"host": canary.host, "for": [site.host]}) as press,
+            rendering(site.host, {"host": canary.host, "for": [site.host]}) as renderer,
         ):
-            [outcome] = await make_all(press, [site.url("/")], at_once=1)
+            [outcome] = await make_all(renderer, [site.url("/")], at_once=1)
 
     assert "END" in outcome.text
     assert reached(canary) >= set(KINDS)
@@ -52,8 +52,8 @@ async def test_no_kind_of_request_reaches_a_host_that_is_allowed_for_other_docum
         )
         answers["/"] = Reply(html.encode())
         shown = PlannedDocument("x", (FileName("x.pdf"),), "html", "http://public.invalid/", None, html)
-        async with pressing(site.host, canary.host) as press:
-            outcome, own = await make_all(press, [shown if public else site.url("/"), canary.url("/own")], at_once=1)
+        async with rendering(site.host, canary.host) as renderer:
+            outcome, own = await make_all(renderer, [shown if public else site.url("/"), canary.url("/own")], at_once=1)
 
     assert "END" in outcome.text
     assert SECRET not in outcome.text
@@ -68,8 +68,8 @@ async def test_a_page_that_may_ask_private_hosts_does_not_become_one_that_may_no
         others["/"] = Reply(page(f"<iframe src={site.url('/own')}></iframe>OTHER").encode())
         answers["/bounce"] = moved(other.url("/"))
         answers |= {f"/{kind}": Reply(page("FIRST" + html).encode()) for kind, html in moves_to(other.url("/"))}
-        async with pressing(site.host, {"host": other.host, "for": [site.host]}) as press:
-            outcomes = await make_all(press, [site.url(f"/{kind}") for kind in MOVES], at_once=4)
+        async with rendering(site.host, {"host": other.host, "for": [site.host]}) as renderer:
+            outcomes = await make_all(renderer, [site.url(f"/{kind}") for kind in MOVES], at_once=4)
 
     assert {kind: o.code for kind, o in zip(MOVES, outcomes, strict=True)} == dict.fromkeys(MOVES, "blocked_navigation")
     assert "/own" not in site.asked
@@ -80,13 +80,13 @@ async def test_a_page_over_https_cannot_fake_a_refusal_of_the_guard(own_temp, tm
     (tmp_path / "ca.pem").write_bytes(authority.pem)
     answers = {
         "/": Reply(page("<script>location='/next'</script>FIRST").encode()),
-        "/next": Reply(page("NEXT").encode(), headers=(f"{GUARD_HEADER}: x",)),
+        "/next": Reply(page("NEXT").encode(), headers=(f"{REFUSAL_HEADER}: x",)),
     }
     async with (
         running(answers, tls=authority.server()) as site,
-        pressing(site.host, ca_file=str(tmp_path / "ca.pem")) as press,
+        rendering(site.host, ca_file=str(tmp_path / "ca.pem")) as renderer,
     ):
-        [outcome] = await make_all(press, [site.url("/", "https")], at_once=1)
+        [outcome] = await make_all(renderer, [site.url("/", "https")], at_once=1)
 
     assert (outcome.code, outcome.text) == (None, "NEXT")
 
@@ -101,8 +101,8 @@ async def test_no_kind_of_request_reaches_this_machine(own_temp):
     ):
         ports = {host: sixth.port if ":" in host else canary.port for host in HOSTS}
         answers = {f"/{n}": prying_page(f"http://{host}:{ports[host]}") for n, host in enumerate(HOSTS)}
-        async with running(answers) as site, pressing(site.host) as press:
-            outcomes = await make_all(press, [site.url(path) for path in answers], at_once=3)
+        async with running(answers) as site, rendering(site.host) as renderer:
+            outcomes = await make_all(renderer, [site.url(path) for path in answers], at_once=3)
 
     assert [host for host, o in zip(HOSTS, outcomes, strict=True) if "END" not in o.text or SECRET in o.text] == []
     assert canary.asked == sixth.asked == {}
@@ -114,8 +114,8 @@ async def test_a_page_that_leads_to_this_machine_is_an_error_and_not_a_picture_o
         address = canary.url("/", scheme)
         answers = {f"/{kind}": Reply(page("FIRST" + html).encode()) for kind, html in moves_to(address)}
         answers["/bounce"] = moved(address)
-        async with running(answers) as site, pressing(site.host) as press:
-            outcomes = await make_all(press, [site.url(f"/{kind}") for kind in MOVES], at_once=4)
+        async with running(answers) as site, rendering(site.host) as renderer:
+            outcomes = await make_all(renderer, [site.url(f"/{kind}") for kind in MOVES], at_once=4)
 
     assert {kind: o.code for kind, o in zip(MOVES, outcomes, strict=True)} == dict.fromkeys(MOVES, "blocked_navigation")
     assert canary.asked == {}
@@ -126,8 +126,8 @@ async def test_a_popup_to_this_machine_leaves_the_page_as_it_is(own_temp):
         popups = (
             f"<a id=a target=_blank href={canary.url('/')}>a</a><script>a.click();open('{canary.url('/')}')</script>"
         )
-        async with running({"/": Reply(page("END" + popups).encode())}) as site, pressing(site.host) as press:
-            [outcome] = await make_all(press, [site.url("/")], at_once=1)
+        async with running({"/": Reply(page("END" + popups).encode())}) as site, rendering(site.host) as renderer:
+            [outcome] = await make_all(renderer, [site.url("/")], at_once=1)
 
     assert (outcome.text.split(), outcome.flags) == (["ENDa"], ())
     assert canary.asked == {}
@@ -145,9 +145,9 @@ async def test_no_kind_of_request_reads_a_file(own_temp):
                for n, address in enumerate(addresses)}  # fmt: skip
     for n, address in enumerate(addresses):
         answers |= {f"/{kind}-{n}": Reply(page("FIRST" + html).encode()) for kind, html in moves_to(address)}
-    async with running(answers) as site, pressing(site.host) as press:
+    async with running(answers) as site, rendering(site.host) as renderer:
         paths = [path for path in answers if "by-way" not in path]
-        outcomes = await make_all(press, [site.url(path) for path in paths], at_once=4)
+        outcomes = await make_all(renderer, [site.url(path) for path in paths], at_once=4)
     secret.unlink()
 
     assert [path for path, outcome in zip(paths, outcomes, strict=True) if SECRET in outcome.text] == []
@@ -162,8 +162,8 @@ SCHEMES = (
 
 
 async def test_no_document_has_another_scheme_than_http(own_temp):
-    async with pressing() as press:
-        outcomes = await make_all(press, SCHEMES, at_once=1)
+    async with rendering() as renderer:
+        outcomes = await make_all(renderer, SCHEMES, at_once=1)
 
     assert {url: o.code for url, o in zip(SCHEMES, outcomes, strict=True)} == dict.fromkeys(SCHEMES, "scheme")
 
@@ -188,8 +188,8 @@ async def test_web_rtc_sends_no_datagram(own_temp):
         "c.createOffer().then(o=>c.setLocalDescription(o))"
     )
     answers = {"/": Reply(page(f"<p id=p></p><script>{script}</script>").encode())}
-    async with running(answers) as site, pressing(site.host) as press:
-        [outcome] = await make_all(press, [site.url("/")], at_once=1)
+    async with running(answers) as site, rendering(site.host) as renderer:
+        [outcome] = await make_all(renderer, [site.url("/")], at_once=1)
     transport.close()
 
     assert datagrams.count == 0
@@ -205,10 +205,10 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(own_temp):
         }
         async with (
             running(answers) as site,
-            pressing(site.host, {"host": canary.host, "for": [site.host]}) as press,
+            rendering(site.host, {"host": canary.host, "for": [site.host]}) as renderer,
         ):
             urls = [address, site.url("/leads"), site.url("/beside")]
-            refused, leads, beside = await make_all(press, urls, at_once=1)
+            refused, leads, beside = await make_all(renderer, urls, at_once=1)
 
     assert (refused.code, leads.code) == ("tls_untrusted", "blocked_navigation")
     assert "END" in beside.text

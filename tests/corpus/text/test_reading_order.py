@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.corpus.text.reading_order import Cluster, leaning, matched_brackets, reading_order
+from rag_eval_pipeline.corpus.text.rtl import Cluster, matched_brackets, reading_order, rtl_ratio
 
 HEBREW = str.maketrans({chr(ord("A") + n): chr(0x05D0 + n) for n in range(20)})
 ARABIC = str.maketrans({chr(ord("A") + n): chr(0x0628 + n) for n in range(18)})
@@ -109,5 +109,5 @@ def test_brackets_face_each_other(text, expected):
 
 
 def test_leaning_counts_letters_only():
-    assert leaning("אב גד 12") == 5.0
-    assert leaning("ab cd 12, אב") == pytest.approx(3 / 5)
+    assert rtl_ratio("אב גד 12") == 5.0
+    assert rtl_ratio("ab cd 12, אב") == pytest.approx(3 / 5)

@@ -1,4 +1,4 @@
-"""Runs are read a piece at a time: whole queries come out, whatever the pieces cut."""
+"""Runs are read a piece at a time, and whole queries come out wherever the pieces cut."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.retrieval import files, parquet_columns, parse_measures
-from rag_eval_pipeline.metrics.retrieval.columns import Columns, Returned, gathered, whole_queries
-from rag_eval_pipeline.metrics.retrieval.documents import hashed
+from rag_eval_pipeline.metrics.retrieval import files
+from rag_eval_pipeline.metrics.retrieval.files import Columns, UnsortedRunError, group_by_query, iterate_queries
+from rag_eval_pipeline.metrics.retrieval.names import parse_measures
+from rag_eval_pipeline.metrics.retrieval.runs import hash_ids
 
 
 def piece(rows):
@@ -30,7 +31,7 @@ def as_dict(*parts):
 
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.lists(st.integers(1, 7), max_size=30))
-def test_no_query_is_cut_and_no_row_lost(lengths, cuts):
+def test_iterate_queries_cuts_no_query_and_loses_no_row(lengths, cuts):
     rows = [(f"q{i}", document) for i, length in enumerate(lengths) for document in range(length)]
     pieces, start = [], 0
     for cut in [*cuts, len(rows) + 1]:
@@ -38,20 +39,20 @@ def test_no_query_is_cut_and_no_row_lost(lengths, cuts):
             pieces.append(piece(rows[start : start + cut]))
         start += cut
 
-    found = as_dict(*whole_queries(pieces, "run"))
+    found = as_dict(*iterate_queries(pieces, "run"))
 
     assert found == {f"q{i}": [str(n) for n in range(length)] for i, length in enumerate(lengths) if length}
 
 
-def test_a_query_that_returns_is_gathered():
+def test_a_query_that_returns_is_group_by_query():
     pieces = [piece([("q1", 1), ("q2", 1)]), piece([("q2", 2), ("q1", 2)])]
 
-    with pytest.raises(Returned):
-        list(whole_queries(pieces, "run"))
-    assert as_dict(gathered(pieces, "run")) == {"q1": ["1", "2"], "q2": ["1", "2"]}
+    with pytest.raises(UnsortedRunError):
+        list(iterate_queries(pieces, "run"))
+    assert as_dict(group_by_query(pieces, "run")) == {"q1": ["1", "2"], "q2": ["1", "2"]}
 
 
-def test_a_file_of_many_pieces_scores_as_one(tmp_path, monkeypatch):
+def test_file_of_many_pieces_scores_as_one(tmp_path, monkeypatch):
     queries = [f"q{i}" for i in range(40) for _ in range(i % 7)]
     documents = [f"d{j}" for i in range(40) for j in range(i % 7)]
     scores = [float(j) for i in range(40) for j in range(i % 7)]
@@ -60,7 +61,7 @@ def test_a_file_of_many_pieces_scores_as_one(tmp_path, monkeypatch):
     measures = parse_measures(["recip_rank", "num_ret"])
     whole = files.score_file(tmp_path / "run.parquet", tmp_path / "qrels", measures).scores
 
-    monkeypatch.setattr(parquet_columns, "PIECE_ROWS", 5)
+    monkeypatch.setattr(files, "PIECE_ROWS", 5)
     cut = files.score_file(tmp_path / "run.parquet", tmp_path / "qrels", measures).scores
 
     assert [values.tolist() for values in cut.values] == [values.tolist() for values in whole.values]
@@ -72,24 +73,24 @@ ids = st.lists(st.one_of(st.text(), st.text("ab", min_size=6, max_size=26)), max
 
 
 @given(ids, st.sampled_from([pa.string(), pa.large_string(), pa.binary()]), st.integers(0, 5))
-def test_equal_ids_have_equal_keys_wherever_they_stand(names, kind, start):
+def test_hash_is_equal_for_equal_ids(names, kind, start):
     names = [name.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name in names]
     values = [name.encode() for name in names] if pa.types.is_binary(kind) else names
     array = pa.array(values, kind)
 
-    keys = hashed(array)
+    keys = hash_ids(array)
 
-    assert hashed(array.slice(start)).tolist() == keys[start:].tolist()
+    assert hash_ids(array.slice(start)).tolist() == keys[start:].tolist()
     by_name = {}
     for name, key in zip(names, keys.tolist(), strict=True):
         assert by_name.setdefault(name, key) == key
 
 
-def test_ids_that_differ_in_one_byte_have_other_keys():
+def test_hash_differs_for_ids_that_differ_in_one_byte():
     names = [f"{'x' * n}{letter}{'y' * m}" for n in range(12) for m in range(12) for letter in "abcdefgh"]
     names += [f"{number}" for number in range(100_000)]
 
-    keys = hashed(pa.array(names))
+    keys = hash_ids(pa.array(names))
 
     # Of 101,152 keys of 32 bits some 1.2 pairs are equal by chance.
     assert len(set(names)) - len(set(keys.tolist())) < 10

@@ -36,7 +36,7 @@ def run(*arguments):
     [("out.test", OFFICIAL), ("out.test.a", ALL), ("out.test.aq", ("-q", *ALL)), ("out.test.meas_params", PARAMETERS)],
     ids=["official", "all_trec", "each query", "parameters"],
 )
-def test_the_output_is_trec_evals(oracles, file, options):
+def test_score_prints_what_trec_eval_printed(oracles, file, options):
     folder = oracles / "trec_eval"
 
     printed = run("--qrels", folder / "qrels.test", "--run", folder / "results.test", *options)
@@ -45,7 +45,7 @@ def test_the_output_is_trec_evals(oracles, file, options):
     assert printed.stderr == ""
 
 
-def test_comments_blank_lines_and_fields_after_the_tag_change_nothing(oracles, tmp_path):
+def test_score_ignores_comments_blank_lines_and_fields_after_the_tag(oracles, tmp_path):
     folder = oracles / "trec_eval"
     lines = (folder / "results.test").read_text().splitlines()
     (tmp_path / "run").write_text("# a run\n" + "".join(f"{line}\tand more\n \n" for line in lines))
@@ -105,7 +105,7 @@ def write(folder, kind):
 @pytest.mark.parametrize(
     "kind", ["trec", "trec.gz", "json", "json.gz", "parquet", "parquet of dictionaries"]
 )  # fmt: skip
-def test_every_kind_of_file_scores_the_same(tmp_path, kind):
+def test_score_reads_every_kind_of_file(tmp_path, kind):
     qrels, rankings = write(tmp_path, kind)
 
     printed = run("--qrels", qrels, "--run", rankings, *MEASURES)
@@ -119,7 +119,7 @@ def test_every_kind_of_file_scores_the_same(tmp_path, kind):
     ]
 
 
-def test_machines_get_every_digit_and_what_was_missing(tmp_path):
+def test_score_json_has_every_digit_and_what_was_missing(tmp_path):
     qrels, rankings = write(tmp_path, "trec")
 
     printed = run("--qrels", qrels, "--run", rankings, "-m", "recip_rank", "-m", "relstring", "-q", "--json")
@@ -140,7 +140,7 @@ def test_machines_get_every_digit_and_what_was_missing(tmp_path):
     }
 
 
-def test_the_level_of_relevance_moves_what_is_relevant(tmp_path):
+def test_score_level_changes_what_is_relevant(tmp_path):
     qrels, rankings = write(tmp_path, "json")
 
     printed = run("--qrels", qrels, "--run", rankings, "-m", "num_rel", "-m", "num_rel_ret", "--level-rel", 2)
@@ -186,7 +186,7 @@ BAD_RUNS = {
 
 
 @pytest.mark.parametrize(("make", "code"), BAD_RUNS.values(), ids=BAD_RUNS)
-def test_a_bad_run_is_one_line_with_its_cause(tmp_path, make, code):
+def test_score_refuses_a_bad_run(tmp_path, make, code):
     qrels, _ = write(tmp_path, "trec")
 
     with pytest.raises(InputError) as error:
@@ -195,7 +195,7 @@ def test_a_bad_run_is_one_line_with_its_cause(tmp_path, make, code):
     assert error.value.code == code
 
 
-def test_ids_that_are_numbers_are_ids(tmp_path):
+def test_score_takes_numbers_as_ids(tmp_path):
     table(tmp_path / "run", {"qid": [1, 1, 2], "docid": [10, 9, 7], "score": [1, 1, 1]})
     trec(tmp_path / "qrels", ["1 0 10 1", "2 0 7 1"])
 

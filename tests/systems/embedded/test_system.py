@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_eval_pipeline.systems.answer import Query
-from rag_eval_pipeline.systems.corpus import PageText
-from rag_eval_pipeline.systems.embedded.settings import EmbeddedSettings
-from rag_eval_pipeline.systems.embedded.system import ABSTENTION, EmbeddedSystem
+from rag_eval_pipeline.systems.base import PageText, Query
+from rag_eval_pipeline.systems.bm25 import ABSTENTION, EmbeddedSettings, EmbeddedSystem
 
 LIGHT = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne. Its tower is 31 metres tall."
 HARBOUR = "The harbour of Tollan was built in 1901. It holds forty boats."

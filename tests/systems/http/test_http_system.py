@@ -8,13 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.systems.answer import Query
-from rag_eval_pipeline.systems.http.settings import HttpSettings
-from rag_eval_pipeline.systems.http.system import open_http
-from rag_eval_pipeline.systems.http.templates import filled
-from rag_eval_pipeline.systems.settings import parse_system
-from tests.endpoints.scripted_server import reply, serving, stream
+from rag_eval_pipeline.systems.base import Query
+from rag_eval_pipeline.systems.config import parse_system
+from rag_eval_pipeline.systems.http import HttpSettings, fill_template, open_http
 from tests.systems.corpus_of_three import corpus_in
+from tests.web.scripted_server import reply, serving, stream
 
 ASKED = Query("7", 'Who said "{query_id}" \\ and {benchmark}?')
 BODY = {"q": "{question}", "k": 3, "tags": ["{benchmark}/{query_id}", "{other}"]}
@@ -59,7 +57,7 @@ async def test_a_question_may_stand_in_the_url(tmp_path):
 
 @given(st.text())
 def test_any_question_arrives_as_it_is(question):
-    sent = json.loads(json.dumps(filled({"a": ["<{question}>"]}, {"question": question})))
+    sent = json.loads(json.dumps(fill_template({"a": ["<{question}>"]}, {"question": question})))
 
     assert sent == {"a": [f"<{question}>"]}
 
@@ -243,7 +241,7 @@ WRONG = {
     "a passage without its paths": (said(hits=[{"a": 1}]),                  {"contexts": {"path": "data.hits", "document": "f"}}, "error", "bad_response", "an object with the keys a, document"),
     "a passage that is a number": (said(hits=[7]),                          {"contexts": {"path": "data.hits", "document": "f"}}, "error", "bad_response", "the number 7"),
     "a citation without its paths": (said(cites=[7]),                       {"citations": {"path": "data.cites", "document": "f"}}, "error", "bad_response", "the number 7"),
-    "a citation of nothing":      (said(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "data.cites[0]"),
+    "a citation of nothing":      (said(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "citations[0]"),
     "tokens in words":            (said(n="many"),                          {"prompt_tokens": "data.n"},         "error",     "bad_response",     "'data.n'"),
     "a path that cannot be":      (said(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
     "a page of HTML":             (reply(200, "<html>"),                    {},                                  "error",     "bad_response",     "<html>"),

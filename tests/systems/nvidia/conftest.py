@@ -5,8 +5,7 @@ import contextlib
 import pytest
 
 from examples.mock_rag_server import mock_rag_server
-from rag_eval_pipeline.systems.nvidia.settings import NvidiaSettings
-from rag_eval_pipeline.systems.nvidia.system import open_nvidia
+from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
 from tests.examples.papers import papers_corpus
 
 

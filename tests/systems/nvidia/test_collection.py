@@ -230,15 +230,15 @@ async def test_a_task_that_is_still_at_work_is_waited_for(corpus, opened, refuse
 
 
 async def test_a_list_longer_than_was_thought_is_read_whole(server, corpus, opened, settings):
-    from rag_eval_pipeline.endpoints.client import Endpoint, EndpointError
-    from rag_eval_pipeline.systems.nvidia.ingestor import Ingestor
+    from rag_eval_pipeline.systems.nvidia_ingest import Ingestor
+    from rag_eval_pipeline.web.client import Endpoint, EndpointError
 
     by_hand(server, [f"{number}.pdf" for number in range(1500)])
     async with Endpoint(settings(server).ingestor) as endpoint:
         ingestor = Ingestor(endpoint, settings(server).upload)
 
         found = await ingestor.documents(COLLECTION, 1)  # 1,002 are asked for at first
-        assert len(found.names) == found.total == 1500
+        assert len(found) == 1500
         with pytest.raises(EndpointError):
             await ingestor.documents("nowhere", 1)
 
@@ -246,8 +246,8 @@ async def test_a_list_longer_than_was_thought_is_read_whole(server, corpus, open
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from rag_eval_pipeline.systems.nvidia.settings import NvidiaSettings
-from rag_eval_pipeline.systems.nvidia.system import open_nvidia
+from rag_eval_pipeline.systems.nvidia import NvidiaSettings
+from rag_eval_pipeline.systems.nvidia import open_nvidia
 from tests.examples.papers import papers_corpus
 
 async def main():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from examples.mock_rag_server import parse_multipart
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.systems.nvidia.names import StoredNames, stored_name
+from rag_eval_pipeline.systems.nvidia_ingest import StoredNames, stored_name
 
 # What a file of a corpus can be called: anything but `/` and NUL that UTF-8 can carry.
 FILES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1).map(

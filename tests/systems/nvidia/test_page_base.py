@@ -2,9 +2,9 @@
 
 import pytest
 
-from rag_eval_pipeline.systems.corpus import PageText
-from rag_eval_pipeline.systems.nvidia.names import StoredNames
-from rag_eval_pipeline.systems.nvidia.page_base import Sighting, base_of, probes, seen
+from rag_eval_pipeline.systems.base import PageText
+from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
+from rag_eval_pipeline.systems.nvidia_replies import Sighting, base_of, find_sightings, make_probes
 
 FIRST = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne, and its tower is 31 metres tall."
 SECOND = "The keeper of the light in 1911 was Jonas Fell, who kept bees and goats on the small island of Corran."
@@ -58,7 +58,7 @@ RESULTS = {
 
 @pytest.mark.parametrize(("found", "expected"), RESULTS.values(), ids=RESULTS)
 def test_a_passage_is_seen_where_its_text_stands_once(found, expected):
-    assert [tuple(sighting) for sighting in seen([found], PAGES, NAMES)] == expected
+    assert [tuple(sighting) for sighting in find_sightings([found], PAGES, NAMES)] == expected
 
 
 def test_late_pages_of_the_longest_documents_are_searched_for():
@@ -67,8 +67,8 @@ def test_late_pages_of_the_longest_documents_are_searched_for():
 
     by_document = {name: pages(name, count) for name, count in {"a": 1, "b": 4, "c": 2, "d": 2}.items()}
 
-    assert list(probes(by_document)) == ["b 2", "b 4", "c 2", "d 2"]
+    assert list(make_probes(by_document)) == ["b 2", "b 4", "c 2", "d 2"]
 
 
 def test_pages_without_text_are_not_searched_for():
-    assert list(probes({"scan.pdf": [PageText("scan.pdf", 1, 0, " \n")]})) == []
+    assert list(make_probes({"scan.pdf": [PageText("scan.pdf", 1, 0, " \n")]})) == []

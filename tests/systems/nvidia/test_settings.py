@@ -3,7 +3,7 @@
 import pydantic
 import pytest
 
-from rag_eval_pipeline.systems.nvidia.settings import GenerateSettings, NvidiaSettings
+from rag_eval_pipeline.systems.nvidia import GenerateSettings, NvidiaSettings
 
 RAG = {"rag": {"base_url": "http://127.0.0.1:8081"}}
 FINGERPRINT = "0123456789abcdef" * 4

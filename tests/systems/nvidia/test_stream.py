@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.endpoints.events import Event
-from rag_eval_pipeline.systems.nvidia.stream import NoAnswer, checked, read_stream
+from rag_eval_pipeline.systems.nvidia_replies import check_stream, read_stream
+from rag_eval_pipeline.web.client import EndpointError
+from rag_eval_pipeline.web.sse import Event
 
 
 def chunk(content="", *, finish=None, kind=None, **facts):
@@ -18,7 +19,9 @@ def chunk(content="", *, finish=None, kind=None, **facts):
 
 def read(*chunks, is_cut=False, unescape_html=True):
     events = [Event(json.dumps(value), None, float(at)) for at, value in enumerate(chunks)]
-    return checked(read_stream(events, unescape_html=unescape_html), is_cut=is_cut, found=b"")
+    stream = read_stream(events, unescape_html=unescape_html)
+    check_stream(stream, is_cut=is_cut, body=b"")
+    return stream
 
 
 END = chunk(finish="stop")
@@ -63,14 +66,14 @@ FAILURES = {
 
 @pytest.mark.parametrize(("chunks", "code", "partial"), FAILURES.values(), ids=FAILURES)
 def test_what_is_no_answer(chunks, code, partial):
-    with pytest.raises(NoAnswer) as raised:
+    with pytest.raises(EndpointError) as raised:
         read(*chunks)
 
-    assert (raised.value.code, raised.value.partial) == (code, partial)
+    assert (raised.value.code, raised.value.partial) == (code, None if partial is None else partial.encode())
 
 
 def test_a_connection_that_ended_early_is_truncation_even_before_the_first_choice():
-    with pytest.raises(NoAnswer) as raised:
+    with pytest.raises(EndpointError) as raised:
         read({"choices": []}, is_cut=True)
 
     assert raised.value.code == "stream_truncated"
@@ -133,5 +136,5 @@ def test_whatever_is_sent_is_an_answer_or_none(values, is_cut):
 def outcome(values, *, is_cut):
     try:
         return None, read(*values, is_cut=is_cut).text
-    except NoAnswer as wrong:
+    except EndpointError as wrong:
         return wrong.code, ""

@@ -7,9 +7,8 @@ import pytest
 
 from examples.mock_rag_server import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.systems.answer import Citation, Query
-from rag_eval_pipeline.systems.nvidia.settings import NvidiaSettings
-from rag_eval_pipeline.systems.nvidia.system import open_nvidia
+from rag_eval_pipeline.systems.base import Citation, Query
+from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
 from tests.examples.papers import BELL, HARBOUR, LIGHT, papers_corpus
 
 

@@ -6,12 +6,11 @@ import json
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.systems.answer import Query
-from rag_eval_pipeline.systems.openai.settings import OpenAiSettings
-from rag_eval_pipeline.systems.openai.system import open_openai
-from rag_eval_pipeline.systems.settings import parse_system
-from tests.endpoints.scripted_server import reply, serving, stream
+from rag_eval_pipeline.systems.base import Query
+from rag_eval_pipeline.systems.config import parse_system
+from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
 from tests.systems.corpus_of_three import corpus_in
+from tests.web.scripted_server import reply, serving, stream
 
 ASKED = Query("7", "When was the Marsh Point light first lit?")
 PRICES = {"usd_per_million_prompt_tokens": 1.0, "usd_per_request": 0.01}

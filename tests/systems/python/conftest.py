@@ -6,9 +6,8 @@ import textwrap
 
 import pytest
 
-from rag_eval_pipeline.systems.corpus import PageText, SystemCorpus
-from rag_eval_pipeline.systems.python.settings import PythonSettings
-from rag_eval_pipeline.systems.python.system import open_python
+from rag_eval_pipeline.systems.base import PageText, SystemCorpus
+from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
 
 
 @pytest.fixture

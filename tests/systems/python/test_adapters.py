@@ -10,12 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.systems.answer import Citation, Query, RetrievedPassage, Usage
-from rag_eval_pipeline.systems.corpus import SystemCorpus
-from rag_eval_pipeline.systems.python.adapters import NoAnswer, said
-from rag_eval_pipeline.systems.python.passages import BadPassage
-from rag_eval_pipeline.systems.python.reading import answer_of
-from rag_eval_pipeline.systems.reading import AnswerReader
+from rag_eval_pipeline.systems.base import Citation, Query, RetrievedPassage, SystemCorpus, Usage
+from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
+from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings, WrongShape
 
 QUERY = Query("1", "?")
 
@@ -116,8 +113,8 @@ class Own:
 
 
 def read(value, corpus, **options):
-    reader = AnswerReader(corpus, **options)
-    return answer_of(QUERY, said(value), reader, latency_ms=1.0)
+    reader = AnswerReader(corpus, ReadingSettings(**options))
+    return to_rag_answer(QUERY, parse_answer(value), reader, latency_ms=1.0)
 
 
 CATS = HaystackDocument("Cats sleep.", {"file_path": "/data/cats.pdf", "page_number": 2}, 0.5)
@@ -305,7 +302,7 @@ USAGES = {
 @pytest.mark.parametrize(("value", "usage"), USAGES.values(), ids=USAGES)
 def test_usage(value, usage, corpus):
     if usage is None:
-        with pytest.raises(NoAnswer):  # a generated answer among the replies: its text is not where replies have it
+        with pytest.raises(WrongShape):  # a generated answer among the replies: its text is not where replies have it
             read(value, corpus)
     else:
         assert read(value, corpus).usage == usage
@@ -333,8 +330,8 @@ def test_any_value_is_an_answer_or_a_reason(value):
     corpus = SystemCorpus("b", None, [], {}, "", list, None, None)
     answer = refusal = None
     try:
-        answer = answer_of(QUERY, said(value), AnswerReader(corpus), latency_ms=0.0)
-    except (NoAnswer, BadPassage) as wrong:
+        answer = to_rag_answer(QUERY, parse_answer(value), AnswerReader(corpus), latency_ms=0.0)
+    except WrongShape as wrong:
         refusal = str(wrong)
 
     if answer is None:

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.systems.answer import Query
-from rag_eval_pipeline.systems.settings import parse_system
+from rag_eval_pipeline.systems.base import Query
+from rag_eval_pipeline.systems.config import parse_system
 
 BAD = {
     #                                     code                             settings                                    code              field
@@ -88,6 +88,6 @@ async def test_a_systems_file_opens_it(corpus, tmp_path):
     (tmp_path / "rag_by_file.py").write_text("def ask(question): return 'asked: ' + question")
     file = parse_system({"kind": "python", "settings": {"callable": "rag_by_file:ask", "path": ["."]}}, "s.config.yaml")
 
-    async with file.traits.opener()(file.settings, corpus) as system:
+    async with file.traits.open(file.settings, corpus) as system:
         assert (await system.answer(Query("1", "Who?"))).answer == "asked: Who?"
     assert not file.is_nightly

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from rag_eval_pipeline.systems.answer import Query, Usage
+from rag_eval_pipeline.systems.base import Query, Usage
 from tests.conftest import REPOSITORY
 
 QUERY = Query("q7", "Do cats sleep?")
@@ -140,21 +140,21 @@ FAILURES = {
     "an exception whose message fails": (
         "class E(Exception):\n    def __str__(self): raise RuntimeError\ndef ask(q): raise E", "python_error", "E",
     ),
-    "nothing": ("def ask(q): pass", "bad_response", "expected an answer, the callable returned None"),
+    "nothing": ("def ask(q): pass", "bad_response", "expected an answer, the callable returned null"),
     "a number that is none": (
-        "def ask(q): return float('nan')", "bad_response", "expected an answer, the callable returned float nan",
+        "def ask(q): return float('nan')", "bad_response", "expected an answer, the callable returned the number nan",
     ),
     "a mapping without an answer": (
         "def ask(q): return {'hits': [], 'took': 1}", "bad_response",
-        "expected an answer, the callable returned dict with the keys hits, took",
+        "expected an answer, the callable returned an object with the keys hits, took",
     ),
     "an answer that is no text": (
         "def ask(q): return {'answer': [3]}", "bad_response",
-        "expected an answer, the callable returned an answer that is list [3]",
+        "expected an answer, the callable returned an answer that is the list [3]",
     ),
     "an answer of None that is no abstention": (
         "def ask(q): return {'answer': None}", "bad_response",
-        "expected an answer, the callable returned an answer that is None",
+        "expected an answer, the callable returned an answer that is null",
     ),
     "a passage that is a number": (
         "def ask(q): return {'answer': 'a', 'contexts': ['b', 3]}", "bad_response",
@@ -162,11 +162,11 @@ FAILURES = {
     ),
     "usage that is no count": (
         "def ask(q): return {'answer': 'a', 'usage': {'prompt_tokens': 'many'}}", "bad_response",
-        "expected an answer, the callable returned usage whose prompt_tokens is str",
+        "expected an answer, the callable returned usage whose prompt_tokens is the text 'many'",
     ),
     "citations that are a number": (
         "def ask(q): return {'answer': 'a', 'citations': 3}", "bad_response",
-        "expected an answer, the callable returned citations that are int 3",
+        "expected an answer, the callable returned citations that are the number 3",
     ),
     "an attribute that raises": (
         "class A:\n    @property\n    def answer(self): raise OSError('gone')\ndef ask(q): return A()", "bad_response",
@@ -240,7 +240,7 @@ async def test_a_question_that_is_given_up_frees_its_place(opened):
 
 
 async def test_a_question_is_asked_by_nobody_when_too_many_calls_hang(opened, monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.systems.python.threads.ABANDONED_LIMIT", 2)
+    monkeypatch.setattr("rag_eval_pipeline.systems.python_callable.ABANDONED_LIMIT", 2)
 
     async with opened(HANGING) as system:
         for number in range(2):
@@ -259,10 +259,10 @@ def test_a_process_ends_while_a_call_hangs(tmp_path):
     script = """
         import asyncio, pathlib, sys
         sys.path.insert(0, REPOSITORY)
-        from rag_eval_pipeline.systems.answer import Query
-        from rag_eval_pipeline.systems.corpus import SystemCorpus
-        from rag_eval_pipeline.systems.python.settings import PythonSettings
-        from rag_eval_pipeline.systems.python.system import open_python
+        from rag_eval_pipeline.systems.base import Query
+        from rag_eval_pipeline.systems.base import SystemCorpus
+        from rag_eval_pipeline.systems.python_callable import PythonSettings
+        from rag_eval_pipeline.systems.python_callable import open_python
 
         here = pathlib.Path(FOLDER)
         (here / "hanging.py").write_text("import threading\\ndef ask(q): threading.Event().wait()")

@@ -4,9 +4,8 @@ import contextlib
 
 import pytest
 
-from rag_eval_pipeline.systems.corpus import PageText, SystemCorpus
-from rag_eval_pipeline.systems.replay.settings import ReplaySettings
-from rag_eval_pipeline.systems.replay.system import open_replay
+from rag_eval_pipeline.systems.base import PageText, SystemCorpus
+from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
 
 
 @pytest.fixture

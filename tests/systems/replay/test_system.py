@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.responses_file import write_responses
-from rag_eval_pipeline.systems.answer import Citation, Query, RagAnswer, RetrievedPassage, Usage
-from rag_eval_pipeline.systems.settings import parse_system
+from rag_eval_pipeline.evaluation.storage import write_responses
+from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, RetrievedPassage, Usage
+from rag_eval_pipeline.systems.config import parse_system
 from tests.formats.result_values import results_value
 
 SLEEP = Query("0", "Do cats sleep?")
@@ -283,6 +283,8 @@ BAD = {
     "a list of texts":              ("a.json",   '["a"]',                                                        "bad_recording",      1,    None),
     "a list that is cut":           ("a.json",   '[{"query_id": "0"',                                            "bad_json",           None, None),
     "lines that are all cut":       ("a.jsonl",  '{"query_id": \n{"query_id": "0", "answ',                       "bad_json",           1,    None),
+    "a key twice in a line":        ("a.jsonl",  '{"query_id": "0", "answer": "a", "answer": "b"}',              "bad_json",           1,    None),
+    "a score of NaN in a line":     ("a.jsonl",  '{"query_id": "0", "answer": "a", "score": NaN}',               "bad_json",           1,    None),
     "a line of another encoding":   ("a.jsonl",  b'{"query_id": "0", "answer": "\xe9"}\n{}',                     "bad_encoding",       1,    None),
     "neither id nor question":      ("a.jsonl",  '{"answer": "a"}\n',                                            "bad_recording",      1,    None),
     "an id that is a list":         ("a.jsonl",  '{"query_id": [0], "answer": "a"}',                             "bad_recording",      1,    "query_id"),
@@ -315,7 +317,7 @@ async def test_faults_name_file_row_and_field(name, content, code, row, field, r
 
 async def test_a_repeated_question_names_both_rows(replayed):
     rows = ['{"id": 0, "answer": "a"}', "", '{"id": 0, "answer": "b"}']
-    with pytest.raises(InputError, match="row 1 too") as error:
+    with pytest.raises(InputError, match="row 1 has it too") as error:
         async with replayed("a.jsonl", "\n".join(rows)):
             pass
 
@@ -333,7 +335,7 @@ async def test_a_systems_file_opens_it(corpus, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(ROW))
     file = parse_system({"kind": "replay", "settings": {"path": "a.jsonl"}}, "s.config.yaml")
 
-    async with file.traits.opener()(file.settings, corpus) as system:
+    async with file.traits.open(file.settings, corpus) as system:
         assert (await system.answer(SLEEP)).answer == "They do."
     assert file.is_nightly
     assert file.is_deterministic

@@ -1,4 +1,4 @@
-// What a page holds at this moment. No timers: they do not run in a page without scripts.
+// Measure what a page contains now. Without timers, which do not run in a page without scripts.
 () => {
   const images = [...document.images].filter((image) => image.currentSrc || image.getAttribute("src"));
   const text = document.body ? document.body.innerText : "";
@@ -17,7 +17,7 @@
     imagesDrawn: images.filter((image) => image.complete && image.naturalWidth > 0).length,
     textLength: text.length,
     scripts: document.scripts.length,
-    // What tells a document from a wall; see walls.py.
+    // What distinguishes a document from a block page; see web/block_pages.py.
     title: String(document.title).slice(0, 300), // an element where a form is called "title"
     heading: (all("h1")[0]?.innerText ?? "").slice(0, 300),
     text: text.slice(0, 2000),

@@ -1,4 +1,4 @@
-// Runs before the page's own scripts: nothing may wait for a person, and lazy loaders must be noticed.
+// Runs before the page's own scripts: nothing may wait for a person, and lazy loaders are counted.
 (() => {
   const Observer = window.IntersectionObserver;
   window.__observers = 0;
@@ -10,7 +10,7 @@
       }
     };
   }
-  // A closed component hides its text from the count of words and from what opens cut-off text.
+  // A closed shadow root would hide its text from seen.js and repair.js.
   const attachShadow = Element.prototype.attachShadow;
   Element.prototype.attachShadow = function (options) {
     return attachShadow.call(this, { ...options, mode: "open" });
@@ -20,7 +20,7 @@
   window.alert = () => {};
   window.confirm = () => false;
   window.prompt = () => null;
-  // The browser's own notice comes too late for what it sets going; settle.js gives it in time.
+  // The browser's own events come too late for what they trigger; settle.js dispatches them in time.
   for (const notice of ["beforeprint", "afterprint"]) {
     window.addEventListener(notice, (event) => event.isTrusted && event.stopImmediatePropagation(), true);
   }

@@ -1,10 +1,10 @@
-// Print repair: what scrolls or is cut off is opened; what is fixed is let go, for fixed boxes repeat on every sheet; what
-// moves stands at its end, or at its beginning when it has no end, for chance would decide about the picture; players lose
-// their buttons, whose clock shows how far a download had come. Returns the height and the width of the page.
+// Prepare a page for print. Content that scrolls or is cut off is opened. Fixed boxes become absolute, because they would
+// repeat on every sheet. Animations are stopped at their end, or at their beginning if they have none, because the frame
+// would be random. Players lose their controls, which show how much was downloaded. Returns the page's height and width.
 () => {
-  const COLLAPSED_PX = 8; // closed menus, and text for screen readers in boxes of one pixel, stay as they are
+  const COLLAPSED_PX = 8; // closed menus, and text for screen readers in boxes of one pixel, are not opened
   const EXCESS_PX = 40; // cropped pictures stay cropped by less
-  const TEXT_EXCESS_PX = 8; // letters may reach out of their lines by less
+  const TEXT_EXCESS_PX = 8; // letters may extend beyond their lines by less
   const PASSES_MAX = 4; // an opened box can overflow the one around it
 
   const still = (shown) => {
@@ -21,7 +21,7 @@
     }
     for (const progress of shown.querySelectorAll("progress:indeterminate")) progress.value = 0;
     for (const marquee of shown.querySelectorAll("marquee")) {
-      const box = shown.createElement("div"); // a stopped one can stand out of sight
+      const box = shown.createElement("div"); // a stopped marquee can be out of view
       box.append(...marquee.childNodes);
       marquee.replaceWith(box);
     }
@@ -51,13 +51,13 @@
       if (style.clipPath !== "none" && !isCollapsed(element)) set(element, { "clip-path": "none" });
       if (style.webkitLineClamp !== "none") set(element, { "-webkit-line-clamp": "none", display: "block" });
       if (element.matches("textarea")) set(element, { height: `${element.scrollHeight}px` });
-      // Text that fades in when it is scrolled to; what waits as a layer above the text is not in its flow.
+      // Text that fades in when it is scrolled to. An invisible layer above the text is not in its flow.
       const inFlow = ["static", "relative"].includes(style.position) && !isCollapsed(element);
       if (style.opacity === "0" && inFlow && /\S/.test(element.textContent)) {
         set(element, { opacity: "1", transform: "none", transition: "none" });
       }
     }
-    const around = new Set(); // boxes around opened ones; those have to grow with them, whether they cut off or not
+    const around = new Set(); // boxes around opened ones, which have to grow with them even if they do not clip
     for (let pass = 0; pass < PASSES_MAX; pass++) {
       const cut = [];
       for (const element of elements) {
@@ -83,8 +83,8 @@
       }));
       for (const { element, clips, wide, scrolls, isBlock, space } of steps) {
         set(element, OPEN);
-        if (clips && isBlock) set(element, { display: "flow-root" }); // floats stay in it
-        if (scrolls) set(element, { position: "static", width: "auto" }); // what follows comes behind it
+        if (clips && isBlock) set(element, { display: "flow-root" }); // contains floats
+        if (scrolls) set(element, { position: "static", width: "auto" }); // following content comes after it
         if (wide) {
           if (space === "nowrap") set(element, { "white-space": "normal" });
           if (space === "pre") set(element, { "white-space": "pre-wrap", "overflow-wrap": "anywhere" });

@@ -1,4 +1,4 @@
-// The text of a page that a person can see, scrolling if need be. Menus, margins and forms are left out: print style
+// Return the text of a page that a person can see by scrolling. Menus, asides and forms are left out, because print style
 // sheets rightly hide them. Inline elements do not divide words; boxes do.
 () => {
   const BESIDE =

@@ -1,10 +1,10 @@
-// Brings a loaded page to rest: lazy pictures, folded sections, fonts, late changes; each wait is bounded.
+// Wait until a loaded page is still: lazy images, folded sections, fonts, late changes; each wait is bounded.
 async ({ budgetMs, scrollHeightMax, quietMs, quietMaxMs }) => {
   const start = performance.now();
   const left = () => budgetMs - (performance.now() - start);
   const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-  // Until the page's own observers have been told what is in view: a new observer is told in the same round as they are.
-  // Waiting for a frame alone lost one picture in a hundred on a busy machine.
+  // Wait until the page's own observers have been notified: a new observer is notified in the same round. Waiting for a
+  // frame alone lost one image in a hundred on a busy machine.
   const looked = () =>
     Promise.race([new Promise((tell) => new IntersectionObserver(tell).observe(document.documentElement)), wait(500)]);
 
@@ -24,7 +24,7 @@ async ({ budgetMs, scrollHeightMax, quietMs, quietMaxMs }) => {
       await looked();
     }
     window.scrollTo({ top: 0, behavior: "instant" });
-    await looked(); // ours may have been told of the last step before theirs
+    await looked(); // ours may have been notified of the last step before theirs
   }
 
   const arrived = (image) =>

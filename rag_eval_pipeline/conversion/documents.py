@@ -1,0 +1,300 @@
+"""The documents of a benchmark by every way in which a question may name them: URL, name, file.
+
+A document is known from its row in the `documents` query, from a folder that a `files:` table lists, or from its URL
+alone. Documents that an accepted question uses are planned, and those that have a row with a body. A document that no
+question uses is fetched only if the benchmark sets `unnamed_urls: fetch`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import msgspec
+
+from rag_eval_pipeline.conversion.mapping import MappedRow
+from rag_eval_pipeline.conversion.questions import NamedContext, RowError, check_url, scalar_text
+from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
+from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
+from rag_eval_pipeline.corpus.text.alignment import fold
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.files import SourceFiles
+
+BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")
+# Files whose text is their body, so that source offsets can be checked against it.
+TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown"})
+
+
+@dataclass(slots=True)
+class Document:
+    """A document before it has file names.
+
+    Args:
+        key: `PlannedDocument.key`, which no other document has.
+        name: Of documents without URL.
+        url: Its own, or the first that a question used.
+        given: URLs by which rows of `documents` name it; a page listed under two fragments has two.
+        used: URLs by which questions name it, as written, in order of appearance.
+    """
+
+    key: str
+    body: BodyKind
+    name: str | None = None
+    url: str | None = None
+    path: Path | None = None
+    content: str | None = None
+    given: dict[str, None] = field(default_factory=dict)
+    used: dict[str, None] = field(default_factory=dict)
+    is_planned: bool = True
+
+    def same_body(self, other: "Document") -> bool:
+        """Return whether both have the same body."""
+        return (self.body, self.path, self.content) == (other.body, other.path, other.content)
+
+    def text(self) -> str | None:
+        """Return the source's own text, in which its offsets count; None for HTML, PDF and pages to be fetched."""
+        if self.content is None:
+            self.content = text_of_file(self.body, self.path)
+        return self.content if self.body != "html" else None
+
+
+def text_of_file(body: BodyKind, path: Path | None) -> str | None:
+    """Return the text of a plain-text file; None for other bodies."""
+    if body != "file" or path is None or path.suffix not in TEXT_SUFFIXES or not path.is_file():
+        return None
+    return path.read_text("utf-8-sig", errors="replace")  # as it is printed
+
+
+class ResolvedContext(NamedTuple):
+    """A context and the document it is of; None for a gold text without document."""
+
+    context: NamedContext
+    document: Document | None
+
+
+class DocumentIndex:
+    """Documents by key, in the order in which they get their names.
+
+    Args:
+        fetch_unnamed: Whether documents that are to be fetched are planned although no question names them.
+    """
+
+    def __init__(self, *, fetch_unnamed: bool = False) -> None:
+        self._fetch_unnamed = fetch_unnamed
+        self.documents: dict[str, Document] = {}
+        self._urls: dict[str, str] = {}  # `document_key` of a URL -> key of its document
+        self._used_urls: dict[str, Document] = {}  # by URL as written
+        self._names: dict[str, str] = {}
+        self._files: dict[str, list[str]] = {}
+
+    def add_row(self, origins: SourceFiles, row: MappedRow) -> None:
+        """Add a row of the `documents` query.
+
+        Raises:
+            RowError: `bad_document`, `bad_url`, `path_outside`, `duplicate_document`.
+        """
+        if row.error is not None:
+            raise row.error
+        values = {name: value for name, value in row.values.items() if value is not None}
+        bodies = [name for name in BODIES if name in values]
+        if len(bodies) > 1 or ("url" in values and "name" in values):
+            expected = "one of url, name and at most one of file, html, markdown, text"
+            raise RowError("bad_document", "documents", expected, sorted(values))
+        for name in ("url", "name", *bodies):
+            if name in values and not scalar_text(values[name]):
+                raise RowError("bad_document", f"documents.{name}", "text", values[name])
+        values = {name: scalar_text(value) or "" for name, value in values.items()}
+        document = self._document_of(origins, values, bodies[0] if bodies else "url")
+        document.is_planned = document.body != "url" or self._fetch_unnamed
+        known = self._known(document.key, is_url=document.url is not None)
+        if known is None:
+            self._add(document)
+        elif not known.same_body(document):
+            raise RowError("duplicate_document", "documents", "one body for a document", document.key)
+        elif document.url is not None:
+            known.given.setdefault(document.url)
+
+    def add_files(self, files: Mapping[str, Path]) -> None:
+        """Add the files of a `files:` table; they become documents if a question names them."""
+        for file, path in files.items():
+            if file not in self._names:
+                self._add(Document(file, "file", name=PurePosixPath(file).name, path=path, is_planned=False))
+
+    def resolve(self, context: NamedContext) -> ResolvedContext:
+        """Return the document that a context names; a URL without a row is a document to be fetched.
+
+        Raises:
+            RowError: `unknown_document`, `ambiguous_file`, `span_mismatch`, `bad_span`.
+        """
+        if context.url is not None:
+            document = self._used_urls.get(context.url)
+            if document is None:
+                key = document_key(context.url)
+                document = self._known(key, is_url=True)
+                if document is None:
+                    document = Document(self._free_key(key, is_url=True), "url", url=context.url, is_planned=False)
+        elif context.document is not None:
+            if context.document not in self._names:
+                raise RowError("unknown_document", "contexts.document", "the name of a document", context.document)
+            document = self.documents[self._names[context.document]]
+        elif context.file is not None:
+            document = self._by_file(context.file)
+        else:
+            return ResolvedContext(context, None)
+        return ResolvedContext(context if context.start is None else _with_text(context, document), document)
+
+    def document_of(self, url: str) -> str | None:
+        """Return the key of the document that a URL names; None for a bad URL."""
+        try:
+            check_url(url)
+        except RowError:
+            return None
+        document = self.resolve(NamedContext(url)).document
+        return None if document is None else document.key
+
+    def use_url(self, url: str) -> None:
+        """Plan the document that an accepted question names by its URL."""
+        if url in self._used_urls:
+            return
+        found = self.resolve(NamedContext(url)).document
+        assert found is not None
+        document = self.documents.setdefault(found.key, found)
+        document.is_planned = True
+        document.used.setdefault(url)
+        self._urls.setdefault(document_key(url), document.key)
+        self._used_urls[url] = document
+
+    def use(self, key: str) -> None:
+        """Plan the document that an accepted question names by its name or file."""
+        self.documents[key].is_planned = True
+
+    def planned(
+        self, pinned: Mapping[NameIdentity, str] | None, *, strict: bool
+    ) -> tuple[list[PlannedDocument], Mapping[tuple[str, str | None], str]]:
+        """Return the documents with their file names, and the name of each (key, URL as written).
+
+        A document is stored under the URLs by which questions name it; one that no question names, under its own.
+
+        Raises:
+            InputError: `stem_collision`, only with `strict`.
+        """
+        chosen = [document for document in self.documents.values() if document.is_planned]
+        urls: list[Sequence[str | None]] = [list(document.used or document.given) or [None] for document in chosen]
+        requests = [NameRequest(d.key, url, d.name) for d, own in zip(chosen, urls, strict=True) for url in own]
+        names = dict(
+            zip(
+                ((request.key, request.url) for request in requests),
+                assign_names(requests, pinned, strict=strict),
+                strict=True,
+            )
+        )
+        planned = []
+        for document, own in zip(chosen, urls, strict=True):
+            distinct: dict[str, FileName] = {}
+            for url in own:
+                name = names[document.key, url]
+                distinct.setdefault(name.name, name)
+            content = document.content if document.body in {"html", "markdown", "text"} else None
+            planned.append(
+                PlannedDocument(
+                    document.key, tuple(distinct.values()), document.body, document.url, document.path, content
+                )
+            )
+        return planned, {request: name.name for request, name in names.items()}
+
+    @property
+    def unnamed_urls(self) -> int:
+        """The number of documents in `documents` that would have to be fetched and that no question uses."""
+        return sum(document.body == "url" and not document.is_planned for document in self.documents.values())
+
+    def own_urls(self) -> dict[str, str | None]:
+        """Return by key the URL under which a document is stored when a question names it in another way."""
+        return {key: next(iter(document.used), document.url) for key, document in self.documents.items()}
+
+    def _document_of(self, origins: SourceFiles, values: Mapping[str, str], body: BodyKind) -> Document:
+        url, name, file = values.get("url"), values.get("name"), values.get("file")
+        if url is not None:
+            check_url(url, "documents.url")
+        path = _body_path(origins, file) if file is not None else None
+        if url is not None:
+            return Document(document_key(url), body, None, url, path, values.get(body), {url: None})
+        if file is not None:
+            # The row's own name is how contexts may call it; the file on disk keeps the basename it had.
+            return Document(name or file, "file", PurePosixPath(file).name, None, path)
+        if name is None or body == "url":
+            expected = "a url, or a name with html, markdown or text, or a file"
+            raise RowError("bad_document", "documents", expected, sorted(values))
+        return Document(name, body, name, None, None, values.get(body))
+
+    def _known(self, value: str, *, is_url: bool) -> Document | None:
+        key = (self._urls if is_url else self._names).get(value)
+        return None if key is None else self.documents[key]
+
+    def _free_key(self, value: str, *, is_url: bool) -> str:
+        """Return a key for a new document; if a name is spelled like a URL, the later of the two gets a prefix."""
+        while value in self.documents:
+            value = f"{'//' if is_url else './'}{value}"
+        return value
+
+    def _add(self, document: Document) -> None:
+        value, is_url = document.key, document.url is not None
+        document.key = self._free_key(value, is_url=is_url)
+        self.documents[document.key] = document
+        (self._urls if is_url else self._names)[value] = document.key
+        if document.path is not None:
+            for name in {document.path.name, document.path.as_posix()}:
+                self._files.setdefault(name, []).append(document.key)
+
+    def _by_file(self, file: str) -> Document:
+        """Return the document with this path or basename."""
+        keys = self._files.get(file) or [
+            key
+            for key in self._files.get(PurePosixPath(file).name, ())
+            if str(self.documents[key].path).endswith(f"/{file}")
+        ]
+        bodies = {self.documents[key].path for key in keys}
+        if not keys:
+            raise RowError(
+                "unknown_document", "contexts.file", "a file of the `documents` query or of a `files:` table", file
+            )
+        if len(bodies) > 1:
+            raise RowError("ambiguous_file", "contexts.file", "a file name that only one folder has", file)
+        return self.documents[keys[0]]
+
+
+def _body_path(origins: SourceFiles, file: str) -> Path:
+    """Return the file, which need not exist: then the corpus lists the document as missing."""
+    try:
+        return origins.local(file)
+    except InputError as error:
+        if error.code == "missing_file":
+            return origins.paths.source / file
+        raise RowError(error.code, "documents.file", error.expected, file) from None
+
+
+def _with_text(context: NamedContext, document: Document) -> NamedContext:
+    """Return the context with its text: its own, or the one that its offsets cut from the source's body.
+
+    Raises:
+        RowError: `bad_span` beyond the body, `span_mismatch` when offsets and text disagree.
+    """
+    body = document.text() if context.start is not None else None
+    if body is None or context.start is None or context.end is None:
+        return context
+    if context.end > len(body):
+        raise RowError("bad_span", "contexts.end", f"at most {len(body)}, the length of the body", context.end)
+    cut = body[context.start : context.end]
+    if context.text is not None and not _is_same_text(context.text, cut):
+        raise RowError(
+            "span_mismatch",
+            "contexts.text",
+            f"the body's text from {context.start} to {context.end}, {cut!r}",
+            context.text,
+        )
+    return context if context.text is not None else msgspec.structs.replace(context, text=cut)
+
+
+def _is_same_text(text: str, cut: str) -> bool:
+    """Return whether two texts differ only in white space, case, quotes and the like."""
+    folded = fold(text).text
+    return text == cut or (folded != "" and folded == fold(cut).text)

@@ -1,0 +1,90 @@
+"""`quarantine.jsonl`: one line for each row that was dropped or refused, with the reason."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from rag_eval_pipeline.errors import InputError, fault_line
+from rag_eval_pipeline.storage.files import atomic_write
+
+LISTED = 20  # errors that messages name; the file has them all
+
+
+class QuarantineRecord(msgspec.Struct, frozen=True):
+    """A row that was dropped or refused: the facts of an `InputError`.
+
+    Args:
+        stage: `where` for rows dropped by the spec, `validation` for bad rows, `documents` for rows whose document is
+            missing.
+        file: Source file, relative to the benchmark's folder.
+        sha256: Of that file.
+        row: 1-based row in that file (a record, not a line of text).
+        question_id: The id that the question would have had.
+        field: The source's or the mapping's column name.
+        excerpt: What was found, at most 200 characters.
+        line: 1-based physical line where known.
+    """
+
+    stage: str
+    code: str
+    file: str | None
+    sha256: str | None
+    row: int | None
+    question_id: int | None
+    field: str | None
+    expected: str
+    excerpt: str | None
+    line: int | None = None
+
+    def message(self, benchmark: str) -> str:
+        """Return the record as one line, with the file as it is named from the workspace's root."""
+        file = None if self.file is None else f"data/sources/{benchmark}/{self.file}"
+        return fault_line(
+            self.code, file, self.expected, row=self.row, line=self.line, field=self.field, found=self.excerpt
+        )
+
+
+def write_quarantine(path: Path, records: Iterable[QuarantineRecord]) -> None:
+    """Publish the file atomically; the keys of a line are in the order of the record's fields."""
+    atomic_write(path, msgspec.json.Encoder().encode_lines(list(records)))
+
+
+def read_quarantine(path: Path) -> list[QuarantineRecord]:
+    """Return all records of the file, in its order.
+
+    Raises:
+        InputError: `bad_quarantine` with the line.
+    """
+    decoder = msgspec.json.Decoder(QuarantineRecord)
+    records = []
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line:
+            continue
+        try:
+            records.append(decoder.decode(line))
+        except msgspec.MsgspecError as error:
+            raise InputError(
+                "bad_quarantine",
+                path,
+                "a quarantine record",
+                row=number,
+                found=str(error),
+                hint="Convert the benchmark again.",
+            ) from None
+    return records
+
+
+def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Iterator[str]:
+    """Yield one line for each error, with the number of rows that have it; rows that `where` drops are no error."""
+    rows: dict[tuple[str | None, ...], list[QuarantineRecord]] = {}
+    for record in records:
+        if record.stage != "where":
+            error = (record.code, record.file, record.field, record.expected, record.excerpt)
+            rows.setdefault(error, []).append(record)
+    for same in islice(rows.values(), LISTED):
+        more = f" {len(same)} rows have this fault." if len(same) > 1 else ""
+        yield same[0].message(benchmark) + more
+    if left := sum(map(len, islice(rows.values(), LISTED, None))):
+        yield f"{benchmark}: {left} more rows are quarantined; quarantine.jsonl lists them all"

@@ -1,0 +1,284 @@
+"""`questions.parquet`: the accepted questions, one row each, with what `train.json` may not carry.
+
+Metadata is JSON text in one column, so that benchmarks of any shape share one schema.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
+from rag_eval_pipeline.conversion.questions import Context, Question
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.ahead import Behind
+from rag_eval_pipeline.storage.files import ScratchFolder, publish, publishing
+
+BATCH_ROWS = 4_096  # questions in a row group; bounds the memory of a reader that goes through the file
+DOCUMENTS_STAGE = "documents"
+
+FileNames = Mapping[tuple[str, str | None], str]  # document key and URL as written -> file name
+Policy = Literal["quarantine", "keep", "fail"]
+
+_INTEGERS = ("page", "start", "end", "relevance")
+CONTEXT = pa.struct([(name, pa.int64() if name in _INTEGERS else pa.string()) for name in Context.__struct_fields__])
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("question", pa.string(), nullable=False),
+        pa.field("answer", pa.string(), nullable=False),
+        pa.field("answers", pa.list_(pa.string()), nullable=False),
+        pa.field("is_impossible", pa.bool_(), nullable=False),
+        pa.field("contexts", pa.list_(CONTEXT), nullable=False),
+        ("source_id", pa.string()),
+        ("query_type", pa.string()),
+        ("difficulty", pa.string()),
+        pa.field("metadata", pa.string(), nullable=False),
+        ("source_file", pa.string()),
+        ("source_row", pa.int64()),
+    ]
+)
+
+
+def write_questions(path: Path, questions: Iterable[Question]) -> None:
+    """Publish questions, in order of their ids, atomically."""
+    remaining = iter(questions)
+    write_batches(path, (batch_of(group) for group in iter(lambda: list(islice(remaining, BATCH_ROWS)), [])))
+
+
+def write_batches(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
+    """Publish batches of `SCHEMA`; equal batches give equal bytes."""
+    with publishing(path) as file, _writer(file) as table:
+        for batch in batches:
+            table.write_batch(batch)
+
+
+def read_questions(path: Path) -> list[Question]:
+    """Return all questions of the file, in its order.
+
+    Raises:
+        InputError: `bad_parquet`.
+    """
+    return [question for batch in iterate_batches(path) for question in questions_of(batch)]
+
+
+def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the questions as record batches, one row group in memory at a time.
+
+    Args:
+        columns: Which; of contexts also single fields, as `contexts.list.element.text`. None: all.
+
+    Raises:
+        InputError: `bad_parquet`.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                yield from file.read_row_group(group, columns).combine_chunks().to_batches()
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise InputError(
+            "bad_parquet",
+            path,
+            "a questions.parquet",
+            found=str(error).splitlines()[0],
+            hint="Convert the benchmark again.",
+        ) from None
+
+
+def batch_of(questions: Sequence[Question]) -> pa.RecordBatch:
+    """Return questions as a record batch of `SCHEMA`."""
+    flat = [context for question in questions for context in question.contexts]
+    values = list(zip(*map(msgspec.structs.astuple, flat), strict=True)) or [()] * len(CONTEXT)
+    fields = [pa.array(column, field.type) for column, field in zip(values, CONTEXT, strict=True)]
+    ends = accumulate((len(question.contexts) for question in questions), initial=0)
+    columns = {
+        name: pa.array([getattr(question, name) for question in questions], SCHEMA.field(name).type)
+        for name in SCHEMA.names
+        if name not in {"contexts", "metadata"}
+    }
+    columns["contexts"] = pa.ListArray.from_arrays(
+        pa.array(ends, pa.int32()), pa.StructArray.from_arrays(fields, fields=list(CONTEXT)), type=pa.list_(CONTEXT)
+    )
+    columns["metadata"] = pa.array(
+        [
+            json.dumps(question.metadata, ensure_ascii=False, allow_nan=False) if question.metadata else "{}"
+            for question in questions
+        ]
+    )
+    return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def questions_of(batch: pa.RecordBatch) -> list[Question]:
+    """Return the questions of a record batch."""
+    return [
+        Question(
+            **{
+                **row,
+                "answers": tuple(row["answers"]),
+                "contexts": tuple(Context(**context) for context in row["contexts"]),
+                "metadata": json.loads(row["metadata"]),
+            }
+        )
+        for row in batch.to_pylist()
+    ]
+
+
+class QuestionSpool:
+    """Accepted questions on disk, before their documents have file names.
+
+    File names are known only when all questions have been read: which document keeps a name depends on all that want
+    it.
+
+    Args:
+        beside: Where `questions.parquet` will be published; a spool that needs no names is then moved there.
+    """
+
+    def __init__(self, beside: Path | None = None) -> None:
+        self._folder = ScratchFolder("drafts", None if beside is None else beside.parent)
+        self._path = self._folder.path / "questions.parquet"
+        self._file = self._path.open("wb")
+        self._table = _writer(self._file)
+        self._background = Behind(self._table.write_batch)
+        self._names_documents = False
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add questions as a batch of `SCHEMA`."""
+        documents = batch.column("contexts").flatten().field("document")
+        self._names_documents = self._names_documents or documents.null_count < len(documents)
+        self._background.put(batch)
+
+    def close(self) -> None:
+        """Finish the file; questions can be read from now on."""
+        self._background.close()
+        self._table.close()
+        self._file.close()
+
+    def batches(self, names: FileNames, own_urls: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
+        """Yield the questions with the file names of their documents.
+
+        Args:
+            names: File name by document and the URL that a question uses for it.
+            own_urls: URL of a document that a question names in another way.
+        """
+        for batch in iterate_batches(self._path):
+            yield _with_file_names(batch, names, own_urls) if self._names_documents else batch
+
+    def publish(self, path: Path, names: FileNames, own_urls: Mapping[str, str | None]) -> None:
+        """Write `questions.parquet`; arguments as in `batches`. The spool cannot be read afterwards."""
+        if self._names_documents or self._folder.path.parent != path.parent:
+            write_batches(path, self.batches(names, own_urls))
+        else:
+            publish(self._path, path)
+
+    def source_ids(self) -> Iterator[str | None]:
+        """Yield each question's own id."""
+        for batch in iterate_batches(self._path, ["source_id"]):
+            yield from batch.column("source_id").to_pylist()
+
+
+class Missing(NamedTuple):
+    """The reason why a document is not in the corpus."""
+
+    code: str
+    reason: str
+
+
+class MissingDocuments:
+    """Applies `on_missing_document` to questions whose documents are not in the corpus.
+
+    `quarantine` removes the question. `keep` removes the context and counts it. `fail` does the same, and a blocking
+    check fails, so that everything else can be looked at.
+
+    Args:
+        missing: By file name.
+
+    Attributes:
+        contexts_lost: Contexts removed from questions that stay.
+        lost: Removed contexts by the error code of their document; `question_quarantined` counts the other contexts
+            of questions that were removed.
+    """
+
+    def __init__(self, missing: Mapping[str, Missing], policy: Policy) -> None:
+        self.missing = missing
+        self.quarantined: list[QuarantineRecord] = []
+        self.contexts_lost = 0
+        self.lost: Counter[str] = Counter()
+        self._policy = policy
+
+    def drop(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the questions that stay, without contexts whose document is missing."""
+        absent = pa.array(list(self.missing), pa.string())
+        for batch in batches:
+            names = batch.column("contexts").flatten().field("file_name") if self.missing else None
+            if names is None or not pc.any(pc.is_in(names, absent)).as_py():
+                yield batch
+            else:
+                yield batch_of([kept for question in questions_of(batch) if (kept := self._kept(question))])
+
+    def _kept(self, question: Question) -> Question | None:
+        gone = [c.file_name for c in question.contexts if c.file_name is not None and c.file_name in self.missing]
+        self.lost.update(self.missing[name].code for name in gone)
+        if gone and self._policy == "quarantine":
+            self.quarantined.append(_quarantined(question, f"{gone[0]}: {self.missing[gone[0]].reason}"))
+            if others := len(question.contexts) - len(gone):
+                self.lost["question_quarantined"] += others
+            return None
+        self.contexts_lost += len(gone)
+        contexts = tuple(context for context in question.contexts if context.file_name not in self.missing)
+        return msgspec.structs.replace(question, contexts=contexts)
+
+
+def count_without_document(questions: pa.RecordBatch, name: str) -> int:
+    """Count answerable questions that have no context with a document.
+
+    Args:
+        questions: A batch of `SCHEMA`.
+        name: Field of a context that names its document.
+    """
+    contexts = questions.column("contexts")
+    named = pc.list_parent_indices(contexts).filter(contexts.flatten().field(name).is_valid())
+    has_document = pc.is_in(pa.array(range(questions.num_rows)), pc.cast(named, pa.int64()))
+    others = pc.or_(has_document, questions.column("is_impossible")).true_count
+    return int(questions.num_rows - others)
+
+
+def _writer(file: BinaryIO) -> pq.ParquetWriter:
+    # Texts hardly repeat: dictionaries and statistics save nothing, and compression triples the time of writing.
+    return pq.ParquetWriter(file, SCHEMA, compression="none", use_dictionary=False, write_statistics=False)
+
+
+def _with_file_names(batch: pa.RecordBatch, names: FileNames, own_urls: Mapping[str, str | None]) -> pa.RecordBatch:
+    contexts = batch.column("contexts")
+    items = contexts.flatten()
+    documents, urls = items.field("document").dictionary_encode(), items.field("url").dictionary_encode()
+    # A URL belongs to one document, so its name needs no key.
+    by_url = {url: name for (_, url), name in names.items() if url is not None}
+    url_names = pa.array([by_url[url] for url in urls.dictionary.to_pylist()], pa.string()).take(urls.indices)
+    own_names = [names.get((key, own_urls[key])) for key in documents.dictionary.to_pylist()]
+    found = pc.coalesce(url_names, pa.array(own_names, pa.string()).take(documents.indices))
+    columns = [found if f.name == "file_name" else items.field(f.name) for f in CONTEXT]
+    structs = pa.StructArray.from_arrays(columns, fields=list(CONTEXT))
+    filled = pa.ListArray.from_arrays(contexts.offsets, structs, type=pa.list_(CONTEXT))
+    arrays = [filled if name == "contexts" else batch.column(name) for name in SCHEMA.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _quarantined(question: Question, excerpt: str) -> QuarantineRecord:
+    return QuarantineRecord(
+        stage=DOCUMENTS_STAGE,
+        code="missing_document",
+        file=question.source_file,
+        sha256=None,
+        row=question.source_row,
+        question_id=question.id,
+        field="contexts",
+        expected="documents that can be had",
+        excerpt=excerpt[:200],
+    )

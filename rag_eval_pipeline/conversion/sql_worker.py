@@ -1,0 +1,389 @@
+"""The child process in which a benchmark's SQL runs: no files, no network, no extensions, bounded memory.
+
+Run as `python -m rag_eval_pipeline.conversion.sql_worker JOB_FOLDER` by `sql`, which also kills it at its deadline,
+because DuckDB has none. It reads `job.json` and the relations beside it, and leaves an Arrow file a query and
+`result.json`.
+"""
+
+import ast
+import io
+import json
+import math
+import re
+import sys
+import tokenize
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.ipc
+from duckdb.func import SPECIAL
+
+from rag_eval_pipeline.conversion.sql import DOCUMENT_COLUMNS, KEEP
+from rag_eval_pipeline.conversion.sql_ast import (
+    JsonCalls,
+    columns_used,
+    has_own_order,
+    json_as_text,
+    order_hazard,
+    text_places,
+    traced,
+    volatile_parts,
+)
+from rag_eval_pipeline.sources.arrow_types import JSON_TEXT, inner_fields, is_json
+from rag_eval_pipeline.storage.process import set_limits
+
+RESULT = "result"
+BATCH_ROWS = 4_096
+_ADJACENT = re.compile(r"""['"]\s*[rRuU]?['"]""")
+# Lists of texts as Python prints nearly all: without escapes, and without a quote or a line break inside a text.
+_PLAIN_TEXT = re.compile(r"'([^'\\\x00\r\n]*)'")
+_PLAIN_TEXTS = re.compile(r"\['[^'\\\x00\r\n]*'(?:, '[^'\\\x00\r\n]*')*\]")
+_JSON_WORDS = re.compile(r"json|python_dict|->", re.IGNORECASE)  # SQL that may make JSON values itself
+_ARROW_JSON = {b"ARROW:extension:name": b"arrow.json", b"ARROW:extension:metadata": b""}
+
+# Address space beyond what DuckDB may use, for arenas, stacks and result buffers. With 1 GiB a sort of 12 million texts
+# under a limit of 150 MB ended in a segmentation fault instead of spilling; with 2 GiB it went through.
+HEADROOM_BYTES = 4 << 30
+FILE_BYTES = 32 << 30  # a result or a spill file; `SELECT range(1e12)` must not fill the disk
+
+# What other people's cells hold and SQL has no word for: lists and dictionaries as Python wrote them, URLs glued by
+# commas, blanks or semicolons, the last segment of a URL with its fragment (the corpus's stem rule), the text of a JSON
+# value without its quotes, offsets counted in bytes of UTF-8.
+MACROS = r"""
+CREATE MACRO python_json(text, kind) AS CASE WHEN trim(text) = '' THEN NULL ELSE coalesce(python_literal(text, kind),
+    error('a Python ' || kind || ' is expected, found ' || left(text, 100))) END;
+CREATE MACRO python_list(text) AS
+    CASE WHEN trim(text) = '' THEN [] ELSE from_json(python_json(text, 'list'), '["VARCHAR"]') END;
+CREATE MACRO python_dict(text) AS CAST(python_json(text, 'dict') AS JSON);
+CREATE MACRO url_split(text) AS list_filter(
+    list_transform(string_split(regexp_replace(text, '(^|[\s,;|]+)(https?://)', chr(10) || '\2', 'g'), chr(10)),
+                   lambda item: trim(item, ' ,;|' || chr(9) || chr(13))),
+    lambda item: item <> '');
+CREATE MACRO url_stem(url) AS
+    split_part(regexp_extract(url, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://[^/?#]*)?(?:[^?#]*/)?([^/?#]*)', 1), ';', 1)
+    || CASE WHEN regexp_extract(url, '#(.+)$', 1) <> '' THEN '#' || regexp_extract(url, '#(.+)$', 1) ELSE '' END;
+CREATE MACRO json_text(value) AS CASE
+    WHEN typeof(value) = 'JSON' THEN json_extract_string(CAST(value AS VARCHAR), '$') ELSE CAST(value AS VARCHAR) END;
+CREATE MACRO json_texts(list) AS CASE
+    WHEN typeof(list) = 'JSON[]' THEN list_transform(CAST(list AS JSON[]), lambda item: json_extract_string(item, '$'))
+    ELSE CAST(list AS VARCHAR[]) END;
+CREATE MACRO byte_slice(text, first, last) AS decode(encode(text)[first + 1 : last]);
+CREATE MACRO char_offset(text, byte) AS length(decode(encode(text)[1 : byte]));
+"""
+
+
+class QueryError(Exception):
+    """A query that is refused or fails.
+
+    Args:
+        query: Which one: `questions`, `where`, `documents`.
+        code: One cause, one code.
+        message: What was expected or what DuckDB says, one line.
+        line: 1-based line of the SQL, where DuckDB names one.
+    """
+
+    def __init__(self, query: str, code: str, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.query, self.code, self.message, self.line = query, code, message, line
+
+
+def main(folder: Path) -> None:
+    """Runs the job and leaves its result."""
+    job = json.loads((folder / "job.json").read_text())
+    try:
+        result: dict[str, Any] = {"queries": _run(job, folder)}
+    except QueryError as error:
+        result = {"error": {"query": error.query, "code": error.code, "message": error.message, "line": error.line}}
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": 1,
+            "preserve_insertion_order": True,
+            "memory_limit": f"{job['memory_mb']}MB",
+            "temp_directory": str(folder / "spill"),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        },
+    )
+    mapped = sum(Path(file).stat().st_size for file in job["relations"].values())
+    set_limits(memory_bytes=mapped + 2 * (job["memory_mb"] << 20) + HEADROOM_BYTES, file_bytes=FILE_BYTES)
+    columns: set[str] = set()
+    for name, file in job["relations"].items():
+        relation = pa.ipc.open_file(pa.memory_map(file)).read_all()
+        columns.update(column.lower() for column in relation.column_names)
+        schema = pa.schema(map(_as_json_type, relation.schema))
+        connection.register(name, pa.Table.from_arrays(relation.columns, schema=schema))
+    text = duckdb.dtype("VARCHAR")
+    connection.create_function("python_literal", literal_json, [text, text], text, null_handling=SPECIAL)
+    connection.execute(MACROS)
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    try:
+        queries, relations = job["queries"], list(job["relations"])
+        return {query["name"]: _run_query(connection, query, relations, columns, folder) for query in queries}
+    finally:
+        connection.close()
+
+
+def _run_query(
+    connection: duckdb.DuckDBPyConnection, query: dict[str, Any], relations: list[str], columns: set[str], folder: Path
+) -> dict[str, Any]:
+    name, sql, where = query["name"], query["sql"], query.get("where")
+    tree = _one_select(connection, name, sql)
+    _refuse_volatile(connection, name, tree, columns)
+    hazard, own_order = order_hazard(tree["statements"][0]["node"]), has_own_order(tree)
+    has_json = bool(_JSON_WORDS.search(f"{sql}\n{where or ''}")) or any(
+        "JSON" in str(kind) for relation in relations for kind in connection.table(relation).types
+    )
+    if has_json:
+        tree = _with_json_as_text(connection, tree)
+    if not any(_create_view(connection, _text(connection, form)) for form in (traced(tree), tree)):
+        try:
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {RESULT} AS {sql}")
+        except duckdb.Error as error:
+            raise _failed(name, error) from None
+    keep = "true"
+    condition: list[str] = []
+    if where is not None:
+        expression = _one_condition(connection, where)
+        _refuse_volatile(connection, "where", expression, columns)
+        condition = columns_used(expression)
+        keep = f"(\n{where}\n)::BOOLEAN"
+        if has_json:
+            tree = _with_json_as_text(connection, _tree(connection, "where", f"SELECT {keep}"))
+            keep = (_text(connection, tree) or "").removeprefix("SELECT ")
+    own = connection.sql(f"SELECT * FROM {RESULT}").columns
+    order = _order(name, own, query["files"]) if hazard or own_order else ""
+    order = "" if name == "documents" and own_order else order
+    try:
+        result = connection.sql(f'SELECT *, {keep} AS "{KEEP}" FROM {RESULT} {order}')
+        reader = result.to_arrow_reader(BATCH_ROWS)
+        schema = pa.schema(map(_with_json_marked, reader.schema, result.types))
+        with pa.ipc.new_file(str(folder / f"{name}.arrow"), schema) as writer:
+            for batch in reader:
+                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise _failed("where" if where is not None else name, error) from None
+    return {"hazard": hazard, "condition": condition}
+
+
+def _order(name: str, own: list[str], files: list[str]) -> str:
+    """The order of rows that SQL gave none: by file, row and item; what is equal in those, by all the row says."""
+    if name == "documents" and "source_row" not in own:
+        # File names depend on the order of documents: their own names give it.
+        keys = [f"coalesce(CAST({column} AS VARCHAR), '')" for column in DOCUMENT_COLUMNS if column in own]
+        return f"ORDER BY {', '.join(keys)}" if keys else ""
+    if "source_row" not in own or ("source_file" not in own and len(files) > 1):
+        return ""
+    keys = ["source_row NULLS LAST"]
+    if "source_file" in own:
+        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+        keys = [f"list_position([{listed}], source_file) NULLS LAST", "source_file NULLS LAST", *keys]
+    if "source_item" in own:
+        keys.append("TRY_CAST(source_item AS BIGINT) NULLS LAST")
+    keys.append(f"CAST({RESULT} AS VARCHAR)")
+    return f"ORDER BY {', '.join(keys)}"
+
+
+def _refuse_volatile(connection: duckdb.DuckDBPyConnection, name: str, tree: Any, columns: set[str]) -> None:
+    """Refuses what would make another dataset of the same files tomorrow."""
+    listed = connection.execute(
+        "SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+    ).fetchall()
+    functions = {str(function).lower() for [function] in listed} - {"error"}
+    parts = volatile_parts(tree, functions, columns)
+    if parts:
+        raise QueryError(name, "volatile_sql", f"SQL that gives the same rows every day, found {parts[0]}")
+
+
+def _failed(name: str, error: Exception) -> QueryError:
+    line = re.search(r"^LINE (\d+):", str(error), re.MULTILINE)
+    code = "query_memory" if isinstance(error, duckdb.OutOfMemoryException) else "bad_sql"
+    return QueryError(name, code, _first_line(error), int(line[1]) if line else None)
+
+
+def _as_json_type(field: pa.Field) -> pa.Field:
+    """A field as DuckDB takes it: what is kept as JSON text has its type JSON, at any depth."""
+    return _rebuilt(field, [_as_json_type(part) for part in inner_fields(field.type)], _ARROW_JSON, is_json(field))
+
+
+def _with_json_marked(field: pa.Field, kind: Any) -> pa.Field:
+    """A field of a result, marked where DuckDB's type is JSON, at any depth."""
+    parts = [child for name, child in kind.children] if kind.id in {"list", "array", "struct", "map"} else []
+    if kind.id == "map":  # Arrow has a struct of key and value between
+        [entries] = inner_fields(field.type)
+        marked = map(_with_json_marked, inner_fields(entries.type), parts)
+        return field.with_type(pa.map_(*marked))
+    inner = [_with_json_marked(part, own) for part, own in zip(inner_fields(field.type), parts, strict=False)]
+    return _rebuilt(field, inner, JSON_TEXT, str(kind) == "JSON")
+
+
+def _rebuilt(field: pa.Field, inner: list[pa.Field], mark: dict[bytes, bytes], is_marked: bool) -> pa.Field:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct(inner)
+    elif pa.types.is_list(kind):
+        kind = pa.list_(inner[0])
+    elif pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(inner[0], kind.list_size)
+    return pa.field(field.name, kind, field.nullable, mark if is_marked else None)
+
+
+def _with_json_as_text(connection: duckdb.DuckDBPyConnection, tree: Any) -> Any:
+    """The tree with JSON values as their text wherever text is asked for."""
+    forms = "SELECT json_text(0), json_texts(0), CASE WHEN typeof(0) = 'JSON' THEN 0 ELSE 0 END"
+    calls = _tree(connection, "questions", forms)["statements"][0]["node"]["select_list"]
+    listed = connection.execute(
+        "SELECT lower(function_name), parameter_types FROM duckdb_functions() "
+        "WHERE function_type IN ('scalar', 'aggregate') AND NOT starts_with(function_name, 'json_')"
+    ).fetchall()
+    return json_as_text(tree, text_places(listed), JsonCalls(*calls))
+
+
+def _one_select(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> Any:
+    """The syntax tree of exactly one SELECT."""
+    try:
+        statements = connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise _failed(name, error) from None
+    if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+        kinds = ", ".join(str(statement.type).rpartition(".")[2] for statement in statements)
+        raise QueryError(name, "not_one_select", f"exactly one SELECT, found {kinds or 'none'}")
+    return _tree(connection, name, sql)
+
+
+def _one_condition(connection: duckdb.DuckDBPyConnection, where: str) -> Any:
+    """The syntax tree of a `where`; one that is not a single expression, such as `true) FROM source --`, is refused."""
+    tree = _tree(connection, "where", f"SELECT (\n{where}\n)")
+    nodes = [statement["node"] for statement in tree["statements"]]
+    single = len(nodes) == 1 and nodes[0]["type"] == "SELECT_NODE" and len(nodes[0]["select_list"]) == 1
+    if not single or nodes[0]["from_table"]["type"] != "EMPTY":
+        raise QueryError("where", "bad_sql", "one condition on the columns of `questions`")
+    return nodes[0]["select_list"][0]
+
+
+def _tree(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> Any:
+    tree = json.loads(_value(connection, "SELECT json_serialize_sql(?::VARCHAR)", sql))
+    if tree.get("error", True):
+        raise QueryError(name, "bad_sql", str(tree.get("error_message", "a SELECT")))
+    return tree
+
+
+def _text(connection: duckdb.DuckDBPyConnection, tree: Any) -> str | None:
+    if tree is None:
+        return None
+    return _value(connection, "SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
+
+
+def _value(connection: duckdb.DuckDBPyConnection, sql: str, parameter: str) -> str:
+    """The one value of a query; all of it is fetched, because an unfinished result blocks the connection."""
+    [[value]] = connection.execute(sql, [parameter]).fetchall()
+    return str(value)
+
+
+def _create_view(connection: duckdb.DuckDBPyConnection, sql: str | None) -> bool:
+    """Whether the traced query binds; if not, the untraced one says why or runs."""
+    if sql is None:
+        return False
+    try:
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {RESULT} AS {sql}")
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    """DuckDB's own words without its guesses and the drawn position."""
+    return re.sub(r"^\w+ Error: ", "", str(error).strip().split("\n", 1)[0])
+
+
+def literal_json(text: str | None, kind: str) -> str | None:
+    """Return a Python list or dictionary as JSON text; None when the text is no such literal or JSON cannot hold it.
+
+    Tuples and sets are lists; keys that are numbers, booleans or None become their text. A key that stands twice,
+    bytes, infinities and half characters have no JSON. Texts in brackets without a comma between them are items of
+    their own, as numpy prints arrays; but where the first ends with white space and the second begins a line, `pprint`
+    may have broken one text in two, so there is no value.
+
+    Args:
+        text: The cell.
+        kind: `list` or `dict`.
+    """
+    if text is None:
+        return None
+    if kind == "list" and _PLAIN_TEXTS.fullmatch(text):
+        return json.dumps(_PLAIN_TEXT.findall(text), ensure_ascii=False)
+    try:
+        value = _literal_value(ast.parse(_with_commas(text.strip()), mode="eval").body)
+        if not isinstance(value, {"list": list, "dict": dict}[kind]):
+            return None
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        written.encode()
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
+        return None
+    return written
+
+
+def _with_commas(text: str) -> str:
+    """Put the commas that numpy leaves out between the texts of an array.
+
+    Raises:
+        ValueError: `pprint` may have broken one text into lines there, which it does behind white space.
+    """
+    if not _ADJACENT.search(text):
+        return text
+    lines = io.StringIO(text).readlines()  # as the tokenizer counts them; splitlines() also breaks at U+2028
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    opened: list[str] = []
+    previous = None
+    found = []
+    for token in tokenize.generate_tokens(iter(lines).__next__):
+        if token.type == tokenize.OP and token.string in "([{":
+            opened.append(token.string)
+        elif token.type == tokenize.OP and token.string in ")]}" and opened:
+            opened.pop()
+        if previous and token.type == previous.type == tokenize.STRING and opened[-1:] == ["["]:
+            if token.start[0] > previous.end[0] and ast.literal_eval(previous.string)[-1:].isspace():
+                raise ValueError("texts that may be one")
+            found.append(starts[token.start[0] - 1] + token.start[1])
+        if token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT):
+            previous = token
+    for place in reversed(found):
+        text = f"{text[:place]},{text[place:]}"
+    return text
+
+
+def _literal_value(node: ast.expr) -> Any:
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return [_literal_value(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        names = [_literal_key(key) for key in node.keys]
+        if len(set(names)) < len(names):
+            raise ValueError("a key that stands twice")
+        return dict(zip(names, map(_literal_value, node.values), strict=True))
+    value = ast.literal_eval(node)
+    if isinstance(value, set):  # `set()` is the only way to write an empty one
+        return []
+    if not (value is None or isinstance(value, str | bool | int | float)):
+        raise ValueError("a value that JSON cannot hold")
+    return value
+
+
+def _literal_key(node: ast.expr | None) -> str:
+    value = None if node is None else ast.literal_eval(node)  # no node: `**other` in a dictionary
+    if node is None or not (value is None or isinstance(value, str | bool | int | float)):
+        raise ValueError("a key that JSON cannot hold")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a key that JSON cannot hold")
+    return str(value)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

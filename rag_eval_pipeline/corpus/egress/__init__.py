@@ -1,1 +1,0 @@
-"""The only way out: what may be reached, and the proxy that sees to it."""

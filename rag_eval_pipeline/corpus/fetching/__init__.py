@@ -1,1 +1,0 @@
-"""Bodies of documents: fetched from URLs or read from files, and what they are."""

@@ -1,0 +1,100 @@
+"""Asset checks: our checks as Dagster records them, and those that run hourly because no asset would report them."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from rag_eval_pipeline.conversion.stamp import Check, CheckFact
+from rag_eval_pipeline.defs.execution import as_dagster_failure
+from rag_eval_pipeline.defs.resources import WorkspaceResource
+
+MAX_TEXT_CHARS = 2000
+MAX_LIST_CHARS = 300
+
+
+def check_specs(
+    asset: str, checks: Mapping[str, CheckFact], partitions: dg.PartitionsDefinition[str] | None = None
+) -> list[dg.AssetCheckSpec]:
+    """Return the specs of an asset's checks."""
+    return [
+        dg.AssetCheckSpec(
+            name, asset=asset, blocking=fact.may_block, description=fact.description, partitions_def=partitions
+        )
+        for name, fact in checks.items()
+    ]
+
+
+def check_result(check: Check) -> dg.AssetCheckResult:
+    """Return a check as Dagster records it; a failed one that does not block is a warning."""
+    return dg.AssetCheckResult(
+        check_name=check.name,
+        passed=check.passed,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        description=check_sentence(check),
+        metadata={name: _metadata(value) for name, value in check.numbers.items()},
+    )
+
+
+def check_sentence(check: Check) -> str:
+    """Return a sentence such as "Failed: 8 expected, 7 present. Which: frames x mine."."""
+    counts = [f"{value:g} {_words(name)}" for name, value in check.numbers.items() if _is_number(value)]
+    lists = [
+        f" {_words(name).capitalize()}: {_joined(value)[:MAX_LIST_CHARS].rstrip('.')}."
+        for name, value in check.numbers.items()
+        if not _is_number(value) and _joined(value)
+    ]
+    verdict = "Passed" if check.passed else "Failed"
+    return f"{verdict}{': ' if counts else ''}{', '.join(counts)}.{''.join(lists)}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _metadata(value: object) -> dg.FloatMetadataValue | dg.TextMetadataValue:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return dg.MetadataValue.float(float(value))
+    return dg.MetadataValue.text(_joined(value)[:MAX_TEXT_CHARS] or "none")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _joined(value: object) -> str:
+    return "; ".join(str(one) for one in value) if isinstance(value, list | tuple) else str(value)
+
+
+@dg.asset_check(
+    asset="leaderboard",
+    description="Every benchmark and system in the folders has a valid name and a readable file.",
+)
+def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
+    """Name the benchmark folders and system files that the pipeline skips, and why."""
+    from rag_eval_pipeline.evaluation.registry import invalid_configs, read_registry
+
+    root = workspace.workspace
+    with as_dagster_failure():
+        invalid = invalid_configs(root, read_registry(root))
+    numbers = {"invalid": len(invalid), "which": invalid}
+    return check_result(Check(name="all_configs_valid", passed=not invalid, blocking=False, numbers=numbers))
+
+
+@dg.asset_check(
+    asset="leaderboard",
+    description="Every nightly pair was published within late_after_hours (alerts.config.yaml).",
+)
+def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
+    """Name the pairs that nothing was published of for too long, and send one alert for those that are newly late."""
+    from rag_eval_pipeline.reporting.alerts import last_published, late_pairs, read_alert_settings, send_late_alerts
+
+    root, now = workspace.workspace, datetime.now(UTC)
+    with as_dagster_failure():
+        published = last_published(root)
+        late = [pair.sentence for pair in late_pairs(now, published, read_alert_settings(root))]
+        sent = send_late_alerts(root, now=now)
+    for line in [*(alert.subject for alert in sent.new), *sent.faults]:
+        context.log.warning(line)
+    numbers = {"expected": len(published), "late": len(late), "which": late}
+    return check_result(Check(name="no_night_is_late", passed=not late, blocking=False, numbers=numbers))

@@ -1,0 +1,53 @@
+"""What surrounds the call of each asset: errors as one line, progress in the log, and which runs are unfinished."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
+
+LOG_INTERVAL_S = 5.0
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+@contextmanager
+def as_dagster_failure() -> Iterator[None]:
+    """Convert our errors to a `dg.Failure` of one line, without a traceback.
+
+    Bad input would fail again, so Dagster may not retry it. A server or a browser may work the next time.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise dg.Failure(str(error), allow_retries=False) from None
+    except ServiceError as error:
+        raise dg.Failure(str(error)) from None
+    except OSError as error:
+        raise dg.Failure(str(os_fault(error))) from None
+
+
+def progress_log(context: dg.AssetExecutionContext, subject: str) -> Callable[[int, int], None]:
+    """Return a callback `(done, total)` that logs the rate and the time remaining every few seconds."""
+    started = logged = time.monotonic()
+    resumed_from: int | None = None  # what an earlier run had finished does not count towards this run's rate
+
+    def report(done: int, total: int) -> None:
+        nonlocal logged, resumed_from
+        now = time.monotonic()
+        resumed_from = done - 1 if resumed_from is None else resumed_from
+        if done < total and now - logged < LOG_INTERVAL_S:
+            return
+        logged = now
+        rate = (done - resumed_from) / (now - started) if now > started else 0.0
+        remaining = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
+        context.log.info(f"{subject}: {done} of {total}, {rate:.1f}/s{remaining}")
+
+    return report

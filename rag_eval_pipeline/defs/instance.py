@@ -1,0 +1,104 @@
+"""The Dagster instance beside the runs: report what was done without Dagster, fail orphaned runs, delete old ones."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from rag_eval_pipeline.defs.execution import UNFINISHED
+from rag_eval_pipeline.defs.metadata import numbers
+from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
+
+DEFAULT_LAUNCHER = "DefaultRunLauncher"
+FINISHED = [status for status in dg.DagsterRunStatus if status not in UNFINISHED]
+
+
+def report_materializations(
+    home: Path,
+    assets: Sequence[str],
+    *,
+    benchmark: str | None = None,
+    system: str | None = None,
+    metadata: Mapping[str, Any],
+) -> None:
+    """Report assets that `rag-eval` made, so that the UI does not show their partition as missing.
+
+    A missing partition would be made again by a backfill of what is missing.
+
+    Args:
+        home: The instance's DAGSTER_HOME.
+        assets: Keys, each after those that it is made from.
+        benchmark: Of the partition; None for assets without partitions.
+        system: Of the partition of a pair.
+        metadata: Numbers and texts that every event carries.
+    """
+    partition = None if benchmark is None else benchmark if system is None else pair_key(benchmark, system)
+    texts = {name: value for name, value in metadata.items() if isinstance(value, str)}
+    values = numbers({name: value for name, value in metadata.items() if not isinstance(value, str)})
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        for definition, name in ((benchmarks, benchmark), (systems, system)):
+            if name is not None:
+                instance.add_dynamic_partitions(definition.name or "", [name])
+        for asset in assets:
+            event = dg.AssetMaterialization(asset, partition=partition, metadata={**texts, **values})
+            instance.report_runless_asset_event(event)
+
+
+def fail_orphaned_runs(reason: str) -> int:
+    """Mark the runs of a server that is gone as failed, and return their number.
+
+    After a power cut or a kill Dagster takes its runs for running until `max_runtime_seconds`, six hours in which their
+    systems are asked nothing and no report is made. Marking them failed makes Dagster retry them; they resume from
+    their journals. This is right only where runs are processes below the instance's one code server, as with Dagster's
+    default launcher, and before that server starts.
+
+    Args:
+        reason: Written to each run's log.
+    """
+    with dg.DagsterInstance.get() as instance:
+        if type(instance.run_launcher).__name__ != DEFAULT_LAUNCHER:
+            return 0
+        # Not those that are starting: run monitoring finds within minutes that they never did.
+        statuses = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+        orphaned = instance.get_runs(filters=dg.RunsFilter(statuses=statuses))
+        for run in orphaned:
+            instance.report_run_failed(run, reason)
+    return len(orphaned)
+
+
+def prune_instance(home: Path, *, days: int, now: datetime, dry_run: bool = False) -> list[str]:
+    """Delete the old runs of the instance in a DAGSTER_HOME; see `prune_runs`."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        return prune_runs(instance, days=days, now=now, dry_run=dry_run)
+
+
+def prune_runs(instance: dg.DagsterInstance, *, days: int, now: datetime, dry_run: bool = False) -> list[str]:
+    """Delete finished runs that are older than `days`, with their events and logs; return their ids, newest first.
+
+    Dagster keeps runs for ever, and `delete_run` takes a run's materializations and checks with it. A partition
+    that lost its newest one would be shown as missing, so a run stays that made the newest one of any partition.
+    """
+    wanted = dg.RunsFilter(statuses=FINISHED, created_before=now - timedelta(days=days))
+    old = [record.dagster_run.run_id for record in instance.get_run_records(wanted)]
+    if not old:
+        return []
+    kept = set(_runs_of_newest_materializations(instance))
+    old = [run_id for run_id in old if run_id not in kept]
+    if not dry_run:
+        for run_id in old:
+            instance.delete_run(run_id)
+            instance.compute_log_manager.delete_logs(prefix=[run_id])
+    return old
+
+
+def _runs_of_newest_materializations(instance: dg.DagsterInstance) -> Iterator[str]:
+    for key in instance.get_asset_keys():
+        filters = [dg.AssetRecordsFilter(key)]
+        filters += [
+            dg.AssetRecordsFilter(key, asset_partitions=[one]) for one in instance.get_materialized_partitions(key)
+        ]
+        for wanted in filters:
+            for record in instance.fetch_materializations(wanted, limit=1).records:
+                yield record.run_id

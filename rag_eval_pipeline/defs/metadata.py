@@ -1,0 +1,163 @@
+"""Metadata of materializations: numbers that Dagster plots, tables, images, and links to the report.
+
+The UI's metadata column is as wide as six narrow columns and cuts off what is wider, so tables are split by subject.
+"""
+
+import base64
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import dagster as dg
+
+from rag_eval_pipeline.errors import DocumentError, InputError
+from rag_eval_pipeline.workspace import Workspace
+
+DIGITS = 6
+TABLE_ROWS = 200  # the UI draws every row at once
+REPORT_URL_VARIABLE = "RAG_EVAL_REPORT_URL"
+
+# Table -> heading -> column of the leaderboard.
+LEADERBOARD_TABLES = {
+    "leaderboard": {"n": "questions", "failed": "failed", "nDCG@10": "ndcg@10", "F1": "f1"},
+    "answers": {"correct": "judged_correct", "EM": "exact_match", "abst.": "abstention_f1"},
+    "evidence": {"cite": "citation_jaccard", "faith.": "faithfulness", "p50 ms": "latency_p50_ms"},
+    "documents": {"by": "level", "hit@1": "hit@1", "MRR": "mrr"},
+}
+LEVELS = {"document": "doc"}
+# Every number is a row of the metadata table and a plot, and the page slows down with more than these.
+MAX_TREND_LINES = 400
+TREND_ORDER = ("f1", "ndcg@10", "judged_correct", "citation_jaccard", "exact_match", "abstention_f1", "hit@1")
+
+REASONS = {
+    "is_baseline": "this evaluation is the baseline; later ones are compared with it",
+    "no_baseline": "no earlier evaluation to compare with",
+    "not_published": "no published evaluation",
+}
+ALL_METRICS = "all"  # the metric of a row that says why a pair was not compared
+METRICS_NAMED = 3
+
+
+def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:
+    """Round to the six digits of the results files, and leave out what has no value."""
+    return {name: round(float(value), DIGITS) for name, value in values.items() if value is not None}
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | dg.TextMetadataValue:
+    """Return the first `TABLE_ROWS` rows as a table whose last row says how many more there are."""
+    if not rows:
+        return dg.MetadataValue.text("none")
+    records = [dg.TableRecord({name: _cell(value) for name, value in row.items()}) for row in rows[:TABLE_ROWS]]
+    if more := len(rows) - len(records):
+        records.append(dg.TableRecord({name: "" if n else f"and {more} more" for n, name in enumerate(rows[0])}))
+    return dg.MetadataValue.table(records)
+
+
+def _cell(value: object) -> int | float | bool | str:
+    if isinstance(value, float):
+        return round(value, 3)
+    return value if isinstance(value, int | bool) else "-" if value is None else str(value)
+
+
+def svg_image(svg: str, title: str) -> dg.MarkdownMetadataValue:
+    """Return an SVG as a data URI, since Dagster strips raw SVG."""
+    return _image(svg.encode(), "image/svg+xml", title)
+
+
+def png_image(draw: Callable[[], bytes], title: str) -> dg.MarkdownMetadataValue | dg.TextMetadataValue:
+    """Return a PNG as a data URI, or the reason why it could not be drawn: no product depends on it."""
+    try:
+        return _image(draw(), "image/png", title)
+    except (DocumentError, OSError) as error:
+        return dg.MetadataValue.text(f"not drawn: {error}")
+
+
+def _image(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue:
+    return dg.MetadataValue.md(f"![{title}](data:{media_type};base64,{base64.b64encode(data).decode()})")
+
+
+def run_page(evaluation_id: str) -> str:
+    """Return the page of an evaluation, relative to the report's folder."""
+    return f"runs/{evaluation_id}/index.html"
+
+
+def benchmark_page(benchmark: str) -> str:
+    """Return the page of a benchmark, relative to the report's folder."""
+    return f"benchmarks/{benchmark}.html"
+
+
+def report_link(workspace: Workspace, page: str = "index.html") -> dg.UrlMetadataValue | dg.PathMetadataValue:
+    """Return the address of a page of the report, or its path where the report has no address.
+
+    A browser follows no link from a server's page to a file. The address is `report_url` of alerts.config.yaml, else
+    that of the server that `make up` runs beside the UI. The page is there after the next aggregation.
+    """
+    base = _report_url(workspace)
+    if base is None:
+        return dg.MetadataValue.path(workspace.reports / page)
+    return dg.MetadataValue.url(f"{base.rstrip('/')}/{quote(page)}")
+
+
+def _report_url(workspace: Workspace) -> str | None:
+    from rag_eval_pipeline.reporting.alerts import read_alert_settings
+
+    with contextlib.suppress(InputError):  # broken alert settings are reported where alerts are sent
+        if url := read_alert_settings(workspace).report_url:
+            return url
+    return os.environ.get(REPORT_URL_VARIABLE) or None
+
+
+def leaderboard_table(cells: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the leaderboard's rows with some of its columns; one that it lacks is "-"."""
+    return [
+        {"benchmark": row["benchmark"], "system": row["system"]}
+        | {heading: LEVELS.get(value := row.get(column, "-"), value) for heading, column in columns.items()}
+        for row in cells
+    ]
+
+
+def trend_lines(values: Mapping[str, float | None], *, n_pairs: int) -> dict[str, float | None]:
+    """Return the values that are plotted over nights: whole metrics, as many as `MAX_TREND_LINES` allow.
+
+    Args:
+        values: `<metric>/<benchmark>/<system>` -> value.
+        n_pairs: Lines that each metric has.
+    """
+    metrics = list(dict.fromkeys([*TREND_ORDER, *(name.partition("/")[0] for name in values)]))
+    plotted = metrics[: MAX_TREND_LINES // max(1, n_pairs)]
+    return {name: value for name, value in values.items() if name.partition("/")[0] in plotted}
+
+
+def verdict_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the verdicts, changes first; metrics of one comparison that share a sentence share a row."""
+    metrics: dict[tuple[bool, str, str], list[str]] = {}
+    for cell in cells:
+        if cell["metric"] != ALL_METRICS:
+            is_change = cell["verdict"] in ("regressed", "improved")
+            key = (not is_change, _comparison(cell), cell["sentence"] or cell["verdict"])
+            metrics.setdefault(key, []).append(cell["metric"])
+    rows = sorted(metrics.items(), key=lambda row: row[0][0])
+    return [{"who": comparison, "verdict": _prefixed(names, text)} for (_, comparison, text), names in rows]
+
+
+def _prefixed(names: Sequence[str], sentence: str) -> str:
+    if len(names) == 1 and sentence.startswith(names[0]):
+        return sentence
+    more = len(names) - METRICS_NAMED
+    return f"{', '.join(names[:METRICS_NAMED])}{f' and {more} more' if more > 0 else ''}: {sentence}"
+
+
+def not_compared_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the pairs without any verdict, and why."""
+    return [
+        {"who": _comparison(cell), "why": REASONS.get(reason := str(cell["verdict"]), reason.replace("_", " "))}
+        for cell in cells
+        if cell["metric"] == ALL_METRICS
+    ]
+
+
+def _comparison(cell: Mapping[str, Any]) -> str:
+    """Name the comparison of a night, or the system whose week it is."""
+    return f"{cell['benchmark']}: {cell.get('comparison') or cell['system']}"

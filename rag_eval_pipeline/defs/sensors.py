@@ -1,0 +1,189 @@
+"""Sensors: convert and evaluate what is new, aggregate results, confirm flagged changes, report failed runs."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from rag_eval_pipeline.defs import schedules
+from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
+from rag_eval_pipeline.defs.partitions import PARTITION_TAG, pair_key, partition_changes
+from rag_eval_pipeline.defs.resources import WorkspaceResource
+
+# A tick that requested 1,200 runs blocked the sensor for six minutes; 50 per tick are as fast as the queue takes them.
+MAX_REQUESTS_PER_TICK = 50
+# A system that takes all night, or a backfill of a thousand pairs, does not keep other results from the report longer.
+AGGREGATION_MAX_WAIT = timedelta(hours=1)
+# Set by Dagster on a failed run that it will start again.
+WILL_RETRY_TAG = "dagster/will_retry"
+# The job of runs that were started from an asset's page or by a backfill.
+ASSETS_JOB = "__ASSET_JOB"
+REGRESSION_CHECK = "nothing_has_regressed"  # named by Dagster's error when it blocks
+
+
+@dg.sensor(
+    jobs=[schedules.convert, schedules.evaluate],
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Makes the partitions equal to data/sources and data/config/systems. What is new, edited or lost there "
+    "is converted and evaluated once; a failed run is not repeated until its folder changes or someone materializes "
+    "it.",
+)
+def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
+    """Make the partitions equal to the folders, and request runs for what is new, edited or lost.
+
+    The cursor holds, for each target, the digest that was last requested and how often. Run keys are made of both, so
+    a tick that is killed half-way requests nothing twice, and a dataset that was deleted is made again.
+    """
+    from rag_eval_pipeline.evaluation.registry import invalid_configs, pending_evaluation, read_registry
+
+    root = workspace.workspace
+    with as_dagster_failure():
+        registry = read_registry(root)
+        invalid = invalid_configs(root, registry)
+        wanted = {
+            f"convert:{name}": digest for name, digest in registry.benchmarks.items() if name not in registry.stamps
+        }
+        for benchmark, system in registry.automatic_pairs():
+            if (digest := pending_evaluation(root, registry, benchmark, system)) is not None:
+                wanted[f"evaluate:{benchmark}|{system}"] = digest
+    for line in invalid:
+        context.log.warning(line)
+    cursor = json.loads(context.cursor) if context.cursor else {"asked": {}, "times": {}}
+    # A benchmark that is being converted has no stamp; it is neither converted twice nor evaluated meanwhile.
+    busy = _busy_partitions(context.instance)
+    due = [target for target, digest in wanted.items() if cursor["asked"].get(target) != digest]
+    targets = [target for target in due if not _is_busy(target, busy)][:MAX_REQUESTS_PER_TICK]
+    times = cursor["times"] | {target: cursor["times"].get(target, 0) + 1 for target in targets}
+    asked = {target: digest for target, digest in cursor["asked"].items() if target in wanted}
+    asked |= {target: wanted[target] for target in targets}
+    idle = f"nothing new in {len(registry.benchmarks)} benchmarks and {len(registry.systems)} systems"
+    return dg.SensorResult(
+        run_requests=[_run_request(target, f"{target}@{wanted[target]}#{times[target]}") for target in targets],
+        skip_reason=None if targets else f"{idle}; skipped: {'; '.join(invalid)}" if invalid else idle,
+        dynamic_partitions_requests=list(partition_changes(context.instance, registry.benchmarks, registry.systems)),
+        cursor=json.dumps({"asked": asked, "times": times}, sort_keys=True),
+    )
+
+
+def _busy_partitions(instance: dg.DagsterInstance) -> set[str]:
+    runs = instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
+    return {run.tags[PARTITION_TAG] for run in runs if PARTITION_TAG in run.tags}
+
+
+def _is_busy(target: str, busy: set[str]) -> bool:
+    key = target.partition(":")[2]
+    return key in busy or key.partition("|")[0] in busy
+
+
+def _run_request(target: str, run_key: str) -> dg.RunRequest:
+    job, _, key = target.partition(":")
+    benchmark, _, system = key.partition("|")
+    partition = pair_key(benchmark, system) if system else benchmark
+    return dg.RunRequest(run_key=run_key, job_name=job, partition_key=partition)
+
+
+@dg.sensor(
+    job=schedules.aggregate,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Makes leaderboard, verdicts and report once results are new and no run is unfinished; under constant "
+    "load once an hour.",
+)
+def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
+    """Request one aggregation when the results files differ from those aggregated last and no run is unfinished.
+
+    Files decide, so that what `rag-eval evaluate` published is aggregated too. The cursor holds the mark of the files
+    that were aggregated, and since when others have been waiting for runs to finish.
+    """
+    from rag_eval_pipeline.reporting.baselines import results_mark
+
+    cursor = json.loads(context.cursor) if context.cursor else {"mark": None, "since": None}
+    mark = results_mark(workspace.workspace)
+    if mark is None or mark == cursor["mark"]:
+        return dg.SensorResult(skip_reason="no new results", cursor=json.dumps(cursor | {"since": None}))
+    now = datetime.now(UTC)
+    since = datetime.fromisoformat(cursor["since"]) if cursor["since"] else now
+    unfinished = context.instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED))
+    aggregating = context.instance.get_runs_count(dg.RunsFilter(job_name=schedules.aggregate.name, statuses=UNFINISHED))
+    if aggregating or (unfinished and now - since < AGGREGATION_MAX_WAIT):
+        reason = f"new results wait: {unfinished} {'run is' if unfinished == 1 else 'runs are'} not finished"
+        return dg.SensorResult(skip_reason=reason, cursor=json.dumps(cursor | {"since": since.isoformat()}))
+    return dg.SensorResult(
+        run_requests=[dg.RunRequest(run_key=f"results-{mark}")], cursor=json.dumps({"mark": mark, "since": None})
+    )
+
+
+@dg.sensor(
+    job=schedules.evaluate,
+    minimum_interval_seconds=300,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Evaluates each flagged pair once more, two hours later or as verdicts.config.yaml says; only "
+    "confirmed changes alert.",
+)
+def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
+    """Request a rerun of each pair whose newest evaluation was flagged."""
+    from rag_eval_pipeline.evaluation.registry import read_registry
+    from rag_eval_pipeline.reporting.nightly import due_reruns
+
+    root = workspace.workspace
+    with as_dagster_failure():
+        due = due_reruns(root, read_registry(root).automatic_pairs(), now=datetime.now(UTC))
+    return [
+        dg.RunRequest(
+            run_key=f"confirm:{rerun.evaluation_id}",
+            partition_key=pair_key(rerun.benchmark, rerun.system),
+            run_config=schedules.NEW_ANSWERS,
+            tags={"purpose": "confirm", "confirms": rerun.evaluation_id},
+        )
+        for rerun in due
+    ]
+
+
+@dg.run_failure_sensor(
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Alerts (alerts.config.yaml) that a run has failed: once a day for the same job, partition and error, "
+    "and not for a run that Dagster retries or that someone cancelled.",
+)
+def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: WorkspaceResource) -> dg.SkipReason | None:
+    """Send an alert for a failed run."""
+    from rag_eval_pipeline.reporting.alerts import read_alert_settings, send_failure_alert
+
+    run = context.dagster_run
+    if run.tags.get(WILL_RETRY_TAG) == "true":
+        return dg.SkipReason(f"run {run.run_id} is retried by Dagster; an alert is sent if that fails, too")
+    error = first_error(context)
+    if run.job_name == schedules.aggregate.name and REGRESSION_CHECK in error:
+        return dg.SkipReason("a regression that blocks has had its own alert, on the night it was news")
+    now = datetime.now(UTC)
+    with as_dagster_failure():
+        if not read_alert_settings(workspace.workspace).run_failures:
+            return dg.SkipReason("alerts.config.yaml: run_failures is false")
+        partition = run.tags.get(PARTITION_TAG)
+        sent = send_failure_alert(
+            workspace.workspace, job=run_name(run), partition=partition, error=error, started=now, now=now
+        )
+    for fault in sent.faults:
+        context.log.warning(fault)
+    return None
+
+
+def run_name(run: dg.DagsterRun) -> str:
+    """Return the job's name, or the assets that someone picked in the UI."""
+    if run.job_name != ASSETS_JOB:
+        return run.job_name
+    return ", ".join(sorted(key.to_user_string() for key in run.asset_selection or ())) or "assets"
+
+
+def first_error(context: dg.RunFailureSensorContext) -> str:
+    """Return the error of the first step that failed, or the run's."""
+    for event in context.get_step_failure_events():
+        data = event.step_failure_data
+        if data.user_failure_data is not None and data.user_failure_data.description:
+            return f"{event.step_key}: {data.user_failure_data.description}"
+        error = data.error
+        while error is not None and error.cause is not None:
+            error = error.cause
+        if error is not None:
+            return f"{event.step_key}: {error.message}"
+    return context.failure_event.message or "no reason was given"

@@ -1,1 +1,0 @@
-"""HTTP to RAG servers and judges: one client with limits, retries and accounts, and the chat-completions protocol."""

@@ -1,0 +1,270 @@
+"""The corpus as an evaluation uses it: file names and their aliases, page texts, cited places, retrieved documents.
+
+A page that a benchmark names with two fragments is in the corpus twice, with the same bytes. A system that retrieves or
+cites either has found it, and a system that reports names without `.pdf` means the same file.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+from rapidfuzz import fuzz, process
+
+from rag_eval_pipeline.conversion.stamp import Check
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.manifest import read_manifest
+from rag_eval_pipeline.corpus.naming import SUFFIX
+from rag_eval_pipeline.corpus.text.pages import read_pages
+from rag_eval_pipeline.metrics.spans import Citation, Span, TokenOffsets, find_tokens
+from rag_eval_pipeline.systems.base import PageText, RagAnswer, SystemCorpus
+from rag_eval_pipeline.systems.bm25 import Sentence, split_sentences
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+NO_CONTEXTS = "no_contexts"
+UNKNOWN_DOCUMENTS = "unknown_documents"
+NO_DOCUMENTS_NAMED = "no_documents_named"
+NOTHING_KNOWN = (NO_CONTEXTS, UNKNOWN_DOCUMENTS, NO_DOCUMENTS_NAMED)  # reasons why retrieval was skipped
+
+# What to check when no name is known, by kind of system.
+_HINTS = {
+    "http": "Check contexts.document.",
+    "openai": "Check contexts_path, and the key of each passage's document.",
+    "nvidia": "Was this corpus ingested into the collection?",
+    "python": "Check the document names that the callable returns.",
+    "replay": "Check the document names in the recording.",
+}
+
+
+class CorpusFiles:
+    """The file names of the manifest, and the pages of the files."""
+
+    def __init__(self, paths: BenchmarkPaths, documents: Iterable[CorpusDocument]) -> None:
+        self._paths = paths
+        self._canonical: dict[str, str] = {}
+        first_of: dict[str, str] = {}
+        present = [document for document in documents if document.origin != "missing"]
+        for document in present:
+            self._canonical[document.file_name] = first_of.setdefault(document.key, document.file_name)
+        for document in present:  # a bare stem, unless it is itself a file's name
+            self._canonical.setdefault(document.file_name.removesuffix(SUFFIX), self._canonical[document.file_name])
+
+    @classmethod
+    def read(cls, paths: BenchmarkPaths) -> Self:
+        """Read the corpus of a converted benchmark."""
+        return cls(paths, read_manifest(paths.documents))
+
+    def names(self) -> frozenset[str]:
+        """Return every file name, with and without `.pdf`."""
+        return frozenset(self._canonical)
+
+    def aliases(self) -> dict[str, str]:
+        """Return every name of a document -> its first file name."""
+        return dict(self._canonical)
+
+    def count(self) -> int:
+        """Return the number of documents, each counted once."""
+        return len(set(self._canonical.values()))
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether a name means a document of the corpus."""
+        return name in self._canonical
+
+    def most_like(self, name: str) -> str | None:
+        """Return the file name most similar to a name; None for an empty corpus."""
+        last = name.rsplit("/", 1)[-1]
+        found = process.extractOne(last, self._canonical.values(), scorer=fuzz.WRatio, processor=str.casefold)
+        return None if found is None else str(found[0])
+
+    def canonical(self, name: str) -> str:
+        """Return the first file name of the document that a name means; the name itself if the corpus has none."""
+        return self._canonical.get(name, name)
+
+    def pages(self) -> list[PageText]:
+        """Return the pages of each document once."""
+        return [
+            PageText(page.file_name, page.page, page.start, page.text)
+            for page in read_pages(self._paths.pages)
+            if self.canonical(page.file_name) == page.file_name
+        ]
+
+
+def system_corpus(workspace: Workspace, paths: BenchmarkPaths, system: str, *, fingerprint: str) -> SystemCorpus:
+    """Return what a system is given of a converted benchmark; `fingerprint` is the corpus's."""
+    files = CorpusFiles.read(paths)
+    aliases = files.aliases()
+    return SystemCorpus(
+        benchmark=paths.name,
+        folder=paths.corpus,
+        files=sorted(set(aliases.values())),
+        aliases=aliases,
+        fingerprint=fingerprint,
+        pages=files.pages,
+        settings_folder=workspace.system_file(system).parent,
+        state_folder=workspace.system_state(system, paths.name),
+    )
+
+
+class CorpusTexts:
+    """Sentences of a corpus by their offsets; a document is split into sentences when it is first cited.
+
+    Args:
+        pages: Of every document, each once.
+    """
+
+    def __init__(self, pages: Iterable[PageText]) -> None:
+        by_document: defaultdict[str, list[PageText]] = defaultdict(list)
+        for page in pages:
+            by_document[page.document].append(page)
+        self._documents = {name: _DocumentText(own) for name, own in by_document.items()}
+
+    def cited(self, document: str, start: int, end: int) -> str | None:
+        """Return the sentences that a half-open span of code points touches, joined; None where there is no text."""
+        found = self._documents.get(document)
+        return None if found is None else found.cited(start, end)
+
+
+class _DocumentText:
+    def __init__(self, pages: list[PageText]) -> None:
+        self._pages = pages
+
+    @cached_property
+    def _sentences(self) -> list[Sentence]:
+        return [
+            sentence for page in sorted(self._pages, key=lambda page: page.start) for sentence in split_sentences(page)
+        ]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [sentence.start for sentence in self._sentences]
+
+    def cited(self, start: int, end: int) -> str | None:
+        first = max(0, bisect_right(self._starts, start) - 1)
+        touched = []
+        for sentence in self._sentences[first:]:
+            if sentence.start >= end:
+                break
+            if sentence.end > start:
+                touched.append(sentence.text)
+        return " ".join(touched) or None
+
+
+class Place(Protocol):
+    """A cited span of a document, in any of the formats."""
+
+    @property
+    def file_name(self) -> str: ...  # noqa: D102
+    @property
+    def start_char(self) -> int: ...  # noqa: D102
+    @property
+    def end_char(self) -> int: ...  # noqa: D102
+
+
+def places(cited: Iterable[Place], files: CorpusFiles) -> list[Citation]:
+    """Convert citations to those of the span metrics, without pages: document offsets locate a span exactly."""
+    return [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in cited]
+
+
+def cited_words(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dict[str, TokenOffsets]:
+    """Return the words of each document that any side cites, by file name."""
+    cited = {citation.file_name for side in sides for one in side for citation in one}
+    pages: dict[str, list[PageText]] = {}
+    for page in files.pages():
+        if page.document in cited:
+            pages.setdefault(page.document, []).append(page)
+    return {
+        name: find_tokens("\f".join(page.text for page in sorted(own, key=lambda page: page.start)))
+        for name, own in pages.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedDocuments:
+    """The retrieved passages of a run, counted by whether they name a document of the corpus.
+
+    A system that returns ids of its own, or whose file points at the wrong field, has not necessarily missed anything:
+    what it found cannot be known. Such a question has no retrieval score, instead of 0.
+
+    Args:
+        answers: Answers that arrived.
+        passages: Retrieved passages in them.
+        unnamed: Passages without a document's name.
+        unknown: Passages that name a document which the corpus does not have.
+        returned: The first unknown name, as the system returned it.
+        in_corpus: The name in the corpus that is most similar to it.
+        kind: Of the system.
+    """
+
+    answers: int
+    passages: int
+    unnamed: int
+    unknown: int
+    returned: str | None
+    in_corpus: str | None
+    kind: str
+
+    @property
+    def known(self) -> int:
+        """Passages that name a document of the corpus."""
+        return self.passages - self.unnamed - self.unknown
+
+    def skip_reason(self, answer: RagAnswer, files: CorpusFiles) -> str | None:
+        """Return why an answer's retrieval cannot be scored; None if it can.
+
+        An answer without passages is a miss, unless no passage of the whole run names a known document.
+        """
+        names = [passage.document for passage in answer.contexts]
+        if any(name in files for name in names) or (not names and self.known):
+            return None
+        if names:
+            return UNKNOWN_DOCUMENTS if any(names) else NO_DOCUMENTS_NAMED
+        if not self.passages:
+            return NO_CONTEXTS
+        return UNKNOWN_DOCUMENTS if self.unknown else NO_DOCUMENTS_NAMED
+
+    def warnings(self) -> list[str]:
+        """Return what a reader of the retrieval scores must know; empty when every passage is known."""
+        if not self.answers or self.known == self.passages > 0:
+            return []
+        if not self.passages:
+            return [
+                f"None of {self.answers} answers states retrieved passages, so retrieval is not scored [{NO_CONTEXTS}]."
+            ]
+        share = f"{self.known} of {self.passages} retrieved passages name a document of the corpus."
+        found = []
+        if self.unknown:
+            found.append(f"Returned: {self.returned!r}; the corpus has {self.in_corpus!r}.")
+        if self.unnamed:
+            which = "They state" if self.unnamed == self.passages else f"{self.unnamed} state"
+            found.append(f"{which} no document at all.")
+        return [" ".join([share, *found, _HINTS.get(self.kind, "")]).strip()]
+
+    def check(self) -> Check:
+        """Return the check `retrieved_documents_known`."""
+        numbers: dict[str, Any] = {
+            "passages": self.passages, "known": self.known, "unknown": self.unknown, "unnamed": self.unnamed,
+        }  # fmt: skip
+        if warnings := self.warnings():
+            numbers["warning"] = warnings[0]
+        return Check(
+            name="retrieved_documents_known", passed=self.known == self.passages, blocking=False, numbers=numbers
+        )
+
+
+def retrieved_documents(answers: Iterable[RagAnswer], files: CorpusFiles, *, kind: str) -> RetrievedDocuments:
+    """Count the passages of a run's answers by whether the corpus has their documents."""
+    n_answers = n_passages = unnamed = unknown = 0
+    returned: str | None = None
+    for answer in answers:
+        n_answers += answer.status == "ok"
+        n_passages += len(answer.contexts)
+        for passage in answer.contexts:
+            if not passage.document:
+                unnamed += 1
+            elif passage.document not in files:
+                unknown += 1
+                returned = passage.document if returned is None else returned
+    in_corpus = None if returned is None else files.most_like(returned)
+    return RetrievedDocuments(n_answers, n_passages, unnamed, unknown, returned, in_corpus, kind)

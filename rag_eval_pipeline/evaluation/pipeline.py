@@ -1,0 +1,222 @@
+"""The three steps of an evaluation: ask, score, publish. Each continues from the state of the pair's files."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask
+from rag_eval_pipeline.evaluation.judging import JudgingReport, judging_report
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.results import publish, results_path
+from rag_eval_pipeline.evaluation.runs import (
+    SCORE_FILES,
+    Evaluation,
+    Which,
+    evaluation_to_score,
+    load_evaluation,
+    locked_pair,
+    newest_evaluation,
+    same_answers,
+)
+from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
+from rag_eval_pipeline.evaluation.storage import iter_responses
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.validation import validate
+from rag_eval_pipeline.workspace import Workspace
+
+PREVIEW_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The outcome of asking, as commands and assets show it."""
+
+    report: AskingReport
+    min_coverage: float
+    preview: list[dict[str, Any]]
+
+    @property
+    def evaluation_id(self) -> str:
+        """Id of the evaluation that was opened or resumed."""
+        return self.report.evaluation_id
+
+    @property
+    def coverage(self) -> float:
+        """Share of the questions that were answered."""
+        return self.report.coverage
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether enough questions were answered for a verdict."""
+        return self.report.coverage >= self.min_coverage
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """The report as numbers by name."""
+        r = self.report
+        return {
+            "questions": r.questions, "asked": r.asked, "reused": r.reused, "resumed": r.resumed, "failed": r.failed,
+            "abstained": r.abstained, "coverage": r.coverage,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The published results: their file, its validation findings and the headline metrics.
+
+    Args:
+        partial: Headline metric that some questions are missing from -> questions in it, and in all.
+        judging: How many answers the judge judged.
+        faults: One line for each error of a custom metric, the first few per metric.
+        warnings: As in the results.
+    """
+
+    evaluation_id: str
+    title: str
+    path: Path
+    findings: list[str]
+    headline: dict[str, float | None]
+    metrics: dict[str, Metric]
+    preview: list[dict[str, Any]]
+    partial: dict[str, tuple[int, int]]
+    judging: JudgingReport
+    rescored_from: str | None = None
+    faults: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
+
+
+def ask_pair(
+    workspace: Workspace, pair: Pair, progress: Progress | None = None, *, which: Which = "missing"
+) -> Answered:
+    """Open or resume the pair's evaluation and ask the questions that are missing or failed."""
+    report = ask(workspace, pair, now=datetime.now(UTC), progress=progress, which=which)
+    answers = islice(iter_responses(load_evaluation(workspace, report.evaluation_id).responses), PREVIEW_ROWS)
+    texts = {query.query_id: query.query_text for query in pair.queries}
+    preview = [{"question": texts[a.query_id], "answer": a.answer or a.error, "status": a.status} for a in answers]
+    return Answered(report, pair.settings.min_coverage, preview)
+
+
+def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
+    """Score the pair's newest evaluation; answers scored with other settings are scored again, and no system is asked.
+
+    Args:
+        workspace: Where.
+        pair: What.
+        kind: One of `SCORE_FILES`.
+    """
+    with locked_pair(workspace, pair):
+        return SCORERS[kind](workspace, evaluation_to_score(workspace, pair), pair)
+
+
+def publish_pair(workspace: Workspace, pair: Pair) -> Published:
+    """Publish the results of the pair's newest evaluation."""
+    with locked_pair(workspace, pair):
+        evaluation = _scored(workspace, pair)
+        results = publish(workspace, evaluation, pair, now=datetime.now(UTC))
+    path = results_path(workspace, results.evaluation_id)
+    figures = headline(results)
+    preview = [
+        {
+            "question": query.query_text, "answer": query.generated_answer or query.error or "",
+            "f1": query.individual_metrics.get("f1"), "ndcg@10": query.individual_metrics.get("ndcg@10"),
+        }
+        for query in results.query_results[:PREVIEW_ROWS]
+    ]  # fmt: skip
+    title = f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals"
+    faults = [fault.message for fault in results.metric_faults]
+    return Published(
+        evaluation_id=results.evaluation_id,
+        title=title,
+        path=path,
+        findings=validate(path),
+        headline=figures,
+        metrics=_shares(results),
+        preview=preview,
+        partial=_partial(results),
+        judging=judging_report(evaluation),
+        rescored_from=evaluation.record.rescored_from,
+        faults=faults,
+        warnings=results.warnings,
+    )
+
+
+def evaluate(
+    workspace: Workspace, pair: Pair, progress: Progress | None = None, *, which: Which = "missing"
+) -> tuple[Answered, Published]:
+    """Ask, score and publish."""
+    answered = ask_pair(workspace, pair, progress, which=which)
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+    return answered, publish_pair(workspace, pair)
+
+
+def headline(results: EvaluationResults) -> dict[str, float | None]:
+    """Return the metrics shown on one line of the leaderboard."""
+    quality = results.answer_quality_metrics
+    retrieval = {name: metric.value for name, metric in _retrieval(results).items()}
+    return {
+        "hit@1": retrieval.get("hit@1"),
+        "hit@5": retrieval.get("hit@5"),
+        "ndcg@10": retrieval.get("ndcg@10"),
+        "mrr": retrieval.get("mrr"),
+        "exact_match": quality.exact_match.value,
+        "f1": quality.f1.value,
+        "abstention_f1": quality.abstention.f1.value,
+        "citation_jaccard": results.citation_metrics.span_accuracy.mean_tolerance_jaccard,
+        "judged_correct": _judged(results, "judged_correct"),
+        "faithfulness": _judged(results, "faithfulness"),
+        "latency_p50_ms": results.performance_metrics.latency_stats["p50"],
+        "queries": float(results.summary.total_queries),
+        "failed": float(results.summary.failed_queries),
+    }
+
+
+def _partial(results: EvaluationResults) -> dict[str, tuple[int, int]]:
+    """Return the headline means that failed questions are missing from."""
+    quality = results.answer_quality_metrics
+    answers = {"exact_match": quality.exact_match, "f1": quality.f1, "abstention_f1": quality.abstention.f1}
+    means = {**_retrieval(results), **answers, **results.judge_metrics}
+    shown = headline(results)
+    return {
+        name: (mean.n_scored, mean.n_scored + mean.n_failed)
+        for name, mean in means.items()
+        if mean.n_failed and shown.get(name) is not None
+    }
+
+
+def _judged(results: EvaluationResults, name: str) -> float | None:
+    return results.judge_metrics[name].value if name in results.judge_metrics else None
+
+
+def _retrieval(results: EvaluationResults) -> dict[str, Metric]:
+    return results.page_retrieval_metrics if results.retrieval_level == "page" else results.retrieval_metrics
+
+
+def _shares(results: EvaluationResults) -> dict[str, Metric]:
+    """Return the metrics that a chart from 0 to 1 can show."""
+    quality = results.answer_quality_metrics
+    return {**_retrieval(results), "exact_match": quality.exact_match, "f1": quality.f1}
+
+
+def _scored(workspace: Workspace, pair: Pair) -> Evaluation:
+    """Return the pair's newest evaluation, scored with today's metrics and judge.
+
+    Raises:
+        InputError: `not_answered` if there is none, `changed_pair` if it was made under other fingerprints.
+    """
+    evaluation = newest_evaluation(workspace, pair.paths.name, pair.system)
+    of = f"{pair.paths.name} x {pair.system}"
+    if evaluation is None:
+        hint = f"Materialize responses of {of}."
+        raise InputError("not_answered", workspace.runs, f"an evaluation of {of}", hint=hint)
+    if not evaluation.has_fingerprints(pair.fingerprints):
+        again = same_answers(evaluation.record.fingerprints, pair.fingerprints)
+        expected = "scores of" if again else "an evaluation of the present dataset, corpus and system with"
+        raise InputError(
+            "changed_pair", evaluation.folder, f"{expected} the present metrics and judge",
+            hint=f"Materialize {', '.join(SCORE_FILES) if again else 'responses'} of {of}.",
+        )  # fmt: skip
+    return evaluation

@@ -1,0 +1,423 @@
+"""Publishes `<evaluation_id>.results.json` from the answers and scores of one evaluation.
+
+Results are published only if every score asset belongs to the evaluation.
+"""
+
+import json
+import logging
+import math
+import os
+import platform
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_file
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents
+from rag_eval_pipeline.evaluation.custom_metrics import describe_custom_metrics, first_faults
+from rag_eval_pipeline.evaluation.judging import read_judgements
+from rag_eval_pipeline.evaluation.means import (
+    SPAN_COUNTS,
+    Means,
+    ScoredRun,
+    further_metrics,
+    means_of,
+    metric_of,
+    retrieval_level,
+)
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, EvaluationRecord, load_evaluation
+from rag_eval_pipeline.evaluation.storage import QueryScores, scored_evaluation_id
+from rag_eval_pipeline.evaluation.thresholds import results_thresholds
+from rag_eval_pipeline.formats import results as form
+from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.store import read_results_header
+from rag_eval_pipeline.judges.judgement import Judgement
+from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates, count_abstentions
+from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
+from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
+from rag_eval_pipeline.systems.base import Citation, RagAnswer
+from rag_eval_pipeline.web.settings import EndpointSettings
+from rag_eval_pipeline.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+NO_BASELINE = "no_baseline"
+IN_VERDICTS = "in_verdict_file"
+
+
+def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
+    """Write the results file and mark the evaluation as published.
+
+    Raises:
+        InputError: `not_answered`, or `missing_scores` when a score asset has not scored this evaluation.
+    """
+    evaluation.require_answered()
+    record = evaluation.record
+    missing = [kind for kind in SCORE_FILES if scored_evaluation_id(evaluation.scores(kind)) != record.evaluation_id]
+    if missing:
+        raise InputError(
+            "missing_scores", evaluation.scores(missing[0]), f"scores of {record.evaluation_id}",
+            hint=f"Materialize {', '.join(missing)} of {record.benchmark} x {record.system}.",
+        )  # fmt: skip
+    results = build_results(workspace, evaluation, pair, now=_dated(workspace, record, now))
+    results.write(results_path(workspace, evaluation.record.evaluation_id))
+    evaluation.save(state="published", retrieval_level=results.retrieval_level)
+    for fault in results.metric_faults:
+        logger.warning("%s: %s", results.evaluation_id, fault.message)
+    return results
+
+
+def _dated(workspace: Workspace, record: EvaluationRecord, now: datetime) -> datetime:
+    """Return the date of the results; answers scored again keep the date of their earlier results.
+
+    If those are damaged or lost, it is the time of the last answer.
+    """
+    if record.rescored_from is None:
+        return now
+    try:
+        return read_results_header(results_path(workspace, record.rescored_from)).timestamp
+    except InputError:
+        return record.answered_at or record.opened_at
+
+
+def results_path(workspace: Workspace, evaluation_id: str) -> Path:
+    """Return the path of an evaluation's results."""
+    return workspace.results / f"{evaluation_id}.results.json"
+
+
+def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
+    """Build the results of an evaluation; values that need a judge or a baseline are null with a reason."""
+    record, parts = evaluation.record, ScoredRun.read(evaluation, pair)
+    seed = record.settings.random_seed
+    means = means_of(parts, record.settings)
+    files = CorpusFiles.read(pair.paths)
+    retrieved = retrieved_documents(parts.answers, files, kind=pair.system_file.kind)
+    answered = [answer for answer in parts.answers if answer.status == "ok"]
+    documents, pages = means.all_of("documents"), means.all_of("pages")
+    citations, answers = citation_metrics(parts, means, seed=seed), answer_metrics(parts, means)
+    return form.EvaluationResults(
+        evaluation_id=record.evaluation_id,
+        timestamp=now,
+        benchmark=record.benchmark,
+        system=record.system,
+        system_version=record.system_version,
+        dataset_id=record.dataset_id,
+        dataset_version=record.dataset_version,
+        configuration=record.configuration,
+        fingerprints=record.fingerprints,
+        summary=form.Summary(
+            total_queries=len(parts.answers),
+            successful_queries=len(answered),
+            failed_queries=len(parts.answers) - len(answered),
+            average_latency_ms=latency_stats(measured_latencies(parts.answers)).mean,
+            total_evaluation_time_seconds=record.asking_seconds,
+        ),
+        retrieval_level=retrieval_level(files.count(), documents, pages),
+        retrieval_metrics=documents,
+        page_retrieval_metrics=pages,
+        citation_metrics=citations,
+        answer_quality_metrics=answers,
+        judge=judge_record(record.settings.judge.kind, record.fingerprints.judge, read_judgements(evaluation)),
+        judge_metrics=means.all_of("judged"),
+        performance_metrics=performance(workspace, evaluation, pair, parts.answers),
+        further_metrics=further_metrics(means),
+        own_metrics=describe_custom_metrics(record.settings.custom_metrics),
+        metric_faults=first_faults(parts.retrieval, parts.citations, parts.answer_scores, parts.judged),
+        warnings=(*record.warnings, *retrieved.warnings()),
+        quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),
+        query_results=tuple(query_results(parts)),
+        statistical_analysis=form.StatisticalAnalysis(
+            significance_tests={"against_baseline": against_baseline(workspace, record)},
+            confidence_intervals={"all_metrics": "calculated", "confidence_level": CONFIDENCE},
+        ),
+        metadata=metadata(workspace, evaluation, pair),
+    )
+
+
+def query_results(parts: ScoredRun) -> Iterator[form.QueryResult]:
+    """Yield the result of each question, in the dataset's order."""
+    kinds = (parts.retrieval, parts.citations, parts.answer_scores, parts.judged, parts.overall)
+    for query, answer, *rows in zip(parts.queries, parts.answers, *kinds, strict=True):
+        retrieval, citations, answer_scores, judged, overall = rows
+        documents = _first_of_each(answer)
+        faults = {name: None for row in rows for name in row.faults}
+        yield form.QueryResult(
+            query_id=query.query_id,
+            query_text=query.query_text,
+            status=answer.status,
+            latency_ms=answer.latency_ms,
+            retrieval_results=form.RetrievalResults(
+                retrieved_docs=tuple(documents),
+                relevance_scores=tuple(documents.values()),
+                ground_truth_relevant=query.relevant_documents,
+            ),
+            generated_answer=answer.answer,
+            abstained=answer.abstained,
+            citations=tuple(_citation(citation) for citation in answer.citations),
+            individual_metrics={
+                **faults,
+                **retrieval.scores,
+                "citation_span_accuracy": citations.scores.get("tolerance_jaccard"),
+                "exact_match": answer_scores.scores.get("exact_match"),
+                "f1": answer_scores.scores.get("f1"),
+                **{n: v for n, v in citations.scores.items() if n not in SPAN_COUNTS},
+                **{n: v for n, v in answer_scores.scores.items() if n != "abstained"},
+                "factual_consistency": None,  # where the judge gave none
+                **judged.scores,
+                **overall.scores,
+            },
+            error=answer.error,
+        )
+
+
+def _first_of_each(answer: RagAnswer) -> dict[str, float | None]:
+    """Return documents by their best rank, with the score of that passage."""
+    documents: dict[str, float | None] = {}
+    for passage in sorted(answer.contexts, key=lambda passage: passage.rank):
+        documents.setdefault(passage.document, passage.score)
+    return documents
+
+
+def _citation(citation: Citation) -> CitationSpan:
+    return CitationSpan(
+        file_name=citation.file_name,
+        start_char=citation.start_char,
+        end_char=citation.end_char,
+        page_number=citation.page_number,
+    )
+
+
+def answer_metrics(parts: ScoredRun, means: Means) -> form.AnswerQualityMetrics:
+    """Build the metrics of answers."""
+    return form.AnswerQualityMetrics(
+        exact_match=means.one("answers", "exact_match"),
+        f1=means.one("answers", "f1"),
+        answerable_exact_match=means.one("answerable", "exact_match"),
+        answerable_f1=means.one("answerable", "f1"),
+        unanswerable_exact_match=means.one("unanswerable", "exact_match"),
+        abstention=_abstention(parts),
+        factual_consistency=parts.shares.consistency(),
+        hallucination_rate=parts.shares.hallucination(against="citations"),
+        hallucination_rate_retrieved=parts.shares.hallucination(against="retrieved"),
+    )
+
+
+def _abstention(parts: ScoredRun) -> form.Abstention:
+    asked = [
+        AskedQuestion(query.is_impossible, bool(row.scores["abstained"]) if row.outcome == "scored" else None)
+        for query, row in zip(parts.queries, parts.answer_scores, strict=True)
+        if row.outcome != "skipped"
+    ]
+    names = [parts.clusters[row.query_id] for row in parts.answer_scores if row.outcome != "skipped"]
+    counts = count_abstentions(asked)
+    rates = {name: metric_of(rate) for name, rate in abstention_rates(asked, names).items()}
+    return form.Abstention(
+        answerable_answered=counts.answerable_answered,
+        answerable_abstained=counts.answerable_abstained,
+        answerable_failed=counts.answerable_failed,
+        unanswerable_answered=counts.unanswerable_answered,
+        unanswerable_abstained=counts.unanswerable_abstained,
+        unanswerable_failed=counts.unanswerable_failed,
+        **rates,
+    )
+
+
+def citation_metrics(parts: ScoredRun, means: Means, *, seed: int) -> form.CitationMetrics:
+    """Build the metrics of citations; `seed` is that of the resampling."""
+    return form.CitationMetrics(
+        span_accuracy=_span_accuracy(parts, means, seed),
+        citation_completeness=parts.shares.completeness(),
+        citation_correctness=parts.shares.correctness(),
+        overall_citation_accuracy=means.one("overall", "overall_citation_accuracy"),
+        overall_coverage=means.one("overall", "overall_coverage"),
+    )
+
+
+def _span_accuracy(parts: ScoredRun, means: Means, seed: int) -> form.SpanAccuracy:
+    rows = [row for row in parts.citations if row.outcome == "scored"]
+    spans = _total(rows, "true_spans")
+
+    def per_span(measure: str) -> float | None:
+        """Return the specification's mean, which is over expected spans, not over questions."""
+        return sum(row.scores[measure] * row.scores["true_spans"] for row in rows) / spans if spans else None
+
+    def interval(measure: str) -> form.PooledInterval | None:
+        # A question's spans are resampled together, as are the questions of a document.
+        values = [row.scores[measure] for row in rows for _ in range(int(row.scores["true_spans"]))]
+        names = [parts.clusters[row.query_id] for row in rows for _ in range(int(row.scores["true_spans"]))]
+        found = summarise(values, clusters=names, seed=seed)
+        if found.confidence_interval is None:
+            return None
+        low, high = found.confidence_interval
+        return form.PooledInterval(low=low, high=high, method=found.method, n_clusters=found.n_clusters)
+
+    pooled = ("exact_jaccard", "tolerance_jaccard")
+    intervals = {f"mean_{measure}": found for measure in pooled if (found := interval(measure)) is not None}
+    return form.SpanAccuracy(
+        mean_exact_jaccard=per_span("exact_jaccard"),
+        mean_tolerance_jaccard=per_span("tolerance_jaccard"),
+        confidence_intervals=intervals,
+        perfect_matches=_total(rows, "perfect_matches"),
+        good_matches=_total(rows, "good_matches"),
+        true_spans=spans,
+        predicted_spans=_total(rows, "predicted_spans"),
+        precision=means.one("citations", "span_precision"),
+        recall=means.one("citations", "span_recall"),
+        f1=means.one("citations", "span_f1"),
+        reason=None if spans else "no_gold_spans",
+    )
+
+
+def _total(rows: Sequence[QueryScores], measure: str) -> int:
+    return int(sum(row.scores[measure] for row in rows))
+
+
+def judge_record(kind: str, fingerprint: str | None, judgements: Iterable[Judgement]) -> form.JudgeRecord | None:
+    """Return which judge was used and its counts; None without one."""
+    if fingerprint is None:
+        return None
+    statuses: Counter[str] = Counter()
+    flags: Counter[str] = Counter()
+    models = set()
+    for judgement in judgements:
+        statuses[judgement.status] += 1
+        flags.update(judgement.flags)
+        if judgement.model is not None:
+            models.add(judgement.model)
+    return form.JudgeRecord(
+        kind=kind,
+        fingerprint=fingerprint,
+        models=tuple(sorted(models)),
+        completed=statuses["completed"],
+        failed=statuses["failed"],
+        flags=dict(sorted(flags.items())),
+    )
+
+
+def judge_usage(judgements: Iterable[Judgement]) -> dict[form.JudgeUsageName, float]:
+    """Return the sums of what judging used; empty without a judge."""
+    usages = [judgement.usage for judgement in judgements]
+    if not usages:
+        return {}
+    return {
+        "requests": sum(usage.requests for usage in usages),
+        "cached": sum(usage.cached for usage in usages),
+        "total_tokens": sum(usage.total_tokens for usage in usages),
+        "estimated_cost_usd": math.fsum(usage.estimated_cost_usd for usage in usages),
+        "duration_ms": math.fsum(usage.duration_ms for usage in usages),
+    }
+
+
+def performance(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, answers: Sequence[RagAnswer]
+) -> form.PerformanceMetrics:
+    """Measure time, memory and tokens; reused answers keep the values of the evaluation that measured them."""
+    sources = {answer.reused_from for answer in answers}
+    source = sources.pop() if len(sources) == 1 else None  # if some were measured now, all count as measured now
+    try:
+        measured = load_evaluation(workspace, source) if source else evaluation
+    except InputError:
+        measured = evaluation  # that run was removed: its latencies are in the answers, its samples are lost
+    samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
+    latencies = measured_latencies(answers)
+    latency = latency_stats(latencies)
+    is_free = pair.system_file.traits.is_free
+    usage = api_usage(_call(answer, is_free=is_free) for answer in answers)
+
+    def resource(name: str) -> form.ResourceUsage:
+        used = resource_usage(samples.get(name, []))
+        return form.ResourceUsage(mean=used.mean, peak=used.peak, std=used.std)
+
+    return form.PerformanceMetrics(
+        latency_stats={
+            "mean": latency.mean, "p50": latency.p50, "p95": latency.p95, "p99": latency.p99, "min": latency.min,
+            "max": latency.max,
+        },
+        latency_reason=latency.reason,
+        latency_intervals=latency_intervals(latencies, seed=evaluation.record.settings.random_seed),
+        resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
+        resource_usage_of="evaluation" if _endpoints(pair) else "evaluation_and_system",
+        api_usage={
+            "total_tokens": usage.total_tokens,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_requests": usage.total_requests,
+            "estimated_cost_usd": usage.estimated_cost_usd,
+            "answers_without_tokens": usage.n_without_tokens,
+        },
+        judge_usage=judge_usage(read_judgements(evaluation)),
+        reused_from=source,
+    )  # fmt: skip
+
+
+def measured_latencies(answers: Sequence[RagAnswer]) -> list[float]:
+    """Return the measured latencies of the answered questions."""
+    return [answer.latency_ms for answer in answers if answer.status == "ok" and answer.latency_ms is not None]
+
+
+def against_baseline(workspace: Workspace, record: EvaluationRecord) -> form.SignificanceTest:
+    """Name the file that will have the verdict: an evaluation is compared only after it is published."""
+    try:
+        path = verdict_file(workspace, record.benchmark, record.system)
+    except InputError as error:  # results are published; the comparison reports what is wrong with the file
+        return form.SignificanceTest(reason=error.code)
+    reason = NO_BASELINE if path.name == REGRESSIONS else IN_VERDICTS
+    return form.SignificanceTest(reason=reason, verdicts=path.relative_to(workspace.root).as_posix())
+
+
+def _call(answer: RagAnswer, *, is_free: bool) -> CallUsage:
+    """Return what an answer used; its tokens are unknown if a paid system was asked and reported none."""
+    usage = answer.usage
+    is_counted = is_free or usage.total_tokens > 0 or usage.requests == 0
+    return CallUsage(
+        total_tokens=usage.total_tokens if is_counted else None,
+        requests=usage.requests,
+        cost_usd=usage.estimated_cost_usd,
+        prompt_tokens=usage.prompt_tokens if is_counted else None,
+        completion_tokens=usage.completion_tokens if is_counted else None,
+    )
+
+
+def _limits(pair: Pair) -> dict[str, float | int]:
+    """Return the time limit and the retries of a question, by the system's file."""
+    endpoints = _endpoints(pair)
+    if not endpoints:  # a system in this process is asked once: its failures are not transient
+        return {"timeout_seconds": pair.settings.timeout_seconds, "max_retries": 0}
+    asked = endpoints[0]  # a blueprint has another one for ingestion
+    return {
+        "timeout_seconds": asked.total_seconds,
+        "attempt_timeout_seconds": asked.attempt_seconds,
+        "max_retries": asked.max_retries,
+    }
+
+
+def _endpoints(pair: Pair) -> list[EndpointSettings]:
+    """Return the servers of a system, the one that answers questions first; none for a system in this process."""
+    return [one for _, one in pair.system_file.settings if isinstance(one, EndpointSettings)]
+
+
+def metadata(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> form.ResultsMetadata:
+    """Return the environment, the parameters, and what was checked."""
+    settings = evaluation.record.settings
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return form.ResultsMetadata(
+        evaluation_environment={
+            "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+            "software": f"Python {platform.python_version()}, rag-eval-pipeline {version('rag-eval-pipeline')}",
+            "system_load": f"{load:.2f} a core",
+        },
+        evaluation_parameters={
+            **_limits(pair),
+            "random_seed": settings.random_seed,
+            "tolerance_chars": settings.tolerance_chars,
+            "min_coverage": settings.min_coverage,
+        },
+        quality_assurance={
+            "data_validation": "passed",  # a dataset that does not validate is never stamped, hence never evaluated
+            "metric_calculation": f"{len(SCORE_FILES)} score files of {evaluation.record.evaluation_id}",
+            "statistical_tests": against_baseline(workspace, evaluation.record).verdicts,
+        },
+    )

@@ -1,0 +1,380 @@
+r"""Checks of annotations against the documents and against themselves, and spans moved to where their text stands.
+
+Offsets mean something in one extraction of a text only. A quoted text that is not at its span is searched: first as it
+is, then with white space evened out; of several places the one nearest to the span counts. A document's text is its
+pages joined by one form feed; offsets that count from a page's first character are converted.
+Source: Evaluation Data Formats 2.2, `quality_checks`; Citation Accuracy Evaluation 6.2, `validation_checks`.
+"""
+
+import bisect
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rag_eval_pipeline.formats.ground_truth import (
+    AnnotatedCitation,
+    AnswerQualityAnnotation,
+    CitationAnnotation,
+    GroundTruth,
+)
+
+PAGE_BREAK = "\f"
+OFFENDERS_LISTED = 20
+OVERALL_TOLERANCE = 0.005  # an overall score is written with two decimals
+
+OffsetBase = Literal["document", "page"]
+Fit = Literal["exact", "white_space", "moved", "moved_white_space", "not_found", "no_document", "no_page"]
+
+_SPACE = re.compile(r"\s+")
+
+
+class Anchored(NamedTuple):
+    """A citation's place in its document.
+
+    Args:
+        fit: `exact`: its text is its slice; `white_space`: except for white space; `moved`, `moved_white_space`: the
+            text is elsewhere; `not_found`: nowhere; `no_document`: the document does not exist; `no_page`: offsets
+            count from a page that is not stated or does not exist.
+        start: Where the text begins in the document's text; None if it is nowhere.
+        end: One past its last character.
+    """
+
+    fit: Fit
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reanchored:
+    """A ground truth whose spans are where their texts are.
+
+    Args:
+        truth: With document offsets and page numbers; citations without a place are unchanged.
+        fits: Number of citations by fit.
+        lost: The citations without a place, such as `annotation 'a_1', citations[0]`.
+    """
+
+    truth: GroundTruth
+    fits: Mapping[Fit, int]
+    lost: tuple[str, ...]
+
+
+class DocumentText:
+    """One document's text, its pages joined by form feeds, ready for searches."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.page_starts = [0, *(at.end() for at in re.finditer(PAGE_BREAK, text))]
+        self._even: tuple[str, list[int]] | None = None
+
+    def limit(self, citation: AnnotatedCitation, base: OffsetBase) -> int | None:
+        """Return the largest offset that the citation may have; None without its page."""
+        if base == "document":
+            return len(self.text)
+        page = citation.page_number
+        return (
+            None if page is None or page > len(self.page_starts) else self.page_end(page) - self.page_starts[page - 1]
+        )
+
+    def page_end(self, page: int) -> int:
+        """Return the offset one past a page's last character; `page` is 1-based."""
+        is_last = page == len(self.page_starts)
+        return len(self.text) if is_last else self.page_starts[page] - len(PAGE_BREAK)
+
+    def at_span(self, citation: AnnotatedCitation, base: OffsetBase = "document") -> Anchored | None:
+        """Return the citation's span in document offsets if its text stands there."""
+        limit = self.limit(citation, base)
+        if limit is None:
+            return None
+        start, end = (self._offset(citation, base) + offset for offset in (citation.start_char, citation.end_char))
+        if end > len(self.text):
+            return None
+        if self.text[start:end] == citation.text:
+            return Anchored("exact", start, end)
+        if _even(self.text[start:end]) == _even(citation.text):
+            return Anchored("white_space", start, end)
+        return None
+
+    def anchor(self, citation: AnnotatedCitation, base: OffsetBase = "document") -> Anchored:
+        """Return where the citation's text stands: at its span, or else nearest to it."""
+        if self.limit(citation, base) is None:
+            return Anchored("no_page")
+        return self.at_span(citation, base) or self._found(
+            citation.text, self._offset(citation, base) + citation.start_char
+        )
+
+    def page(self, offset: int) -> int:
+        """Return the 1-based page of a character."""
+        return bisect.bisect_right(self.page_starts, offset)
+
+    def _offset(self, citation: AnnotatedCitation, base: OffsetBase) -> int:
+        """Return what the base adds to the offsets of a citation whose page exists."""
+        return 0 if base == "document" else self.page_starts[(citation.page_number or 1) - 1]
+
+    def _found(self, text: str, near: int) -> Anchored:
+        at = _nearest(self.text, text, near)
+        if at is not None:
+            return Anchored("moved", at, at + len(text))
+        even = _even(text)
+        if not even:
+            return Anchored("not_found")
+        own, origin = self._evened()
+        at = _nearest(own, even, bisect.bisect_left(origin, near))
+        if at is None:
+            return Anchored("not_found")
+        return Anchored("moved_white_space", origin[at], origin[at + len(even) - 1] + 1)
+
+    def _evened(self) -> tuple[str, list[int]]:
+        """Return the text with one space for each run of white space, and each character's offset in the original."""
+        if self._even is None:
+            origin: list[int] = []
+            end = 0
+            for space in _SPACE.finditer(self.text):
+                origin += [*range(end, space.start()), space.start()]
+                end = space.end()
+            origin += range(end, len(self.text))
+            self._even = _SPACE.sub(" ", self.text), origin
+        return self._even
+
+
+def offset_base(truth: GroundTruth, texts: Mapping[str, str]) -> OffsetBase:
+    """Return the base in which more quoted texts are at their spans; `document` on a tie."""
+    documents = {name: DocumentText(text) for name, text in texts.items()}
+    at_place: Counter[OffsetBase] = Counter()
+    for annotation in truth.citation_annotations:
+        for citation in annotation.citations:
+            document = documents.get(citation.file_name)
+            if document is not None:
+                at_place["document"] += document.at_span(citation, "document") is not None
+                at_place["page"] += document.at_span(citation, "page") is not None
+    return "page" if at_place["page"] > at_place["document"] else "document"
+
+
+def reanchor(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase = "document") -> Reanchored:
+    """Return the ground truth in document offsets, each span where its text stands.
+
+    Args:
+        truth: Of one dataset.
+        texts: Documents by file name.
+        base: What its offsets count from; `offset_base` detects it.
+    """
+    documents = {name: DocumentText(text) for name, text in texts.items()}
+    fits: Counter[Fit] = Counter()
+    lost: list[str] = []
+
+    def placed(annotation: CitationAnnotation, index: int, citation: AnnotatedCitation) -> AnnotatedCitation:
+        document = documents.get(citation.file_name)
+        anchored = Anchored("no_document") if document is None else document.anchor(citation, base)
+        fits[anchored.fit] += 1
+        if document is None or anchored.start is None or anchored.end is None:
+            lost.append(citation_name(annotation, index))
+            return citation
+        page = document.page(anchored.start)
+        page_start = document.page_starts[page - 1]
+        return citation.model_copy(
+            update={
+                "start_char": anchored.start,
+                "end_char": anchored.end,
+                "page_number": page,
+                "page_start": anchored.start - page_start,
+                "page_end": min(anchored.end, document.page_end(page)) - page_start,
+            }
+        )
+
+    annotations = tuple(
+        annotation.model_copy(
+            update={"citations": tuple(placed(annotation, i, c) for i, c in enumerate(annotation.citations))}
+        )
+        if isinstance(annotation, CitationAnnotation)
+        else annotation
+        for annotation in truth.annotations
+    )
+    return Reanchored(truth.model_copy(update={"annotations": annotations}), dict(fits), tuple(lost))
+
+
+def citation_name(annotation: CitationAnnotation, index: int) -> str:
+    """Return how messages name a citation; its index counts from 0, as in the file."""
+    return f"annotation {annotation.annotation_id!r} of {annotation.annotator_id!r}, citations[{index}]"
+
+
+@dataclass(frozen=True, slots=True)
+class QualityCheck:
+    """The result of one check.
+
+    Args:
+        name: The property that holds if the check passes.
+        passed: Whether it holds for everything checked; nothing checked passes.
+        checked: Number of citations, annotations or scores.
+        failed: Number of those without the property.
+        offenders: The first twenty of them, in words.
+        counts: Further numbers, by name.
+    """
+
+    name: str
+    passed: bool
+    checked: int
+    failed: int
+    offenders: tuple[str, ...]
+    counts: Mapping[str, int]
+
+
+def check_quality(
+    truth: GroundTruth, texts: Mapping[str, str] | None = None, *, base: OffsetBase = "document"
+) -> tuple[QualityCheck, ...]:
+    """Run all checks; those against the documents only if there are texts.
+
+    Args:
+        truth: Of one dataset.
+        texts: Every document of the corpus by file name, pages joined by form feeds.
+        base: What the spans' offsets count from.
+    """
+    own = (
+        annotation_ids_are_unique(truth),
+        spans_are_disjoint(truth, base),
+        scores_are_in_range(truth),
+        overall_scores_are_means(truth),
+    )
+    if texts is None:
+        return own
+    documents = {name: DocumentText(text) for name, text in texts.items()}
+    return (
+        documents_exist(truth, documents),
+        texts_are_those_annotated(truth, documents),
+        spans_are_in_bounds(truth, documents, base),
+        texts_stand_at_their_spans(truth, documents, base),
+        *own,
+    )
+
+
+def documents_exist(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> QualityCheck:
+    """Check that every cited file is a document of the corpus, by its exact name."""
+    citations = list(_citations(truth))
+    offenders = [f"{place}: no document {citation.file_name!r}" for place, citation in citations
+                 if citation.file_name not in documents]  # fmt: skip
+    return _check("every_cited_document_exists", len(citations), offenders)
+
+
+def texts_are_those_annotated(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> QualityCheck:
+    """Check that the documents' texts have the hashes that the ground truth states, if it states any."""
+    stated = {name: digest for name, digest in (truth.text_sha256 or {}).items() if name in documents}
+    offenders = [
+        f"{name!r}: another text than the one annotated; extracted by {truth.extractor or 'an extractor not stated'}"
+        for name, digest in stated.items()
+        if hashlib.sha256(documents[name].text.encode()).hexdigest() != digest
+    ]
+    return _check("texts_are_those_annotated", len(stated), offenders)
+
+
+def spans_are_in_bounds(truth: GroundTruth, documents: Mapping[str, DocumentText], base: OffsetBase) -> QualityCheck:
+    """Check that every span ends inside its document, or its page if offsets count from pages (`span_accuracy`)."""
+    checked, offenders = 0, []
+    for place, citation in _citations(truth):
+        document = documents.get(citation.file_name)
+        if document is None:
+            continue
+        checked += 1
+        limit = document.limit(citation, base)
+        if limit is None:
+            offenders.append(f"{place}: no page {citation.page_number} in {citation.file_name!r}")
+        elif citation.end_char > limit:
+            offenders.append(f"{place}: ends at {citation.end_char}, the {base} at {limit}")
+    return _check("spans_are_in_bounds", checked, offenders)
+
+
+def texts_stand_at_their_spans(
+    truth: GroundTruth, documents: Mapping[str, DocumentText], base: OffsetBase
+) -> QualityCheck:
+    """Check that every quoted text is in its document (`text_extraction`); `counts` is by fit.
+
+    A text that is elsewhere than its span passes, because `reanchor` moves the span.
+    """
+    fits: Counter[str] = Counter()
+    offenders = []
+    for place, citation in _citations(truth):
+        document = documents.get(citation.file_name)
+        if document is not None:
+            anchored = document.anchor(citation, base)
+            fits[anchored.fit] += 1
+            if anchored.start is None:
+                offenders.append(f"{place}: {citation.text[:60]!r} is not in {citation.file_name!r}")
+    return _check("texts_stand_at_their_spans", fits.total(), offenders, fits)
+
+
+def annotation_ids_are_unique(truth: GroundTruth) -> QualityCheck:
+    """Check that no annotator uses an annotation id twice."""
+    times = Counter((annotation.annotator_id, annotation.annotation_id) for annotation in truth.annotations)
+    offenders = [f"annotation {i!r} of {who!r}: stands {n} times" for (who, i), n in times.items() if n > 1]
+    return _check("annotation_ids_are_unique", len(times), offenders)
+
+
+def spans_are_disjoint(truth: GroundTruth, base: OffsetBase) -> QualityCheck:
+    """Check that no two spans of one annotation share a character."""
+    checked, offenders = 0, []
+    for annotation in truth.citation_annotations:
+        checked += len(annotation.citations)
+        spans: defaultdict[tuple[str, int | None], list[tuple[int, int, int]]] = defaultdict(list)
+        for index, citation in enumerate(annotation.citations):
+            page = citation.page_number if base == "page" else None
+            spans[citation.file_name, page].append((citation.start_char, citation.end_char, index))
+        for own in spans.values():
+            furthest, before = -1, -1
+            for start, end, index in sorted(own):
+                if start < furthest:
+                    offenders.append(f"{citation_name(annotation, index)}: overlaps citations[{before}]")
+                if end > furthest:
+                    furthest, before = end, index
+    return _check("spans_are_disjoint", checked, offenders)
+
+
+def scores_are_in_range(truth: GroundTruth) -> QualityCheck:
+    """Check that every score of an answer is in [0, 1]."""
+    checked, offenders = 0, []
+    for annotation in truth.quality_annotations:
+        scores = annotation.quality_scores.model_dump() | {"overall_score": annotation.overall_score}
+        for name, score in scores.items():
+            if score is not None:
+                checked += 1
+                if not 0 <= score <= 1:
+                    offenders.append(f"{_annotation_name(annotation)}: {name} is {score:g}")
+    return _check("scores_are_in_range", checked, offenders)
+
+
+def overall_scores_are_means(truth: GroundTruth) -> QualityCheck:
+    """Check that every overall score is the mean of its five scores, within 0.005."""
+    stated = [(a, a.overall_score) for a in truth.quality_annotations if a.overall_score is not None]
+    offenders = [
+        f"{_annotation_name(annotation)}: overall_score is {overall:g}, the mean {annotation.quality_scores.mean:g}"
+        for annotation, overall in stated
+        if round(abs(overall - annotation.quality_scores.mean), 9) > OVERALL_TOLERANCE
+    ]
+    return _check("overall_scores_are_means", len(stated), offenders)
+
+
+def _citations(truth: GroundTruth) -> Iterable[tuple[str, AnnotatedCitation]]:
+    for annotation in truth.citation_annotations:
+        for index, citation in enumerate(annotation.citations):
+            yield citation_name(annotation, index), citation
+
+
+def _annotation_name(annotation: CitationAnnotation | AnswerQualityAnnotation) -> str:
+    return f"annotation {annotation.annotation_id!r} of {annotation.annotator_id!r}"
+
+
+def _check(name: str, checked: int, offenders: list[str], counts: Mapping[str, int] | None = None) -> QualityCheck:
+    listed = tuple(offenders[:OFFENDERS_LISTED])
+    return QualityCheck(name, not offenders, checked, len(offenders), listed, dict(counts or {}))
+
+
+def _even(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
+
+
+def _nearest(text: str, wanted: str, near: int) -> int | None:
+    """Return the place of a text that is nearest to an offset, the earlier of two."""
+    after = text.find(wanted, max(0, near))
+    before = text.rfind(wanted, 0, max(0, near) + len(wanted) - 1)  # begins before `near`
+    places = [at for at in (before, after) if at >= 0]
+    return min(places, key=lambda at: (abs(at - near), at)) if places else None

@@ -1,0 +1,347 @@
+"""`<id>_v<version>.eval.json`: questions with their relevant documents, accepted answers and expected citations.
+
+Datasets are read from `.eval.json`, `.eval.json.gz`, `.eval.yaml`, `.eval.yml` and `.eval.csv`, and written as JSON.
+The older form without name or version is read with both filled in. In CSV a row is a question; the dataset's own fields
+have columns of their own (`dataset_id`, `name`, ..., `dataset_metadata`, `documents`), each with one value that any
+row may hold, so that sorting the rows in a spreadsheet loses nothing.
+Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import msgspec
+import pydantic
+from pydantic_core import PydanticCustomError
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.csv import CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
+from rag_eval_pipeline.formats.evret import read_evret_csv, read_evret_json
+from rag_eval_pipeline.formats.findings import Finding, errors_in, finding, model_findings
+from rag_eval_pipeline.formats.io import JSON, parse_json, read_json_bytes
+from rag_eval_pipeline.formats.model import (
+    SCHEMA_VERSION,
+    FileModel,
+    JsonObject,
+    JsonValue,
+    Model,
+    SchemaVersion,
+    parse_value,
+)
+from rag_eval_pipeline.formats.versions import UNVERSIONED, SemanticVersion, split_version
+from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data
+
+CSV = (".csv",)
+ENDINGS = JSON + YAML + CSV
+
+QueryType = Literal["factual", "analytical", "comparative", "temporal"]
+Difficulty = Literal["easy", "medium", "hard"]
+
+
+class EvaluationQuery(Model):
+    """One question of an evaluation."""
+
+    query_id: str = pydantic.Field(min_length=1, description="Unique; str(id) of train.json.")
+    query_text: str = pydantic.Field(min_length=1, description="The question.")
+    relevant_documents: tuple[str, ...] = pydantic.Field(description="Ids of the documents that hold the answer.")
+    query_type: QueryType | None = pydantic.Field(None, description="Kind of question.")
+    difficulty: Difficulty | None = pydantic.Field(None, description="As the source states it.")
+    ground_truth_answer: str | None = pydantic.Field(None, description="The expected answer; absent when impossible.")
+    citations: tuple[CitationSpan, ...] = pydantic.Field((), description="Where the corpus has the gold texts.")
+    metadata: JsonObject = pydantic.Field(
+        default_factory=dict,
+        description="`is_impossible`, `answers` (all accepted), `expected_answers` (gold texts that a judge matches "
+        "with what was retrieved), `source_id`, `hops`, and the source's own.",
+    )
+
+    @property
+    def is_impossible(self) -> bool:
+        """The corpus has no answer."""
+        return self.metadata.get("is_impossible") is True
+
+    @property
+    def accepted_answers(self) -> list[str]:
+        """All answers that count as correct; empty when impossible."""
+        if self.is_impossible:
+            return []
+        answers = self.metadata.get("answers")
+        if isinstance(answers, list) and answers:
+            return [str(answer) for answer in answers]
+        return [] if self.ground_truth_answer is None else [self.ground_truth_answer]
+
+    @property
+    def expected_answers(self) -> list[str]:
+        """Gold texts for a judge where relevant documents have no ids, as in Evret's datasets."""
+        texts = self.metadata.get("expected_answers")
+        return [str(text) for text in texts] if isinstance(texts, list) else []
+
+
+class SourceDocument(Model):
+    """A document, inline."""
+
+    document_id: str = pydantic.Field(min_length=1, description="Exact basename in the corpus.")
+    content: str = pydantic.Field(description="Full text.")
+    title: str | None = pydantic.Field(None, description="Title.")
+    file_path: str | None = pydantic.Field(None, description="Where the document lies.")
+    metadata: JsonObject = pydantic.Field(default_factory=dict, description="Author, date, ...")
+
+
+class DatasetMetadata(pydantic.BaseModel):
+    """About the dataset; open to more keys."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, JsonValue]
+
+    domain: str | None = pydantic.Field(None, description="Knowledge domain.")
+    language: str | None = pydantic.Field(None, description="ISO 639-1.")
+    size: int | None = pydantic.Field(None, description="Number of queries.")
+    avg_query_length: float | None = pydantic.Field(None, description="Mean length of a query in code points.")
+    source: str | None = pydantic.Field(None, description="Where the dataset comes from.")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        # Null means the same as absence, and is not written.
+        return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
+
+
+class EvaluationDataset(FileModel):
+    """An evaluation dataset."""
+
+    file_type: ClassVar[str] = "evaluation dataset"
+    strict_types: ClassVar[bool] = True
+
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file's form.")
+    dataset_id: str = pydantic.Field(min_length=1, description="Unique id of the dataset, without its version.")
+    name: str = pydantic.Field(min_length=1, description="For people.")
+    version: SemanticVersion = pydantic.Field(description="Semantic version.")
+    description: str | None = pydantic.Field(None, description="What the dataset is.")
+    created_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="Release of the source, UTC.")
+    metadata: DatasetMetadata = pydantic.Field(DatasetMetadata(), description="About the dataset.")
+    queries: tuple[EvaluationQuery, ...] = pydantic.Field(description="The questions.")
+    documents: tuple[SourceDocument, ...] | None = pydantic.Field(None, description="Left out unless asked for inline.")
+
+    @pydantic.model_validator(mode="after")
+    def _unique_ids(self) -> Self:
+        _require_unique("query", (query.query_id for query in self.queries))
+        _require_unique("document", (document.document_id for document in self.documents or ()))
+        return self
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the dataset of a file in any form.
+
+        Raises:
+            InputError: As `read_evaluation_dataset`.
+        """
+        return cls.model_validate(read_evaluation_dataset(path).dataset)
+
+    @classmethod
+    def from_json(cls, path: Path | str) -> Self:
+        """Return the dataset of a JSON file: an evaluation dataset if it has a `dataset_id`, else Evret's.
+
+        Raises:
+            InputError: As `read_evaluation_dataset` or `read_evret_dataset`.
+        """
+        path = Path(path)
+        read = read_evaluation_dataset if is_evaluation_dataset(path) else read_evret_dataset
+        return cls.model_validate(read(path).dataset)
+
+    @classmethod
+    def from_csv(cls, path: Path | str) -> Self:
+        """Return the dataset of a CSV file, as `from_json`."""
+        return cls.from_json(path)
+
+
+def _require_unique(what: str, ids: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for one in ids:
+        if one in seen:
+            raise PydanticCustomError(
+                "duplicate_id", "{what} ids without repeats, but {id} stands twice", {"what": what, "id": repr(one)}
+            )
+        seen.add(one)
+
+
+class ReadDataset(NamedTuple):
+    """A dataset and its reader's findings about the file."""
+
+    dataset: EvaluationDataset
+    findings: tuple[Finding, ...]
+
+
+def read_evaluation_dataset(path: Path) -> ReadDataset:
+    """Return the dataset of a file; a finding names the fields that were filled in.
+
+    Raises:
+        InputError: The file cannot be read (`missing_file`, `unreadable_file`, `bad_gzip`, `bad_json`, `bad_yaml`,
+            `bad_csv`, `bad_encoding`, `unknown_form`), or its content is wrong (`bad_format`, `bad_version`,
+            `duplicate_id`, `newer_schema`): the first error, with the number of the others.
+    """
+    try:
+        return parse_evaluation_dataset(path)
+    except pydantic.ValidationError as error:
+        first, *others = dataset_findings(path, error)
+        raise first.as_error(len(others)) from error
+
+
+def parse_evaluation_dataset(path: Path) -> ReadDataset:
+    """Return the same, for callers who want every error.
+
+    Raises:
+        InputError: The file cannot be read.
+        pydantic.ValidationError: Its content is wrong.
+    """
+    if path.name.endswith(JSON):
+        text = read_json_bytes(path)
+        try:
+            return ReadDataset(EvaluationDataset.model_validate_json(text, strict=True), ())
+        except pydantic.ValidationError as error:
+            missing = {one["loc"] for one in error.errors(include_url=False) if one["type"] == "missing"}
+            if missing.isdisjoint({("name",), ("version",)}):
+                raise
+        value = parse_json(text, path)
+    elif path.name.endswith(YAML):
+        value = read_yaml_data(path)
+    elif path.name.endswith(CSV):
+        value = _table_value(read_csv_table(path), path)
+    else:
+        raise InputError("unknown_form", path, f"a name ending in {', '.join(ENDINGS)}")
+    findings = _fill_name_and_version(value, path)
+    return ReadDataset(parse_value(EvaluationDataset, value), findings)
+
+
+def dataset_findings(path: Path, error: pydantic.ValidationError) -> list[Finding]:
+    """Return every error in a dataset's content; those of a CSV by row and column."""
+    return model_findings(path, error, rows_of="queries" if path.name.endswith(CSV) else None)
+
+
+def is_evaluation_dataset(path: Path) -> bool:
+    """Return whether a JSON or CSV file is an evaluation dataset by its content: it has a `dataset_id`.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    if path.name.endswith(CSV):
+        return "dataset_id" in read_csv_table(path).columns
+    return has_key(read_json_bytes(path), "dataset_id")
+
+
+def has_key(text: bytes, key: str) -> bool:
+    """Return whether JSON text is an object with a key, without building its other values."""
+    probe = msgspec.defstruct("Probe", [("found", Any, msgspec.UNSET)], rename={"found": key})
+    try:
+        return msgspec.json.decode(text, type=probe).found is not msgspec.UNSET  # type: ignore[attr-defined]
+    except msgspec.ValidationError:  # another kind of value
+        return False
+
+
+def read_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
+    """Return the dataset of Evret's JSON or CSV, named after the file.
+
+    Evret's datasets have neither id nor version: `flights.json` is `flights` 0.0.0, `flights_v1.2.0.json` is 1.2.0.
+
+    Args:
+        path: `.json`, `.json.gz` or `.csv`.
+        strict: Refuse queries with both document labels and expected answers.
+
+    Raises:
+        InputError: The file cannot be read, or its first error (`bad_format`, `empty_question`, `duplicate_id`,
+            `bad_labels`, `two_labels`, `missing_column`) with the number of the others.
+    """
+    read = parse_evret_dataset(path, strict=strict)
+    if errors := errors_in(read.findings):
+        raise errors[0].as_error(len(errors) - 1)
+    return read
+
+
+def parse_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
+    """Return the good records as a dataset, and every finding, errors among them.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    read = (read_evret_csv if path.name.endswith(CSV) else read_evret_json)(path, strict=strict)
+    name = split_version(dataset_stem(path))
+    dataset = EvaluationDataset(
+        dataset_id=name.dataset_id,
+        name=name.dataset_id,
+        version=name.version or UNVERSIONED,
+        metadata=DatasetMetadata(size=len(read.queries)),
+        queries=tuple(EvaluationQuery(**query) for query in read.queries),
+        documents=None if read.documents is None else tuple(SourceDocument(**one) for one in read.documents),
+    )
+    return ReadDataset(dataset, read.findings)
+
+
+def _fill_name_and_version(value: Any, path: Path) -> tuple[Finding, ...]:
+    """Put name and version where they are missing, in place. Source: Evaluation Data Formats 3.3 requires neither."""
+    if not isinstance(value, dict) or not isinstance(value.get("dataset_id"), str):
+        return ()
+    missing = [key for key in ("name", "version") if key not in value]
+    if not missing:
+        return ()
+    value.setdefault("name", value["dataset_id"])
+    value.setdefault("version", split_version(dataset_stem(path)).version or UNVERSIONED)
+    filled = ", ".join(f"{key} {str(value[key])!r}" for key in missing)
+    hint = f"Read as {filled}; state them in the file."
+    return (finding("warning", "older_form", path, f"the fields {' and '.join(missing)}", hint=hint),)
+
+
+def dataset_stem(path: Path) -> str:
+    """Return the file's name without its ending: `x_v1.0.0` of `x_v1.0.0.eval.json.gz`."""
+    name = path.name
+    name = name.removesuffix(next((ending for ending in ENDINGS if name.endswith(ending)), ""))
+    kind = next((kind for kind in (".eval", ".gt", ".results", ".evret") if name.endswith(kind)), "")
+    return name.removesuffix(kind) or path.name
+
+
+_DATASET_TEXTS = ("dataset_id", "name", "version", "description", "created_at", "schema_version")
+_DATASET_JSON = {"dataset_metadata": "metadata", "documents": "documents"}  # column -> field
+_QUERY_TEXTS = ("query_id", "query_text", "query_type", "difficulty", "ground_truth_answer")
+_QUERY_JSON = ("relevant_documents", "citations", "metadata")
+_QUERY_COLUMNS = _QUERY_TEXTS + _QUERY_JSON
+_COLUMNS = (*_QUERY_COLUMNS, *_DATASET_TEXTS, *_DATASET_JSON)
+
+
+def _table_value(table: CsvTable, path: Path) -> dict[str, Any]:
+    """Return the dataset of a CSV table as a JSON value; a dataset without questions is one row without a question."""
+    unknown = [column for column in table.columns if column not in _COLUMNS]
+    if unknown:
+        hint = f"Known: {', '.join(_COLUMNS)}. Put other fields into metadata."
+        raise InputError("bad_csv", path, "columns of an evaluation dataset", found=unknown[0], hint=hint)
+    value: dict[str, Any] = {}
+    for column in _DATASET_TEXTS:
+        text = text_of_cell(_only_value(table, column, path).cells.get(column, ""))
+        if text is not None:
+            value[column] = text
+    for column, name in _DATASET_JSON.items():
+        row = _only_value(table, column, path)
+        if row.cells.get(column):
+            value[name] = value_of_cell(row.cells[column], path, row.number, column)
+    value["queries"] = [_query(row, path) for row in table.rows if any(row.cells.get(name) for name in _QUERY_COLUMNS)]
+    return value
+
+
+def _query(row: CsvRow, path: Path) -> dict[str, Any]:
+    texts = {column: text_of_cell(row.cells.get(column, "")) for column in _QUERY_TEXTS}
+    values = {
+        column: value_of_cell(row.cells[column], path, row.number, column)
+        for column in _QUERY_JSON
+        if row.cells.get(column)
+    }
+    return {name: text for name, text in texts.items() if text is not None} | values
+
+
+def _only_value(table: CsvTable, column: str, path: Path) -> CsvRow:
+    """Return the row that holds the one value of a dataset's field; a row without cells when none does."""
+    holders = [row for row in table.rows if row.cells.get(column)]
+    for row in holders[1:]:
+        if row.cells[column] != holders[0].cells[column]:
+            raise InputError(
+                "bad_csv", path, f"the same in every row, {holders[0].cells[column]!r}", row=row.number, field=column,
+                found=row.cells[column],
+            )  # fmt: skip
+    return holders[0] if holders else CsvRow(0, {})

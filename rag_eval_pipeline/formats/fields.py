@@ -1,0 +1,162 @@
+"""Field types for what people and other programs fill in: numbers, times, scores, open objects.
+
+A boolean is never a number, and text never one either. Open objects hold what JSON can carry with their keys in order,
+so that equal content gives equal bytes.
+"""
+
+import contextlib
+import math
+import re
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import pydantic
+from pydantic_core import PydanticCustomError
+
+_ISO_8601 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
+
+
+def _bad(code: str, expected: str) -> PydanticCustomError:
+    return PydanticCustomError(code, "{expected}", {"expected": expected})
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise _bad("whole_number", "a whole number")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) in (int, float):
+        with contextlib.suppress(OverflowError):  # an integer of 400 digits
+            if math.isfinite(number := float(value)):
+                return number
+    raise _bad("finite_number", "a finite number")
+
+
+def _offset(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise _bad("bad_span", "a whole number of 0 or more")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if type(value) is not bool:
+        raise _bad("truth", "true or false")
+    return value
+
+
+def _moment(value: Any) -> Any:
+    # pydantic would read a bare number as a time.
+    if isinstance(value, datetime) or (isinstance(value, str) and _ISO_8601.match(value)):
+        return value
+    raise _bad("moment", "an ISO 8601 time with its zone, such as 2024-01-15T10:30:45Z")
+
+
+def _utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time in the years 1 to 9999") from None
+
+
+def _score(value: Any) -> Any:
+    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
+        return value
+    raise _bad("score", "a finite number, true, false, a text or null")
+
+
+def canonical(value: Any) -> Any:
+    """Return the value with the keys of its objects in order and its lists as lists.
+
+    Raises:
+        ValueError: Something that JSON cannot carry: NaN, an infinity, a lone surrogate, a key that is no text, ....
+    """
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise ValueError("keys that are text")
+        return {canonical(key): canonical(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [canonical(item) for item in value]
+    if isinstance(value, str):
+        return _text(value)
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError(f"values that JSON can carry, but one is {value!r}")
+
+
+def with_canonical_extras(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """Return the data of an open model: the fields it knows, then the others in canonical form without nulls."""
+    extras = {key: value for key, value in data.items() if key not in fields and value is not None}
+    known = {key: value for key, value in data.items() if key in fields}
+    return {**known, **canonical(extras)}
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("text without lone surrogates") from None
+    return str(value)
+
+
+def _in_order(value: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(value.items()))
+
+
+Text = Annotated[str, pydantic.AfterValidator(_text)]
+"""Any text that UTF-8 can carry."""
+
+Name = Annotated[Text, pydantic.Field(min_length=1)]
+"""A text of one character or more."""
+
+Whole = Annotated[int, pydantic.BeforeValidator(_whole)]
+"""An integer; no boolean, no float, no text."""
+
+Count = Annotated[Whole, pydantic.Field(ge=0)]
+"""A whole number of 0 or more."""
+
+Offset = Annotated[int, pydantic.BeforeValidator(_offset), pydantic.Field(ge=0)]
+"""A position in a text, in code points from 0."""
+
+Number = Annotated[float, pydantic.BeforeValidator(_number)]
+"""A finite number; no boolean, no text."""
+
+Amount = Annotated[Number, pydantic.Field(ge=0)]
+"""A finite number of 0 or more."""
+
+Share = Annotated[Number, pydantic.Field(ge=0, le=1)]
+"""A number in [0, 1]."""
+
+Truth = Annotated[bool, pydantic.BeforeValidator(_truth)]
+"""True or false; not 1, not "false"."""
+
+Moment = Annotated[
+    pydantic.AwareDatetime,
+    pydantic.BeforeValidator(_moment),
+    pydantic.AfterValidator(_utc),
+]
+"""A time with its zone, kept and written as UTC."""
+
+Score = Annotated[
+    pydantic.StrictBool | pydantic.StrictInt | pydantic.StrictFloat | pydantic.StrictStr | None,
+    pydantic.Field(union_mode="left_to_right"),  # 1, 1.0 and true are equal in Python, and stay what they are
+    pydantic.BeforeValidator(_score),
+]
+"""A score of any type; its type survives writing and reading."""
+
+Open = Annotated[dict[str, Any], pydantic.AfterValidator(canonical)]
+"""An object with keys of its writer's choice."""
+
+Numbers = Annotated[dict[Name, Number], pydantic.AfterValidator(_in_order)]
+"""Numbers by name, in the order of their names."""
+
+Shares = Annotated[dict[Name, Share], pydantic.AfterValidator(_in_order)]
+"""Numbers in [0, 1] by name, in the order of their names."""
+
+Texts = Annotated[dict[Name, Text], pydantic.AfterValidator(_in_order)]
+"""Texts by name, in the order of their names."""
+
+Version = Annotated[str, pydantic.Field(pattern=r"^v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$")]
+"""A semantic version, with or without `v`."""

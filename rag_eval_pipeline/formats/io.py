@@ -1,0 +1,194 @@
+"""Bytes, gzip and strict JSON.
+
+Strict JSON refuses what most readers accept in silence: a repeated key (the last one would win), NaN and infinities
+(`1e999` too), lone surrogates, and bytes that are not UTF-8.
+"""
+
+import gzip
+import io
+import json
+import math
+import re
+import zlib
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rag_eval_pipeline.errors import InputError
+
+JSON = (".json", ".json.gz")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+GZIP_MAGIC = b"\x1f\x8b"
+GZIP_LEVEL = 6  # Evaluation Data Formats 3.4
+MAX_UNPACKED_BYTES = 4_000_000_000  # a gzip of a few megabytes can hold more than a machine
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the file's bytes.
+
+    Raises:
+        InputError: `missing_file`, or `unreadable_file` for a folder.
+        OSError: The machine could not read it, which says nothing about the file (EIO, EMFILE, no permission).
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("missing_file", path, "a file") from None
+    except (IsADirectoryError, NotADirectoryError) as error:
+        raise InputError("unreadable_file", path, "a readable file", found=error.strerror) from error
+
+
+def decode_utf8(data: bytes, path: Path | str) -> str:
+    """Return the text of UTF-8 bytes without a byte order mark; `path` is for messages.
+
+    Raises:
+        InputError: `bad_encoding`.
+    """
+    data = data.removeprefix(BYTE_ORDER_MARK)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        found = data[error.start : error.start + 8]
+        raise InputError("bad_encoding", path, f"UTF-8 at byte {error.start}", found=found) from None
+
+
+def read_json(path: Path) -> Any:
+    """Return the value of a JSON file, strictly read and decompressed when its name ends in `.gz`.
+
+    Raises:
+        InputError: As `read_json_bytes`.
+    """
+    return parse_json(read_json_bytes(path), path)
+
+
+def read_json_bytes(path: Path) -> bytes:
+    """Return a JSON file's bytes, decompressed when its name ends in `.gz`, checked, without a byte order mark.
+
+    For decoders that build typed records: a file of a million questions costs its bytes and a second per 100 MB.
+
+    Raises:
+        InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `too_large`, `bad_encoding`, `bad_json`.
+    """
+    return checked_json(read_plain_bytes(path), path)
+
+
+def read_plain_bytes(path: Path) -> bytes:
+    """Return the file's bytes, decompressed when its name ends in `.gz`.
+
+    Raises:
+        InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `too_large`.
+    """
+    data = read_bytes(path)
+    return gunzip(data, path) if path.name.endswith(".gz") else data
+
+
+def checked_json(data: bytes, path: Path | str) -> bytes:
+    """Return the bytes without a byte order mark if they are strict JSON; `path` is for messages.
+
+    Raises:
+        InputError: `bad_encoding`, `bad_json`.
+    """
+    _load(data, path, build=False)
+    return data.removeprefix(BYTE_ORDER_MARK)
+
+
+def parse_json(data: bytes, path: Path | str) -> Any:
+    """Return the value of strict JSON; `path` is for messages.
+
+    Raises:
+        InputError: `bad_encoding`, `bad_json`.
+    """
+    return _load(data, path, build=True)
+
+
+def _load(data: bytes, path: Path | str, *, build: bool) -> Any:
+    def refuse(expected: str, found: object) -> NoReturn:
+        raise InputError("bad_json", path, expected, found=found)
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
+        value = dict(pairs)
+        if len(pairs) > len(value):
+            keys = [key for key, _ in pairs]
+            refuse("each key once", next(key for number, key in enumerate(keys) if key in keys[:number]))
+        return value if build else None
+
+    def number(text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value):
+            refuse("finite numbers", text)
+        return value
+
+    text = decode_utf8(data, path)
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=members,
+            parse_float=number,
+            parse_constant=lambda name: refuse("finite numbers", name),
+        )
+        if _SURROGATE.search(data):  # perhaps half of a pair; only an escape can make one
+            json.dumps(value if build else json.loads(text), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        refuse("text without lone surrogates", error.object[error.start])
+    except json.JSONDecodeError as error:
+        place = f"{path}, line {error.lineno}, column {error.colno}"
+        raise InputError("bad_json", place, "JSON", found=error.msg, hint="Is the file complete?") from None
+    except RecursionError:
+        raise InputError("bad_json", path, "fewer levels of nesting") from None
+    except ValueError as error:  # an integer of more than 4,300 digits
+        raise InputError("bad_json", path, "numbers of a sensible length", found=str(error)) from None
+    return value
+
+
+def gunzip(data: bytes, path: Path | str) -> bytes:
+    """Return the content of gzip bytes; `path` is for messages.
+
+    Raises:
+        InputError: `bad_gzip`, `too_large`.
+    """
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            content = file.read(MAX_UNPACKED_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError("bad_gzip", path, "a complete gzip file", found=str(error)) from None
+    if len(content) > MAX_UNPACKED_BYTES:
+        raise InputError("too_large", path, f"at most {MAX_UNPACKED_BYTES} bytes after decompression")
+    return content
+
+
+def gzip_bytes(data: bytes, *, level: int = GZIP_LEVEL) -> bytes:
+    """Compress bytes; equal bytes give equal output, because no time is written."""
+    return gzip.compress(data, compresslevel=level, mtime=0)
+
+
+def compress_evaluation_data(data: Any, *, level: int = GZIP_LEVEL) -> bytes:
+    """Return a JSON value as gzip of compact JSON.
+
+    Raises:
+        ValueError: A NaN or an infinity.
+
+    Source: Evaluation Data Formats 3.4.
+    """
+    return gzip_bytes(_dump(data, separators=(",", ":")), level=level)
+
+
+def decompress_evaluation_data(packed: bytes, *, source: Path | str = "compressed data") -> Any:
+    """Return the JSON value of gzip bytes; `source` is for messages.
+
+    Raises:
+        InputError: `bad_gzip`, `too_large`, `bad_encoding`, `bad_json`.
+    """
+    return parse_json(gunzip(packed, source), source)
+
+
+def compression_ratio(data: Any) -> float:
+    """Return the size of the data as ordinary JSON divided by its size as gzip.
+
+    Source: Evaluation Data Formats 3.4, `estimate_compression_ratio`; this one counts UTF-8 as it is written, not the
+    six-byte escapes of the specification's sample.
+    """
+    return len(_dump(data)) / len(compress_evaluation_data(data))
+
+
+def _dump(data: Any, separators: tuple[str, str] | None = None) -> bytes:
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=separators).encode()

@@ -1,0 +1,267 @@
+"""JSON files of very many rows, written from Arrow batches column by column, and checked as they are written.
+
+The text is what `json.dumps(..., ensure_ascii=False)` writes row by row, but no row becomes a Python object, and a
+million rows need no more memory than a thousand. `bench/conversion.py` compares the ways to write rows.
+"""
+
+import functools
+import json
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_eval_pipeline.storage.files import publishing
+
+INDENT = "  "
+THREADS = 2  # Arrow releases the interpreter's lock while it writes text
+BATCHES_AHEAD = 2  # that may wait to be written
+
+# Control characters that JSON has no short escape for are rare enough to be left to Python.
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHORT = frozenset(map(ord, "\n\r\t"))
+
+
+def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
+    """Return JSON text of each value; null where the value is null.
+
+    Args:
+        column: Text, whole numbers, booleans, or lists and structs of them. In a struct null fields are left out.
+        depth: How deep the values stand in a file indented by two spaces; None: on one line, with `, ` and `: `.
+
+    Raises:
+        TypeError: For other types: text of floats is Python's to write.
+    """
+    kind = column.type
+    if pa.types.is_string(kind):
+        return _strings(column)
+    if pa.types.is_boolean(kind):
+        return pc.if_else(column, "true", "false")
+    if pa.types.is_integer(kind):
+        return column.cast(pa.string())
+    if pa.types.is_list(kind):
+        inner = texts(column.flatten(), None if depth is None else depth + 1)
+        return lists(column, pc.fill_null(inner, "null"), depth)
+    if pa.types.is_struct(kind):
+        below = None if depth is None else depth + 1
+        fields = zip(kind, column.flatten(), strict=True)
+        written = objects({field.name: texts(values, below) for field, values in fields}, depth)
+        return pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
+    raise TypeError(f"no JSON text for a column of {kind}")
+
+
+def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
+    """Return objects of members that are JSON text already; a null member is left out.
+
+    Args:
+        members: By name, one length.
+        depth: As in `texts`.
+    """
+    before, between, after = _layout(depth)
+    names = [json.dumps(name, ensure_ascii=False) + ": " for name in members]
+    columns = list(members.values())
+    if columns[0].null_count:
+        return _sparse(names, columns, depth)
+    # One join of everything: each copies all the text there is.
+    parts = ["{" + before + names[0], columns[0]]
+    for name, column in zip(names[1:], columns[1:], strict=True):
+        if column.null_count:
+            parts += ["", pc.fill_null(pc.binary_join_element_wise(between + name, column, ""), "")]
+        else:
+            parts += [between + name, column]
+    return pc.binary_join_element_wise(*parts, after + "}", "")
+
+
+def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None) -> pa.Array:
+    """Return objects whose first member may be missing, so that each needs its own commas."""
+    before, between, after = _layout(depth)
+    filled = functools.reduce(pc.or_, (column.is_valid() for column in columns))
+    present = [column.filter(filled) for column in columns]  # Arrow joins nothing but nulls to nothing at all
+    named = [pc.binary_join_element_wise(name, column, "") for name, column in zip(names, present, strict=True)]
+    inner = pc.binary_join_element_wise(*named, between, null_handling="skip")
+    written = pc.binary_join_element_wise("{" + before, inner, after + "}", "")
+    places = pc.if_else(filled, pc.subtract(pc.cumulative_sum(filled.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
+    return pc.fill_null(written.take(places), "{}")
+
+
+def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
+    """Return lists of items that are JSON text already; null where the list is null.
+
+    Args:
+        column: The lists, of any items.
+        items: Text of all their items in order, nowhere null.
+        depth: As in `texts`.
+    """
+    before, between, after = _layout(depth)
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    ends = pc.cumulative_sum(lengths).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    inner = pc.binary_join(pa.ListArray.from_arrays(offsets, items), between)
+    written = pc.if_else(pc.equal(lengths, 0), "[]", pc.binary_join_element_wise("[" + before, inner, after + "]", ""))
+    return written if column.null_count == 0 else pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
+
+
+def consecutive(rows: pa.Array, depth: int) -> memoryview:
+    """Return the bytes of rows as consecutive elements of an array.
+
+    Args:
+        rows: JSON text of each, nowhere null.
+        depth: At which they were written.
+    """
+    between = ",\n" + INDENT * depth
+    ended = pc.binary_join_element_wise(rows, between, "")  # then the column's bytes are those of the file
+    return memoryview(_values(ended))[: -len(between)]
+
+
+def _layout(depth: int | None) -> tuple[str, str, str]:
+    """Return what stands after a bracket, between members, and before the closing bracket."""
+    if depth is None:
+        return "", ", ", ""
+    return "\n" + INDENT * (depth + 1), ",\n" + INDENT * (depth + 1), "\n" + INDENT * depth
+
+
+def _strings(column: pa.Array) -> pa.Array:
+    data = text_bytes(column)
+    controls = {byte for byte in set(data) if byte < 32} if _has_controls(data) else set()
+    if controls - _SHORT:
+        return pa.array([None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()])
+    for character, escaped in _ESCAPES.items():
+        if character.encode() in data:
+            column = pc.replace_substring(column, character, escaped)
+    return pc.binary_join_element_wise('"', column, '"', "")
+
+
+def text_bytes(column: pa.Array) -> bytes:
+    """Return the bytes of all texts, one after the other."""
+    return bytes(_values(column))
+
+
+def _values(column: pa.Array) -> pa.Buffer | bytes:
+    _, offsets, data = column.buffers()
+    if data is None or not len(column):
+        return b""
+    bounds = memoryview(offsets).cast("i")
+    first = bounds[column.offset]
+    return data.slice(first, bounds[column.offset + len(column)] - first)
+
+
+def _has_controls(data: bytes) -> bool:
+    return bool(len(data)) and bool((np.frombuffer(data, np.uint8) < 32).any())
+
+
+def write_rows(
+    path: Path,
+    batches: Iterable[pa.RecordBatch],
+    render: Callable[[pa.RecordBatch], pa.Array],
+    *,
+    depth: int,
+    head: bytes = b"",
+    tail: bytes = b"\n",
+    check: Callable[[memoryview], None] | None = None,
+) -> None:
+    """Publish an array of rows atomically; equal batches give equal bytes.
+
+    Args:
+        path: The file.
+        batches: The rows.
+        render: JSON text of each row of a batch, at `depth`.
+        depth: How deep a row stands in the file.
+        head: What stands before the array.
+        tail: What stands after it.
+        check: Called with the bytes of each batch's rows, with commas between them, in order.
+    """
+    between = ("\n" + INDENT * depth).encode()
+    with publishing(path) as file:
+        file.write(head + b"[")
+        is_first = True
+        for text in _in_order(
+            lambda batch: consecutive(render(batch), depth), (batch for batch in batches if len(batch))
+        ):
+            file.write(between if is_first else b"," + between)
+            file.write(text)
+            if check is not None:
+                check(text)
+            is_first = False
+        file.write((b"]" if is_first else b"\n" + (INDENT * (depth - 1)).encode() + b"]") + tail)
+
+
+def _in_order(
+    function: Callable[[pa.RecordBatch], memoryview], batches: Iterator[pa.RecordBatch]
+) -> Iterator[memoryview]:
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="rows") as pool:
+        waiting: list[Future[memoryview]] = [pool.submit(function, batch) for batch in islice(batches, BATCHES_AHEAD)]
+        while waiting:
+            text = waiting.pop(0).result()
+            waiting.extend(pool.submit(function, batch) for batch in islice(batches, 1))
+            yield text
+
+
+Digits = Annotated[str, msgspec.Meta(pattern="^[0-9]+$")]
+NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
+Offset = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class CitationRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A place in a document's text."""
+
+    file_name: NonEmpty
+    start_char: Offset
+    end_char: Offset
+    page_number: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    page_start: Offset | None = None
+    page_end: Offset | None = None
+    confidence_score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    context_text: str | None = None
+
+
+class QueryRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """One question of an evaluation."""
+
+    query_id: Digits
+    query_text: NonEmpty
+    relevant_documents: msgspec.Raw
+    metadata: msgspec.Raw
+    citations: msgspec.Raw
+    query_type: Literal["factual", "analytical", "comparative", "temporal"] | None = None
+    difficulty: Literal["easy", "medium", "hard"] | None = None
+    ground_truth_answer: str | None = None
+
+
+class QueryCheck:
+    """Checks queries of an `.eval.json` while they are written, as strictly as `EvaluationQuery`; ids have to ascend.
+
+    Models of a million queries would not fit into memory; this takes 1 us and no memory a query.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[str] = []
+        self._queries = msgspec.json.Decoder(list[QueryRow])
+        self._citations = msgspec.json.Decoder(list[CitationRow])
+        self._documents = msgspec.json.Decoder(list[NonEmpty])
+        self._last_id = -1
+
+    def add(self, rows: bytes | memoryview) -> None:
+        """Check the bytes of consecutive queries, with commas between them."""
+        try:
+            queries = self._queries.decode(b"".join((b"[", rows, b"]")))
+            spans = [span for query in queries if len(query.citations) > 2 for span in self._spans(query)]
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            self.findings.append(f"a query after id {self._last_id}: {error} [bad_format]")
+            return
+        ids = [self._last_id, *(int(query.query_id) for query in queries)]
+        self._last_id = ids[-1]
+        if not all(map(operator.lt, ids, ids[1:])):
+            self.findings.append(f"queries {ids[1]} to {ids[-1]}: ids do not ascend [query_order]")
+        if any(span.end_char <= span.start_char for span in spans):
+            self.findings.append(f"queries {ids[1]} to {ids[-1]}: a citation ends where it starts [empty_span]")
+
+    def _spans(self, query: QueryRow) -> list[CitationRow]:
+        self._documents.decode(query.relevant_documents)
+        return self._citations.decode(query.citations)

@@ -1,0 +1,388 @@
+"""The lexical judge: correctness and refusals in English by words and numbers; deterministic, offline, without a model.
+
+Six short rules in a fixed order, and a band near the thresholds where the verdict is `unsure`. The thresholds lie in
+flat regions of what was measured; rules for paraphrase, units of measure and direction words were measured too, and do
+not carry over to other answers. It does not compare claims with texts: support is null (`needs_support_judge`).
+"""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from threading import Lock
+from typing import Literal, NamedTuple
+
+import pydantic
+from rapidfuzz.fuzz import partial_ratio
+
+# The module itself: the package hands out a C extension where one is installed, of another version.
+from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]  # it has no stubs
+
+from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.judges.claims import split_claims
+from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
+from rag_eval_pipeline.text.normalise import fold, plain, unify
+from rag_eval_pipeline.text.numbers import COUNTING_WORDS, NumberIndex, Quantity, in_digits, quantities
+from rag_eval_pipeline.text.refusals import Refusal, find_refusal
+from rag_eval_pipeline.text.tokens import tokenize
+
+RULES = "lexical/4"  # raised whenever a rule, a word list or a pattern changes
+_LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
+
+LanguageCode = Literal["en", "de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr", "zh", "ja", "ko", "ar", "hi"]
+DECIMAL_COMMA: frozenset[LanguageCode] = frozenset({"de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr"})
+"""Languages that write 1,5 for one and a half."""
+_YES_NO: dict[LanguageCode, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "en": (("yes", "yeah", "yep"), ("no", "nope")),
+    "de": (("ja",), ("nein",)),
+    "fr": (("oui",), ("non",)),
+    "es": (("si",), ("no",)),
+    "it": (("si",), ("no",)),
+    "pt": (("sim",), ("nao",)),
+    "nl": (("ja",), ("nee",)),
+    "ru": (("да",), ("нет",)),
+    "pl": (("tak",), ("nie",)),
+    "tr": (("evet",), ("hayir", "hayır")),
+    "zh": (("是",), ("不", "否")),
+    "ja": (("はい",), ("いいえ",)),
+    "ko": (("네", "예"), ("아니요", "아니오")),
+    "ar": (("نعم",), ("لا",)),
+    "hi": (("हाँ", "हां"), ("नहीं",)),
+}
+"""Folded words that an agreeing and a disagreeing answer begin with. Only English is calibrated."""
+_STOP_WORDS = frozenset(
+    """
+    a about above after again all also am an and any are as at be because been before being below between both but
+    by can could did do does doing down during each even ever for from further had has have having he her here
+    hers herself him himself his how however i if in into is it its itself just let me might must my myself of off
+    on once one only or other our ours ourselves out over own per shall she should so some such than that the
+    their theirs them themselves then there these they this those through thus to too under until up upon us very
+    via was we were what when where whether which while who whom whose why will with within would yes you your
+    yours yourself not no nor never without cannot none neither don't doesn't didn't isn't aren't wasn't weren't
+    won't wouldn't can't couldn't shouldn't hasn't haven't hadn't it's that's there's i'm you're we're they're
+    i've we've they've
+    """.split()  # noqa: SIM905  # as lines of words
+)
+
+_LONGEST_STEMMED = 40  # letters; longer ones are not words, and a stemmer's time grows with them
+_BRIEF = 3  # words of a gold answer that is little but its number
+_SHORT = 4  # words of a gold answer that is a name
+_YES_NO_RECALL = 0.45  # of the words after an equal yes or no
+_NUMBERS_HALF = 0.5
+_NUMBERS_RECALL = 0.20  # of the words around numbers that match
+_SURE_RECALL = 0.35  # of the words if all numbers match
+_SURE_WRONG_RECALL = 0.50  # below it, and without a matching number, nothing speaks for the answer
+_SPELLING = 0.25  # subtracted from a fuzzy ratio: chance agreement of letters
+_QUESTION_WEIGHT = 0.25  # of a gold answer's word that the question has
+
+_ALPHANUMERIC = re.compile(r"[^\W_]")
+_ABBREVIATION = re.compile(r"\b(?:[A-Za-z]\.){2,}")
+_THOUSANDS = {False: re.compile(r"(?<=[0-9])[,'](?=[0-9]{3})"), True: re.compile(r"(?<=[0-9])[.' ](?=[0-9]{3})")}
+_ELISION = re.compile(r"(?:[ldjmtsnc]|qu|dell|all|dall|nell|sull|un|quest)'(?=\w{2})")
+_POSSESSIVE = re.compile(r"'s$|'$")
+# "No. 12" is a number, not a "no".
+_NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither)\b")
+# "No changes were made" does not answer a yes-or-no question.
+_BARE_NO = re.compile(r"\W*(?:$|[,.;:!-]|(?:it|they|he|she|we|the|this|there|that|i|these|those)\b)")
+_FIRST_UNSPACED = "\u2e80"
+_RANK: dict[Verdict, int] = {"correct": 3, "refused": 2, "unsure": 1, "incorrect": 0}
+_AMBIGUOUS = frozenset({"absent", "context", "other_language"})
+
+
+class LexicalSettings(Model):
+    """How answers are compared with gold answers; every default is the measured optimum of a flat region."""
+
+    language: LanguageCode = pydantic.Field(
+        "en",
+        description="Language of questions and documents. Correctness is judged in English; in other languages only "
+        "answers equal to the gold answer, a yes or no, and refusals are.",
+    )
+    decimal_comma: bool | None = pydantic.Field(
+        None, description="Whether 1,5 is one and a half; by default as the language writes it. Never guessed."
+    )
+    number_tolerance: float = pydantic.Field(
+        0.01, ge=0, lt=1, description="Relative difference within which a number matches the gold answer's."
+    )
+    gold_recall_short: float = pydantic.Field(
+        0.60, ge=0, le=1, description="Share of a gold answer's words that is needed, for golds of up to four words."
+    )
+    gold_recall_long: float = pydantic.Field(0.45, ge=0, le=1, description="The same for longer gold answers.")
+    unsure_band: float = pydantic.Field(
+        0.15, ge=0, le=0.5, description="Distance from that share within which the verdict is unsure; 0.05 to 0.25."
+    )
+
+    @property
+    def has_decimal_comma(self) -> bool:
+        """Whether 1,5 is one and a half."""
+        return self.language in DECIMAL_COMMA if self.decimal_comma is None else self.decimal_comma
+
+
+class LexicalJudge:
+    """Judges correctness by words and numbers; defaults are used without settings."""
+
+    judges_support = False
+
+    def __init__(self, settings: LexicalSettings | None = None) -> None:
+        self.settings = settings or LexicalSettings()
+
+    @property
+    def fingerprint(self) -> str:
+        """Covers the rules' version, all settings, and the versions of what they are computed with."""
+        parts = {
+            "rules": RULES,
+            "settings": self.settings.model_dump(mode="json"),
+            "libraries": {name: version(name) for name in _LIBRARIES},
+            "unicode": unicodedata.unidata_version,
+        }
+        return f"{RULES}-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
+
+    async def judge(self, case: Case) -> Judgement:
+        """Judge one answer."""
+        return self.judge_case(case)
+
+    def judge_case(self, case: Case) -> Judgement:
+        """Judge one answer; there is a judgement for any text."""
+        answer = plain(case.answer, [(citation.marker_start, citation.marker_end) for citation in case.citations])
+        refusal = find_refusal(answer)
+        claims = [] if refusal.is_refusal else split_claims(case.answer, case.citations)
+        if case.is_impossible:
+            verdict: Verdict = "correct" if refusal.is_refusal else "incorrect"
+            correctness: Correctness | None = Correctness(verdict, float(refusal.is_refusal), "impossible")
+        else:
+            correctness = judge_correctness(answer, refusal, case.question, case.accepted, self.settings)
+        is_unknown = correctness is None and any(_ALPHANUMERIC.search(gold) for gold in case.accepted)
+        return Judgement(
+            query_id=case.query_id,
+            status="completed",
+            correctness=correctness,
+            claims=tuple(Claim(claim.start, claim.end, claim.citations) for claim in claims),
+            citation_support=(None,) * len(case.citations),
+            flags=(LANGUAGE_NOT_SUPPORTED,) if is_unknown and self.settings.language != "en" else (),
+        )
+
+
+def judge_correctness(
+    answer: str, refusal: Refusal, question: str, accepted: Sequence[str], settings: LexicalSettings
+) -> Correctness | None:
+    """Compare an answer to an answerable question with its gold answers.
+
+    Args:
+        answer: As `normalise.plain` gives it.
+        refusal: What `find_refusal` says of it.
+        question: As it was asked.
+        accepted: Gold answers, any of which is right.
+        settings: Language and thresholds.
+
+    Returns:
+        The best verdict over the gold answers. The score of an unsure one is 0.5 or more if the rules lean towards
+        correct. None if no gold answer says anything, and for what only a judge of the language could decide.
+    """
+    golds = [gold for gold in (plain(text) for text in accepted) if _ALPHANUMERIC.search(gold)]
+    if not golds:
+        return None
+    if refusal.is_refusal:
+        families = ", ".join(refusal.families)
+        # "The text gives no information on X" may be the right answer if the right answer is "none".
+        if _AMBIGUOUS.issuperset(refusal.families) and any(_NONE.match(fold(gold)) for gold in golds):
+            return Correctness("unsure", 0.5, f"refusal ({families}), and the gold answer is none")
+        return Correctness("refused", 0.0, f"refusal ({families})")
+    comma = settings.has_decimal_comma
+    given, asked = _read(answer, decimal_comma=comma), _read(plain(question), decimal_comma=comma)
+    index = NumberIndex(given.quantities)
+    found = []
+    for gold in golds:
+        wanted = _read(gold, decimal_comma=comma)
+        if settings.language == "en":
+            found.append(_Comparison(wanted, given, index, asked, settings).verdict())
+        elif wanted.spelling == given.spelling:
+            found.append(Correctness("correct", 1.0, "the gold answer itself"))
+        elif (verdict := _compare_yes_no(wanted, given, settings.language)) is not None:
+            found.append(verdict)
+    return max(found, key=lambda one: (_RANK[one.verdict], one.score), default=None)
+
+
+class _Word(NamedTuple):
+    """A token: without case and accents, as its stem, and what it weighs among others.
+
+    Weights are 21 to 30, as longer words say a little more; whole, so that sums do not depend on their order.
+    """
+
+    folded: str
+    stem: str
+    weight: int
+    is_stop: bool
+
+
+class _Text(NamedTuple):
+    """A text ready to be compared; `weights` are those of its content words by stem, `folded` is the whole text."""
+
+    stems: list[str]
+    spelling: list[str]
+    weights: dict[str, int]
+    folded: str
+    quantities: list[Quantity]
+
+
+class _Comparison:
+    """One gold answer and one answer in English; `verdict` applies the rules in order."""
+
+    def __init__(self, gold: _Text, given: _Text, index: NumberIndex, asked: _Text, settings: LexicalSettings) -> None:
+        self.gold = gold
+        self.given = given
+        self.settings = settings
+        self.numbers = _wanted_numbers(gold.quantities, asked.quantities, is_brief=len(gold.stems) <= _BRIEF)
+        matches = [index.match(number, settings.number_tolerance) for number in self.numbers]
+        self.matched = matches.count("yes")
+        self.missed = [number.text for number, match in zip(self.numbers, matches, strict=True) if match == "no"]
+        self.signs = [number.text for number, match in zip(self.numbers, matches, strict=True) if match == "sign"]
+        self.recall, self.missing = _recall(gold.weights, frozenset(given.stems), frozenset(asked.stems))
+
+    def verdict(self) -> Correctness:
+        found = _compare_yes_no(self.gold, self.given, "en")
+        if found is not None and (found.verdict == "incorrect" or not self.numbers):
+            return found
+        if found is not None:
+            return self._yes_with_numbers(found.reason)
+        return self._numeric() if self.numbers else self._worded()
+
+    def _yes_with_numbers(self, reason: str) -> Correctness:
+        if self.matched == len(self.numbers):
+            return Correctness("correct", 1.0, f"{reason}, {self._counted()}")
+        share = max(self.matched / len(self.numbers), self.recall)
+        return _unsure(share, f"{reason}, {self._counted()}", self.matched > 0 or self.recall >= _YES_NO_RECALL)
+
+    def _numeric(self) -> Correctness:
+        share = self.matched / len(self.numbers)
+        if len(self.gold.stems) <= _BRIEF:
+            reason = f"number: {self._counted()}"
+            if self.matched:
+                return Correctness("correct", 1.0, reason)
+            return _unsure(0.5, reason, False) if self.signs else Correctness("incorrect", 0.0, reason)
+        reason = f"numbers and words: {self._counted()}, recall {self.recall:.2f}"
+        if share == 1 and self.recall >= _SURE_RECALL:
+            return Correctness("correct", 1.0, reason)
+        if not self.matched and not self.signs and self.recall < _SURE_WRONG_RECALL:
+            return Correctness("incorrect", round(self.recall, 6), reason)
+        return _unsure((share + self.recall) / 2, reason, share >= _NUMBERS_HALF and self.recall >= _NUMBERS_RECALL)
+
+    def _worded(self) -> Correctness:
+        if f" {' '.join(self.gold.stems)} " in f" {' '.join(self.given.stems)} ":
+            return Correctness("correct", 1.0, "all of the gold answer in a row")
+        is_short = len(self.gold.stems) <= _SHORT
+        needed = self.settings.gold_recall_short if is_short else self.settings.gold_recall_long
+        share, by = self.recall, "recall"
+        if is_short and len(self.given.folded) >= len(self.gold.folded):
+            spelled = partial_ratio(self.gold.folded, self.given.folded) / 100 - _SPELLING
+            if spelled > share:
+                share, by = spelled, "spelling"
+        reason = f"{by} {share:.2f}, needed {needed:.2f}"
+        if self.missing:
+            reason += f"; missing {', '.join(self.missing[:5])}"
+        if abs(share - needed) < self.settings.unsure_band:
+            return _unsure(share, reason, share >= needed)
+        return Correctness("correct" if share >= needed else "incorrect", round(share, 6), reason)
+
+    def _counted(self) -> str:
+        text = f"{self.matched} of {len(self.numbers)} numbers"
+        if self.missed:
+            text += f", missing {', '.join(self.missed)}"
+        return text + (f", sign differs of {', '.join(self.signs)}" if self.signs else "")
+
+
+def _unsure(share: float, reason: str, is_rather_right: bool) -> Correctness:
+    score = round((1 + share) / 2 if is_rather_right else min(share, 0.99) / 2, 6)
+    return Correctness("unsure", score, f"{reason}; rather {'right' if is_rather_right else 'wrong'}")
+
+
+def _compare_yes_no(gold: _Text, given: _Text, language: LanguageCode) -> Correctness | None:
+    """Compare the first words if both are yes or no; None if one is neither."""
+    wanted, rest = _opening(gold.folded, language)
+    if wanted is None or (wanted == "no" and language == "en" and not _BARE_NO.match(rest)):
+        return None
+    found, _ = _opening(given.folded, language)
+    if found is None:
+        return None
+    if found != wanted:
+        return Correctness("incorrect", 0.0, f"yes/no: {found} for {wanted}")
+    return Correctness("correct", 1.0, f"yes/no: {wanted}")
+
+
+def _opening(text: str, language: LanguageCode) -> tuple[str | None, str]:
+    """Return whether a folded text begins with yes or with no, and what follows."""
+    text = text.lstrip(" \t\n\"'*_-")
+    for meaning, words in zip(("yes", "no"), _YES_NO[language], strict=True):
+        for word in map(fold, words):
+            rest = text[len(word) :]
+            # In scripts without spaces the next word follows at once.
+            if text.startswith(word) and (word[0] >= _FIRST_UNSPACED or not rest[:1].isalnum()):
+                return meaning, rest
+    return None, text
+
+
+def _read(text: str, *, decimal_comma: bool) -> _Text:
+    unified = unify(text)
+    words = [_word(token) for token in _tokens(unified, decimal_comma=decimal_comma)]
+    # Of function words alone ("The Who") all count.
+    content = {word.stem: word.weight for word in words if not word.is_stop}
+    return _Text(
+        stems=[word.stem for word in words],
+        spelling=[word.folded for word in words],
+        weights=content or {word.stem: word.weight for word in words},
+        folded=fold(unified),
+        quantities=quantities(unified, decimal_comma=decimal_comma),
+    )
+
+
+def _tokens(text: str, *, decimal_comma: bool) -> list[str]:
+    """Split a unified text into words; numbers lose their separators of thousands, abbreviations their dots."""
+    written = _ABBREVIATION.sub(lambda match: match[0].replace(".", ""), in_digits(text))
+    return tokenize(_THOUSANDS[decimal_comma].sub("", written).replace("%", " percent "), keep_apostrophes=True)
+
+
+@lru_cache(maxsize=100_000)
+def _word(token: str) -> _Word:
+    if token[0].isdigit():
+        return _Word(token, token, 20 + min(len(token), 10), is_stop=False)
+    folded = _ELISION.sub("", _POSSESSIVE.sub("", fold(token)), count=1)
+    # WHO and US are names if they are written so.
+    is_stop = folded in _STOP_WORDS and not (len(folded) > 1 and token.isupper())
+    if folded in ("percent", "pct"):
+        stem = "%"
+    elif COUNTING_WORDS.get(folded, 0) > 1:
+        stem = str(COUNTING_WORDS[folded])
+    elif folded.isascii() and len(folded) <= _LONGEST_STEMMED:
+        with _STEMMING:
+            stem = _STEMMER.stemWord(folded)
+    else:
+        stem = folded
+    return _Word(folded, stem, 20 + min(len(folded), 10), is_stop)
+
+
+_STEMMER = EnglishStemmer()
+_STEMMING = Lock()  # a Snowball stemmer keeps the word it works on
+
+
+def _wanted_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:
+    """Return the numbers an answer must have: not the question's years, and `one` only if it is the whole answer."""
+    years = {quantity.value for quantity in asked if quantity.is_year}
+    years |= {float(quantity.date.year) for quantity in asked if quantity.date and quantity.date.year}
+    wanted = []
+    for quantity in gold:
+        if (quantity.is_year and quantity.value in years) or (quantity.is_weak and not is_brief):
+            continue
+        date = quantity.date
+        if date is not None and date.year in years and date.day is not None:
+            quantity = quantity._replace(date=date._replace(year=None))
+        wanted.append(quantity)
+    return wanted
+
+
+def _recall(weights: dict[str, int], given: frozenset[str], asked: frozenset[str]) -> tuple[float, list[str]]:
+    """Return the share of the gold answer's content that the answer has, and the stems it lacks."""
+    weighed = {stem: weight * (_QUESTION_WEIGHT if stem in asked else 1) for stem, weight in weights.items()}
+    total = sum(weighed.values())
+    missing = [stem for stem in weighed if stem not in given]
+    return ((total - sum(weighed[stem] for stem in missing)) / total if total else 0.0), missing

@@ -1,0 +1,421 @@
+"""The model judge: one call an answer to an OpenAI-compatible server, its verdicts compared with the lexical judge's.
+
+A question without a verdict has a code and no score: `judge_unparsable`, `judge_truncated` (cut at max_tokens),
+`judge_refused`, `judge_model_changed`, or `judge_<code of the endpoint>`.
+"""
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import pydantic
+import regex
+
+from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.judges import prompts, ratings
+from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
+from rag_eval_pipeline.judges.claims import AnswerClaim, choose_gold, split_claims
+from rag_eval_pipeline.judges.injection import injection_signs
+from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement, JudgeUsage
+from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
+from rag_eval_pipeline.judges.prompts import Prompt, judgement_prompt, label_prompt
+from rag_eval_pipeline.judges.ratings import BUILT_IN, RatingProtocol, rating_prompts
+from rag_eval_pipeline.judges.replies import (
+    JudgedPart,
+    Label,
+    Unparsable,
+    add_labels,
+    assemble_judgement,
+    combine_repeats,
+    declines,
+    drop_labels,
+    fallback_judgement,
+    judge_empty_answer,
+    judgement_schema,
+    labels_schema,
+    parse_judgement,
+    parse_labels,
+    parse_rating,
+    rating_schema,
+    wanted_labels,
+)
+from rag_eval_pipeline.web.client import Endpoint, EndpointError
+from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings
+from rag_eval_pipeline.web.settings import EndpointSettings
+
+CODE = "openai/4"  # raised whenever the same replies may be read differently
+_UNREADABLE = frozenset({"judge_unparsable", "judge_truncated", "judge_refused"})
+_CUT = "it was cut at the limit of tokens; write shorter rationales"
+_ALPHANUMERIC = regex.compile(r"[\p{L}\p{N}]")
+Parsed = TypeVar("Parsed")
+
+
+def _known_rating(rating: object) -> object:
+    if not isinstance(rating, str):
+        return rating
+    if rating not in BUILT_IN:
+        raise ValueError(f"one of {', '.join(BUILT_IN)}, or a protocol of your own")
+    return BUILT_IN[rating]
+
+
+class LlmSettings(Model):
+    """Which model judges, and how."""
+
+    # A secret written where a variable's name belongs must not come back in an error.
+    model_config = pydantic.ConfigDict(hide_input_in_errors=True)
+
+    endpoint: EndpointSettings = pydantic.Field(description="The judge's server.")
+    chat: ChatSettings = pydantic.Field(description="The model and how it samples.")
+    ratings: tuple[Annotated[RatingProtocol, pydantic.BeforeValidator(_known_rating)], ...] = pydantic.Field(
+        (),
+        description="Ratings beside the verdicts, one or two calls more an answer each: answer_accuracy, "
+        "answer_relevance, groundedness, quality, relevance, toxicity, or protocols of your own.",
+    )
+    evidence_chars: int = pydantic.Field(
+        12_000, ge=1_000, le=1_000_000,
+        description="Characters of cited texts and contexts in one call; of more, the sentences nearest to the claims.",
+    )  # fmt: skip
+    claims_per_call: int = pydantic.Field(
+        12, ge=1, le=100, description="Claims in one call; an answer with more takes more calls. Bounds the reply."
+    )
+    claim_labels: bool = pydantic.Field(
+        False,
+        description="Ask which text entails which claim, for RAGChecker's metrics and ALCE's citation_recall and "
+        "citation_precision: one call more an answer, two of one with many claims. If off, those have no value.",
+    )
+    repeats: int = pydantic.Field(
+        1, ge=1, le=9, description="Times that every answer is judged; most verdicts win, a tie is `unsure`."
+    )
+    same_model: bool = pydantic.Field(
+        True,
+        description="A reply by another model than the first reply's is a failure. Switch it off for routers that "
+        "choose a model each time: such an evaluation is flagged, and compares models as much as systems.",
+    )
+    fallback_scoring: float | None = pydantic.Field(
+        None, ge=0, le=1,
+        description="Score in place of a verdict that could not be read, flagged; by default there is none. Citation "
+        "Accuracy Evaluation 6.2 has 0.5.",
+    )  # fmt: skip
+    lexical: LexicalSettings = pydantic.Field(
+        LexicalSettings(), description="Of the lexical judge whose verdicts are compared."
+    )
+
+    @pydantic.field_validator("ratings")
+    @classmethod
+    def _once(cls, value: tuple[RatingProtocol, ...]) -> tuple[RatingProtocol, ...]:
+        if len({rating.name for rating in value}) < len(value):
+            raise ValueError("each rating once")
+        return value
+
+    @property
+    def calls_per_answer(self) -> int:
+        """Calls that judging an answer takes at least; more with many claims, fewer if the cache has the reply."""
+        rating_calls = sum(len(rating.prompts) for rating in self.ratings)
+        return self.repeats * (1 + rating_calls + self.claim_labels)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the same case may be judged differently; limits, prices and secrets do not count."""
+        wording = [
+            prompts.VERSIONS, prompts.SYSTEM, prompts.CORRECTNESS, prompts.SUPPORT, prompts.CORRECTNESS_FORM,
+            prompts.SUPPORT_FORM, prompts.SUPPORT_VALUES, prompts.BESIDE, prompts.REPAIR, prompts.LABELS,
+            prompts.LABELS_FORM, ratings.SYSTEM, ratings.FORM, ratings.DIMENSIONS_FORM,
+        ]  # fmt: skip
+        parts = [
+            CODE,
+            LexicalJudge(self.lexical).fingerprint,
+            self.endpoint.base_url,
+            self.chat.model_dump(exclude={"prices"}),
+            [rating.model_dump(mode="json") for rating in self.ratings],
+            self.evidence_chars,
+            self.claims_per_call,
+            self.claim_labels,
+            self.repeats,
+            self.fallback_scoring,
+            self.same_model,
+            wording,
+        ]
+        return f"{CODE} {self.chat.model} {hashlib.sha256(msgspec.json.encode(parts, order='sorted')).hexdigest()[:16]}"
+
+
+class JudgeFailedError(Exception):
+    """A question without a verdict: its code and one line."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = " ".join(message.split())
+
+
+@dataclass(slots=True)
+class _UsageTally:
+    """What judging one answer has taken so far, and which models replied."""
+
+    requests: int = 0
+    cached: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    model: str | None = None
+    is_mixed: bool = False
+
+    def usage(self, duration_ms: float) -> JudgeUsage:
+        return JudgeUsage(self.requests, self.cached, self.tokens, round(self.usd, 9), duration_ms)
+
+
+class _CachedChat:
+    """Asks one model of one server, the cache first; a reply that cannot be read is asked for once more."""
+
+    def __init__(self, chat: Chat, cache: JudgementCache, settings: LlmSettings) -> None:
+        self._chat = chat
+        self._cache = cache
+        self._settings = settings
+        self._server = f"{settings.endpoint.base_url} {settings.chat.model}"
+        self._model: str | None = None
+
+    async def ask(
+        self, prompt: Prompt, schema: Mapping[str, Any], repeat: int, parse: Callable[[str], Parsed], tally: _UsageTally
+    ) -> Parsed:
+        """Return the verdict; the tally grows whatever comes of it.
+
+        Args:
+            prompt: What is asked.
+            schema: JSON Schema of the reply.
+            repeat: Number of the judging; each has its own place in the cache.
+            parse: Makes a verdict of a reply's text; raises `Unparsable`.
+            tally: Of the answer.
+
+        Raises:
+            JudgeFailedError: There is no verdict.
+        """
+        sampling = self._settings.chat.model_dump(exclude={"prices"})
+        key = cache_key(self._settings.endpoint.base_url, sampling, (prompt, schema, repeat))
+        found = self._cache.find(key)
+        if found is not None and self._is_of_this_model(found.model):
+            try:
+                verdict = parse(found.reply)
+            except Unparsable:  # an older release read it differently
+                self._cache.forget(key)
+            else:
+                self._note_model(found.model, tally)
+                tally.cached += 1
+                return verdict
+        return await self._ask_server(key, prompt, schema, parse, tally)
+
+    async def _ask_server(
+        self, key: str, prompt: Prompt, schema: Mapping[str, Any], parse: Callable[[str], Parsed], tally: _UsageTally
+    ) -> Parsed:
+        failed = JudgeFailedError("judge_unparsable", "no reply")
+        sent = prompt
+        for _ in range(2):  # the question, and one repair
+            reply = await self._complete(sent, schema, tally)
+            if reply.refusal is not None:
+                raise JudgeFailedError("judge_refused", f"the model refused: {excerpt(reply.refusal)}")
+            try:
+                if reply.finish_reason == "length":
+                    raise Unparsable(_CUT)
+                verdict = parse(reply.text)
+            except Unparsable as error:
+                self._cache.keep_unusable(key, error.fault, reply.text)
+                failed = _unreadable(error.fault, reply)
+                sent = prompt.repaired(error.fault)
+                continue
+            self._cache.keep(key, self._server, CachedReply(reply.text, reply.model))
+            self._require_same_model(reply.model)
+            self._note_model(reply.model, tally)
+            return verdict
+        raise failed
+
+    async def _complete(self, prompt: Prompt, schema: Mapping[str, Any], tally: _UsageTally) -> ChatReply:
+        try:
+            reply = await self._chat.complete(prompt.messages, schema=schema)
+        except EndpointError as error:
+            tally.requests += error.requests
+            tally.usd += self._settings.chat.prices.estimate(
+                prompt_tokens=0, completion_tokens=0, requests=error.requests
+            )
+            code = "judge_refused" if error.status == "refused" else f"judge_{error.code}"
+            raise JudgeFailedError(code, error.message) from error
+        tally.requests += reply.requests
+        tally.tokens += reply.usage.total_tokens
+        tally.usd += reply.usage.cost or 0.0
+        return reply
+
+    def _is_of_this_model(self, model: str | None) -> bool:
+        return not self._settings.same_model or None in (model, self._model) or model == self._model
+
+    def _require_same_model(self, model: str | None) -> None:
+        """Refuse a reply of another model: the verdicts of one run are one model's, or they cannot be compared.
+
+        What the server replied as another model is dropped, so that the next run asks the new one about everything.
+        """
+        if self._is_of_this_model(model):
+            return
+        assert model is not None
+        self._cache.forget_others(self._server, model)
+        raise JudgeFailedError(
+            "judge_model_changed", f"the server now answers as {excerpt(model)}, earlier as {excerpt(self._model)}"
+        )
+
+    def _note_model(self, model: str | None, tally: _UsageTally) -> None:
+        self._model = self._model or model
+        tally.is_mixed |= None not in (model, self._model) and model != self._model
+        tally.model = tally.model or model
+
+
+class LlmJudge:
+    """Judges with one model; see `open_llm_judge`."""
+
+    judges_support = True
+
+    def __init__(self, chat: Chat, cache: JudgementCache, settings: LlmSettings) -> None:
+        self._chat = _CachedChat(chat, cache, settings)
+        self._settings = settings
+        self._lexical = LexicalJudge(settings.lexical)
+        self.fingerprint = settings.fingerprint
+
+    async def judge(self, case: Case) -> Judgement:
+        """Judge one answer; a failure is a status, not an exception."""
+        return combine_repeats([await self.judge_again(case, repeat) for repeat in range(self._settings.repeats)])
+
+    async def judge_again(self, case: Case, repeat: int) -> Judgement:
+        """Judge an answer one of several times; each number is asked and cached apart."""
+        started = time.perf_counter()
+        tally = _UsageTally()
+        claims = split_claims(case.answer, case.citations)
+        try:
+            judgement = await self._verdicts(case, claims, repeat, tally)
+        except JudgeFailedError as error:
+            judgement = self._failed(case, claims, error)
+        if judgement.status == "completed" and "fallback_score" not in judgement.flags:
+            scores, failed = await self._ratings(case, repeat, tally)
+            flags = (*judgement.flags, *failed)
+            if _disagree(case, judgement.correctness, self._lexical.judge_case(case).correctness):
+                flags = (*flags, "judges_disagree")
+            judgement = msgspec.structs.replace(judgement, ratings=scores, flags=flags)
+            judgement = await self._labelled(case, judgement, claims, repeat, tally)
+        flags = judgement.flags
+        if injection_signs(_texts_of(case)):
+            flags = (*flags, "injection_suspect")
+        if tally.is_mixed:
+            flags = (*flags, "models_mixed")
+        return msgspec.structs.replace(
+            judgement,
+            flags=tuple(sorted(set(flags))),
+            usage=tally.usage((time.perf_counter() - started) * 1000),
+            model=tally.model,
+        )
+
+    async def _verdicts(self, case: Case, claims: list[AnswerClaim], repeat: int, tally: _UsageTally) -> Judgement:
+        if not _ALPHANUMERIC.search(case.answer):
+            return judge_empty_answer(case)
+        size = self._settings.claims_per_call
+        parts: list[JudgedPart] = []
+        for start in range(0, max(len(claims), int(case.has_gold)), size):
+            asked = judgement_prompt(
+                case, claims[start : start + size], asks_correctness=case.has_gold and start == 0,
+                evidence_chars=self._settings.evidence_chars, salt=f"{repeat}",
+            )  # fmt: skip
+            schema = judgement_schema(asked.asks_correctness)
+            parse = partial(parse_judgement, asked=asked, case=case)
+            parts.append(await self._chat.ask(asked.prompt, schema, repeat, parse, tally))
+            if parts[0].is_refusal:
+                break  # a refusal has no claims
+        return assemble_judgement(case, parts)
+
+    async def _labelled(
+        self, case: Case, judgement: Judgement, claims: list[AnswerClaim], repeat: int, tally: _UsageTally
+    ) -> Judgement:
+        """Return the judgement with labels if they are asked for; flagged and without any if they cannot be read."""
+        if not self._settings.claim_labels:
+            return drop_labels(judgement)
+        gold = choose_gold(case)
+        # A refusal has no claims, however many its text would have.
+        items = wanted_labels(case, judgement, [claim.text for claim in claims[: len(judgement.claims)]], gold)
+        size = self._settings.claims_per_call
+        labels: list[Label] = []
+        try:
+            for start in range(0, len(items), size):
+                asked = label_prompt(
+                    case, None if gold is None else gold.text, items[start : start + size],
+                    evidence_chars=self._settings.evidence_chars, salt=f"{repeat}",
+                )  # fmt: skip
+                parse = partial(parse_labels, asked=asked)
+                labels += await self._chat.ask(asked.prompt, labels_schema(), repeat, parse, tally)
+        except JudgeFailedError:
+            return msgspec.structs.replace(drop_labels(judgement), flags=(*judgement.flags, "labels_failed"))
+        return add_labels(case, judgement, labels, gold)
+
+    async def _ratings(self, case: Case, repeat: int, tally: _UsageTally) -> tuple[dict[str, float], list[str]]:
+        """Return scores by name, and a flag for each rating that could not be read; neither if it does not apply."""
+        scores: dict[str, float] = {}
+        flags = []
+        for protocol in self._settings.ratings:
+            if not protocol.applies(case):
+                continue
+            try:
+                scores |= await self._rating(protocol, case, repeat, tally)
+            except JudgeFailedError as error:
+                if self._settings.fallback_scoring is None or error.code not in _UNREADABLE:
+                    flags.append(f"rating_failed:{protocol.name}")
+                    continue
+                scores[protocol.name] = self._settings.fallback_scoring
+                flags.append("fallback_score")
+        return scores, flags
+
+    async def _rating(self, protocol: RatingProtocol, case: Case, repeat: int, tally: _UsageTally) -> dict[str, float]:
+        found: list[dict[str, float]] = []
+        for prompt in rating_prompts(protocol, case, evidence_chars=self._settings.evidence_chars, salt=f"{repeat}"):
+            parse = partial(parse_rating, protocol=protocol, nonce=prompt.nonce)
+            found.append(await self._chat.ask(prompt, rating_schema(protocol), repeat, parse, tally))
+        return {name: sum(scores[name] for scores in found) / len(found) for name in found[0]}
+
+    def _failed(self, case: Case, claims: list[AnswerClaim], error: JudgeFailedError) -> Judgement:
+        if self._settings.fallback_scoring is not None and error.code in _UNREADABLE:
+            return fallback_judgement(case, claims, self._settings.fallback_scoring)
+        return Judgement(case.query_id, "failed", error=error.message, error_code=error.code)
+
+
+@asynccontextmanager
+async def open_llm_judge(settings: LlmSettings, cache_folder: Path) -> AsyncIterator[LlmJudge]:
+    """Open the judge; nothing is asked yet.
+
+    Args:
+        settings: Of the judge.
+        cache_folder: Where replies are cached; made if missing.
+
+    Raises:
+        ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`, `cache_unusable`.
+    """
+    with JudgementCache(cache_folder) as cache:
+        async with Endpoint(settings.endpoint) as endpoint:
+            yield LlmJudge(Chat(endpoint, settings.chat), cache, settings)
+
+
+def _unreadable(fault: str, reply: ChatReply) -> JudgeFailedError:
+    if fault == _CUT:
+        code = "judge_truncated"
+    elif declines(reply.text):
+        code = "judge_refused"
+    else:
+        code = "judge_unparsable"
+    return JudgeFailedError(code, f"the reply to a repeated question could not be used: {fault}; {excerpt(reply.text)}")
+
+
+def _disagree(case: Case, model: Correctness | None, lexical: Correctness | None) -> bool:
+    """Whether one of the two must be wrong; the lexical judge cannot be talked to, so it shows a captured model."""
+    if model is None or lexical is None or "unsure" in (model.verdict, lexical.verdict):
+        return False
+    right = {"correct", "refused"} if case.is_impossible else {"correct"}
+    return (model.verdict in right) != (lexical.verdict in right)
+
+
+def _texts_of(case: Case) -> list[str]:
+    cited = [text for cited in case.citations for text in (cited.document, cited.text or "")]
+    return [case.question, case.answer, *case.contexts, *cited]

@@ -1,1 +1,0 @@
-"""A language model as judge: one call an answer, categorical verdicts, and nothing of a reply that is not whole."""

@@ -1,0 +1,587 @@
+"""Replies of the model judge, taken whole or not at all, and the judgements they make.
+
+Every verdict that was asked for has to be there, by its name and with the nonce. Nothing is read out of prose, no
+number is clamped and none is guessed: `85`, `nan`, `8/10` and two numbers are not verdicts, whatever they may mean.
+Source: Citation Accuracy Evaluation 4.3 takes the first number and clamps it, so that `nan`, `inf` and `85` are 1.0.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+import regex
+
+from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.formats.io import checked_json
+from rag_eval_pipeline.judges.claims import AnswerClaim, GoldClaims
+from rag_eval_pipeline.judges.judgement import (
+    Case,
+    CitationLabels,
+    Claim,
+    Correctness,
+    Entailment,
+    Judgement,
+    JudgeUsage,
+    Support,
+    Verdict,
+)
+from rag_eval_pipeline.judges.prompts import JudgementPrompt, LabelledClaim, LabelPrompt
+from rag_eval_pipeline.judges.ratings import RatingProtocol
+
+Value = Literal["supported", "conflicting", "not_found", "no_text"]
+FALLBACK = "fallback_scoring"
+REASON_CHARS = 300  # of a rationale as it is stored
+_FENCED = regex.compile(r"\A```(?:json)?\s*\n(?P<json>.*)\n\s*```\Z", regex.DOTALL)
+_THOUGHT = regex.compile(r"\A\s*<think>.*?</think>", regex.DOTALL)
+_DECLINES = regex.compile(
+    r"\b(?:i'?m sorry|i am sorry|i apologi[sz]e|i can(?:no|')t|i am (?:unable|not able)|i'm (?:unable|not able)|"
+    r"i (?:must|have to) decline|i won'?t|as an ai)\b"
+)
+
+
+class Unparsable(Exception):
+    """A reply that holds no verdict; `fault` says in one line what is wrong with it, for people and for the model."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+class OverallReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Verdict on a whole answer."""
+
+    rationale: str
+    verdict: Verdict
+
+
+class ClaimReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Verdicts on one claim."""
+
+    id: str
+    rationale: str
+    by_citations: Value
+    by_contexts: Value
+
+
+class CitationReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Verdict on one citation of a claim."""
+
+    id: str
+    rationale: str
+    verdict: Value
+
+
+class SupportReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The reply about claims alone."""
+
+    nonce: str
+    claims: tuple[ClaimReply, ...]
+    citations: tuple[CitationReply, ...]
+
+
+class JudgementReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The reply about an answer."""
+
+    nonce: str
+    correctness: OverallReply
+    claims: tuple[ClaimReply, ...]
+    citations: tuple[CitationReply, ...]
+
+
+class RatingReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One rating on a scale of whole numbers."""
+
+    nonce: str
+    rationale: str
+    rating: int
+
+
+class DimensionsReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One rating for each dimension."""
+
+    nonce: str
+    rationale: str
+    ratings: dict[str, int]
+
+
+class LabelReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What entails one claim."""
+
+    id: str
+    rationale: str
+    entailed: bool
+    passages: tuple[str, ...]
+
+
+class LabelsReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The reply about labels."""
+
+    nonce: str
+    labels: tuple[LabelReply, ...]
+
+
+Reply = TypeVar("Reply", SupportReply, JudgementReply, RatingReply, DimensionsReply, LabelsReply)
+
+
+class JudgedPart(NamedTuple):
+    """The verdicts of one call.
+
+    Args:
+        correctness: Of the answer, if it was asked for.
+        is_refusal: The answer declines, so it has no claims.
+        claims: Those asked about; their labels are those of single citations, `without` is still to be asked.
+        citations: Support by the citation's index in the case.
+    """
+
+    correctness: Correctness | None
+    is_refusal: bool
+    claims: tuple[Claim, ...]
+    citations: dict[int, Support]
+
+
+class Label(NamedTuple):
+    """Whether its text entails a claim, and which of the case's contexts do."""
+
+    entailed: bool
+    contexts: frozenset[int]
+
+
+# --- parsing
+
+
+def parse_reply(text: str, form: type[Reply], nonce: str) -> Reply:
+    """Parse a reply strictly.
+
+    Args:
+        text: As the model wrote it; one code fence around all of it and thoughts before it are skipped.
+        form: What was asked for.
+        nonce: Has to come back.
+
+    Raises:
+        Unparsable: It is anything but one JSON object of this form with this nonce.
+    """
+    body = _THOUGHT.sub("", text).strip()
+    if fenced := _FENCED.match(body):
+        body = fenced["json"]
+    if not body:
+        raise Unparsable("it was empty")
+    try:
+        reply = msgspec.json.decode(checked_json(body.encode(), "the reply"), type=form)
+    except UnicodeEncodeError:
+        raise Unparsable("it holds half of a character") from None
+    except InputError as error:
+        raise Unparsable(f"it was no JSON object of the form: expected {error.expected}, found {error.found}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Unparsable(f"it was no JSON object of the form: {_one_line(str(error))}") from None
+    if reply.nonce != nonce:
+        raise Unparsable(f"its nonce was {excerpt(reply.nonce[:40])}")
+    return reply
+
+
+def declines(text: str) -> bool:
+    """Whether a reply without an object says that the model will not do it."""
+    return "{" not in text and _DECLINES.search(text.replace("’", "'").casefold()) is not None
+
+
+def parse_judgement(text: str, asked: JudgementPrompt, case: Case) -> JudgedPart:
+    """Return a reply's verdicts.
+
+    Raises:
+        Unparsable: It is not exactly what was asked for.
+    """
+    nonce = asked.prompt.nonce
+    reply: JudgementReply | SupportReply
+    correctness, is_refusal = None, False
+    if asked.asks_correctness:
+        reply = whole = parse_reply(text, JudgementReply, nonce)
+        verdict = whole.correctness.verdict
+        if case.is_impossible and verdict == "correct":
+            raise Unparsable('with is_impossible the verdict is "refused" or "incorrect", found "correct"')
+        is_refusal = verdict == "refused"
+        correctness = _correctness(verdict, _reason(whole.correctness.rationale), case)
+    else:
+        reply = parse_reply(text, SupportReply, nonce)
+    _check_ids(reply.claims, "c", len(asked.claims))
+    _check_ids(reply.citations, "k", len(asked.checks))
+    citations: dict[int, Support] = {}
+    alone: dict[tuple[str, int], bool] = {}  # by the claim's id and the citation's index
+    for check, answer in zip(asked.checks, reply.citations, strict=True):
+        _check_value(answer.verdict, True, f"the verdict of {answer.id}")
+        _keep_better(citations, check.citation, _support(answer.verdict, answer.rationale))
+        alone[check.claim, check.citation] = answer.verdict == "supported"
+    claims = []
+    for claim, cited, verdicts in zip(asked.claims, asked.cited, reply.claims, strict=True):
+        _check_value(verdicts.by_citations, bool(cited), f"by_citations of {verdicts.id}")
+        _check_value(verdicts.by_contexts, asked.has_contexts, f"by_contexts of {verdicts.id}")
+        by_citations = _support(verdicts.by_citations, verdicts.rationale)
+        by_contexts = _support(verdicts.by_contexts, verdicts.rationale)
+        if len(cited) == 1:
+            _keep_better(citations, cited[0], by_citations)
+            alone[verdicts.id, cited[0]] = verdicts.by_citations == "supported"
+        labels = None
+        if not any(case.citations[i].has_no_mark for i in claim.citations):
+            enough = tuple(alone.get((verdicts.id, i), False) for i in claim.citations)
+            labels = CitationLabels(enough, (None,) * len(enough))
+        claims.append(Claim(claim.start, claim.end, tuple(claim.citations), by_citations, by_contexts, labels))
+    return JudgedPart(correctness, is_refusal, tuple(claims), citations)
+
+
+def parse_labels(text: str, asked: LabelPrompt) -> tuple[Label, ...]:
+    """Return a reply's labels, in the order asked for.
+
+    Raises:
+        Unparsable: It is not exactly what was asked for.
+    """
+    reply = parse_reply(text, LabelsReply, asked.prompt.nonce)
+    _check_ids(reply.labels, "c", len(asked.items))
+    known = {f"p{number}": context for number, context in enumerate(asked.passages, start=1)}
+    found = []
+    for item, label in zip(asked.items, reply.labels, strict=True):
+        shown = () if isinstance(item.against, tuple) else known
+        if unknown := [name for name in label.passages if name not in shown]:
+            raise Unparsable(f"passages of {label.id} named {unknown[0]!r}, which was not among those asked about")
+        found.append(Label(label.entailed, frozenset(known[name] for name in label.passages)))
+    return tuple(found)
+
+
+def parse_rating(text: str, protocol: RatingProtocol, nonce: str) -> dict[str, float]:
+    """Return the scores of a rating by their names in the results.
+
+    Raises:
+        Unparsable: A grade is missing, is not on the scale, or was not asked for.
+    """
+    if not protocol.dimensions:
+        rating = parse_reply(text, RatingReply, nonce).rating
+        _check_grade(rating, protocol, "the rating")
+        return protocol.scores(rating)
+    grades = parse_reply(text, DimensionsReply, nonce).ratings
+    if grades.keys() != set(protocol.dimensions):
+        raise Unparsable(f"expected ratings of {', '.join(protocol.dimensions)}, found {excerpt(sorted(grades))}")
+    for dimension, grade in grades.items():
+        _check_grade(grade, protocol, f"the rating of {dimension}")
+    return protocol.scores(grades)
+
+
+# --- judgements
+
+
+def judge_empty_answer(case: Case) -> Judgement:
+    """Return the judgement of an answer without a letter or digit; no model has to be asked."""
+    correctness = _correctness("refused", "empty", case) if case.has_gold else None
+    return Judgement(case.query_id, "completed", correctness, citation_support=(None,) * len(case.citations))
+
+
+def assemble_judgement(case: Case, parts: Sequence[JudgedPart]) -> Judgement:
+    """Return the judgement of an answer from the verdicts of its calls."""
+    correctness = parts[0].correctness if parts else None
+    if parts and parts[0].is_refusal:
+        return Judgement(case.query_id, "completed", correctness, citation_support=(None,) * len(case.citations))
+    found: dict[int, Support] = {}
+    for part in parts:
+        for citation, support in part.citations.items():
+            _keep_better(found, citation, support)
+    return Judgement(
+        case.query_id,
+        "completed",
+        correctness,
+        claims=tuple(claim for part in parts for claim in part.claims),
+        citation_support=tuple(found.get(i) for i in range(len(case.citations))),
+    )
+
+
+def fallback_judgement(case: Case, claims: Sequence[AnswerClaim], score: float) -> Judgement:
+    """Return a judgement in which every verdict is a score that no model gave; it is flagged `fallback_score`."""
+    unknown = Support("not_found", score, FALLBACK)
+    has_contexts = any(text.strip() for text in case.contexts)
+    exists = [bool((cited.text or "").strip()) for cited in case.citations]
+    used = {i for claim in claims for i in claim.citations if exists[i]}
+    return Judgement(
+        case.query_id,
+        "completed",
+        Correctness("unsure", score, FALLBACK) if case.has_gold else None,
+        claims=tuple(
+            Claim(
+                claim.start,
+                claim.end,
+                tuple(claim.citations),
+                unknown if any(exists[i] for i in claim.citations) else None,
+                unknown if has_contexts else None,
+            )
+            for claim in claims
+        ),
+        citation_support=tuple(unknown if i in used else None for i in range(len(case.citations))),
+        flags=("fallback_score",),
+    )
+
+
+def wanted_labels(
+    case: Case, judgement: Judgement, claims: Sequence[str], gold: GoldClaims | None
+) -> tuple[LabelledClaim, ...]:
+    """Return what has to be asked: the answer's claims, the gold ones, and claims without one of their citations.
+
+    Args:
+        case: What is judged.
+        judgement: Its verdicts.
+        claims: Text of each of the judgement's claims.
+        gold: The gold answer's claims; without any only citations are asked about.
+    """
+    compared = () if gold is None else (
+        *(LabelledClaim(text, "gold_answer") for text in claims),
+        *(LabelledClaim(text, "answer") for text in gold.claims),
+    )  # fmt: skip
+    spared = (LabelledClaim(claims[number], others) for number, _, others in _spared_citations(case, judgement))
+    return (*compared, *spared)
+
+
+def add_labels(case: Case, judgement: Judgement, labels: Sequence[Label], gold: GoldClaims | None) -> Judgement:
+    """Return the judgement with the labels of what `wanted_labels` gave for the same arguments."""
+    left = iter(labels)
+    entailment = None
+    if gold is not None:
+        own = tuple(islice(left, len(judgement.claims)))
+        theirs = tuple(islice(left, len(gold.claims)))
+        entailment = Entailment(
+            gold=gold.text,
+            gold_claims=tuple(gold.claims),
+            correct=tuple(label.entailed for label in own),
+            covered=tuple(label.entailed for label in theirs),
+            grounded=tuple(_by_context(label, case) for label in own),
+            retrieved=tuple(_by_context(label, case) for label in theirs),
+        )
+    without = [list(claim.labels.without) if claim.labels else [] for claim in judgement.claims]
+    for (number, place, _), label in zip(_spared_citations(case, judgement), left, strict=True):
+        without[number][place] = label.entailed
+    claims = tuple(
+        msgspec.structs.replace(claim, labels=claim.labels and CitationLabels(claim.labels.alone, tuple(others)))
+        for claim, others in zip(judgement.claims, without, strict=True)
+    )
+    return msgspec.structs.replace(judgement, claims=claims, entailment=entailment)
+
+
+def drop_labels(judgement: Judgement) -> Judgement:
+    """Return the judgement without the labels of single citations, which are only a part of ALCE's."""
+    claims = tuple(msgspec.structs.replace(claim, labels=None) for claim in judgement.claims)
+    return msgspec.structs.replace(judgement, claims=claims)
+
+
+def combine_repeats(repeats: Sequence[Judgement]) -> Judgement:
+    """Return the judgement that most repeats of one answer give; a tie is no verdict.
+
+    One failed repeat fails the whole: a majority of the rest would be chosen by the failure. Refusals have no claims,
+    so claims are taken from the repeats that have any, unless most repeats call the answer a refusal.
+    """
+    if len(repeats) == 1:
+        return repeats[0]
+    usage = JudgeUsage(
+        *(sum(getattr(r.usage, name) for r in repeats) for name in JudgeUsage.__struct_fields__)
+    )  # fmt: skip
+    flags = tuple(sorted({flag for repeat in repeats for flag in repeat.flags}))
+    model = repeats[0].model
+    failed = next((repeat for repeat in repeats if repeat.status == "failed"), None)
+    if failed is not None:
+        return msgspec.structs.replace(failed, usage=usage, flags=flags, model=model)
+    correctness = _most_correctness([repeat.correctness for repeat in repeats])
+    refused = correctness is not None and correctness.verdict == "refused"
+    with_claims = [repeat for repeat in repeats if repeat.claims]
+    claims: tuple[Claim, ...] = ()
+    citations: tuple[Support | None, ...] = (None,) * len(repeats[0].citation_support)
+    if with_claims and not refused:
+        claims = tuple(_most_claim(same) for same in zip(*(r.claims for r in with_claims), strict=True))
+        citations = tuple(_most_support(same) for same in zip(*(r.citation_support for r in with_claims), strict=True))
+    rated = [repeat.ratings for repeat in repeats]
+    return Judgement(
+        repeats[0].query_id,
+        "completed",
+        correctness,
+        claims,
+        citations,
+        {name: sum(r[name] for r in rated) / len(rated) for name in rated[0] if all(name in r for r in rated)},
+        flags=flags,
+        usage=usage,
+        model=model,
+        entailment=_most_entailment(
+            [r.entailment for r in repeats], [r.entailment for r in with_claims] if claims else []
+        ),
+    )
+
+
+# --- JSON Schemas of the replies, in the subset that strict structured output takes
+
+
+def judgement_schema(asks_correctness: bool) -> Mapping[str, Any]:
+    """Return the schema of a reply with verdicts."""
+    text = {"type": "string"}
+    value = {"type": "string", "enum": ["supported", "conflicting", "not_found", "no_text"]}
+    overall = _object(rationale=text, verdict={"type": "string", "enum": ["correct", "incorrect", "refused", "unsure"]})
+    claim = _object(id=text, rationale=text, by_citations=value, by_contexts=value)
+    citation = _object(id=text, rationale=text, verdict=value)
+    lists = {"claims": {"type": "array", "items": claim}, "citations": {"type": "array", "items": citation}}
+    if asks_correctness:
+        return _object(nonce=text, correctness=overall, **lists)
+    return _object(nonce=text, **lists)
+
+
+def labels_schema() -> Mapping[str, Any]:
+    """Return the schema of a reply with labels."""
+    text = {"type": "string"}
+    names = {"type": "array", "items": text}
+    label = _object(id=text, rationale=text, entailed={"type": "boolean"}, passages=names)
+    return _object(nonce=text, labels={"type": "array", "items": label})
+
+
+def rating_schema(protocol: RatingProtocol) -> Mapping[str, Any]:
+    """Return the schema of a rating's reply."""
+    text, grade = {"type": "string"}, {"type": "integer", "enum": sorted(protocol.scale)}
+    if not protocol.dimensions:
+        return _object(nonce=text, rationale=text, rating=grade)
+    return _object(nonce=text, rationale=text, ratings=_object(**dict.fromkeys(protocol.dimensions, grade)))
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    # Properties are written in their order: a rationale that comes after its verdict only excuses it.
+    return {
+        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+# --- parts of replies
+
+
+def _check_ids(
+    replies: Sequence[ClaimReply] | Sequence[CitationReply] | Sequence[LabelReply], prefix: str, count: int
+) -> None:
+    found = [reply.id for reply in replies]
+    wanted = [f"{prefix}{number}" for number in range(1, count + 1)]
+    if found != wanted:
+        expected = f"exactly the ids {', '.join(wanted)}" if wanted else f"no id {prefix}…"
+        raise Unparsable(f"expected {expected} in this order, found {excerpt(found)}")
+
+
+def _check_value(value: Value, has_text: bool, where: str) -> None:
+    if (value != "no_text") != has_text:
+        expected = "a verdict, as there is a text" if has_text else '"no_text", as there is none'
+        raise Unparsable(f'{where} was "{value}", expected {expected}')
+
+
+def _check_grade(grade: int, protocol: RatingProtocol, where: str) -> None:
+    if grade not in protocol.scale:
+        raise Unparsable(f"{where} was {grade}, expected one of {sorted(protocol.scale)}")
+
+
+def _correctness(verdict: Verdict, reason: str, case: Case) -> Correctness:
+    if verdict == "refused" and case.is_impossible:
+        return Correctness("correct", 1.0, f"refused, as is right here: {reason}")
+    return Correctness(verdict, float(verdict == "correct"), reason)
+
+
+def _support(value: Value, rationale: str) -> Support | None:
+    return None if value == "no_text" else Support(value, float(value == "supported"), _reason(rationale))
+
+
+def _keep_better(found: dict[int, Support], citation: int, support: Support | None) -> None:
+    """Keep the better of two, the first of equals: supported before conflicting before not found, then by score."""
+    rank = {"supported": 2, "conflicting": 1, "not_found": 0}
+    known = [one for one in (found.get(citation), support) if one is not None]
+    if known:
+        found[citation] = max(known, key=lambda one: (rank[one.outcome], one.score))
+
+
+def _spared_citations(case: Case, judgement: Judgement) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """Yield claim, place of a citation and its other citations, where ALCE asks whether the others suffice."""
+    for number, claim in enumerate(judgement.claims):
+        labels = claim.labels
+        together = claim.by_citations is not None and claim.by_citations.outcome == "supported"
+        is_whole = all(case.citations[i].text is not None for i in claim.citations)
+        if labels is None or not together or not is_whole or len(claim.citations) < 2:
+            continue
+        for place, alone in enumerate(labels.alone):
+            if not alone:
+                yield number, place, tuple(i for i in claim.citations if i != claim.citations[place])
+
+
+def _by_context(label: Label, case: Case) -> tuple[bool, ...]:
+    return tuple(number in label.contexts for number in range(len(case.contexts)))
+
+
+def _reason(rationale: str) -> str:
+    line = _one_line(rationale)
+    return line if len(line) <= REASON_CHARS else line[: REASON_CHARS - 1] + "…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+# --- majorities
+
+
+def _winner(outcomes: Sequence[str]) -> str | None:
+    ranked = Counter(outcomes).most_common(2)
+    return None if len(ranked) > 1 and ranked[0][1] == ranked[1][1] else ranked[0][0]
+
+
+def _most_correctness(given: Sequence[Correctness | None]) -> Correctness | None:
+    known = [one for one in given if one is not None]
+    if len(known) < len(given):
+        return None
+    winner = _winner([one.verdict for one in known])
+    if winner is None:
+        return Correctness("unsure", 0.0, "the repeats disagree")
+    return next(one for one in known if one.verdict == winner)
+
+
+def _most_support(given: Sequence[Support | None]) -> Support | None:
+    known = [one for one in given if one is not None]
+    if not known:
+        return None
+    winner = _winner([one.outcome for one in known])
+    if winner is None:
+        return Support("not_found", 0.0, "the repeats disagree")
+    return next(one for one in known if one.outcome == winner)
+
+
+def _most_claim(given: Sequence[Claim]) -> Claim:
+    return msgspec.structs.replace(
+        given[0],
+        by_citations=_most_support([one.by_citations for one in given]),
+        by_contexts=_most_support([one.by_contexts for one in given]),
+        labels=_most_labels([one.labels for one in given]),
+    )
+
+
+def _most_labels(given: Sequence[CitationLabels | None]) -> CitationLabels | None:
+    known = [one for one in given if one is not None]
+    if len(known) < len(given):
+        return None
+    alone = _most([one.alone for one in known])
+    asked = zip(*(one.without for one in known), strict=True)
+    # If no repeat asked, the others are not known to suffice: the citation is needed.
+    without = (_is_most([value for value in column if value is not None]) for column in asked)
+    return CitationLabels(alone, tuple(None if enough else rest for enough, rest in zip(alone, without, strict=True)))
+
+
+def _most_entailment(given: Sequence[Entailment | None], of_claims: Sequence[Entailment | None]) -> Entailment | None:
+    """Labels of gold claims by all repeats, those of the answer's claims by the repeats that found any."""
+    known = [one for one in given if one is not None]
+    own = [one for one in of_claims if one is not None]
+    if len(known) < len(given):
+        return None
+    return Entailment(
+        gold=known[0].gold,
+        gold_claims=known[0].gold_claims,
+        correct=_most([one.correct for one in own]),
+        covered=_most([one.covered for one in known]),
+        grounded=tuple(_most(same) for same in zip(*(one.grounded for one in own), strict=True)),
+        retrieved=tuple(_most(same) for same in zip(*(one.retrieved for one in known), strict=True)),
+    )
+
+
+def _most(given: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
+    return tuple(_is_most(column) for column in zip(*given, strict=True))
+
+
+def _is_most(values: Sequence[bool]) -> bool:
+    """Whether more values are true than false; a tie is false, as it is no support."""
+    return 2 * sum(values) > len(values)

@@ -1,0 +1,261 @@
+"""Trust cards: how far a judge agrees with labels on one benchmark, and whether its scores may be relied on there.
+
+A judge is calibrated for one benchmark, one fingerprint and one task, and by people's labels only: there have to be
+enough, both verdicts have to occur, and the lower limit of kappa has to be high enough. Calibration is looked up when
+scores are shown and is stored with none.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
+from rag_eval_pipeline.storage.files import atomic_write
+
+SUFFIX = ".trust.json"
+Task = Literal["correctness", "support", "refusal"]
+LabelsBy = Literal["human", "own", "model ratings"]
+
+_WHOSE = {
+    "human": "people's labels",
+    "own": "labels of this project's own: they calibrate nothing",
+    "model ratings": "ratings of another model, which are no truth: they calibrate nothing",
+}
+YES: dict[Task, str] = {"correctness": "correct", "support": "supported", "refusal": "refused"}
+"""What "yes" means for each task."""
+
+logger = logging.getLogger(__name__)
+
+
+class Limits(Model):
+    """A value's 95 % interval."""
+
+    low: float = pydantic.Field(description="Lower limit.")
+    high: float = pydantic.Field(description="Upper limit.")
+
+
+class Share(Model):
+    """A share with its 95 % interval."""
+
+    value: float = pydantic.Field(ge=0, le=1, description="Of the cases.")
+    interval: Limits = pydantic.Field(description="Wilson's.")
+    n: int = pydantic.Field(ge=1, description="Cases.")
+
+
+class KappaRecord(Model):
+    """Cohen's kappa; see `calibration.kappa_of`."""
+
+    value: float | None = pydantic.Field(None, description="At most 1; null with a reason.")
+    reason: str | None = pydantic.Field(None, description="nothing_to_compare, no_variation.")
+    interval: Limits | None = pydantic.Field(None, description="The wider ends of both; its lower one decides.")
+    analytic: Limits | None = pydantic.Field(None, description="By the large-sample standard error.")
+    bootstrap: Limits | None = pydantic.Field(None, description="Percentiles over seeded resamples.")
+
+
+class ConfusionRecord(Model):
+    """Verdicts of both; yes is correct, supported or refused."""
+
+    both_yes: int = pydantic.Field(ge=0, description="Labels and judge say yes.")
+    labels_yes_judge_no: int = pydantic.Field(ge=0, description="The judge is too strict.")
+    labels_no_judge_yes: int = pydantic.Field(ge=0, description="The judge is too lenient.")
+    both_no: int = pydantic.Field(ge=0, description="Labels and judge say no.")
+
+
+class Bias(Model):
+    """What the judge does to a mean."""
+
+    value: float = pydantic.Field(ge=-1, le=1, description="The judge's share of yes less that of the labels.")
+    interval: Limits = pydantic.Field(description="Agresti and Min's, 95 %.")
+
+
+class Disagreement(Model):
+    """One of the worst disagreements."""
+
+    query_id: str = pydantic.Field(description="The question's id.")
+    label: bool = pydantic.Field(description="What the labels say.")
+    judge: str = pydantic.Field(description="What the judge says.")
+    score: float = pydantic.Field(ge=0, le=1, description="The judge's.")
+    reason: str = pydantic.Field(description="The judge's.")
+    text: str = pydantic.Field(description="Of the claim, else of the answer; its first 200 characters.")
+    against: str = pydantic.Field(
+        "", description="Gold answers, else the evidence compared with; its first 200 characters. Empty for refusals."
+    )
+
+
+class TaskTrust(Model):
+    """Agreement on one task."""
+
+    task: Task = pydantic.Field(description="What was asked.")
+    n_labels: int = pydantic.Field(ge=0, description="Things labelled, ties and those without an answer included.")
+    n_compared: int = pydantic.Field(ge=0, description="Of them, those that the judge judged too.")
+    n_ties: int = pydantic.Field(0, ge=0, description="Labelled yes as often as no; left out.")
+    not_judged: dict[str, int] = pydantic.Field(
+        default_factory=dict, description="Why the others are left out: the judge's failures by code, no_answer, ..."
+    )
+    n_unsure: int = pydantic.Field(0, ge=0, description="Of those compared: the judge is unsure, which counts as no.")
+    kappa: KappaRecord = pydantic.Field(description="Over all that were compared.")
+    kappa_sure: KappaRecord = pydantic.Field(description="Without those of which the judge is unsure.")
+    confusion: ConfusionRecord = pydantic.Field(description="Counts behind kappa.")
+    bias: Bias | None = pydantic.Field(None, description="Null without anything compared.")
+    repeat_agreement: Share | None = pydantic.Field(
+        None,
+        description="Equal verdicts if judged twice; null for a judge that cannot differ, or if not asked for.",
+    )
+    annotator_alpha: float | None = pydantic.Field(
+        None, description="Krippendorff's alpha of those who labelled the same; null if none did."
+    )
+    worst: tuple[Disagreement, ...] = pydantic.Field((), description="Up to twenty, the surest mistakes first.")
+    is_calibrated: bool = pydantic.Field(description="Whether the judge's scores of this task may be relied on here.")
+    shortcomings: tuple[str, ...] = pydantic.Field((), description="Why not, a sentence each.")
+
+
+class TrustCard(FileModel):
+    """`<benchmark>.<judge>.<labels>.trust.json`."""
+
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
+    benchmark: str = pydantic.Field(description="Whose answers were judged.")
+    systems: tuple[str, ...] = pydantic.Field((), description="Whose answers they are.")
+    judge: str = pydantic.Field(description="What judges.")
+    judge_fingerprint: str = pydantic.Field(description="Of the judge; another fingerprint is another judge.")
+    labels_by: LabelsBy = pydantic.Field(
+        description="Whose labels they are: people's, the project's own, or another model's. Only people's calibrate."
+    )
+    annotators: tuple[str, ...] = pydantic.Field((), description="Who labelled, if known.")
+    labels_sha256: str | None = pydantic.Field(
+        None, description="Of the labels' file; of several, of their bytes one after the other."
+    )
+    models: tuple[str, ...] = pydantic.Field((), description="The models that the judge's server says it used.")
+    seed: int = pydantic.Field(description="Of the resamples.")
+    tasks: tuple[TaskTrust, ...] = pydantic.Field(description="Each task that has labels.")
+
+    @property
+    def file_name(self) -> str:
+        """One file for each benchmark, judge and kind of labels; a newer card replaces the older one."""
+        judge = hashlib.sha256(self.judge_fingerprint.encode()).hexdigest()[:12]
+        return f"{self.benchmark}.{judge}.{self.labels_by.replace(' ', '-')}{SUFFIX}"
+
+
+def write_trust_card(card: TrustCard, folder: Path) -> Path:
+    """Write a card and, beside it, its text in Markdown; return the card's path."""
+    path = folder / card.file_name
+    card.write(path)
+    atomic_write(path.with_suffix(".md"), card_markdown(card).encode())
+    return path
+
+
+def read_trust_cards(folder: Path) -> tuple[TrustCard, ...]:
+    """Read all cards of a folder, by name; a damaged one is skipped with a warning and calibrates nothing."""
+    cards = []
+    for path in sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []:
+        try:
+            cards.append(TrustCard.read(path))
+        except InputError as error:
+            logger.warning("A trust card is skipped: %s", error)
+    return tuple(cards)
+
+
+def is_calibrated(cards: Iterable[TrustCard], *, benchmark: str, fingerprint: str | None, task: Task) -> bool:
+    """Whether people's labels calibrate the judge with this fingerprint for a task on one benchmark."""
+    return any(
+        trust.is_calibrated
+        for card in cards
+        if (card.benchmark, card.judge_fingerprint, card.labels_by) == (benchmark, fingerprint, "human")
+        for trust in card.tasks
+        if trust.task == task
+    )
+
+
+def card_markdown(card: TrustCard) -> str:
+    """Return the card's text for people, ending in a newline."""
+    return "\n".join(_card_lines(card)) + "\n"
+
+
+def summary_lines(card: TrustCard) -> Iterator[str]:
+    """Yield the card's figures for a terminal."""
+    for trust in card.tasks:
+        kappa, table, yes = trust.kappa, trust.confusion, YES[trust.task]
+        value = f"no kappa ({kappa.reason})" if kappa.value is None else f"kappa {kappa.value:.3f}"
+        within = f" ({_limits(kappa.interval)})" if kappa.interval else ""
+        state = "calibrated" if trust.is_calibrated else "not calibrated"
+        yield f"{trust.task}: {state}; {value}{within} over {trust.n_compared} of {trust.n_labels} labels"
+        yield (
+            f"  equal: {table.both_yes + table.both_no}; {yes} by the labels alone: {table.labels_yes_judge_no}, "
+            f"by the judge alone: {table.labels_no_judge_yes}"
+        )
+        left_out = trust.not_judged | ({"tie": trust.n_ties} if trust.n_ties else {})
+        if left_out:
+            yield f"  left out: {', '.join(f'{count} {reason}' for reason, count in left_out.items())}"
+        yield from (f"  {sentence}" for sentence in trust.shortcomings)
+
+
+def _card_lines(card: TrustCard) -> Iterator[str]:
+    yield f"# Trust card: {card.judge} on {card.benchmark}"
+    yield ""
+    yield f"Compared with {_WHOSE[card.labels_by]}."
+    if card.systems:
+        yield f"Answers by {', '.join(map(_cell, card.systems))}."
+    if card.annotators:
+        yield f"Labelled by {', '.join(map(_cell, card.annotators))}."
+    if card.models:
+        yield f"The server used {', '.join(map(_cell, card.models))}."
+    yield f"Judge fingerprint: `{_cell(card.judge_fingerprint)}`."
+    for trust in card.tasks:
+        yield ""
+        yield from _task_lines(trust)
+
+
+def _task_lines(trust: TaskTrust) -> Iterator[str]:
+    yes = YES[trust.task]
+    yield f"## {trust.task.capitalize()}: {'calibrated' if trust.is_calibrated else 'not calibrated'}"
+    yield ""
+    yield from (f"- {sentence}" for sentence in trust.shortcomings)
+    if trust.shortcomings:
+        yield ""
+    yield f"Kappa {_kappa(trust.kappa)}, over {trust.n_compared} of {trust.n_labels} labelled."
+    if trust.n_unsure:
+        yield f"The judge is unsure of {trust.n_unsure}, which count as no; without them {_kappa(trust.kappa_sure)}."
+    if trust.bias is not None:
+        yield f"The mean is moved by {trust.bias.value:+.3f} ({_limits(trust.bias.interval, '+.3f')})."
+    if trust.not_judged or trust.n_ties:
+        left_out = {**trust.not_judged, **({"tie": trust.n_ties} if trust.n_ties else {})}
+        yield f"Left out: {', '.join(f'{count} {_cell(reason)}' for reason, count in sorted(left_out.items()))}."
+    if trust.repeat_agreement is not None:
+        share = trust.repeat_agreement
+        yield f"Judged twice, {share.value:.3f} of {share.n} verdicts are equal ({_limits(share.interval)})."
+    if trust.annotator_alpha is not None:
+        yield f"Those who labelled the same agree with alpha {trust.annotator_alpha:.3f}."
+    table = trust.confusion
+    yield ""
+    yield f"| | judge: {yes} | judge: not |"
+    yield "|---|---|---|"
+    yield f"| labels: {yes} | {table.both_yes} | {table.labels_yes_judge_no} |"
+    yield f"| labels: not | {table.labels_no_judge_yes} | {table.both_no} |"
+    if trust.worst:
+        yield ""
+        yield "| query | label | judge | score | reason | text | against |"
+        yield "|---|---|---|---|---|---|---|"
+        for one in trust.worst:
+            label = yes if one.label else f"not {yes}"
+            cells = (one.query_id, label, one.judge, f"{one.score:.2f}", one.reason, one.text, one.against)
+            yield f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _kappa(kappa: KappaRecord) -> str:
+    if kappa.value is None:
+        return f"has no value ({kappa.reason})"
+    return f"{kappa.value:.3f} ({_limits(kappa.interval)})" if kappa.interval else f"{kappa.value:.3f}"
+
+
+def _limits(limits: Limits, form: str = ".3f") -> str:
+    return f"{limits.low:{form}} to {limits.high:{form}}"
+
+
+def _cell(text: str) -> str:
+    """Return a text on one line that ends no cell and draws no markup: answers and rationales are others' words."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return "".join(f"\\{c}" if c in "\\|`*_[]<>!#" else c for c in plain)

@@ -1,0 +1,84 @@
+"""What is said of a metric: its key, label, meaning, range, direction and source."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Direction = Literal["higher", "lower", "neither"]
+Level = Literal["passage", "page", "document", "span", "claim", "question"]
+Need = Literal[
+    "ranking", "relevant", "grades", "judged_nonrelevant", "answer", "accepted_answers", "citations", "gold_spans",
+    "contexts", "judge", "usage", "timings",
+]  # fmt: skip
+
+
+class Range(NamedTuple):
+    """Lowest and highest possible score; infinite where there is no bound."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def __str__(self) -> str:
+        low = "-inf" if self.low == -math.inf else f"{self.low:g}"
+        return f"{low} to {'inf' if self.high == math.inf else f'{self.high:g}'}"
+
+
+SHARE = Range()
+COUNT = Range(0.0, math.inf)
+UNBOUNDED = Range(-math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """One row of the registry.
+
+    Args:
+        name: Its key in settings, results and history; a trailing `@k` stands for a cutoff.
+        meaning: One sentence; "top k" in it stands for the cutoff.
+        source: Paper, specification or scorer that defines it.
+        needs: What a question must have to be scored.
+        levels: The levels at which it can be computed.
+        direction: Which end is better; `neither` for counts and descriptions.
+        range: Possible scores.
+        aliases: Other keys of the same metric.
+        category: The part of the results it belongs to: retrieval, contexts, citations, answers, abstention, claims or
+            performance.
+        version: Raised whenever equal answers may score differently. It is part of the fingerprint of evaluations that
+            use a custom metric; the built-in metrics have one version together.
+        label: What people read in terminals, reports, alerts and mails; made from the key unless given.
+    """
+
+    name: str
+    meaning: str
+    source: str
+    needs: tuple[Need, ...]
+    levels: tuple[Level, ...]
+    direction: Direction = "higher"
+    range: Range = SHARE
+    aliases: tuple[str, ...] = ()
+    category: str = "retrieval"
+    version: str = "1"
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", label_from_key(self.name))
+
+
+# Spellings of the field; everything else is written as words.
+_SPELLINGS = {
+    "ndcg": "nDCG", "map": "MAP", "mrr": "MRR", "f1": "F1", "em": "EM", "rouge": "ROUGE", "iou": "IoU", "rbp": "RBP",
+    "err": "ERR", "jaccard": "Jaccard", "hotpot": "HotpotQA", "ragchecker": "RAGChecker", "dcg": "DCG",
+}  # fmt: skip
+
+
+def label_from_key(key: str) -> str:
+    """Write a key as words: `span_precision` becomes "Span precision"; what does not look like a key is unchanged."""
+    if not re.fullmatch(r"[\w/]+(@[\w.]+)?", key):
+        return key
+    words, at, depth = key.replace("_", " ").replace("/", " ").partition("@")
+    spelt = [_SPELLINGS.get(word, word) for word in words.split()]
+    if spelt and spelt[0] not in _SPELLINGS.values():
+        spelt[0] = spelt[0][:1].upper() + spelt[0][1:]
+    return " ".join(spelt) + at + depth

@@ -1,0 +1,713 @@
+"""Every retrieval measure: a function of judged rankings, and a row that describes it.
+
+Every measure equals trec_eval bit for bit where trec_eval has it, including its treatment of ties, unjudged documents
+and negative grades. A family becomes a measure when its parameters are known: `ndcg@k` with k = 10 is `ndcg@10`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag_eval_pipeline.metrics.metric_info import COUNT, UNBOUNDED, Level, MetricInfo, Need
+from rag_eval_pipeline.metrics.retrieval.rankings import (
+    Floats,
+    Ints,
+    Rankings,
+    apply_exactly,
+    count_by_query,
+    discounts,
+    divide,
+    iterate_by_ordinal,
+    ordinals,
+    running_sums,
+    sum_by_query,
+    top,
+)
+
+LEVELS: tuple[Level, ...] = ("passage", "page", "document")
+CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)  # trec_eval's
+ELEVEN_LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+MIN_GEOMETRIC = 0.00001  # trec_eval's MIN_GEO_MEAN: a single 0 would make a geometric mean 0
+INFAP_EPSILON = 0.00001  # trec_eval's
+ERR_NEGLIGIBLE = 1e-10  # below this probability of reading on, Evret stops
+
+# cutoff: a rank; fraction: of the number of relevant documents; numbers: in a fixed order; pairs: grade=gain or
+# name=number.
+Takes = Literal["nothing", "cutoff", "fraction", "numbers", "pairs"]
+Summary = Literal["mean", "sum", "geometric", "none"]
+Printed = Literal["decimal", "integer", "text"]
+Shown = Literal["both", "queries", "summary"]
+
+
+class Parameters(NamedTuple):
+    """What makes a measure of a family.
+
+    Args:
+        k: Cutoff, a rank of at least 1.
+        numbers: In the order that the family defines; a single one for a family of fractions.
+        gains: Grade -> gain, for grades whose gain is not the grade itself.
+        named: Such as p=0.8.
+    """
+
+    k: int = 0
+    numbers: tuple[float, ...] = ()
+    gains: Mapping[int, float] = {}
+    named: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A measure whose parameters are not known yet.
+
+    Args:
+        metric: Its row in the registry; a family with a cutoff has a name that ends in `@k`.
+        score: Returns one score per query; 0.0 for a query that retrieved nothing.
+        trec: trec_eval's name; None where trec_eval has no such measure.
+        takes: What kind of parameters.
+        defaults: trec_eval's parameters where none are given; for cutoffs and fractions, one measure each.
+        named: Named parameters with their defaults.
+        summary: How the scores of all queries are combined.
+        printed: How trec_eval prints a value.
+        shown: Where trec_eval prints it.
+    """
+
+    metric: MetricInfo
+    score: Callable[[Rankings, Parameters], NDArray[Any]]
+    trec: str | None = None
+    takes: Takes = "nothing"
+    defaults: tuple[float, ...] = ()
+    named: Mapping[str, float] = field(default_factory=dict)
+    summary: Summary = "mean"
+    printed: Printed = "decimal"
+    shown: Shown = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure with all its parameters.
+
+    Args:
+        name: This project's name: `ndcg@10`.
+        trec_name: The name that trec_eval prints; None where it has no such measure.
+        label: Whichever of the two was asked for; it is printed.
+        meaning: One sentence.
+        family: Where it comes from.
+        parameters: What made it.
+    """
+
+    name: str
+    trec_name: str | None
+    label: str
+    meaning: str
+    family: Family
+    parameters: Parameters
+
+    def score(self, rankings: Rankings) -> NDArray[Any]:
+        """Return the score of each query."""
+        return self.family.score(rankings, self.parameters)
+
+
+# Counts
+
+
+def num_q(rankings: Rankings, _: Parameters) -> Ints:
+    """1 for each query of the qrels."""
+    return np.ones(rankings.n, np.int64)
+
+
+def num_ret(rankings: Rankings, _: Parameters) -> Ints:
+    """Retrieved documents."""
+    return rankings.n_retrieved
+
+
+def num_rel(rankings: Rankings, _: Parameters) -> Ints:
+    """Relevant documents, retrieved or not."""
+    return rankings.n_relevant
+
+
+def num_rel_ret(rankings: Rankings, _: Parameters) -> Ints:
+    """Relevant documents that were retrieved."""
+    return rankings.n_found
+
+
+def num_nonrel_judged_ret(rankings: Rankings, _: Parameters) -> Ints:
+    """Retrieved documents that were judged not relevant."""
+    grade = rankings.hits.grade
+    return count_by_query(rankings.hits.query[(grade >= 0) & (grade < rankings.level)], rankings.n)
+
+
+def unjudged_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Share of the top k that is unjudged; if fewer documents were retrieved, the rest counts as judged."""
+    is_judged = (rankings.hits.grade >= 0) & (rankings.hits.rank <= parameters.k)
+    shown = np.minimum(rankings.n_retrieved, parameters.k)
+    return (shown - count_by_query(rankings.hits.query[is_judged], rankings.n)) / parameters.k
+
+
+def relevance_string(rankings: Rankings, parameters: Parameters) -> NDArray[np.object_]:
+    """The grades of the first documents in a row: `>` above 9, `-` not in the pool, `.` in the pool but unjudged."""
+    length = int(parameters.numbers[0])
+    strings = [["-"] * min(length, int(n)) for n in rankings.n_retrieved]
+    near = rankings.hits.take(rankings.hits.rank <= length)
+    for query, rank, grade in zip(*(column.tolist() for column in near), strict=True):
+        strings[query][rank - 1] = "." if grade < 0 else ">" if grade > 9 else str(grade)
+    return np.array(["".join(string) for string in strings], dtype=object)
+
+
+# Success, recall, precision, reciprocal rank
+
+
+def hit_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """1.0 if any relevant document is in the top k; trec_eval calls it success, some call it recall."""
+    return np.where(rankings.n_found_at(parameters.k) > 0, 1.0, 0.0)
+
+
+def all_hit_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """1.0 if every relevant document is in the top k; 0.0 if more than k are relevant, or none."""
+    has_all = (rankings.n_relevant > 0) & (rankings.n_found_at(parameters.k) == rankings.n_relevant)
+    return np.where(has_all, 1.0, 0.0)
+
+
+def recall_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Share of the relevant documents that is in the top k."""
+    return divide(rankings.n_found_at(parameters.k), rankings.n_relevant)
+
+
+def precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Share of the top k that is relevant; divides by k even if fewer documents were retrieved."""
+    return rankings.n_found_at(parameters.k) / parameters.k
+
+
+def relative_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Precision at k over the best possible precision at k."""
+    return divide(rankings.n_found_at(parameters.k), np.minimum(rankings.n_relevant, parameters.k))
+
+
+def r_precision(rankings: Rankings, _: Parameters) -> Floats:
+    """Precision at rank R, the number of relevant documents; divides by R even if fewer were retrieved."""
+    return divide(rankings.n_found_at_each(rankings.n_relevant), rankings.n_relevant)
+
+
+def r_precision_multiple(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Precision at a multiple of R; like trec_eval, add 0.9 to the multiple and truncate."""
+    cutoff = (parameters.numbers[0] * rankings.n_relevant + 0.9).astype(np.int64)
+    return divide(rankings.n_found_at_each(cutoff), cutoff)
+
+
+def reciprocal_rank(rankings: Rankings, _: Parameters) -> Floats:
+    """1 / rank of the first relevant document; 0.0 if none was retrieved."""
+    found = np.zeros(rankings.n)
+    is_first = rankings.ordinal == 1
+    found[rankings.relevant.query[is_first]] = 1.0 / rankings.relevant.rank[is_first]
+    return found
+
+
+def reciprocal_rank_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Reciprocal rank; 0.0 if no relevant document is in the top k."""
+    found = reciprocal_rank(rankings, parameters)
+    found[rankings.n_found_at(parameters.k) == 0] = 0.0
+    return found
+
+
+# Average and interpolated precision
+
+
+def average_precision(rankings: Rankings, _: Parameters) -> Floats:
+    """Sum of the precisions at the relevant documents, over the number of all relevant documents."""
+    return rankings.average_precision
+
+
+def average_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Average precision over the top k, still divided by the number of all relevant documents."""
+    near = rankings.relevant_top(parameters.k)
+    total = sum_by_query(near.query, rankings.precision[near.rows], rankings.n)
+    return divide(total, rankings.n_relevant)
+
+
+def log_average_precision(rankings: Rankings, _: Parameters) -> Floats:
+    """Logarithm of average precision, from which the geometric mean is made."""
+    return apply_exactly(math.log, np.maximum(rankings.average_precision, MIN_GEOMETRIC))
+
+
+def smoothed_average_precision(rankings: Rankings, _: Parameters) -> Floats:
+    """Log odds of a relevant document, from the sum of precisions."""
+    total = sum_by_query(rankings.relevant.query, rankings.precision, rankings.n)
+    return apply_exactly(math.log, (1.0 + total) / (1.0 + rankings.n_relevant - total))
+
+
+def interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Best precision at or beyond a level of recall."""
+    return _precision_at_recall(rankings, _best_later_precision(rankings), parameters.numbers[0])
+
+
+def mean_interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Mean interpolated precision over levels of recall, added up from the highest level down."""
+    best = _best_later_precision(rankings)
+    total = np.zeros(rankings.n)
+    for fraction in sorted(parameters.numbers, reverse=True):
+        total += _precision_at_recall(rankings, best, fraction)
+    return total / len(parameters.numbers)
+
+
+def _best_later_precision(rankings: Rankings) -> Floats:
+    """Return the best precision at each retrieved relevant document or a later one."""
+    query = rankings.relevant.query
+    best, found = np.zeros(rankings.n), np.empty(query.size)
+    for chosen in iterate_by_ordinal(rankings.n_found[query] - rankings.ordinal + 1):
+        best[query[chosen]] = np.maximum(best[query[chosen]], rankings.precision[chosen])
+        found[chosen] = best[query[chosen]]
+    return found
+
+
+def _precision_at_recall(rankings: Rankings, best: Floats, fraction: float) -> Floats:
+    """Return the best precision from where the fraction of the relevant documents is found; 0.0 if it never is."""
+    # A fraction of 0 is reached before the first relevant document and has the best precision of all.
+    wanted = np.maximum(_round_half_up(fraction * rankings.n_relevant), 1)
+    is_reached = (rankings.n_found > 0) & (wanted <= rankings.n_found)
+    first = np.cumsum(rankings.n_found) - rankings.n_found
+    found = np.zeros(rankings.n)
+    found[is_reached] = best[(first + wanted - 1)[is_reached]]
+    return found
+
+
+def _round_half_up(values: NDArray[np.floating]) -> Ints:
+    """Round like C's lround, as trec_eval 10 does; earlier versions added 0.9 and truncated."""
+    whole = np.trunc(values)
+    rounded: Ints = (whole + (values - whole >= 0.5)).astype(np.int64)
+    return rounded
+
+
+# Preference: measures of judged documents only
+
+
+def binary_preference(rankings: Rankings, _: Parameters) -> Floats:
+    """Share of the first R judged non-relevant documents that are ranked below each relevant one."""
+    query = rankings.relevant.query
+    n_relevant, n_nonrelevant_above = rankings.n_relevant[query], _count_above(rankings)[0]
+    most = np.minimum(rankings.n_nonrelevant[query], n_relevant)
+    preferred = 1.0 - divide(np.minimum(n_nonrelevant_above, n_relevant), most)
+    return divide(sum_by_query(query, preferred, rankings.n), rankings.n_relevant)
+
+
+def log_binary_preference(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Logarithm of bpref, from which the geometric mean is made."""
+    return apply_exactly(math.log, np.maximum(binary_preference(rankings, parameters), MIN_GEOMETRIC))
+
+
+def inferred_average_precision(rankings: Rankings, _: Parameters) -> Floats:
+    """Average precision expected from a sample of judgements."""
+    query, rank = rankings.relevant.query, rankings.relevant.rank
+    earlier, (nonrelevant, unjudged) = rankings.ordinal - 1, _count_above(rankings)
+    above = np.maximum(rank - 1, 1).astype(np.float64)
+    expected = 1.0 / (above + 1.0) + (above / (above + 1.0)) * ((earlier + nonrelevant + unjudged) / above) * (
+        (earlier + INFAP_EPSILON) / (earlier + nonrelevant + 2 * INFAP_EPSILON)
+    )
+    expected[rank == 1] = 1.0
+    return divide(sum_by_query(query, expected, rankings.n), rankings.n_relevant)
+
+
+def _count_above(rankings: Rankings) -> tuple[Ints, Ints]:
+    """Count the non-relevant documents, and those in the pool but unjudged, above each relevant one."""
+    query, _, grade = rankings.hits
+    is_relevant = grade >= rankings.level
+    first = np.searchsorted(query, query)
+
+    def count(chosen: np.ndarray) -> Ints:
+        running = np.concatenate(([0], np.cumsum(chosen)))
+        return (running[:-1] - running[first])[is_relevant]
+
+    return count((grade >= 0) & ~is_relevant), count(grade < 0)
+
+
+# Graded gain
+
+
+class RankedGains(NamedTuple):
+    """Documents with a gain: query (ascending), rank (ascending within it), gain, and gain / log2(rank + 1)."""
+
+    query: Ints
+    rank: Ints
+    gain: Floats
+    discounted: Floats
+
+
+def compute_gains(rankings: Rankings, gains: Mapping[int, float]) -> tuple[RankedGains, RankedGains]:
+    """Return the gains of the retrieved documents, and those of the best possible ranking.
+
+    Args:
+        rankings: Of a run.
+        gains: Grade -> gain for grades whose gain is not the grade itself; may be 0, negative, or for grade 0.
+    """
+    if not gains:
+        found, ideal = rankings.graded, rankings.ideal
+        return (
+            RankedGains(found.query, found.rank, found.grade.astype(np.float64), rankings.discounted),
+            RankedGains(ideal.query, ideal.rank, ideal.grade.astype(np.float64), rankings.ideal_discounted),
+        )
+    query, rank, grade = rankings.hits
+    gain = _gain_of(grade, gains)
+    has_gain = gain != 0
+    query, rank, gain = query[has_gain], rank[has_gain], gain[has_gain]
+    best = _gain_of(rankings.judgements.grade, gains)
+    # trec_eval sorts gains by their difference cut to a whole number, so 3 and 3.5 come in any order; here they do not.
+    order = np.lexsort((-best, rankings.judgements.query))
+    order = order[best[order] > 0]
+    ideal_query, ideal_gain = rankings.judgements.query[order], best[order]
+    ideal_rank = ordinals(ideal_query, rankings.n)
+    return (
+        RankedGains(query, rank, gain, gain / discounts(rank)),
+        RankedGains(ideal_query, ideal_rank, ideal_gain, ideal_gain / discounts(ideal_rank)),
+    )
+
+
+def _gain_of(grade: Ints, gains: Mapping[int, float]) -> Floats:
+    """Return the gain of each grade; 0.0 for negative grades, which are unjudged."""
+    found = np.maximum(grade, 0).astype(np.float64)
+    for given, gain in gains.items():
+        found[grade == given] = gain
+    return found
+
+
+def dcg(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Sum of gain / log2(rank + 1) over the ranking."""
+    found, _ = compute_gains(rankings, parameters.gains)
+    return sum_by_query(found.query, found.discounted, rankings.n)
+
+
+def ideal_dcg(rankings: Rankings, parameters: Parameters) -> Floats:
+    """`dcg` of the best possible ranking."""
+    _, ideal = compute_gains(rankings, parameters.gains)
+    return sum_by_query(ideal.query, ideal.discounted, rankings.n)
+
+
+def ndcg(rankings: Rankings, parameters: Parameters) -> Floats:
+    """`dcg` over `ideal_dcg`; 0.0 where nothing has a gain."""
+    return divide(dcg(rankings, parameters), ideal_dcg(rankings, parameters))
+
+
+def ndcg_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """`dcg` of the top k over that of the best possible top k; the gain is the grade itself."""
+    near, ideal = rankings.graded_top(parameters.k), top(rankings.ideal, parameters.k)
+    gain = sum_by_query(near.query, rankings.discounted[near.rows], rankings.n)
+    best = sum_by_query(ideal.query, rankings.ideal_discounted[ideal.rows], rankings.n)
+    return divide(gain, best)
+
+
+def ndcg_at_relevant(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Mean of ndcg at each document with a gain; one that was not retrieved counts with ndcg of the whole ranking."""
+    found, ideal = compute_gains(rankings, parameters.gains)
+    running, n_ideal = running_sums(found.query, found.discounted, rankings.n), count_by_query(ideal.query, rankings.n)
+    best = running_sums(ideal.query, ideal.discounted, rankings.n)
+    has_gain = found.gain > 0
+    query = found.query[has_gain]
+    first = np.cumsum(n_ideal) - n_ideal
+    here = best[first[query] + np.minimum(found.rank[has_gain], n_ideal[query]) - 1]
+    total = sum_by_query(query, running[has_gain] / here, rankings.n)
+    gain, whole = (sum_by_query(part.query, part.discounted, rankings.n) for part in (found, ideal))
+    total += divide((n_ideal - count_by_query(query, rankings.n)) * gain, whole)
+    return np.where(total > 0, divide(total, n_ideal), 0.0)
+
+
+def ndcg_at_steps(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Mean of ndcg at the ranks where the ideal gain changes, and at the end if the ranking is two ranks longer."""
+    found, ideal = compute_gains(rankings, parameters.gains)
+    running = running_sums(found.query, found.discounted, rankings.n)
+    best = running_sums(ideal.query, ideal.discounted, rankings.n)
+    is_last = np.ones(ideal.query.size, bool)
+    is_last[:-1] = (ideal.query[1:] != ideal.query[:-1]) | (ideal.gain[1:] != ideal.gain[:-1])
+    query, rank = ideal.query[is_last], ideal.rank[is_last]
+    # Query and rank as a single number, which ascends as the two do.
+    width = int(max(found.rank.max(initial=0), rank.max(initial=0))) + 1
+    place = np.searchsorted(found.query * width + found.rank, query * width + rank, side="right") - 1
+    is_there = (place >= 0) & (np.append(found.query, -1)[place] == query)
+    gain = np.where(is_there, np.append(running, 0.0)[place], 0.0)
+    total = sum_by_query(query, gain / best[is_last], rankings.n)
+    steps, n_ideal = count_by_query(query, rankings.n), count_by_query(ideal.query, rankings.n)
+    is_longer = (n_ideal > 0) & (rankings.n_retrieved > n_ideal + 1)
+    whole = [sum_by_query(part.query, part.discounted, rankings.n) for part in (found, ideal)]
+    total[is_longer] += divide(whole[0], whole[1])[is_longer]
+    return np.where(rankings.n_relevant > 0, divide(total, steps + is_longer), 0.0)
+
+
+def normalised_gain(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Gains discounted by how far the ranking lags behind the ideal one, over the sum of ideal gains."""
+    found, ideal = compute_gains(rankings, parameters.gains)
+    n_ideal = count_by_query(ideal.query, rankings.n)
+    cost = running_sums(ideal.query, np.maximum(ideal.gain, 1.0), rankings.n)
+    within = np.minimum(found.rank, n_ideal[found.query])
+    first = np.cumsum(n_ideal) - n_ideal
+    here = np.where(within > 0, np.append(cost, 0.0)[first[found.query] + within - 1], 0.0)
+    lag = 2 + (here + (found.rank - within)) - running_sums(found.query, found.gain, rankings.n)
+    total = sum_by_query(found.query, found.gain / apply_exactly(math.log2, lag), rankings.n)
+    return divide(total, sum_by_query(ideal.query, ideal.gain, rankings.n))
+
+
+def binary_gain(rankings: Rankings, _: Parameters) -> Floats:
+    """Mean over relevant documents of 1 / log2(2 + number of other documents above)."""
+    query, rank, _grade = rankings.relevant
+    lag = (2 + rank - rankings.ordinal).astype(np.float64)
+    return divide(sum_by_query(query, 1.0 / apply_exactly(math.log2, lag), rankings.n), rankings.n_relevant)
+
+
+# User models: a reader who goes on with some probability
+
+
+def rank_biased_precision(rankings: Rankings, parameters: Parameters) -> Floats:
+    """(1 - p) times the sum of gain * p^(rank - 1); gains outside [0, 1] are scaled into it."""
+    p = parameters.named["p"]
+    gain = _gains_in_unit_range(rankings, parameters.gains)
+    query, rank, _ = rankings.hits
+    weights = _powers(p, int(rank.max(initial=0)))
+    return (1.0 - p) * sum_by_query(query, gain * weights[rank - 1], rankings.n)
+
+
+def rank_biased_residual(rankings: Rankings, parameters: Parameters) -> Floats:
+    """What unjudged documents, retrieved or further down, could add; 0.0 if every retrieved document is judged."""
+    p = parameters.named["p"]
+    longest = int(rankings.n_retrieved.max(initial=0))
+    weights = _powers(p, longest)
+    judged = rankings.hits.take(rankings.hits.grade >= 0)
+    order = np.argsort(judged.rank, kind="stable")
+    ends = np.searchsorted(judged.rank[order], np.arange(1, longest + 2))
+    total = np.zeros(rankings.n)
+    for rank in range(1, longest + 1):
+        added = np.where(rankings.n_retrieved >= rank, weights[rank - 1], 0.0)
+        added[judged.query[order[ends[rank - 1] : ends[rank]]]] = 0.0
+        total += added
+    has_unjudged = rankings.n_retrieved > count_by_query(judged.query, rankings.n)
+    return np.where(has_unjudged, weights[rankings.n_retrieved] + (1 - p) * total, 0.0)
+
+
+def rank_biased_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Rank-biased precision of the top k; gains are grades over the query's highest grade, as in Evret."""
+    p = parameters.named["p"]
+    highest = np.ones(rankings.n, np.int64)
+    np.maximum.at(highest, rankings.judgements.query, rankings.judgements.grade)
+    near = rankings.graded.take(rankings.graded.rank <= parameters.k)
+    weights = np.array([(1.0 - p) * p**rank for rank in range(int(near.rank.max(initial=0)))])
+    gain = near.grade / highest[near.query]
+    return np.minimum(sum_by_query(near.query, weights[near.rank - 1] * gain, rankings.n), 1.0)
+
+
+def expected_reciprocal_rank(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Sum over the top k of 1 / rank times the probability that the reader stops there.
+
+    A document of grade g satisfies the reader with probability (2^g - 1) / 2^max_grade; higher grades count as
+    `max_grade`.
+    """
+    highest = parameters.named["max_grade"]
+    near = rankings.graded.take(rankings.graded.rank <= parameters.k)
+    satisfied = (2.0 ** np.minimum(near.grade, highest) - 1) / 2.0**highest
+    total, reading_on = np.zeros(rankings.n), np.ones(rankings.n)
+    for chosen in iterate_by_ordinal(ordinals(near.query, rankings.n)):
+        chosen = chosen[reading_on[near.query[chosen]] >= ERR_NEGLIGIBLE]
+        query = near.query[chosen]
+        total[query] += (1.0 / near.rank[chosen]) * satisfied[chosen] * reading_on[query]
+        reading_on[query] *= 1.0 - satisfied[chosen]
+    return np.minimum(total, 1.0)
+
+
+def _powers(p: float, longest: int) -> Floats:
+    """Return p^0 to p^longest by repeated multiplication."""
+    return np.multiply.accumulate(np.concatenate(([1.0], np.full(longest, p))))
+
+
+def _gains_in_unit_range(rankings: Rankings, gains: Mapping[int, float]) -> Floats:
+    """Return the gain of each hit, scaled into [0, 1] for queries in which gains lie outside.
+
+    The gains of a query are those of all grades from 0 to its highest, and those that were given. trec_eval does not
+    initialise its minimum and maximum; here both begin at 0.
+    """
+    highest = np.zeros(rankings.n, np.int64)
+    np.maximum.at(highest, rankings.judgements.query, rankings.judgements.grade)
+    table = _gain_of(np.arange(int(highest.max(initial=0)) + 1), gains)
+    low = np.minimum(np.minimum.accumulate(table)[highest], min(gains.values(), default=0.0))
+    high = np.maximum(np.maximum.accumulate(table)[highest], max(gains.values(), default=0.0))
+    low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    is_outside = (low < 0) | (high > 1)
+    query, _, grade = rankings.hits
+    gain = _gain_of(grade, gains)
+    chosen = is_outside[query] & (grade >= 0)
+    gain[chosen] = (gain[chosen] - low[query[chosen]]) / (high - low)[query[chosen]]
+    return gain
+
+
+# Sets: everything that was retrieved, whatever its order
+
+
+def set_precision(rankings: Rankings, _: Parameters) -> Floats:
+    """Share of the retrieved documents that is relevant; 0.0 if nothing was retrieved."""
+    return divide(rankings.n_found, rankings.n_retrieved)
+
+
+def set_recall(rankings: Rankings, _: Parameters) -> Floats:
+    """Share of the relevant documents that was retrieved."""
+    return divide(rankings.n_found, rankings.n_relevant)
+
+
+def set_relative_precision(rankings: Rankings, _: Parameters) -> Floats:
+    """Relevant retrieved documents over the most that there could be."""
+    return divide(rankings.n_found, np.minimum(rankings.n_retrieved, rankings.n_relevant))
+
+
+def set_average_precision(rankings: Rankings, _: Parameters) -> Floats:
+    """Precision of the set times its recall."""
+    found = rankings.n_found.astype(np.float64)
+    return divide(found * found, rankings.n_retrieved.astype(np.float64) * rankings.n_relevant)
+
+
+def set_f(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Weighted harmonic mean of the set's precision and recall; the parameter is the weight of recall."""
+    weight = parameters.numbers[0]
+    precision, recall = set_precision(rankings, parameters), set_recall(rankings, parameters)
+    return divide((weight + 1.0) * precision * recall, weight * precision + recall)
+
+
+def utility(rankings: Rankings, parameters: Parameters) -> Floats:
+    """Value of the set.
+
+    The parameters are the value of a document that is relevant and retrieved, not relevant but retrieved, relevant but
+    not retrieved, and neither. The last kind is counted in a collection of no documents, as trec_eval does without -N.
+    """
+    a, b, c, d = parameters.numbers
+    found, retrieved, relevant = rankings.n_found, rankings.n_retrieved, rankings.n_relevant
+    value: Floats = a * found + b * (retrieved - found) + c * (relevant - found) + d * (found - retrieved - relevant)
+    return value
+
+
+# The table
+
+_RELEVANT: tuple[Need, ...] = ("ranking", "relevant")
+_GRADES: tuple[Need, ...] = ("ranking", "relevant", "grades")
+_JUDGED: tuple[Need, ...] = ("ranking", "relevant", "judged_nonrelevant")
+
+
+def _info(name: str, meaning: str, source: str, needs: tuple[Need, ...] = _RELEVANT, **more: Any) -> MetricInfo:
+    return MetricInfo(name, meaning, source, needs, LEVELS, **more)
+
+
+def _count(name: str, meaning: str, score: Callable[[Rankings, Parameters], NDArray[Any]], **more: Any) -> Family:
+    info = _info(name, meaning, f"trec_eval m_{name}.c", direction="neither", range=COUNT)
+    return Family(info, score, trec=name, summary="sum", printed="integer", **more)
+
+
+_DCG = "Jarvelin and Kekalainen 2002; trec_eval"
+_RBP = "Moffat and Zobel 2008"
+
+FAMILIES: tuple[Family, ...] = (
+    Family(_info("map", "Mean of the precision at each relevant document of the ranking.", "trec_eval m_map.c",
+                 aliases=("average_precision", "ap")),
+           average_precision, trec="map"),
+    Family(_info("map@k", "Mean of the precision at each relevant document of the top k.", "trec_eval m_map_cut.c",
+                 aliases=("average_precision@k", "ap@k")),
+           average_precision_at, trec="map_cut", takes="cutoff", defaults=CUTOFFS),
+    Family(_info("gm_map", "Geometric mean of average precision; a query counts at least 0.00001.",
+                 "trec_eval m_gm_map.c"),
+           log_average_precision, trec="gm_map", summary="geometric", shown="summary"),
+    Family(_info("yaap", "Smoothed average precision: log odds of a relevant document.",
+                 "Robertson 2012; trec_eval m_yaap.c", range=UNBOUNDED),
+           smoothed_average_precision, trec="yaap"),
+    _count("num_q", "Queries of the qrels.", num_q, shown="summary"),
+    _count("num_ret", "Retrieved documents.", num_ret),
+    _count("num_rel", "Relevant documents, retrieved or not.", num_rel),
+    _count("num_rel_ret", "Relevant documents that were retrieved.", num_rel_ret),
+    _count("num_nonrel_judged_ret", "Retrieved documents that were judged and are not relevant.",
+           num_nonrel_judged_ret),
+    Family(_info("unjudged@k", "Share of the top k that was never judged.", "trec_eval 10 m_unjudged.c", _JUDGED,
+                 direction="neither"),
+           unjudged_at, trec="unj", takes="cutoff", defaults=(5, 10, 20)),
+    Family(_info("relstring", "Grades of the first documents in a row.", "trec_eval m_relstring.c",
+                 direction="neither", range=COUNT),
+           relevance_string, trec="relstring", takes="numbers", defaults=(10,), summary="none", printed="text",
+           shown="queries"),
+    Family(_info("ndcg", "Discounted gain of the ranking over that of the best possible order.", f"{_DCG} m_ndcg.c",
+                 _GRADES),
+           ndcg, trec="ndcg", takes="pairs"),
+    Family(_info("ndcg@k", "Discounted gain of the top k over that of the best possible order.",
+                 f"{_DCG} m_ndcg_cut.c", _GRADES),
+           ndcg_at, trec="ndcg_cut", takes="cutoff", defaults=CUTOFFS),
+    Family(_info("dcg", "Discounted gain of the ranking.", f"{_DCG} m_ndcg.c", _GRADES, range=COUNT),
+           dcg, trec="dcg", takes="pairs"),
+    Family(_info("ideal_dcg", "Discounted gain of the best possible order.", f"{_DCG} m_ndcg.c",
+                 ("relevant", "grades"), direction="neither", range=COUNT),
+           ideal_dcg, trec="ideal_dcg", takes="pairs"),
+    Family(_info("err@k", "Expected reciprocal rank at which a reader is satisfied in the top k; grades up to 4.",
+                 "Chapelle and others 2009; Evret", _GRADES),
+           expected_reciprocal_rank, takes="cutoff", named={"max_grade": 4}),
+    Family(_info("ndcg_rel", "Mean of ndcg at each relevant document.", "trec_eval m_ndcg_rel.c", _GRADES),
+           ndcg_at_relevant, trec="ndcg_rel", takes="pairs"),
+    Family(_info("Rndcg", "Mean of ndcg where the ideal gain changes.", "trec_eval m_Rndcg.c", _GRADES),
+           ndcg_at_steps, trec="Rndcg", takes="pairs"),
+    Family(_info("G", "Gain discounted by the lag behind the ideal ranking.", "trec_eval m_G.c", _GRADES),
+           normalised_gain, trec="G", takes="pairs"),
+    Family(_info("binG", "Relevant documents discounted by the non-relevant ones before them.", "trec_eval m_binG.c",
+                 _GRADES),
+           binary_gain, trec="binG"),
+    Family(_info("iprec_at_recall", "Best precision at a level of recall or beyond it.",
+                 "trec_eval 10 m_iprec_at_recall.c"),
+           interpolated_precision, trec="iprec_at_recall", takes="fraction", defaults=ELEVEN_LEVELS),
+    Family(_info("11pt_avg", "Mean of the interpolated precision at eleven levels of recall.",
+                 "trec_eval 10 m_11pt_avg.c"),
+           mean_interpolated_precision, trec="11pt_avg", takes="numbers", defaults=ELEVEN_LEVELS),
+    Family(_info("precision@k", "Share of the top k that is relevant.", "trec_eval m_P.c", aliases=("p@k",)),
+           precision_at, trec="P", takes="cutoff", defaults=CUTOFFS),
+    Family(_info("relative_precision@k", "Precision in the top k over the best that is possible there.",
+                 "trec_eval m_rel_P.c"),
+           relative_precision_at, trec="relative_P", takes="cutoff", defaults=CUTOFFS),
+    Family(_info("rprec", "Precision at rank R, the number of relevant documents.",
+                 "Buckley and Voorhees 2005; trec_eval m_Rprec.c", aliases=("r_precision",)),
+           r_precision, trec="Rprec"),
+    Family(_info("Rprec_mult", "Precision at a multiple of R, the number of relevant documents.",
+                 "trec_eval m_Rprec_mult.c"),
+           r_precision_multiple, trec="Rprec_mult", takes="fraction",
+           defaults=(0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)),
+    Family(_info("bpref", "Share of judged non-relevant documents ranked below the relevant ones.",
+                 "Buckley and Voorhees 2004; trec_eval m_bpref.c", _JUDGED),
+           binary_preference, trec="bpref"),
+    Family(_info("gm_bpref", "Geometric mean of bpref; a query counts at least 0.00001.", "trec_eval m_gm_bpref.c",
+                 _JUDGED),
+           log_binary_preference, trec="gm_bpref", summary="geometric", shown="summary"),
+    Family(_info("infAP", "Average precision as expected from a sample of judgements.",
+                 "Yilmaz and Aslam 2006; trec_eval m_infap.c", _JUDGED),
+           inferred_average_precision, trec="infAP"),
+    Family(_info("rbp", "Gain that a reader of persistence 0.9 meets in the ranking.",
+                 f"{_RBP}; trec_eval 10 m_rbp.c", _GRADES),
+           rank_biased_precision, trec="rbp", takes="pairs", named={"p": 0.9}),
+    Family(_info("rbp_resid", "What unjudged documents could add to rbp.", f"{_RBP}; trec_eval 10 m_rbp_resid.c",
+                 _JUDGED, direction="lower"),
+           rank_biased_residual, trec="rbp_resid", takes="pairs", named={"p": 0.9}),
+    Family(_info("rbp@k", "Gain that a reader of persistence 0.8 meets in the top k.", f"{_RBP}; Evret", _GRADES),
+           rank_biased_precision_at, takes="cutoff", named={"p": 0.8}),
+    Family(_info("recall@k", "Share of the relevant documents in the top k.", "trec_eval m_recall.c",
+                 aliases=("r@k",)),
+           recall_at, trec="recall", takes="cutoff", defaults=CUTOFFS),
+    Family(_info("mrr", "Reciprocal of the rank of the first relevant document in the ranking.",
+                 "trec_eval m_recip_rank.c", aliases=("rr",)),
+           reciprocal_rank, trec="recip_rank"),
+    Family(_info("mrr@k", "Reciprocal of the rank of the first relevant document in the top k.",
+                 "trec_eval m_recip_rank.c; the cutoff as in MS MARCO", aliases=("rr@k",)),
+           reciprocal_rank_at, takes="cutoff"),
+    Family(_info("set_P", "Share of the retrieved documents that is relevant.", "trec_eval m_set_P.c"),
+           set_precision, trec="set_P"),
+    Family(_info("set_relative_P", "Precision of the set over the best that is possible.",
+                 "trec_eval m_set_rel_P.c"),
+           set_relative_precision, trec="set_relative_P"),
+    Family(_info("set_recall", "Share of the relevant documents that was retrieved.", "trec_eval m_set_recall.c"),
+           set_recall, trec="set_recall"),
+    Family(_info("set_map", "Precision of the set times its recall.", "trec_eval m_set_map.c"),
+           set_average_precision, trec="set_map"),
+    Family(_info("set_F", "Weighted harmonic mean of the set's precision and recall.", "trec_eval m_set_F.c"),
+           set_f, trec="set_F", takes="numbers", defaults=(1.0,)),
+    Family(_info("utility", "Value of the set: by default relevant minus non-relevant documents.",
+                 "trec_eval m_utility.c", range=UNBOUNDED),
+           utility, trec="utility", takes="numbers", defaults=(1.0, -1.0, 0.0, 0.0)),
+    Family(_info("hit@k", "A relevant document is in the top k.", "trec_eval m_success.c",
+                 aliases=("hit_rate@k", "success@k")),
+           hit_at, trec="success", takes="cutoff", defaults=(1, 5, 10)),
+    Family(_info("all_hit@k", "Every relevant document is in the top k.",
+                 "not in trec_eval; for questions over several documents"),
+           all_hit_at, takes="cutoff"),
+)  # fmt: skip

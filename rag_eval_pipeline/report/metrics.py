@@ -1,0 +1,219 @@
+"""Metrics as pages show them: label, unit and category, and the values of one run with what is in doubt about them."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key
+from rag_eval_pipeline.report.runs import CustomMetric, RunFile
+from rag_eval_pipeline.report.text import milliseconds, number
+from rag_eval_pipeline.reporting.comparison import TASKS, Trust
+from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader
+
+Unit = Literal["share", "ms", "number"]
+
+# Heading of each room, in the order in which pages show them.
+CATEGORY_HEADINGS = {
+    "retrieval": "Retrieval",
+    "contexts": "Retrieved texts",
+    "answers": "Answers",
+    "abstention": "Abstaining",
+    "citations": "Citations",
+    "claims": "The judge",
+    "performance": "Time",
+    "other": "Further measures",
+}
+
+
+class MetricView(NamedTuple):
+    """A measure with its name for people.
+
+    Args:
+        name: As on the leaderboard and in results.
+        label: For a heading.
+        meaning: One line; empty where nothing is known.
+        unit: A share lies in [0, 1]; a number anywhere.
+        better: Which end is good; None where that is not known.
+        room: A key of `HEADINGS`.
+        source: What defines it.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    unit: Unit = "share"
+    better: Direction | None = "higher"
+    category: str = "other"
+    source: str = ""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether its axis goes from 0 to 1."""
+        return self.unit == "share"
+
+    @property
+    def way(self) -> str:
+        """Which way is better, in words; empty where neither is, or nobody knows."""
+        return f"{self.better} is better" if self.better in ("higher", "lower") else ""
+
+
+PAGE = PAGE_PREFIX
+
+
+@lru_cache(4096)
+def metric_view(name: str) -> MetricView:
+    """Return what is known of a metric; its own name in words if it is unknown."""
+    bare = name.removeprefix(PAGE)
+    label, row = metric_label(bare), find_metric_info(bare)
+    if row is None:
+        return MetricView(name, label, "", "ms" if bare.endswith("_ms") else "share", None)
+    category = row.category if row.category in CATEGORY_HEADINGS else "other"
+    unit: Unit = "share" if (row.range.low, row.range.high) == (0, 1) else "number"
+    if bare.endswith("_ms"):
+        unit = "ms"
+    meaning = re.sub(r"\btop k\b", f"top {bare.partition('@')[2]}", row.meaning)
+    return MetricView(name, label, meaning, unit, row.direction, category, row.source)
+
+
+def custom_metric_view(name: str, row: CustomMetric) -> MetricView:
+    """Return a custom metric as the results describe it."""
+    unit: Unit = "share" if (row.low, row.high) == (0, 1) else "number"
+    category = row.category if row.category in CATEGORY_HEADINGS else "other"
+    return MetricView(name, label_from_key(name), row.meaning, unit, row.direction, category, row.source)
+
+
+@cache
+def registry_digest() -> str:
+    """Return a hash of the registry's rows: pages made with other rows are made again."""
+    return hashlib.blake2b(repr(sorted(metrics_by_key().items())).encode(), digest_size=8).hexdigest()
+
+
+class MetricCell(NamedTuple):
+    """A figure of one evaluation as a page shows it.
+
+    Args:
+        figure: Which.
+        metric: Value, interval and counts.
+        doubt: Why it may not be relied on, where that is so.
+    """
+
+    figure: MetricView
+    metric: MetricHeader
+    doubt: str | None
+
+    @property
+    def text(self) -> str:
+        """The value."""
+        return milliseconds(self.metric.value) if self.figure.unit == "ms" else number(self.metric.value)
+
+    @property
+    def interval(self) -> str | None:
+        """`0.412 to 0.533`."""
+        limits = self.metric.confidence_interval
+        return f"{number(limits[0])} to {number(limits[1])}" if limits else None
+
+    @property
+    def note(self) -> str | None:
+        """What a reader has to know of it: why it is missing, or why it is in doubt."""
+        if self.metric.value is None:
+            return (self.metric.reason or "no value").replace("_", " ")
+        return self.doubt
+
+
+def shown(row: ResultsHeader, name: str, trust: Trust) -> MetricCell:
+    """A figure of an evaluation with its doubts."""
+    metric = row.metric(name)
+    return MetricCell(metric_view(name), metric, trust.doubt(row, name) if metric.value is not None else None)
+
+
+_JUDGE = "claims"
+
+
+class MetricGroup(NamedTuple):
+    """Figures with a heading."""
+
+    heading: str
+    rows: list[MetricCell]
+
+    @property
+    def doubt(self) -> str | None:
+        """Why none of them may be relied on, where that is so."""
+        doubts = {row.doubt for row in self.rows if row.metric.value is not None}
+        return doubts.pop() if len(doubts) == 1 else None
+
+
+def metric_groups(header: ResultsHeader, file: RunFile, trust: Trust) -> list[MetricGroup]:
+    """The figures by room; rooms without figures are left out.
+
+    Args:
+        header: Of the run.
+        file: The rest of its results; an empty one where they are not read.
+        trust: Of judges.
+    """
+    own = {name: custom_metric_view(name, row) for name, row in file.own_metrics.items()}
+    categories: dict[str, list[MetricCell]] = {}
+    seen: set[str] = set()
+    for category, name, metric in _all(header, file.further_metrics, own):
+        if name in seen:
+            continue
+        seen.add(name)
+        is_judged = category == _JUDGE and metric.value is not None
+        doubt = trust.doubt(header, _vouching(name)) if is_judged else None
+        categories.setdefault(category, []).append(MetricCell(own.get(name) or metric_view(name), metric, doubt))
+    return [
+        MetricGroup(heading, categories[category])
+        for category, heading in _headings(header.retrieval_level)
+        if category in categories
+    ]
+
+
+def _headings(level: str) -> list[tuple[str, str]]:
+    retrieval = [("retrieval", "Retrieval, by document"), (PAGE, "Retrieval, by page")]
+    rest = [(category, heading) for category, heading in CATEGORY_HEADINGS.items() if category != "retrieval"]
+    return [*(reversed(retrieval) if level == "page" else retrieval), *rest]
+
+
+def _all(
+    header: ResultsHeader, further: Mapping[str, MetricHeader], own: Mapping[str, MetricView]
+) -> Iterator[tuple[str, str, MetricHeader]]:
+    """Room, name and metric; names may come twice."""
+    yield from (("retrieval", name, metric) for name, metric in header.retrieval_metrics.items())
+    yield from ((PAGE, f"{PAGE}{name}", metric) for name, metric in header.page_retrieval_metrics.items())
+    quality = header.answer_quality_metrics
+    for name, raw in quality.items():
+        # A share of claims may stand among the judge's means too, with its interval.
+        if name not in header.judge_metrics and (metric := _metric(raw)) is not None:
+            yield (_JUDGE if metric_view(name).category == _JUDGE else "answers"), name, metric
+    for name, raw in quality.get("abstention", {}).items():
+        if (metric := _metric(raw)) is not None:
+            yield "abstention", f"abstention_{name}", metric
+    yield "citations", "citation_jaccard", header.metric("citation_jaccard")
+    for name, raw in header.citation_metrics.get("span_accuracy", {}).items():
+        if (metric := _metric(raw)) is not None:
+            yield "citations", f"span_{name}", metric
+    yield from ((_JUDGE, name, metric) for name, metric in header.judge_metrics.items())
+    for name, raw in header.citation_metrics.items():
+        if (metric := _metric(raw)) is not None:
+            yield _JUDGE, name, metric
+    for name, metric in further.items():
+        category = (own.get(name) or metric_view(name)).category
+        # Retrieval has its own measures of both levels above: what is left is somebody's own.
+        yield "other" if category == "retrieval" else category, name, metric
+
+
+def _metric(raw: Any) -> MetricHeader | None:
+    """A figure as results have it; None for a count, and for parts that are none."""
+    try:
+        return msgspec.convert(raw, MetricHeader) if isinstance(raw, dict) else None
+    except msgspec.ValidationError:
+        return None
+
+
+def _vouching(name: str) -> str:
+    """The figure whose labels vouch for one of the judge's."""
+    return name if name in TASKS else "judged_correct" if name.startswith("judge") else "faithfulness"

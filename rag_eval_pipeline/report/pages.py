@@ -1,0 +1,586 @@
+"""The pages of the report: overview, benchmark, comparison, run and glossary."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
+from rag_eval_pipeline.metrics.verdicts import Verdict
+from rag_eval_pipeline.report.charts import (
+    SERIES,
+    Dot,
+    Line,
+    Point,
+    changes_chart,
+    latency_histogram,
+    sparkline,
+    trend,
+    values_chart,
+)
+from rag_eval_pipeline.report.data import ReportData, comparison_name, recent_alerts
+from rag_eval_pipeline.report.metrics import (
+    CATEGORY_HEADINGS,
+    PAGE,
+    MetricView,
+    custom_metric_view,
+    metric_groups,
+    metric_view,
+    shown,
+)
+from rag_eval_pipeline.report.page_images import PageImages
+from rag_eval_pipeline.report.question import (
+    document_spans,
+    question_details,
+    question_sheet,
+    question_table,
+    select_for_images,
+)
+from rag_eval_pipeline.report.render import SiteFolder, render
+from rag_eval_pipeline.report.runs import (
+    OUTCOMES,
+    Outcome,
+    QuestionNight,
+    QuestionRow,
+    QuestionsFile,
+    RunFile,
+    RunSources,
+    Scores,
+    change,
+)
+from rag_eval_pipeline.report.text import (
+    Cell,
+    data_script,
+    latency_digits,
+    money_digits,
+    replace_control_chars,
+    shortened,
+    spreadsheet,
+)
+from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS, Comparison
+from rag_eval_pipeline.reporting.history import ResultsHeader
+from rag_eval_pipeline.reporting.leaderboard import COLUMNS
+
+MARGIN = 0.02  # within it a change is small, as the verdicts have it
+_ORDER = ("regressed", "improved", "withheld", "inconclusive", "equivalent", "no_verdict")
+_DOTS = {"regressed": "regressed", "improved": "improved"}
+
+
+def strongest(row: Comparison) -> str:
+    """The first of a comparison's verdicts in the order of what matters; its reason where it has none."""
+    kinds = {found.kind for found in row.verdicts.values()}
+    return next((kind for kind in _ORDER if kind in kinds), "none")
+
+
+def by_weight(verdicts: Mapping[str, Verdict]) -> list[tuple[str, Verdict]]:
+    """Metrics and verdicts, regressions first."""
+    return sorted(verdicts.items(), key=lambda item: _ORDER.index(item[1].kind))
+
+
+def write_comparison(
+    site: SiteFolder,
+    report: ReportData,
+    row: Comparison,
+    nights: Mapping[str, QuestionNight],
+    questions: Mapping[str, Sequence[QuestionRow]],
+) -> None:
+    """Writes the page and its table of questions.
+
+    Args:
+        site: Where to.
+        morning: The report's.
+        row: The comparison.
+        nights: Scores by evaluation.
+        questions: Texts by evaluation, of those that have pages of their own.
+    """
+    nights_of_new = report.nights[row.benchmark, row.new]
+    new = next((one for one in nights_of_new[::-1] if one.evaluation_id == row.evaluation_id), nights_of_new[-1])
+    provisional = report.provisional(row)
+    old_ids = list(provisional.earlier) if provisional else _old_ids(report, row)
+    name = comparison_name(row)
+    table = _table(new, old_ids, nights, questions)
+    if table is not None:
+        site.write(f"comparisons/{name}.js", data_script("comparison", table))
+    ordered = by_weight(row.verdicts)
+    dots = [
+        Dot(
+            metric_view(metric).label,
+            found.evidence.estimate / found.evidence.value_range,
+            _scaled(found),
+            _DOTS.get(found.kind, "quietly"),
+        )
+        for metric, found in ordered
+        if found.evidence.estimate is not None
+    ]
+    title = f"Changes of {row.new} against {row.old} with adjusted intervals, in points"
+    page = render(
+        "comparison.html",
+        root="../",
+        row=row,
+        name=name,
+        ordered=ordered,
+        chart=changes_chart(dots, title, margin=MARGIN) if dots else None,
+        new_run=new.evaluation_id,
+        old_runs=[one for one in old_ids if one in questions],
+        n_old=len(old_ids),
+        provisional=provisional,
+        rerun_page=f"runs/{row.rerun}/index.html" if row.rerun in nights else None,
+        has_table=table is not None,
+        texts={one.query_id: shortened(one.query_text, 160) for one in questions.get(new.evaluation_id, ())},
+    )
+    site.write(f"comparisons/{name}.html", page)
+
+
+def _scaled(found: Verdict) -> tuple[float, float] | None:
+    limits = found.evidence.adjusted_interval or found.evidence.confidence_interval
+    return None if limits is None else (limits[0] / found.evidence.value_range, limits[1] / found.evidence.value_range)
+
+
+def _old_ids(report: ReportData, row: Comparison) -> list[str]:
+    """The evaluations that the new one is compared with; none where they are not known."""
+    if row.kind == "systems":
+        return [report.nights[row.benchmark, row.old][-1].evaluation_id]
+    try:
+        baseline = read_baseline(report.workspace, row.benchmark, row.new)
+    except InputError:
+        return []
+    return list(baseline.evaluations) if baseline else []
+
+
+def _table(
+    new: ResultsHeader,
+    old_ids: Sequence[str],
+    nights: Mapping[str, QuestionNight],
+    questions: Mapping[str, Sequence[QuestionRow]],
+) -> dict[str, Any] | None:
+    """Questions that both sides were asked, those first whose F1 differs most."""
+    rows = questions.get(new.evaluation_id)
+    olds = [nights[one] for one in old_ids if one in nights]
+    if rows is None or not olds:
+        return None
+    now = nights[new.evaluation_id].scores
+    shared = [row for row in rows if all(_same(now.get(row.query_id), one.scores.get(row.query_id)) for one in olds)]
+    decisive = next((one for one in reversed(old_ids) if one in questions), None)
+    answers = {one.query_id: one.generated_answer for one in questions[decisive]} if decisive else {}
+
+    def before(row: QuestionRow, name: str) -> float | None:
+        values = [getattr(one.scores[row.query_id], name) for one in olds]
+        return None if any(value is None for value in values) else round(sum(values) / len(values), 4)
+
+    def after(row: QuestionRow, name: str) -> float | None:
+        value: float | None = getattr(now[row.query_id], name)
+        return None if value is None else round(value, 4)
+
+    old_f1, new_f1 = [before(row, "f1") for row in shared], [after(row, "f1") for row in shared]
+    changes = [None if a is None or b is None else round(b - a, 4) for a, b in zip(old_f1, new_f1, strict=True)]
+    columns = [
+        ("id", "Id", "id", [replace_control_chars(row.query_id) for row in shared]),
+        ("question", "Question", "text", [shortened(row.query_text, 240) for row in shared]),
+        ("old", "Answer before", "text", [shortened(answers.get(row.query_id) or "", 240) for row in shared]),
+        ("answer", "Answer now", "text", [shortened(row.generated_answer or "", 240) for row in shared]),
+        ("f1_before", "F1 before", "number", old_f1),
+        ("f1", "F1 now", "number", new_f1),
+        ("change", "Δ F1", "points", changes),
+        ("rank", "nDCG", "number", [after(row, "rank") for row in shared]),
+    ]
+    links = [{"column": "question", "href": f"../runs/{new.evaluation_id}/question.html#"}]
+    if decisive:
+        links.append({"column": "old", "href": f"../runs/{decisive}/question.html#"})
+    else:
+        columns = [column for column in columns if column[0] != "old"]
+    place = next(n for n, column in enumerate(columns) if column[0] == "change")
+    return {
+        "caption": "Questions of both sides",
+        "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind, _ in columns],
+        "values": [values for *_, values in columns],
+        "filters": [{"column": "change", "label": "F1"}],
+        "links": links,
+        "sort": {"column": place, "isDown": True, "isAbsolute": True},
+    }
+
+
+def _same(one: Scores | None, other: Scores | None) -> bool:
+    return one is not None and other is not None and one.text == other.text
+
+
+NIGHTS_IN_SPARKLINE = 30
+FIRST_SHOWN = "f1"
+DECISIVE = ("regressed", "improved", "equivalent")  # verdicts that say something of two systems
+
+
+def overview_page(report: ReportData, data: dict[str, Any]) -> bytes:
+    """`index.html`.
+
+    Args:
+        morning: The report's.
+        data: The report's data part.
+    """
+    baselines = [row for row in report.comparisons if row.kind == "baseline"]
+    others = [
+        (row, comparison_name(row), strongest(row), by_weight(row.verdicts))
+        for row in report.comparisons
+        if row.kind == "systems"
+    ]
+    kinds = [found.kind for row in baselines for found in row.verdicts.values()]
+    costs = {row.evaluation_id: _cost(row) for row in report.newest}
+    return render(
+        "overview.html",
+        newest=max((row.timestamp for row in report.newest), default=None),
+        report=report,
+        rows=report.newest,
+        news=list(_news(report, baselines)),
+        n_regressed=kinds.count("regressed"),
+        n_improved=kinds.count("improved"),
+        unpinned=[row for row in baselines if row.reason == "no_baseline"],
+        decisive=[other for other in others if other[2] in DECISIVE],
+        undecided=[other for other in others if other[2] not in DECISIVE],
+        provisional=_by_progress(report, baselines),
+        first=[row for row in baselines if row.reason == "is_baseline"],
+        refused=[row for row in baselines if row.reason not in (None, "no_baseline", "is_baseline")],
+        alerts=recent_alerts(report),
+        figures=[metric_view(name) for name in COLUMNS],
+        first_shown=FIRST_SHOWN,
+        matrices={name: _matrix(report, name) for name in COLUMNS},
+        shown={(row.evaluation_id, name): shown(row, name, report.trust) for row in report.newest for name in COLUMNS},
+        most_cost=max(costs.values(), default=0.0),
+        costs=costs,
+        money_digits=money_digits(costs.values()),
+        latency_digits=latency_digits(_stat(row, name) for row in report.newest for name in ("p50", "p95", "p99")),
+        # What a comparison says stands above already, under what changed.
+        todo=[one for one in data["recommendations"] if not one["page"].startswith("comparisons/")],
+    )
+
+
+def _by_progress(report: ReportData, baselines: Sequence[Comparison]) -> dict[str, list[tuple[Comparison, str]]]:
+    """Provisional comparisons and their pages, by how far they are."""
+    found: dict[str, list[tuple[Comparison, str]]] = {}
+    for row in baselines:
+        if progress := report.provisional(row):
+            found.setdefault(progress.words, []).append((row, comparison_name(row)))
+    return found
+
+
+def _news(report: ReportData, baselines: Sequence[Comparison]) -> Iterator[tuple[Any, ...]]:
+    """Comparison, its page, its worst word, whether it is provisional, and the metrics that changed; worst first."""
+    for kind in ("regressed", "improved"):
+        for row in baselines:
+            if strongest(row) == kind:
+                changed = [(m, f) for m, f in by_weight(row.verdicts) if f.kind in ("regressed", "improved")]
+                yield row, comparison_name(row), kind, report.provisional(row), changed
+
+
+def leaderboard_sheet(report: ReportData) -> bytes:
+    """The leaderboard with its intervals for a spreadsheet."""
+    header = ["benchmark", "system", "evaluation_id", "timestamp", "queries", "failed", "level"]
+    for name in COLUMNS:
+        header += [name, f"{name}_low", f"{name}_high", f"{name}_n", f"{name}_doubt"]
+
+    def cells(row: Any) -> list[Cell]:
+        line: list[Cell] = [row.benchmark, row.system, row.evaluation_id, row.timestamp.isoformat()]
+        line += [row.summary.get("total_queries"), row.summary.get("failed_queries"), row.retrieval_level]
+        for name in COLUMNS:
+            found = shown(row, name, report.trust)
+            limits = found.metric.confidence_interval or (None, None)
+            line += [found.metric.value, *limits, found.metric.n_scored, found.doubt]
+        return line
+
+    return spreadsheet(header, (cells(row) for row in report.newest))
+
+
+def _matrix(report: ReportData, name: str) -> dict[str, dict[str, Any]]:
+    """Benchmark -> system -> the figure and its nights."""
+    matrix: dict[str, dict[str, Any]] = {}
+    figure = metric_view(name)
+    for row in report.newest:
+        pair = row.benchmark, row.system
+        points = report.points(pair, name)[-NIGHTS_IN_SPARKLINE:]
+        title = f"{figure.label} of {row.system} on {row.benchmark}, last {len(points)} runs"
+        spark = sparkline(points, title, report.systems.index(row.system), is_share=figure.is_share)
+        mark = points[-1].mark
+        matrix.setdefault(row.benchmark, {})[row.system] = (row, shown(row, name, report.trust), spark, mark)
+    return matrix
+
+
+def _cost(row: Any) -> float:
+    usage = row.performance_metrics.get("api_usage", {}).get("estimated_cost_usd") or 0.0
+    judge = row.performance_metrics.get("judge_usage", {}).get("estimated_cost_usd") or 0.0
+    return float(usage + judge)
+
+
+def _stat(row: Any, name: str) -> float | None:
+    value: float | None = row.performance_metrics.get("latency_stats", {}).get(name)
+    return value
+
+
+NIGHTS_DRAWN = 90  # a quarter of a year; older nights are in the list of runs
+
+
+def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> None:
+    """Writes the page of a benchmark."""
+    pairs = [(benchmark, system) for system in report.systems if (benchmark, system) in report.by_pair]
+    rows = [report.nights[pair][-1] for pair in pairs]
+    figures = [metric_view(name) for name in COLUMNS if any(row.metric(name).value is not None for row in rows)]
+    page = render(
+        "benchmark.html",
+        root="../",
+        benchmark=benchmark,
+        rows=rows,
+        places=[report.systems.index(row.system) for row in rows],
+        figures=figures,
+        shown={(row.system, figure.name): shown(row, figure.name, report.trust) for row in rows for figure in figures},
+        side_by_side=[(figure, _dots(report, rows, figure)) for figure in figures if figure.is_share],
+        trends=[(figure, _trend(report, benchmark, figure)) for figure in figures],
+        n_nights=len({header.timestamp.date() for pair in pairs for header in report.nights[pair]}),
+        n_runs=max(len(report.nights[pair]) for pair in pairs),
+        comparisons=[
+            (row, comparison_name(row), strongest(row), by_weight(row.verdicts), report.provisional(row))
+            for row in report.comparisons
+            if row.benchmark == benchmark
+        ],
+        stamp=report.stamps.get(benchmark),
+        runs=sorted(
+            (header for pair in pairs for header in report.by_pair[pair]),
+            key=lambda header: (header.timestamp, header.evaluation_id),
+            reverse=True,
+        ),
+        marks=report.marks,
+        reruns=report.reruns,
+    )
+    site.write(f"benchmarks/{benchmark}.html", page)
+
+
+def _dots(report: ReportData, rows: list[Any], figure: MetricView) -> Any:
+    dots = []
+    for row in rows:
+        found = shown(row, figure.name, report.trust)
+        css = "doubted" if found.doubt else f"s{report.systems.index(row.system) % SERIES}"
+        dots.append(Dot(row.system, found.metric.value, found.metric.confidence_interval, css))
+    return values_chart(dots, f"{figure.label} of each system with 95 % intervals")
+
+
+def _trend(report: ReportData, benchmark: str, figure: MetricView) -> Any:
+    """Lines of all systems, drawn in their own colours, over the days on which any was evaluated."""
+    nights = {}
+    for system in report.systems:
+        pair = benchmark, system
+        if pair in report.by_pair:
+            nights[system] = zip(report.nights[pair], report.points(pair, figure.name), strict=True)
+    # Several nights on one day, as a person may make them: the n-th of a day of each system share a place.
+    places: set[tuple[str, int]] = set()
+    placed: dict[str, dict[tuple[str, int], Point]] = {}
+    for system, own in nights.items():
+        seen: dict[str, int] = {}
+        for header, point in own:
+            day = f"{header.timestamp:%Y-%m-%d}"
+            seen[day] = seen.get(day, 0) + 1
+            placed.setdefault(system, {})[day, seen[day]] = point
+            places.add((day, seen[day]))
+    labels = sorted(places)[-NIGHTS_DRAWN:]
+    lines = [
+        Line(system, [placed.get(system, {}).get(label, Point(None)) for label in labels]) for system in report.systems
+    ]
+    title = f"{figure.label} over {len({day for day, _ in labels})} nights"
+    return trend(lines, [day[5:] for day, _ in labels], title, is_share=figure.is_share)
+
+
+TILES = ("f1", "exact_match", "ndcg@10", "abstention_f1", "citation_jaccard", "judged_correct", "latency_p50_ms")
+VALUE_LENGTH = 400  # code points of a setting
+QUESTIONS_A_FILE = 40  # some 300 kB: one file is read in the time of a click
+
+
+def write_run(
+    site: SiteFolder,
+    report: ReportData,
+    run: RunSources,
+    *,
+    night: QuestionNight,
+    before: QuestionNight | None,
+    pictures: PageImages | None,
+) -> None:
+    """Writes the pages of a run with its questions.
+
+    Args:
+        site: Where to.
+        morning: The report's.
+        run: What is shown.
+        night: Its scores.
+        before: The night before; None for the first.
+        pictures: To draw pages with; None where the corpus is not what the run saw, or the run is not the newest.
+    """
+    folder = f"runs/{run.header.evaluation_id}"
+    rows = run.file.query_results
+    queries = run.dataset.queries
+    outcomes = [
+        row.outcome(is_impossible=q.is_impossible if (q := queries.get(row.query_id)) else None) for row in rows
+    ]
+    changes = [change(night.scores.get(row.query_id), before, row.query_id) for row in rows]
+    site.write(f"{folder}/data/questions.js", data_script("questions", question_table(run, outcomes, changes)))
+    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, outcomes, changes)))
+    pictured = select_for_images(outcomes, changes) if pictures else set()
+    for first in range(0, len(rows), QUESTIONS_A_FILE):
+        details = []
+        for place in range(first, min(first + QUESTIONS_A_FILE, len(rows))):
+            row = rows[place]
+            answer, query = run.answers[row.query_id], queries.get(row.query_id)
+            drawn = pictures.of(document_spans(answer, query)) if pictures and place in pictured else []
+            details.append(
+                question_details(
+                    row, answer, query, run.judgements.get(row.query_id), texts=run.dataset.texts, pictures=drawn
+                )
+            )
+        name = f"details-{first // QUESTIONS_A_FILE:03d}"
+        site.write(f"{folder}/data/{name}.js", data_script(name, details))
+    if pictures:
+        site.keep(sorted(pictures.used))
+        pictures.used.clear()
+    doubt = _doubt(report, run)
+    title = f"{run.header.benchmark} × {run.header.system}"
+    names = {name for row in rows for name in row.individual_metrics}
+    judged = sorted(name for name in names if _is_judged(name, run))
+    values = {"run": run.header, "title": title, "chunk": QUESTIONS_A_FILE, "doubt": doubt, "judged": judged}
+    site.write(f"{folder}/question.html", render("question.html", root="../../", **values))
+    latencies = [row.latency_ms for row in rows if row.status == "ok" and row.latency_ms is not None]
+    write_run_page(site, report, run.header, run=run, latencies=latencies, outcomes=outcomes)
+
+
+def write_run_page(
+    site: SiteFolder,
+    report: ReportData,
+    header: Any,
+    *,
+    run: RunSources | None = None,
+    latencies: Sequence[float] = (),
+    outcomes: Sequence[Outcome] = (),
+) -> None:
+    """Writes the page of a run's figures; without `run`, of an older one whose questions are not kept in the report."""
+    nights = [
+        one
+        for one in report.by_pair[header.benchmark, header.system]
+        if one.evaluation_id not in report.reruns or one.evaluation_id == header.evaluation_id
+    ]
+    place = next(n for n, other in enumerate(nights) if other.evaluation_id == header.evaluation_id)
+    stats = header.performance_metrics.get("latency_stats", {})
+    marks = [(name, stats[name]) for name in ("p50", "p95", "p99") if stats.get(name) is not None]
+    values = {
+        "run": header,
+        "sources": run,
+        "previous": nights[place - 1] if place else None,
+        "rerun_of": report.reruns.get(header.evaluation_id),
+        "groups": metric_groups(header, run.file if run else RunFile(), report.trust),
+        "abstention": header.answer_quality_metrics.get("abstention", {}),
+        "stats": stats,
+        "latency_limits": header.performance_metrics.get("latency_intervals", {}),
+        "usage": header.performance_metrics.get("api_usage", {}),
+        "judge_usage": header.performance_metrics.get("judge_usage", {}),
+        "reused_from": header.performance_metrics.get("reused_from"),
+        "latency_chart": latency_histogram(latencies, marks, "Latency of the answered questions")
+        if latencies
+        else None,
+        "outcomes": [(name, label, outcomes.count(name)) for name, label in OUTCOMES.items() if name in outcomes],
+        "tiles": [shown(header, name, report.trust) for name in TILES],
+        "configuration": _configuration(run) if run else [],
+    }
+    site.write(f"runs/{header.evaluation_id}/index.html", render("run.html", root="../../", **values))
+
+
+def _configuration(run: RunSources) -> list[tuple[str, str]]:
+    """What is stated of the system; what is not stated is left out."""
+    stated = ((name, value) for name, value in run.file.configuration.items() if value is not None)
+    return [(name, shortened(_plain(value), VALUE_LENGTH)) for name, value in stated]
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _doubt(report: ReportData, run: RunSources) -> str:
+    """Why claims and verdicts of the run's judge are shown in grey; empty for a calibrated one, and without judge."""
+    doubts = [report.trust.doubt(run.header, name) for name in TASKS]
+    return NOT_CALIBRATED if run.judgements and any(doubts) else ""
+
+
+def _is_judged(name: str, run: RunSources) -> bool:
+    return name in run.header.judge_metrics or metric_view(name).category == "claims"
+
+
+# A verdict's word -> what it says.
+VERDICTS = {
+    "regressed": "Worse by more than chance explains, by a paired test over the questions, corrected for the number of "
+    "metrics, and seen again in a rerun unless the sentence says otherwise.",
+    "improved": "Better, by the same test.",
+    "equivalent": "Whatever change there is, it is smaller than the margin.",
+    "inconclusive": "Neither a change nor its absence can be told, or a rule that the sentence names withholds it.",
+    "withheld": "Too few questions were answered; what is missing could be what changed.",
+    "no_verdict": "Fewer than 30 questions have a score.",
+    "provisional": "No baseline is pinned yet; the night is compared with the few before it, and alerts nobody.",
+}
+_OUTCOMES = {
+    "exact": "The answer equals a gold answer, as SQuAD compares them.",
+    "partly": "It shares words with a gold answer.",
+    "wrong": "It shares none.",
+    "rightly": "The documents have no answer, and the system says so.",
+    "refused": "The documents have an answer, and the system gives none.",
+    "invented": "The documents have no answer, and the system gives one.",
+    "failed": "An error or a timeout; it has no score and is counted.",
+    "unscored": "Nothing to compare with.",
+}
+
+
+def named_metrics(report: ReportData, asked: Iterable[QuestionsFile]) -> list[MetricView]:
+    """Every measure that the report names, each once, by rooms.
+
+    Args:
+        morning: The report's.
+        asked: Of the runs whose questions are shown.
+    """
+    names = dict.fromkeys((*COLUMNS, FAILURE_RATE))
+    for row in report.newest:
+        names |= dict.fromkeys((*row.retrieval_metrics, *row.judge_metrics))
+    for comparison in report.comparisons:
+        names |= dict.fromkeys(comparison.verdicts)
+    own: dict[str, MetricView] = {}
+    for one in asked:
+        names |= dict.fromkeys(name for row in one.query_results for name in row.individual_metrics)
+        own |= {name: custom_metric_view(name, row) for name, row in one.own_metrics.items()}
+    categories = list(CATEGORY_HEADINGS)
+    return sorted(
+        (own.get(name) or metric_view(name) for name in names), key=lambda one: categories.index(one.category)
+    )
+
+
+def metric_meanings(figures: Iterable[MetricView]) -> dict[str, tuple[str, str, str]]:
+    """Measure -> label, what it is and which way is better, heading of its room."""
+    return {
+        replace_control_chars(one.name): (replace_control_chars(one.label), _line(one), _heading(one))
+        for one in figures
+    }
+
+
+def glossary_page(figures: Iterable[MetricView]) -> bytes:
+    """`glossary.html`; a measure of both levels stands once."""
+    categories: dict[str, dict[str, MetricView]] = {}
+    for one in figures:
+        bare = one.name.removeprefix(PAGE)
+        categories.setdefault(one.category, {})[bare] = one._replace(name=bare)
+    return render(
+        "glossary.html",
+        categories=[
+            (heading, list(categories[category].values()))
+            for category, heading in CATEGORY_HEADINGS.items()
+            if category in categories
+        ],
+        verdicts=VERDICTS,
+        outcomes=[(name, label, _OUTCOMES[name]) for name, label in OUTCOMES.items()],
+    )
+
+
+def _line(figure: MetricView) -> str:
+    return replace_control_chars(
+        " ".join(part for part in (figure.meaning, f"{figure.way.capitalize()}." if figure.way else "") if part)
+    )
+
+
+def _heading(figure: MetricView) -> str:
+    return "Retrieval, by page" if figure.name.startswith(PAGE) else CATEGORY_HEADINGS[figure.category]

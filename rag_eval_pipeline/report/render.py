@@ -1,0 +1,175 @@
+"""Render the Jinja templates, and write the files of the site.
+
+Templates escape whatever comes from data, after control characters have been replaced. A file whose bytes would not
+change is not written. The pages of a run are rendered again only when something they are made from has changed; the
+state file records what that was.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import msgspec
+from markupsafe import Markup
+
+from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.report import text as numbers
+from rag_eval_pipeline.report.charts import legend_mark
+from rag_eval_pipeline.report.text import replace_control_chars
+from rag_eval_pipeline.storage.files import atomic_write
+
+# `self` is the folder's files where the browser gives a file an origin, `file:` where it does not. Nothing else loads:
+# no inline script or style, no frame, no form, no address on a network.
+POLICY = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:; base-uri 'none'; "
+    "form-action 'none'"
+)
+
+
+def render(template: str, *, root: str = "", **values: Any) -> bytes:
+    """A page.
+
+    Args:
+        template: File in `templates`.
+        root: The way from the page to the site's folder: nothing, `../`, `../../`.
+        values: What the template names; strings are escaped.
+    """
+    return str(_environment().get_template(template).render(root=root, **values)).encode()
+
+
+@cache
+def _environment() -> Any:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("rag_eval_pipeline.report", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_replace_control_chars,
+    )
+    environment.globals.update(policy=POLICY, legend_mark=legend_mark)
+    environment.filters.update(
+        number=numbers.number,
+        ms=numbers.milliseconds,
+        dollars=numbers.dollars,
+        count=numbers.count,
+        points=numbers.points,
+        percent=numbers.percent,
+        p_value=numbers.p_value,
+        day=lambda moment: f"{moment:%Y-%m-%d}",
+        minute=lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
+        metric=metric_label,
+        replace_control_chars=replace_control_chars,
+        words=lambda text: str(text).replace("_", " "),
+    )
+    return environment
+
+
+def _replace_control_chars(value: Any) -> Any:
+    return replace_control_chars(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+STATE = ".site.json"
+_PACKAGE = Path(__file__).parent
+
+
+class _State(msgspec.Struct):
+    """What the last report wrote: names of files, and what each run's were made from."""
+
+    files: list[str] = []
+    runs: dict[str, tuple[str, list[str]]] = {}
+
+
+class SiteFolder:
+    """Writes the files of a site; `close` removes those that no longer belong to it, and only files it wrote itself.
+
+    Args:
+        root: `data/reports`; other files lie there too.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.written = 0
+        self._old = _read_state(root / STATE)
+        self._kept: set[str] = set()
+        self._runs: dict[str, tuple[str, list[str]]] = {}
+        self._current: str | None = None
+
+    def write(self, name: str, data: bytes) -> None:
+        """A file of the site, by its path in the folder."""
+        self.keep([name])
+        path = self.root / name
+        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+            return
+        atomic_write(path, data)
+        self.written += 1
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Files that belong to the site and lie there already."""
+        names = list(names)
+        self._kept.update(names)
+        if self._current is not None:
+            self._runs[self._current][1].extend(names)
+
+    def is_made(self, run: str, key: str) -> bool:
+        """Whether a run's files are there and made from this; they are kept then."""
+        made_from, files = self._old.runs.get(run, ("", []))
+        if made_from != key or not all((self.root / name).is_file() for name in files):
+            return False
+        self._runs[run] = (key, files)
+        self._kept.update(files)
+        return True
+
+    def making(self, run: str, key: str) -> None:
+        """From here to `made`, files belong to this run."""
+        self._current = run
+        self._runs[run] = (key, [])
+
+    def made(self, *, is_whole: bool = True) -> None:
+        """The run's files are written; the next report makes them again where a part was missing, which may be back."""
+        if self._current is not None and not is_whole:
+            self._runs[self._current] = ("", self._runs[self._current][1])
+        self._current = None
+
+    def close(self) -> None:
+        """Removes what is no longer shown, folders that are empty then, and writes the state."""
+        gone = [name for name in _inside(self._old.files) if name not in self._kept]
+        for name in gone:
+            (self.root / name).unlink(missing_ok=True)
+        for folder in sorted(
+            {parent for name in gone for parent in Path(name).parents if parent != Path()}, reverse=True
+        ):
+            path = self.root / folder
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        state = _State(sorted(self._kept), dict(sorted(self._runs.items())))
+        data = msgspec.json.encode(state)
+        if data != msgspec.json.encode(self._old):
+            atomic_write(self.root / STATE, data)
+
+
+@cache
+def code_digest() -> str:
+    """Of everything that decides how pages look: templates, style sheet, scripts and modules."""
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*")):
+        if path.suffix in (".py", ".html", ".css", ".js"):
+            digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _inside(names: Iterable[str]) -> Iterator[str]:
+    """Those that name a file of the folder: a state that was edited removes nothing elsewhere."""
+    for name in names:
+        if not name.startswith("/") and ".." not in Path(name).parts:
+            yield name
+
+
+def _read_state(path: Path) -> _State:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_State)
+    except (OSError, msgspec.MsgspecError):
+        return _State()  # everything is made anew

@@ -1,0 +1,396 @@
+"""What the pages of a run are made from: its questions, answers, judgements, dataset and corpus."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from rag_eval_pipeline.corpus.text.pages import read_pages
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles
+from rag_eval_pipeline.evaluation.judging import read_judgements
+from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.storage import read_responses
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.io import read_bytes
+from rag_eval_pipeline.judges.judgement import Judgement
+from rag_eval_pipeline.report.data import ReportData
+from rag_eval_pipeline.report.page_images import DocumentTexts
+from rag_eval_pipeline.report.text import replace_control_chars
+from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader
+from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
+from rag_eval_pipeline.systems.base import Status as AnswerStatus
+from rag_eval_pipeline.workspace import Workspace
+
+Outcome = Literal["exact", "partly", "wrong", "rightly", "refused", "invented", "failed", "unscored"]
+
+# Judges have no part in these words: they hold whether the judge is calibrated or not.
+OUTCOMES: Final[dict[Outcome, str]] = {
+    "exact": "exact",
+    "partly": "partly right",
+    "wrong": "wrong",
+    "rightly": "rightly abstained",
+    "refused": "wrongly abstained",
+    "invented": "invented an answer",
+    "failed": "failed",
+    "unscored": "not scored",
+}
+GOOD: Final[frozenset[Outcome]] = frozenset({"exact", "rightly"})
+
+
+class CitedPlace(msgspec.Struct, frozen=True):
+    """A citation as the results file has it."""
+
+    file_name: str
+    start_char: int
+    end_char: int
+    page_number: int | None = None
+
+
+class Retrieved(msgspec.Struct, frozen=True):
+    """Documents by rank, and those that are relevant."""
+
+    retrieved_docs: tuple[str, ...] = ()
+    relevance_scores: tuple[float | None, ...] = ()
+    ground_truth_relevant: tuple[str, ...] = ()
+
+
+class QuestionRow(msgspec.Struct, frozen=True):
+    """A question with its answer and scores."""
+
+    query_id: str
+    query_text: str
+    status: str
+    generated_answer: str | None
+    abstained: bool
+    individual_metrics: dict[str, float | None]
+    latency_ms: float | None = None
+    retrieval_results: Retrieved = Retrieved()
+    citations: tuple[CitedPlace, ...] = ()
+    error: str | None = None
+
+    def score(self, name: str) -> float | None:
+        """A score of it; None where it has none."""
+        return self.individual_metrics.get(name)
+
+    def outcome(self, *, is_impossible: bool | None) -> Outcome:
+        """How it went, in a word.
+
+        Args:
+            is_impossible: The documents have no answer; None where that is not known any more.
+        """
+        if self.status != "ok":
+            return "failed"
+        exact, f1 = self.score("exact_match"), self.score("f1")
+        if exact is None or f1 is None:
+            return "unscored"
+        if self.abstained:
+            return "rightly" if exact == 1 else "refused"
+        if is_impossible:
+            return "invented"
+        return "exact" if exact == 1 else "partly" if f1 > 0 else "wrong"
+
+
+class _NightScores(msgspec.Struct, frozen=True):
+    """The few scores that are followed over nights; decoding no others halves the time."""
+
+    f1: float | None = None
+    ndcg: float | None = msgspec.field(default=None, name="ndcg@10")
+    page_ndcg: float | None = msgspec.field(default=None, name="page/ndcg@10")
+    citation_span_accuracy: float | None = None
+
+
+class NightRow(msgspec.Struct, frozen=True):
+    """A question on one night."""
+
+    query_id: str
+    query_text: str
+    status: str
+    individual_metrics: _NightScores
+
+
+class CustomMetric(msgspec.Struct, frozen=True):
+    """What a metric that is not built in says of itself, as the results keep it."""
+
+    meaning: str = ""
+    source: str = ""
+    direction: Literal["higher", "lower", "neither"] | None = None
+    low: float | None = None
+    high: float | None = None
+    category: str = msgspec.field(default="other", name="room")
+
+
+class QuestionsFile(msgspec.Struct, frozen=True):
+    """The questions of a results file, and the metrics of one's own that scored them."""
+
+    query_results: list[QuestionRow] = []
+    own_metrics: dict[str, CustomMetric] = {}
+
+
+class _NightRows(msgspec.Struct, frozen=True):
+    query_results: list[NightRow]
+
+
+def read_questions(path: Path) -> QuestionsFile:
+    """The questions of a results file.
+
+    Raises:
+        msgspec.MsgspecError: They are not as the format has them.
+        OSError: There is no such file.
+    """
+    return msgspec.json.decode(path.read_bytes(), type=QuestionsFile)
+
+
+def read_night(data: bytes) -> list[NightRow]:
+    """The same with the few scores that are followed.
+
+    Raises:
+        msgspec.MsgspecError: They are not as the format has them.
+    """
+    return msgspec.json.decode(data, type=_NightRows).query_results
+
+
+def rank_measure(level: str) -> str:
+    """The score of a ranking at the level to look at first."""
+    return "page/ndcg@10" if level == "page" else "ndcg@10"
+
+
+class MetricFailure(msgspec.Struct, frozen=True):
+    """A score that a metric of one's own could not give."""
+
+    metric: str
+    query_id: str
+    message: str
+
+
+class ThresholdResult(msgspec.Struct, frozen=True):
+    """A quality threshold that people have set, and what was found of it."""
+
+    limit: float
+    bound: str
+    value: float | None = None
+    is_broken: bool | None = None
+    answers_scored: int = 0
+    answers_broken: int | None = None
+    reason: str | None = None
+
+
+class RunFile(msgspec.Struct, frozen=True):
+    """A results file as the page of a run needs it."""
+
+    dataset_id: str = ""
+    configuration: dict[str, Any] = {}
+    judge: dict[str, Any] | None = None
+    metadata: dict[str, Any] = {}
+    further_metrics: dict[str, MetricHeader] = {}
+    own_metrics: dict[str, CustomMetric] = {}
+    metric_faults: list[MetricFailure] = []
+    warnings: list[str] = []
+    quality_thresholds: dict[str, ThresholdResult] = {}
+    query_results: list[QuestionRow] = []
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSources:
+    """A benchmark's dataset and corpus of one version.
+
+    Args:
+        queries: By id; empty where the dataset is not there any more as it was asked.
+        texts: Of the corpus.
+        has_corpus: Whether the corpus is that which the run saw.
+    """
+
+    queries: Mapping[str, EvaluationQuery]
+    texts: DocumentTexts
+    has_corpus: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunSources:
+    """One run.
+
+    Args:
+        header: Figures.
+        file: The rest of its results.
+        answers: By question id; those of which only the results file knows have no texts.
+        judgements: By question id.
+        dataset: What was asked.
+        lost: Why answers, dataset or corpus are missing, a line each.
+    """
+
+    header: ResultsHeader
+    file: RunFile
+    answers: Mapping[str, RagAnswer]
+    judgements: Mapping[str, Judgement]
+    dataset: DatasetSources
+    lost: Sequence[str]
+
+
+class DatasetCache:
+    """Datasets and corpora by fingerprint: all runs of a night share them, and reading one takes longer than a page."""
+
+    def __init__(self, report: ReportData) -> None:
+        self._morning = report
+        self._known: dict[tuple[str | None, ...], DatasetSources] = {}
+
+    def of(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
+        """What a run was asked, and what it could find."""
+        fingerprints = header.fingerprints
+        key = (
+            header.benchmark,
+            dataset_id,
+            header.dataset_version,
+            fingerprints.get("dataset"),
+            fingerprints.get("corpus"),
+        )
+        if key not in self._known:
+            self._known[key] = self._read(header, dataset_id)
+        return self._known[key]
+
+    def _read(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
+        workspace = self._morning.workspace
+        queries = _queries(workspace, dataset_id, header)
+        stamp = self._morning.stamps.get(header.benchmark)
+        if stamp is None or stamp.corpus_fingerprint != header.fingerprints.get("corpus"):
+            return DatasetSources(queries, DocumentTexts([], {}), False)
+        paths = workspace.benchmark(header.benchmark)
+        try:
+            texts = DocumentTexts(read_pages(paths.pages), CorpusFiles.read(paths).aliases())
+        except InputError:
+            return DatasetSources(queries, DocumentTexts([], {}), False)
+        return DatasetSources(queries, texts, True)
+
+
+def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache) -> RunSources:
+    """Everything there is of a run; what is missing or damaged is left out, and said.
+
+    Raises:
+        OSError: The machine could not read a file, which says nothing of the run.
+    """
+    lost = []
+    try:
+        file = msgspec.json.decode(results_path(workspace, header.evaluation_id).read_bytes(), type=RunFile)
+    except (msgspec.MsgspecError, FileNotFoundError) as error:
+        file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
+    answers: dict[str, RagAnswer] = {}
+    judgements: dict[str, Judgement] = {}
+    try:
+        evaluation = load_evaluation(workspace, header.evaluation_id)
+        answers = {answer.query_id: answer for answer in read_responses(evaluation.responses)}
+        judgements = {one.query_id: one for one in read_judgements(evaluation)}
+    except (InputError, FileNotFoundError, msgspec.MsgspecError):
+        lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
+    dataset = datasets.of(header, file.dataset_id)
+    if not dataset.queries:
+        lost.append("The dataset has changed since this run: gold answers are not shown.")
+    if not dataset.has_corpus:
+        lost.append("The corpus has changed since this run: cited texts and pages are not shown.")
+    for row in file.query_results:
+        if row.query_id not in answers:
+            answers[row.query_id] = _answer_of(row)
+    return RunSources(header, file, answers, judgements, dataset, lost)
+
+
+def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> dict[str, EvaluationQuery]:
+    if not dataset_id or "/" in dataset_id or "/" in header.dataset_version:
+        return {}
+    path = workspace.eval_json(dataset_id, header.dataset_version)
+    try:
+        if hashlib.sha256(read_bytes(path)).hexdigest() != header.fingerprints.get("dataset"):
+            return {}
+        return {query.query_id: query for query in EvaluationDataset.read(path).queries}
+    except InputError:
+        return {}
+
+
+def _answer_of(row: QuestionRow) -> RagAnswer:
+    """An answer as far as the results file has it."""
+    found = row.retrieval_results
+    scores = (*found.relevance_scores, *[None] * len(found.retrieved_docs))
+    return RagAnswer(
+        query_id=row.query_id,
+        status=msgspec.convert(row.status, AnswerStatus),
+        answer=row.generated_answer,
+        abstained=row.abstained,
+        contexts=tuple(
+            RetrievedPassage(name, None, "", score, rank)
+            for rank, (name, score) in enumerate(zip(found.retrieved_docs, scores, strict=False), 1)
+        ),
+        citations=tuple(Citation(c.file_name, c.start_char, c.end_char, c.page_number) for c in row.citations),
+        latency_ms=row.latency_ms,
+        error=row.error,
+    )
+
+
+MEASURES = (("f1", "F1"), ("rank", "nDCG@10"), ("citations", "Citation overlap"))
+
+
+class Scores(NamedTuple):
+    """A question's scores on one night."""
+
+    text: int  # of the question, as Python hashes it: equal ids of two dataset versions are not always one question
+    f1: float | None
+    rank: float | None
+    citations: float | None
+
+
+class QuestionNight(NamedTuple):
+    """One evaluation's scores by question, and the digest of its results file."""
+
+    header: ResultsHeader
+    digest: str
+    scores: Mapping[str, Scores]
+
+
+def read_question_night(workspace: Workspace, header: ResultsHeader) -> QuestionNight:
+    """The questions of an evaluation; none where they cannot be read, its figures are shown all the same."""
+    data = results_path(workspace, header.evaluation_id).read_bytes()
+    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    try:
+        rows = read_night(data)
+    except msgspec.MsgspecError:
+        rows = []
+    is_page = header.retrieval_level == "page"
+    return QuestionNight(header, digest, {row.query_id: _scores(row, is_page) for row in rows})
+
+
+def nights_value(nights: Sequence[QuestionNight]) -> dict[str, Any]:
+    """What the page of a question loads: nights, question ids, and for each measure a list of nights a question."""
+    newest = nights[-1].scores
+    return {
+        "nights": [[n.header.evaluation_id, f"{n.header.timestamp:%Y-%m-%d}"] for n in nights],
+        "measures": MEASURES,
+        "ids": [replace_control_chars(query_id) for query_id in newest],
+        "values": [
+            [[_value(night, query_id, scores.text, name) for night in nights] for query_id, scores in newest.items()]
+            for name, _ in MEASURES
+        ],
+    }
+
+
+def change(now: Scores | None, before: QuestionNight | None, query_id: str) -> float | None:
+    """F1 now less F1 on another night; None where either has none."""
+    if now is None or before is None or now.f1 is None:
+        return None
+    then = before.scores.get(query_id)
+    return now.f1 - then.f1 if then and then.text == now.text and then.f1 is not None else None
+
+
+def _value(night: QuestionNight, query_id: str, text: int, name: str) -> float | None:
+    scores = night.scores.get(query_id)
+    if scores is None or scores.text != text:
+        return None
+    value: float | None = getattr(scores, name)
+    return None if value is None else round(value, 3)
+
+
+def _scores(row: NightRow, is_page: bool) -> Scores:
+    found = row.individual_metrics
+    if row.status != "ok":
+        return Scores(hash(row.query_text), None, None, None)
+    rank = found.page_ndcg if is_page else found.ndcg
+    return Scores(hash(row.query_text), found.f1, rank, found.citation_span_accuracy)

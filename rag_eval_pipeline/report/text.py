@@ -1,0 +1,137 @@
+"""Numbers, foreign text, script data and spreadsheet cells in the form in which pages show them."""
+
+import csv
+import io
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+DASH = "–"
+_CENTS = 2
+_SMALL_MONEY = 4  # digits where a column has no whole dollar: a question costs less than a cent
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """To three digits; a dash where there is none."""
+    return DASH if value is None else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def milliseconds(value: float | None) -> str:
+    """`0.42 ms`, `12 ms`, `1.34 s`."""
+    if value is None:
+        return DASH
+    if value >= 1000:
+        return f"{value / 1000:.2f} s"
+    return f"{value:.2f} ms" if value < 10 else f"{value:.0f} ms"
+
+
+def dollars(value: float | None, digits: int | None = None) -> str:
+    """`$0.0012`, `$1.34`; a dash where nothing is known.
+
+    Args:
+        value: US dollars.
+        digits: Of a column; by default four below a cent, else two.
+    """
+    if value is None:
+        return DASH
+    if digits is None:
+        digits = _SMALL_MONEY if 0 < value < 0.01 else _CENTS
+    return f"${value:,.{digits}f}"
+
+
+def money_digits(values: Iterable[float | None]) -> int:
+    """Digits after the point for a column of dollars."""
+    return _CENTS if max((value for value in values if value), default=1.0) >= 1 else _SMALL_MONEY
+
+
+def latency_digits(values: Iterable[float | None]) -> int:
+    """Digits after the point for a column of milliseconds."""
+    return 1 if max((value for value in values if value), default=0.0) < 100 else 0
+
+
+def count(value: float | None) -> str:
+    """`12,345`."""
+    return DASH if value is None else f"{value:,.0f}"
+
+
+def percent(share: float | None) -> str:
+    """`97.5 %`; whole ones without a point."""
+    return DASH if share is None else f"{round(100 * share, 1):g} %"
+
+
+def points(change: float | None) -> str:
+    """A change of a share in points with its sign, a true minus."""
+    return DASH if change is None else f"{round(100 * change, 1) + 0.0:+.1f}".replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """To three digits, and `<0.001` below them; a dash where there is none."""
+    return "<0.001" if value is not None and value < 0.001 else number(value)
+
+
+_SUBSTITUTE: Final = 0x2426  # the sign for "substituted"
+_BIDI = (
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+)  # overrides, embeddings and isolates: they reorder what follows
+_SHOWN = (
+    {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}  # ESC, which begins ANSI codes, is one
+    | {0x7F: 0x2421}
+    | dict.fromkeys((*range(0x80, 0xA0), *_BIDI), _SUBSTITUTE)
+)
+
+
+def replace_control_chars(text: str) -> str:
+    """The text with control characters and changes of direction as visible signs; of the same length."""
+    return text.translate(_SHOWN)
+
+
+def shortened(text: str, length: int) -> str:
+    """An inert text of at most `length` code points, an ellipsis at the end of one that was cut."""
+    return replace_control_chars(text if len(text) <= length else text[: length - 1] + "…")
+
+
+def script_json(value: Any) -> bytes:
+    """JSON that can stand in a script, inside a page or alone: nothing in it can end the script or begin a tag.
+
+    `<`, `>` and `&` occur in JSON only inside strings, so they can be escaped in the text as a whole.
+    """
+    text: bytes = msgspec.json.encode(value)
+    for plain, escaped in ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026")):
+        text = text.replace(plain, escaped)
+    # Line ends for JavaScript before 2019, not for JSON.
+    return text.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
+
+
+def data_script(name: str, value: Any) -> bytes:
+    """A file that hands a value to the page that loads it; a page opened from a file may load nothing else."""
+    return b"ragEval.receive(" + script_json(name) + b"," + script_json(value) + b");\n"
+
+
+Cell = str | int | float | None
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
+
+
+def safe_cell(cell: Cell) -> Cell:
+    """A cell that no spreadsheet takes for a formula: an apostrophe before such a text; numbers as they are."""
+    if not isinstance(cell, str):
+        return cell
+    shown = replace_control_chars(cell)
+    # Programs trim what looks empty before they look for a sign, and take the full-width signs of Asian keyboards too.
+    start = unicodedata.normalize("NFKC", cell).lstrip(" \u00a0\u200b\ufeff\"'")
+    # The first line is not enough: pasted text is split at line ends.
+    lines = [start, *(line.lstrip() for line in start.splitlines())]
+    is_formula = cell.startswith(_FORMULA) or any(line.startswith(_FORMULA) for line in lines)
+    return "'" + shown if is_formula else shown
+
+
+def spreadsheet(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
+    """A CSV file with a byte order mark, by which Excel knows UTF-8."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(header)
+    writer.writerows([safe_cell(cell) for cell in row] for row in rows)
+    return b"\xef\xbb\xbf" + text.getvalue().encode()

@@ -1,0 +1,241 @@
+"""`regressions.json`: the newest evaluation of each pair against its baseline, and the systems against each other.
+
+While no baseline is pinned, a night is compared with those before it, and its verdict is provisional.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
+from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
+from rag_eval_pipeline.formats.io import read_bytes
+from rag_eval_pipeline.metrics.evidence import PROCEDURE
+from rag_eval_pipeline.metrics.verdicts import flip_sentence
+from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, pin_first_nights
+from rag_eval_pipeline.reporting.comparison import (
+    Comparison,
+    VerdictSettings,
+    calibrated_measures,
+    compare_runs,
+    comparison_cells,
+    comparison_of,
+    comparison_record,
+    dataset_clusters,
+    read_verdict_settings,
+)
+from rag_eval_pipeline.reporting.comparison_records import ComparisonRow, Regressions
+from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.nightly import (
+    Night,
+    Nights,
+    new_night,
+    read_baseline_runs,
+    update_nights,
+    write_nights,
+)
+from rag_eval_pipeline.reporting.scored_runs import COMPARED, run_of_evaluation
+from rag_eval_pipeline.storage.files import atomic_write_json
+from rag_eval_pipeline.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """All comparisons of a night.
+
+    Args:
+        rows: Against baselines first.
+        path: Of `regressions.json`.
+        nights: The nights of each pair with a baseline.
+    """
+
+    rows: Sequence[Comparison]
+    path: Path
+    nights: Sequence[Nights] = ()
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """Pairs, pairs without a baseline, and verdicts against baselines that are better or worse."""
+        against = [row for row in self.rows if row.kind == "baseline"]
+        kinds = [found.kind for row in against for found in row.verdicts.values()]
+        return {
+            "pairs": len(against),
+            "no_baseline": sum(row.reason == "no_baseline" for row in against),
+            "regressed": kinds.count("regressed"),
+            "improved": kinds.count("improved"),
+        }
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return a table row for each verdict."""
+        return [
+            {"benchmark": row.benchmark, "comparison": f"{row.new} against {row.old}", **cell}
+            for row in self.rows
+            for cell in comparison_cells(comparison_record(row))
+        ]
+
+
+def write_comparisons(workspace: Workspace) -> Comparisons:
+    """Compare the newest evaluations, write their nights and `regressions.json`.
+
+    Pairs whose first nights are complete get their baseline.
+    """
+    for header in read_history(workspace).newest():
+        pin_first_nights(workspace, header.benchmark, header.system)
+    found = read_comparisons(workspace)
+    for nights in found.nights:
+        baseline = read_baseline(workspace, nights.benchmark, nights.system)
+        if baseline is not None:
+            write_nights(workspace, baseline, nights)
+    atomic_write_json(found.path, [comparison_record(row) for row in found.rows])
+    return found
+
+
+def read_comparisons(workspace: Workspace) -> Comparisons:
+    """Compare the newest evaluations without writing; a damaged evaluation costs its own comparisons only.
+
+    Rows of `regressions.json` that were made from the same runs under the same rules are reused.
+    """
+    settings = read_verdict_settings(workspace)
+    path = workspace.reports / REGRESSIONS
+    known = _known_rows(path)
+    headers = read_history(workspace).newest()
+    published = all_published(workspace)
+    nights: list[Nights] = []
+    rows = [
+        _or_error(
+            "baseline", one, "baseline", partial(_against_baseline, workspace, one, published, settings, nights, known)
+        )
+        for one in headers
+    ]
+    clusters = cache(partial(dataset_clusters, workspace, settings=settings))  # read once for all systems
+    rows += [
+        _or_error("systems", new, old.system, partial(_between, workspace, old, new, settings, clusters, known))
+        for old, new in combinations(headers, 2)
+        if old.benchmark == new.benchmark
+    ]
+    return Comparisons(rows, path, nights)
+
+
+_Known = Mapping[str, ComparisonRow]  # digest of a row's inputs -> the row
+
+
+def _known_rows(path: Path) -> _Known:
+    try:
+        rows = Regressions.model_validate_json(read_bytes(path)).root
+    except (InputError, pydantic.ValidationError):  # not there, of another version, or edited
+        return {}
+    return {row.made_from: row for row in rows if row.made_from is not None}
+
+
+def _made_from(key: str, evaluations: Iterable[Evaluation], settings: VerdictSettings, judged: Iterable[str]) -> str:
+    """Return a digest of everything that a comparison is made from, without reading the scores."""
+    parts = [key, PROCEDURE, settings.model_dump_json(), sorted(judged)]
+    for evaluation in evaluations:
+        files = [evaluation.scores(kind) for kind in COMPARED]
+        stats = [(stat.st_mtime_ns, stat.st_size) for path in files if path.exists() for stat in [path.stat()]]
+        parts += [evaluation.record.model_dump_json(), stats]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
+
+
+def _or_error(kind: str, header: ResultsHeader, old: str, make: Callable[[], Comparison]) -> Comparison:
+    try:
+        return make()
+    except InputError as error:
+        return Comparison(kind, header.benchmark, old, header.system, {}, str(error))
+
+
+def _against_baseline(
+    workspace: Workspace,
+    header: ResultsHeader,
+    published: Mapping[tuple[str, str], Sequence[Evaluation]],
+    settings: VerdictSettings,
+    nights: list[Nights],
+    known: _Known,
+) -> Comparison:
+    load_evaluation(workspace, header.evaluation_id)  # results whose scores are gone have no verdict
+    evaluations = published.get((header.benchmark, header.system), ())
+    if not evaluations:
+        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "not_published")
+    baseline = read_baseline(workspace, header.benchmark, header.system)
+    if baseline is None:
+        return _provisional(workspace, evaluations, settings, known)
+    found = update_nights(workspace, evaluations, baseline, settings)
+    nights.append(found)
+    if not found.nights and header.evaluation_id in baseline.evaluations:
+        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "is_baseline")
+    if found.nights:
+        night = found.nights[-1]
+    else:  # the newest evaluation came before the baseline was pinned
+        runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
+        night = new_night((), run_of_evaluation(evaluations[-1]), runs)
+    return _comparison(header, night, flip_sentence(found.flip_share))
+
+
+def _provisional(
+    workspace: Workspace, evaluations: Sequence[Evaluation], settings: VerdictSettings, known: _Known
+) -> Comparison:
+    newest = evaluations[-1]
+    record = newest.record
+    earlier = earlier_runs(evaluations)
+    if not earlier:
+        return Comparison("baseline", record.benchmark, "baseline", record.system, {}, "no_baseline")
+    judged = calibrated_measures(workspace, record.benchmark, record.fingerprints.judge)
+    made_from = _made_from("provisional", (*earlier, newest), settings, judged)
+    if made_from in known:
+        return comparison_of(known[made_from])
+    runs = read_baseline_runs(workspace, newest, [one.record.evaluation_id for one in earlier], settings)
+    run = run_of_evaluation(newest)
+    found = runs.gather_evidence(run)
+    # These nights are not kept, so changes that were not flagged show their questions as well.
+    moved = {name: questions for name, questions in found.moved.items() if questions}
+    return replace(_comparison(record, new_night((), run, runs, found), None), moved=moved, made_from=made_from)
+
+
+def _comparison(of: Any, night: Night, note: str | None) -> Comparison:
+    return Comparison(
+        "baseline",
+        of.benchmark,
+        "baseline",
+        of.system,
+        {name: metric.verdict(name) for name, metric in night.metrics.items()},
+        night.reason,
+        {name: metric.moved for name, metric in night.metrics.items() if metric.moved},
+        night.evaluation_id,
+        night.rerun,
+        note,
+    )
+
+
+def _between(
+    workspace: Workspace,
+    old: ResultsHeader,
+    new: ResultsHeader,
+    settings: VerdictSettings,
+    clusters: Callable[[str, str], Mapping[str, str] | None],
+    known: _Known,
+) -> Comparison:
+    evaluations = [load_evaluation(workspace, one.evaluation_id) for one in (old, new)]
+    record = evaluations[1].record
+    judged = calibrated_measures(workspace, new.benchmark, new.fingerprints.get("judge"))
+    made_from = _made_from("systems", evaluations, settings, judged)
+    if made_from in known:
+        return comparison_of(known[made_from])
+    first, second = (run_of_evaluation(one) for one in evaluations)
+    found = compare_runs(
+        "systems",
+        second,
+        [first],
+        old=old.system,
+        new=new.system,
+        settings=settings,
+        judged=judged,
+        clusters=clusters(record.dataset_id, record.dataset_version),
+    )
+    return replace(found, made_from=made_from)

@@ -1,0 +1,526 @@
+"""Unpack zip and tar archives in one pass, safely: all of an archive or nothing.
+
+Members are written to a hidden folder that is renamed once the whole archive proved to be good. A single unsafe member
+refuses the archive. Names are used as they are or refused, never corrected: a reader that strips `..` gives a file that
+the author of the archive did not mean. What is unpacked depends on the archive alone: plain modes, no owners, one time.
+"""
+
+import contextlib
+import fnmatch
+import io
+import itertools
+import os
+import re
+import shutil
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, cast
+
+import msgspec
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.compression import (
+    MAX_DECODED_BYTES,
+    MAX_RATIO,
+    RATIO_FLOOR_BYTES,
+    Compression,
+    detect_compression,
+    open_decoded,
+)
+from rag_eval_pipeline.storage.files import atomic_write, fsync_folder
+from rag_eval_pipeline.storage.lock import locked
+
+ArchiveKind = Literal["zip", "tar"]
+
+MAX_NAME_BYTES = 255  # of one component: what Linux file systems hold
+MAX_PATH_BYTES = 1024  # of a whole name: leaves three quarters of PATH_MAX to the folder above it
+MAX_DEPTH = 32  # components; deeper trees make folder walks recurse, and no benchmark needs them
+UNPACKED_TIME_S = 315_532_800  # 1980-01-01, the first day that zip can represent
+
+_COPY_BYTES = 1 << 20
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")  # surrogates are bytes that are not UTF-8
+
+
+class Member(NamedTuple):
+    """A file of an archive: its name, with `/` between components, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+class Caps(NamedTuple):
+    """How much an archive may hold.
+
+    Args:
+        members: Files and folders together.
+        size_bytes: Of all files together.
+        ratio: Unpacked bytes for each byte of the archive; enforced from 10 MB unpacked.
+    """
+
+    members: int = 10_000
+    size_bytes: int = MAX_DECODED_BYTES
+    ratio: float = MAX_RATIO
+
+
+CAPS = Caps()
+
+
+class Container(NamedTuple):
+    """How a file is packed: a compression, an archive, an archive under a compression, or neither."""
+
+    compression: Compression | None
+    archive: ArchiveKind | None
+
+
+class Extracted(NamedTuple):
+    """The folder with an archive's files, each under its name, and the files sorted by name."""
+
+    folder: Path
+    members: tuple[Member, ...]
+
+
+def detect_archive(sample: bytes) -> ArchiveKind | None:
+    """Return the kind of an archive by its first 512 bytes; None if it is none."""
+    if sample.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
+        return "zip"
+    if sample[257:].startswith((b"ustar\0", b"ustar  \0")) or _has_tar_checksum(sample[: tarfile.BLOCKSIZE]):
+        return "tar"
+    return None
+
+
+def detect_container(path: Path, shown: str) -> Container:
+    """Return how a file is packed, by its content; under a compression only its first block is decoded.
+
+    Raises:
+        InputError: `bad_compression`; `double_compression` for a compressed zip or data compressed twice.
+    """
+    with path.open("rb") as file:
+        sample = file.read(tarfile.BLOCKSIZE)
+    compression = detect_compression(sample)
+    if compression is None:
+        return Container(None, detect_archive(sample))
+    with open_decoded(path, compression, shown=shown) as stream:
+        kind = detect_archive(stream.read(tarfile.BLOCKSIZE))
+    if kind == "zip":
+        found = f"a zip archive inside {compression} data"
+        raise InputError("double_compression", shown, "a file compressed once", found=found, hint="Decode it by hand.")
+    return Container(compression, kind)
+
+
+def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Extracted:
+    """Unpack an archive; later calls find its files without opening the archive.
+
+    Archives inside the archive stay files. Names that differ in case or in their Unicode form are kept apart; a file
+    system that cannot do so is an `unsafe_archive`.
+
+    Args:
+        archive: The file.
+        target: A folder for the content of this archive; its name has to follow from the content (its sha256).
+        shown: The archive's name in messages.
+        caps: How much it may hold.
+
+    Raises:
+        InputError: `unsafe_archive`, `archive_bomb`, `bad_archive`, `bad_compression`, `double_compression`;
+            `unsupported_format` for what is no archive, or for an Office document, which is a zip by accident.
+        ServiceError: `locked`, if another process unpacks it for longer than ten minutes.
+    """
+    place = target / "all"
+    known = _extracted_before(place)
+    if known is not None:
+        return known
+    container = detect_container(archive, shown)
+    if container.archive is None:
+        raise InputError("unsupported_format", shown, "a zip or tar archive", hint="Name the file itself as `path`.")
+    validator = _Validator(shown, archive.stat().st_size, caps)
+    target.mkdir(parents=True, exist_ok=True)
+    with locked(target / ".lock", holder=f"unpacking of {shown}, process {os.getpid()}", exclusive=True):
+        known = _extracted_before(place)
+        if known is not None:
+            return known
+        temp = target / ".tmp-all"
+        shutil.rmtree(temp, ignore_errors=True)  # of a process that was killed while it held the lock
+        try:
+            (temp / "files").mkdir(parents=True)
+            with _damage_as_input_error(shown):
+                if container.archive == "zip":
+                    members = _zip_members(archive, validator)
+                else:
+                    members = _tar_members(archive, container.compression, validator)
+                for member, source in members:
+                    _write(temp / "files", member, source, validator)
+            kept = validator.data_files()
+            for member in validator.files.values():
+                if member not in kept:
+                    (temp / "files" / member.name).unlink()
+            atomic_write(temp / "contents.json", msgspec.json.encode({"members": kept}))
+            shutil.rmtree(place, ignore_errors=True)
+            os.rename(temp, place)
+        except BaseException:
+            shutil.rmtree(temp, ignore_errors=True)
+            raise
+        fsync_folder(target)
+    return Extracted(place / "files", kept)
+
+
+def is_wanted(name: str, wanted: str) -> bool:
+    """Return whether a member's name is the wanted one or fits the glob, in which `**` is any number of folders."""
+    return name == wanted or _fits(name.split("/"), wanted.split("/"))
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+def _extracted_before(place: Path) -> Extracted | None:
+    """Return what was unpacked before; None if a file is missing or has another size."""
+    try:
+        record = msgspec.json.decode((place / "contents.json").read_bytes(), type=dict[str, tuple[Member, ...]])
+        members = record["members"]
+        if all((place / "files" / member.name).lstat().st_size == member.size for member in members):
+            return Extracted(place / "files", members)
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, KeyError):
+        pass
+    return None
+
+
+def _write(folder: Path, member: Member, source: BinaryIO, validator: "_Validator") -> None:
+    path = folder / member.name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The mode is the umask's, never the archive's; an existing file or link is an error and not a way out.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except (FileExistsError, NotADirectoryError):
+        validator.refuse_file_as_folder()
+        raise validator.unsafe("names that this file system keeps apart", member.name) from None
+    with source, os.fdopen(descriptor, "wb") as file:
+        shutil.copyfileobj(source, file, _COPY_BYTES)
+        if file.tell() != member.size:
+            raise EOFError(f"{member.name} has {file.tell():,} of {member.size:,} bytes")
+        file.flush()
+        os.fsync(file.fileno())
+    os.utime(path, (UNPACKED_TIME_S, UNPACKED_TIME_S))
+
+
+class _Validator:
+    """Checks an archive's headers one after another; the first unsafe one refuses the archive."""
+
+    def __init__(self, shown: str, archive_bytes: int, caps: Caps) -> None:
+        self.shown, self.caps = shown, caps
+        self.files: dict[str, Member] = {}
+        self._archive_bytes = archive_bytes
+        self._count = 0
+        self._size = 0
+
+    def file(self, raw_name: str, size: int) -> Member:
+        """Return an accepted file.
+
+        Raises:
+            InputError: `unsafe_archive`, `archive_bomb`.
+        """
+        self.folder(raw_name)
+        name = "/".join(_parts(raw_name))
+        if not name:
+            raise self.unsafe("a member with a name", raw_name)
+        if name in self.files:
+            raise self.unsafe("each member once", raw_name, hint="Pack it anew from a folder.")
+        if size < 0:
+            raise self.unsafe("a size of zero or more bytes", f"{raw_name}: {size}")
+        self._size += size
+        if self._size > self.caps.size_bytes:
+            raise self.bomb(f"at most {self.caps.size_bytes:,} bytes unpacked", "more")
+        if self._size > max(RATIO_FLOOR_BYTES, self.caps.ratio * self._archive_bytes):
+            found = f"{self._size:,} from {self._archive_bytes:,}"
+            raise self.bomb(f"at most {self.caps.ratio:g} bytes for each byte of the archive", found)
+        self.files[name] = Member(name, size)
+        return self.files[name]
+
+    def folder(self, raw: str) -> None:
+        """Accept a folder, which is not created unless it has files."""
+        self._count += 1
+        if self._count > self.caps.members:
+            raise self.bomb(f"at most {self.caps.members:,} members", "more")
+        if _UNPRINTABLE.search(raw):
+            raise self.unsafe("names in UTF-8 without control characters", raw)
+        if raw.startswith("/") or re.match(r"[A-Za-z]:", raw):
+            raise self.unsafe("names relative to the archive", raw)
+        if "\\" in raw:
+            raise self.unsafe("names with / between their components", raw)
+        parts = _parts(raw)
+        if ".." in parts:
+            raise self.unsafe("names without ..", raw)
+        if any(len(part.encode()) > MAX_NAME_BYTES for part in parts) or len(raw.encode()) > MAX_PATH_BYTES:
+            raise self.unsafe(f"names of at most {MAX_NAME_BYTES} bytes, {MAX_PATH_BYTES} with their folders", raw)
+        if len(parts) > MAX_DEPTH:
+            raise self.unsafe(f"at most {MAX_DEPTH - 1} folders inside each other", raw)
+
+    def data_files(self) -> tuple[Member, ...]:
+        """Return the files sorted by name, without what macOS adds (`__MACOSX/`, `.DS_Store`, `._name` beside `name`).
+
+        Raises:
+            InputError: `unsupported_format` for an Office document.
+        """
+        if "[Content_Types].xml" in self.files:
+            expected, hint = "an archive of data files", "Save it as CSV."
+            raise InputError("unsupported_format", self.shown, expected, found="an Office document", hint=hint)
+        return tuple(sorted(member for name, member in self.files.items() if not self._is_from_macos(name)))
+
+    def refuse_file_as_folder(self) -> None:
+        """Raise if a file is also the folder of another."""
+        for name in self.files:
+            parent = name
+            while parent := parent.rpartition("/")[0]:
+                if parent in self.files:
+                    raise self.unsafe("a member that is a file or a folder, not both", parent)
+
+    def unsafe(self, expected: str, found: str, *, hint: str = "Unpack it by hand.") -> InputError:
+        """Return the refusal of the archive for a member."""
+        return InputError("unsafe_archive", self.shown, expected, found=found, hint=hint)
+
+    def bomb(self, expected: str, found: str) -> InputError:
+        """Return the refusal of the archive for its size."""
+        hint = "If the archive is to be trusted, unpack it by hand and name its files."
+        return InputError("archive_bomb", self.shown, expected, found=found, hint=hint)
+
+    def _is_from_macos(self, name: str) -> bool:
+        folder, _, base = name.rpartition("/")
+        is_double = base.startswith("._") and f"{folder}/{base[2:]}".lstrip("/") in self.files
+        return name.startswith("__MACOSX/") or base == ".DS_Store" or is_double
+
+
+def _parts(raw_name: str) -> list[str]:
+    """Return the components of a name without `.` and doubled slashes, which mean nothing."""
+    return [part for part in raw_name.split("/") if part not in ("", ".")]
+
+
+@contextlib.contextmanager
+def _damage_as_input_error(shown: str) -> Iterator[None]:
+    """Convert what zipfile, tarfile and zlib raise on a damaged archive to `bad_archive`."""
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        struct.error,
+        EOFError,
+        ValueError,
+        OverflowError,
+        NotImplementedError,
+        RecursionError,
+    ) as error:
+        found = f"{type(error).__name__}: {error}"
+        hint = "Download or pack it anew."
+        raise InputError("bad_archive", shown, "a whole archive", found=found, hint=hint) from error
+
+
+# Of all headers of one member, with the 10 KiB that tarfile reads ahead. A path of 1,024 bytes, times and owners take
+# 2 KiB. tarfile searches extended headers in quadratic time: 4 s for 64 KiB.
+_HEADERS_BYTES = 24 << 10
+_HEADERS_MEAN_BYTES = 2 << 10  # of all headers of the archive, for each member that the caps allow
+_TAR_TYPES = {
+    tarfile.SYMTYPE: "a symbolic link",
+    tarfile.LNKTYPE: "a hard link",
+    tarfile.CHRTYPE: "a device",
+    tarfile.BLKTYPE: "a device",
+    tarfile.FIFOTYPE: "a pipe",
+    tarfile.GNUTYPE_SPARSE: "a sparse file",
+}
+
+
+def _tar_members(
+    path: Path, compression: Compression | None, validator: _Validator
+) -> Iterator[tuple[Member, BinaryIO]]:
+    """Yield each accepted file of a tar archive; its content has to be read before the next one is requested.
+
+    tarfile stops silently at a header that it cannot read; here the archive has its end mark or is damaged.
+    """
+    headers = validator.caps.members * _HEADERS_MEAN_BYTES
+    size = validator.caps.size_bytes + 2 * headers  # with padding, and the record at the end
+    with open_decoded(path, compression, shown=validator.shown, max_bytes=size, max_ratio=validator.caps.ratio) as file:
+        limited = _HeaderLimitReader(file, validator)
+        with tarfile.open(
+            fileobj=limited, mode="r|", tarinfo=_StrictHeader, encoding="utf-8", errors="surrogateescape"
+        ) as tar:
+            start = 0
+            while (info := tar.next()) is not None:
+                headers -= info.offset_data - start
+                if headers < 0:
+                    raise validator.bomb(f"headers of {_HEADERS_MEAN_BYTES:,} bytes a member", "more")
+                start = tar.offset
+                limited.limit = start + _HEADERS_BYTES
+                if info.isdir():
+                    validator.folder(info.name)
+                    continue
+                if not info.isreg() or info.issparse():
+                    kind = _TAR_TYPES.get(
+                        info.type, "a sparse file" if info.issparse() else f"a member of type {info.type!r}"
+                    )
+                    raise validator.unsafe("files and folders only", f"{info.name}: {kind}")
+                member = validator.file(info.name, info.size)
+                tarfile.data_filter(info, "/nowhere")  # a second check; tarfile itself unpacks nothing
+                yield member, cast(BinaryIO, tar.extractfile(info))
+            limited.limit = None
+            # What follows the end mark is NULs to a full record, or a second archive that tar would never show.
+            rest = cast(BinaryIO, tar.fileobj)
+            while chunk := rest.read(1 << 20):
+                if chunk.strip(b"\0"):
+                    raise tarfile.ReadError("data follows the end of the archive")
+
+
+class _StrictHeader(tarfile.TarInfo):
+    """A header that is complete and has a valid size, or an error."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_StrictHeader":
+        if len(buf) < tarfile.BLOCKSIZE:
+            raise tarfile.ReadError("the archive is cut short: its end mark is missing")
+        try:
+            header = super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if not any(buf):
+                raise  # the end mark
+            raise tarfile.ReadError(f"a header cannot be read: {error}") from None
+        if header.size < 0:
+            raise tarfile.ReadError(f"a member of {header.size:,} bytes")
+        return header
+
+
+class _HeaderLimitReader(io.RawIOBase):
+    """The archive's bytes up to a limit that moves with each member, so that headers cannot fill the memory."""
+
+    def __init__(self, stream: io.BufferedReader, validator: _Validator) -> None:
+        self._stream, self._validator = stream, validator
+        self._position = 0
+        self.limit: int | None = _HEADERS_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what `read` passes
+        count = self._stream.readinto(buffer)
+        self._position += count
+        if self.limit is not None and self._position > self.limit:
+            raise self._validator.bomb(f"headers of at most {_HEADERS_BYTES:,} bytes a member", "more")
+        return count
+
+
+def _has_tar_checksum(block: bytes) -> bool:
+    """Return whether a block holds its own checksum; tar before `ustar` has no other mark."""
+    if len(block) < tarfile.BLOCKSIZE:
+        return False
+    field = block[148:156].strip(b" \0")
+    if not field or field.strip(b"01234567"):
+        return False
+    return int(field, 8) == sum(block) - sum(block[148:156]) + 8 * ord(" ")
+
+
+_ZIP_END = b"PK\x05\x06"
+_ZIP_END_BYTES = 22
+_ZIP64_END = b"PK\x06\x06"
+_ZIP64_LOCATOR = b"PK\x06\x07"
+_ZIP_LOCAL = struct.Struct("<4s22xHH")  # signature, lengths of name and extra field
+_ZIP_DIRECTORY_BYTES = 512  # of the directory for each member that the caps allow; a name of 60 bytes takes 140
+_ZIP_ENCRYPTED = 0x1 | 0x40 | 0x2000  # traditional, strong, and a masked directory
+_ZIP_PATCH = 0x20
+_ZIP_UTF8 = 0x800
+_ZIP_TYPES = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "a symbolic link"}
+
+
+def _zip_members(path: Path, validator: _Validator) -> Iterator[tuple[Member, BinaryIO]]:
+    """Yield each file of a zip archive, after its directory and all local headers were checked.
+
+    zipfile cuts names at NUL, lets entries share their data, decodes bzip2 and LZMA without a limit, and reads a
+    directory of any size into memory.
+    """
+    with path.open("rb") as file:
+        _check_zip_directory(file, validator)
+        with zipfile.ZipFile(file) as archive:
+            _check_zip_extents(archive, file, validator)
+            accepted = [(_accepted_zip_entry(info, validator), info) for info in archive.infolist()]
+            validator.refuse_file_as_folder()
+            for member, info in accepted:
+                if member is not None:
+                    yield member, cast(BinaryIO, archive.open(info))
+
+
+def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member | None:
+    """Return the entry if it is a file, None if it is a folder."""
+    name = _zip_name(info)
+    kind = _ZIP_TYPES.get(stat.S_IFMT(info.external_attr >> 16), "a device or a pipe")
+    if kind not in ("file", "folder"):
+        raise validator.unsafe("files and folders only", f"{name}: {kind}")
+    if info.flag_bits & _ZIP_ENCRYPTED:
+        raise validator.unsafe("members without a password", f"{name}: encrypted")
+    if info.flag_bits & _ZIP_PATCH or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        found = f"{name}: method {info.compress_type}"
+        raise validator.unsafe("members stored or deflated", found, hint="Pack it anew with the usual method.")
+    if kind == "folder" or name.endswith("/"):
+        validator.folder(name)
+        return None
+    return validator.file(name, info.file_size)
+
+
+def _zip_name(info: zipfile.ZipInfo) -> str:
+    """Return the entry's name as its author wrote it; macOS writes UTF-8 without setting the flag for it."""
+    name = info.orig_filename
+    if not info.flag_bits & _ZIP_UTF8:
+        with contextlib.suppress(UnicodeDecodeError):
+            return name.encode("cp437").decode("utf-8")  # zipfile decoded the bytes as cp437
+    return name
+
+
+def _check_zip_extents(archive: zipfile.ZipFile, file: BinaryIO, validator: _Validator) -> None:
+    """Refuse entries that share bytes: a small archive could otherwise unpack to any size without a high ratio.
+
+    Source: David Fifield, A better zip bomb, 2019.
+    """
+    extents = []
+    for info in archive.infolist():
+        if not 0 <= info.header_offset < archive.start_dir:
+            raise zipfile.BadZipFile(f"{info.orig_filename!r} begins outside the file's data")
+        file.seek(info.header_offset)
+        signature, name_bytes, extra_bytes = _ZIP_LOCAL.unpack(file.read(_ZIP_LOCAL.size))
+        if signature != b"PK\x03\x04":
+            raise zipfile.BadZipFile(f"no header where {info.orig_filename!r} should begin")
+        end = info.header_offset + _ZIP_LOCAL.size + name_bytes + extra_bytes + info.compress_size
+        extents.append((info.header_offset, end, _zip_name(info)))
+    extents.sort()
+    for (_, end, name), (start, _, other) in itertools.pairwise(extents):
+        if start < end:
+            raise validator.bomb("members that share no bytes", f"{name} and {other}")
+    if extents and extents[-1][1] > archive.start_dir:
+        raise validator.bomb("members that end before the directory", extents[-1][2])
+
+
+def _check_zip_directory(file: BinaryIO, validator: _Validator) -> None:
+    """Refuse a directory larger than the caps can need, before zipfile makes an object of each entry."""
+    tail_start = max(0, file.seek(0, 2) - _ZIP_END_BYTES - 0xFFFF)
+    file.seek(tail_start)
+    tail = file.read()
+    # zipfile looks at the very end first, then for the last signature before a comment.
+    at = len(tail) - _ZIP_END_BYTES
+    if not (tail[at : at + 4] == _ZIP_END and tail.endswith(b"\0\0")):
+        at = tail.rfind(_ZIP_END)
+    if at < 0:
+        raise zipfile.BadZipFile("its directory is missing: was it cut short?")
+    count, size = struct.unpack_from("<10xHI", tail, at)
+    if tail[at - 20 : at - 16] == _ZIP64_LOCATOR and at >= 20:
+        (end64,) = struct.unpack_from("<8xQ", tail, at - 20)
+        file.seek(min(end64, tail_start + at))
+        record = file.read(56)
+        if record[:4] != _ZIP64_END:
+            raise zipfile.BadZipFile("its directory's end cannot be found")
+        count, size = struct.unpack_from("<32xQQ", record)
+    caps = validator.caps
+    if count > caps.members or size > caps.members * _ZIP_DIRECTORY_BYTES:
+        raise validator.bomb(f"at most {caps.members:,} members", f"{count:,}, in a directory of {size:,} bytes")
+    file.seek(0)

@@ -1,0 +1,106 @@
+"""What every source reader takes and returns: an input file, batches of decoded rows, and the rows it rejected."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.sources.arrow_types import JsonType, infer_type, to_arrow
+from rag_eval_pipeline.sources.spec import SourceSpec
+
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # an undecodable byte, or half of a character
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file to decode.
+
+    Args:
+        path: Absolute.
+        name: Relative to the benchmark's folder, with `/`.
+        shown: The name in messages.
+        sample: Its first bytes, decompressed; all of a short file.
+        types: The types that its columns must get, if all files were read before; None: the reader infers them.
+    """
+
+    path: Path
+    name: str
+    shown: str
+    spec: SourceSpec
+    encoding: str = "utf-8"
+    sample: bytes = field(default=b"", repr=False)
+    types: Mapping[str, JsonType] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """A row that could not be decoded.
+
+    Args:
+        row: 1-based among the file's rows.
+        line: 1-based physical line on which it starts; None in files without lines.
+    """
+
+    file: str
+    row: int
+    line: int | None
+    code: str
+    expected: str
+    found: str | None = None
+    field: str | None = None
+
+
+@dataclass(slots=True)
+class DecodedBatch:
+    """Consecutive rows of one file.
+
+    Args:
+        numbers: The 1-based number of each row in the file; rejected rows count.
+        lines: The 1-based physical line of each row; empty for files without lines.
+        rejected: The rows between them that could not be decoded.
+        types: The types of the columns; None if the file states them itself.
+    """
+
+    rows: pa.RecordBatch
+    numbers: Sequence[int]
+    lines: Sequence[int] = ()
+    rejected: list[RejectedRow] = field(default_factory=list)
+    types: Mapping[str, JsonType] | None = None
+
+
+Reader = Callable[[BinaryIO, InputFile], Iterator[DecodedBatch]]
+
+
+class RowError(Exception):
+    """The fault of a row whose position is not known yet."""
+
+    def __init__(self, code: str, expected: str, found: object = None, field: str | None = None) -> None:
+        super().__init__(code)
+        self.code, self.expected, self.field = code, expected, field
+        self.found = None if found is None else excerpt(found)
+
+    def at(self, file: str, row: int, line: int | None) -> RejectedRow:
+        """Return the fault with its position."""
+        return RejectedRow(file, row, line, self.code, self.expected, self.found, self.field)
+
+
+def batch_of_objects(
+    objects: Sequence[Mapping[str, Any]],
+    numbers: Sequence[int],
+    lines: Sequence[int],
+    rejected: list[RejectedRow],
+    types: Mapping[str, JsonType] | None,
+) -> DecodedBatch:
+    """Return JSON objects as a batch; their types are inferred unless they are given."""
+    names = list(types) if types is not None else list(dict.fromkeys(name for item in objects for name in item))
+    columns = {name: [item.get(name) for item in objects] for name in names}
+    found = types if types is not None else {name: infer_type(values) for name, values in columns.items()}
+    if names:
+        rows = pa.RecordBatch.from_arrays([to_arrow(columns[name], found[name]) for name in names], names=names)
+    else:  # only an array of structs keeps the number of rows without columns
+        rows = pa.RecordBatch.from_struct_array(pa.array([{}] * len(objects), pa.struct([])))
+    return DecodedBatch(rows, numbers, lines, rejected, found)

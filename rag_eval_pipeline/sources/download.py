@@ -1,0 +1,236 @@
+"""Downloads of sources: through the egress proxy, kept by content, and fetched once.
+
+```text
+<cache>/<sha256>            a whole body
+<cache>/index.json          URL -> its body
+<cache>/parts/<key>.part    a body under way; <key>.lock: the process that downloads it
+```
+"""
+
+import asyncio
+import copy
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rag_eval_pipeline.errors import DocumentError, InputError
+from rag_eval_pipeline.sources.compression import MAX_DECODED_BYTES
+from rag_eval_pipeline.storage.files import atomic_write_json, publish
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.fetcher import Progress, check_url, fetcher
+
+MAX_SOURCE_BYTES = MAX_DECODED_BYTES  # a document's 100 MB would stop every large benchmark
+LOCK_WAIT_S = 3600.0  # another process's download of the same URL: 2 GiB at 5 Mbit/s
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2, token
+_VALUE = re.compile(r"[\x20-\x7e\t]*")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# How bytes travel and which of them are asked for is settled between the client and the server.
+_RESERVED = {
+    *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "range", "te", "trailer"),
+    *("if-modified-since", "if-none-match", "if-range", "transfer-encoding", "upgrade"),
+}
+_CHECK = "Check `url` in benchmark.yaml."
+_HEADERS = "State the header that the server asks for under `headers`, with ${NAME} for a secret."
+_HINTS = {
+    "body_too_large": "If the file can be trusted, download it by hand and name it.",
+    "egress_blocked": "Private hosts are allowed one by one in data/config/egress.config.yaml.",
+    "http_401": _HEADERS,
+    "http_403": _HEADERS,
+    "scheme": _CHECK,
+    "bad_url": _CHECK,
+    "too_many_redirects": _CHECK,
+}
+_OWN_CODES = {"bad_url", "scheme", "egress_blocked", "too_many_redirects", "body_too_large", "tls_untrusted"}
+_QUERY = re.compile(r"(https?://[^\s?#]+)\?\S*")
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An entry of the index: the body of a URL."""
+
+    sha256: str
+    final_url: str
+    size: int
+
+
+class Downloaded(NamedTuple):
+    """A downloaded body.
+
+    Args:
+        path: The file in the cache.
+        sha256: Of the file.
+        url: As it was asked for.
+        final_url: After redirects; without its query if there were any, because that may be a signature.
+        size: In bytes.
+    """
+
+    path: Path
+    sha256: str
+    url: str
+    final_url: str
+    size: int
+
+
+def cached(url: str, cache: Path) -> Downloaded | None:
+    """Return what the cache holds for a URL; None if it has to be downloaded.
+
+    Raises:
+        InputError: `bad_url`, `scheme`.
+    """
+    record = _read_index(cache).get(_key(url))
+    if record is None:
+        return None
+    path = cache / record.sha256
+    try:
+        is_whole = path.stat().st_size == record.size
+    except FileNotFoundError:
+        return None
+    return Downloaded(path, record.sha256, url, record.final_url, record.size) if is_whole else None
+
+
+def download(
+    url: str,
+    cache: Path,
+    policy: EgressPolicy,
+    *,
+    headers: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    max_bytes: int = MAX_SOURCE_BYTES,
+    environ: Mapping[str, str] | None = None,
+) -> Downloaded:
+    """Return the body behind a URL as a file; nothing is requested when the cache has it.
+
+    May be called from any thread that runs no event loop. Of two processes that want the same URL, one downloads it and
+    the other waits.
+
+    Args:
+        url: http or https.
+        cache: A folder for downloads; made when missing.
+        policy: What may be reached. Its settings hold for redirects, attempts and the seconds without progress (at most
+            25), but not for the size.
+        headers: Sent to the URL's own origin only; `${NAME}` in a value stands for an environment variable. They are
+            not part of the cache's key.
+        progress: Receives the bytes so far and the size, None while it is unknown.
+        max_bytes: Decoded size of the body.
+        environ: The process's environment unless given.
+
+    Raises:
+        InputError: `download_failed` with the HTTP status or what became of the connection; `tls_untrusted`,
+            `bad_ca_file`; `egress_blocked`, `too_many_redirects`, `body_too_large`, `bad_url`, `scheme`; `bad_header`,
+            `missing_variable`.
+        ServiceError: `locked`, when another process has been downloading it for more than an hour.
+    """
+    known = cached(url, cache)
+    if known is not None:
+        return known
+    values = expand_headers(headers or {}, os.environ if environ is None else environ, url)
+    key = _key(url)
+    parts = cache / "parts"
+    stem = hashlib.sha256(key.encode()).hexdigest()[:32]
+    holder = f"the download of {url}, process {os.getpid()}"
+    with locked(parts / f"{stem}.lock", holder=holder, exclusive=True, wait_seconds=LOCK_WAIT_S):
+        known = cached(url, cache)
+        if known is not None:
+            return known  # another process's download
+        part = parts / f"{stem}.part"
+        try:
+            final_url = asyncio.run(_fetch(url, part, policy, values, max_bytes, progress or (lambda done, size: None)))
+            return _store(url, key, final_url, part, cache)
+        except DocumentError as error:
+            raise _input_error(url, error) from error
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: str) -> dict[str, str]:
+    """Return the headers as they are sent, by lower-case name; `${NAME}` stands for an environment variable.
+
+    Raises:
+        InputError: `bad_header`; `missing_variable` for one that is unset or empty. No message holds a value.
+    """
+    values: dict[str, str] = {}
+    for name, stated in headers.items():
+        lower = name.lower()
+        if not _NAME.fullmatch(name):
+            raise InputError("bad_header", url, "the name of a header", found=name)
+        if lower in _RESERVED or lower.startswith("proxy-"):
+            raise InputError("bad_header", url, "a header that a source may set", field=name)
+        if lower in values:
+            raise InputError("bad_header", url, "each header once", field=name)
+        if "${" in _VARIABLE.sub("", stated):
+            raise InputError("bad_header", url, "variables as ${NAME}", field=name)
+        for variable in _VARIABLE.findall(stated):
+            if not environ.get(variable, "").strip():
+                raise InputError(
+                    "missing_variable",
+                    url,
+                    f"the environment variable {variable}",
+                    field=name,
+                    hint="Set it where the command or the server is started.",
+                )
+        value = _VARIABLE.sub(lambda match: environ[match[1]].strip(), stated).strip()
+        if not _VALUE.fullmatch(value):
+            raise InputError("bad_header", url, "a value of printable ASCII on one line", field=name)
+        values[lower] = value
+    return values
+
+
+async def _fetch(
+    url: str, part: Path, policy: EgressPolicy, headers: Mapping[str, str], max_bytes: int, progress: Progress
+) -> str:
+    roomy = copy.copy(policy)
+    # TLS adds less than 1 %; a proxy that cuts a body at its exact limit would cut it before this side notices.
+    roomy.config = policy.config.model_copy(update={"max_body_bytes": max_bytes + max_bytes // 50})
+    async with EgressProxy(roomy) as proxy, fetcher(proxy) as source:
+        return await source.download(url, part, headers=headers, max_bytes=max_bytes, progress=progress)
+
+
+def _store(url: str, key: str, final_url: str, part: Path, cache: Path) -> Downloaded:
+    with part.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    size = part.stat().st_size
+    publish(part, cache / digest)
+    if final_url != key:
+        final_url = final_url.partition("?")[0]
+    record = Record(digest, final_url, size)
+    holder = f"the index of downloads, process {os.getpid()}"
+    with locked(cache / "parts" / "index.lock", holder=holder, exclusive=True):
+        index = {**_read_index(cache), key: record}
+        atomic_write_json(cache / "index.json", msgspec.to_builtins(dict(sorted(index.items()))))
+    return Downloaded(cache / digest, digest, url, final_url, size)
+
+
+def _read_index(cache: Path) -> dict[str, Record]:
+    try:
+        return msgspec.json.decode((cache / "index.json").read_bytes(), type=dict[str, Record])
+    except (FileNotFoundError, msgspec.DecodeError):
+        return {}  # a cache that cannot be read is an empty one: nothing is lost but time
+
+
+def _key(url: str) -> str:
+    """Return the URL as it is requested: two spellings of one address share a body."""
+    try:
+        return str(check_url(url))
+    except DocumentError as error:
+        raise InputError(error.code, url, "an http or https URL", found=error.message) from error
+
+
+def _input_error(url: str, error: DocumentError) -> InputError:
+    # A query that a server made up for a redirect may be a signature.
+    found = _QUERY.sub(r"\1?...", error.message.removeprefix(f"{url}: "))
+    if error.code == "connection_broken":  # httpx's message may quote a header
+        found = f"a connection that broke ({type(error.__cause__).__name__})"
+    elif error.code in {"host_unresolved", "connect_failed"}:
+        found = f"{error.code}: {found}"
+    code = error.code if error.code in _OWN_CODES else "download_failed"
+    hint = None if code == "tls_untrusted" else _HINTS.get(error.code, "Try again later.")
+    if re.fullmatch(r"http_4\d\d", error.code) and error.code != "http_429":
+        hint = _HINTS.get(error.code, _CHECK)
+    return InputError(code, url, "a body that can be downloaded", found=found, hint=hint)

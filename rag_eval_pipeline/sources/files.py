@@ -1,0 +1,199 @@
+"""Resolve the files that a benchmark names (its own, members of archives, URLs) to local paths.
+
+Archives are unpacked and URLs downloaded into a cache. Messages and rows keep the stated name, such as
+`docs.zip/a.pdf` or `https://x.org/q.csv`.
+"""
+
+import errno
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.archive import detect_container, extract, is_wanted
+from rag_eval_pipeline.sources.compression import Compression
+from rag_eval_pipeline.sources.spec import SourceSpec, shown_path
+from rag_eval_pipeline.storage.files import ScratchFolder, file_sha256
+from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+_GLOB = re.compile(r"[*?\[]")
+
+Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file to read; `name` is what benchmark.yaml and the rows call it."""
+
+    name: str
+    path: Path
+    compression: Compression | None = None
+
+
+@dataclass
+class SourceFiles:
+    """The files of one benchmark.
+
+    Args:
+        paths: The benchmark's paths.
+        cache: The folder for unpacked files; by default a temporary one.
+        policy: Used to download what is not in the cache; None: nothing is downloaded.
+        progress: Called during downloads.
+    """
+
+    paths: BenchmarkPaths
+    cache: Path | None = None
+    policy: EgressPolicy | None = None
+    progress: Progress | None = None
+    _scratch: ScratchFolder | None = None
+    _unpacked: dict[str, Path] = field(default_factory=dict)  # archive -> folder of its files
+
+    def data_files(self, spec: SourceSpec) -> list[SourceFile]:
+        """Return the data files of a source in stated order; files of a glob are ordered by name.
+
+        Raises:
+            InputError: `missing_file`, `path_outside`, `archive_member`, `not_downloaded`, those of archives and
+                downloads.
+        """
+        found = {}
+        for name, path in self._stated(spec):
+            packing = detect_container(path, shown_path(self.paths, name))
+            stated = spec.compression
+            if packing.archive is not None and stated is None:
+                members = self._members(name, path, spec.member)
+                found.update({member.name: member for member in members})
+                continue
+            compression = packing.compression if stated is None else None if stated == "none" else stated
+            found[name] = SourceFile(name, path, compression)
+        return list(found.values())
+
+    def listed_files(self, spec: SourceSpec) -> list[SourceFile]:
+        """Return the files that `files:` matches in the benchmark's folder or in archives, ordered by name.
+
+        Raises:
+            InputError: As `data_files`.
+        """
+        pattern = spec.files or ""
+        if not spec.path and not spec.url:
+            return [SourceFile(name, self.local(name)) for name in self._matching(pattern)]
+        found = []
+        for name, path in self._stated(spec):
+            if detect_container(path, shown_path(self.paths, name)).archive is None:
+                raise InputError("bad_archive", shown_path(self.paths, name), "an archive, because `files` lists one")
+            found += self._matching_members(name, path, pattern)
+        return found
+
+    def local(self, name: str) -> Path:
+        """Return the absolute path of a regular file of the benchmark's folder or of an unpacked archive.
+
+        Raises:
+            InputError: `missing_file`, `path_outside`.
+        """
+        for archive, folder in self._unpacked.items():
+            if name.startswith(f"{archive}/"):
+                return _inside(folder, name.removeprefix(f"{archive}/"), shown_path(self.paths, name))
+        return _inside(self.paths.source, name, shown_path(self.paths, name))
+
+    def _stated(self, spec: SourceSpec) -> list[tuple[str, Path]]:
+        names = dict.fromkeys(name for pattern in spec.path for name in self._matching(pattern))
+        return [*((name, self.local(name)) for name in names), *((url, self._fetched(url, spec)) for url in spec.url)]
+
+    def _matching(self, pattern: str) -> list[str]:
+        """Return the names of the regular files that a path or a glob matches in the benchmark's folder, sorted."""
+        source = self.paths.source
+        if (source / pattern).exists() or not _GLOB.search(pattern):
+            found = [source / pattern]
+        else:
+            found = [path for path in source.glob(pattern) if path.is_symlink() or path.is_file()]
+        names = sorted(path.relative_to(source).as_posix() for path in found)
+        for name in names:
+            self.local(name)
+        if not names:
+            shown, hint = shown_path(self.paths, pattern), "Check the glob in benchmark.yaml."
+            raise InputError("missing_file", shown, "at least one file", hint=hint)
+        return names
+
+    def _members(self, name: str, path: Path, wanted: str | None) -> list[SourceFile]:
+        if wanted is not None:
+            return self._matching_members(name, path, wanted)
+        members = self._matching_members(name, path, "**")
+        if len(members) > 1:
+            raise InputError(
+                "archive_member",
+                shown_path(self.paths, name),
+                "one file in the archive, or `member` in benchmark.yaml",
+                found=[member.name.removeprefix(f"{name}/") for member in members[:10]],
+                hint="State `member`, a name or a glob.",
+            )
+        return members
+
+    def _matching_members(self, name: str, path: Path, pattern: str) -> list[SourceFile]:
+        folder, members = self._extracted(name, path)
+        chosen = [member for member in members if is_wanted(member, pattern)]
+        if not chosen:
+            raise InputError(
+                "archive_member",
+                shown_path(self.paths, name),
+                f"a member that matches {pattern!r}",
+                found=members[:10],
+            )
+        shown = shown_path(self.paths, name)
+        found = []
+        for member in sorted(chosen):
+            inner = folder / member
+            packing = detect_container(inner, f"{shown}/{member}")
+            found.append(SourceFile(f"{name}/{member}", inner, packing.compression))
+        return found
+
+    def _extracted(self, name: str, path: Path) -> tuple[Path, list[str]]:
+        extracted = extract(path, self._place() / file_sha256(path), shown=shown_path(self.paths, name))
+        self._unpacked[name] = extracted.folder
+        return extracted.folder, [member.name for member in extracted.members]
+
+    def _fetched(self, url: str, spec: SourceSpec) -> Path:
+        from rag_eval_pipeline.sources.download import cached, download
+
+        downloads = self.paths.downloads
+        known = cached(url, downloads)
+        if known is not None:
+            return known.path
+        if self.policy is None:
+            hint = f"Run: rag-eval convert {self.paths.name}, which downloads it."
+            raise InputError("not_downloaded", url, "a file that was downloaded before", hint=hint)
+        return download(url, downloads, self.policy, headers=spec.headers, progress=self.progress).path
+
+    def _place(self) -> Path:
+        if self.cache is not None:
+            return self.cache
+        if self._scratch is None:
+            self._scratch = ScratchFolder("unpacked")
+        return self._scratch.path
+
+
+def _inside(folder: Path, name: str, shown: str) -> Path:
+    """Return the path of a regular file below a folder; no part of it may be a link."""
+    inside = PurePosixPath(name)
+    if inside.is_absolute() or ".." in inside.parts or "\x00" in name:
+        raise InputError("path_outside", shown, "a file inside the benchmark's folder", found=name)
+    path = folder
+    for part in inside.parts:
+        path = path / part
+        if _is_too_long(path):
+            raise InputError("bad_path", shown, "a path that the file system can hold", found=name)
+        if path.is_symlink():
+            raise InputError(
+                "path_outside", shown, "a file, not a link", found=part, hint="Copy the file into the folder."
+            )
+    if not path.is_file():
+        raise InputError("missing_file", shown, "a file", hint="Check `path` in benchmark.yaml.")
+    return path
+
+
+def _is_too_long(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False

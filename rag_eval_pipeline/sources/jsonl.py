@@ -1,0 +1,259 @@
+"""Read JSON lines and JSON files strictly: each key once, finite numbers, no lone surrogates.
+
+Lines end at LF only, so U+2028 inside a text is text. A bad line is a rejected row, and the others are read. Blocks
+whose column types are known are parsed by Arrow, which is as strict and several times faster than Python; a block that
+Arrow refuses, or whose values it may have changed, is read line by line.
+"""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.arrow_types import (
+    ColumnTypes,
+    arrow_type,
+    contains_json_text,
+    merge_columns,
+    narrow_type,
+)
+from rag_eval_pipeline.sources.batches import (
+    LONE_SURROGATE,
+    DecodedBatch,
+    InputFile,
+    RejectedRow,
+    RowError,
+    batch_of_objects,
+)
+
+BLOCK_BYTES = 2 << 20
+MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends
+BATCH_ROWS = 20_000  # of a JSON file
+
+_UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
+    """Decode a file with one JSON object a line.
+
+    Raises:
+        InputError: `bad_encoding`, if the file does not have its stated encoding.
+    """
+    if file.encoding not in _UTF8:
+        handle = io.BytesIO(_whole_text(handle, file).encode())
+    types = file.types
+    number, line = 1, 1
+    for block in _blocks(handle):
+        batch = _parse_with_arrow(block, types, number, line) if types else None
+        if batch is None:
+            batch = _parse_lines(block, file, number, line)
+        if file.types is None:
+            types = merge_columns(types or {}, batch.types or {})
+        number += len(batch.numbers) + len(batch.rejected)
+        line += block.count(b"\n")
+        yield batch
+
+
+def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
+    """Decode a JSON file: an array of objects, an object of objects, or an object of lists of one length.
+
+    Raises:
+        InputError: `bad_json`, `bad_encoding`, `bad_number`, `duplicate_key`, `missing_root`.
+    """
+    try:
+        value = json_value(_whole_text(handle, file), allow_nan=file.spec.allow_nan)
+    except RowError as fault:
+        error = InputError(fault.code, file.shown, fault.expected)
+        error.found = fault.found  # an excerpt already
+        raise error from None
+    for key in file.spec.root.split(".") if file.spec.root else ():
+        if not isinstance(value, dict) or key not in value:
+            found = list(value) if isinstance(value, dict) else type(value).__name__
+            expected = f"the key {key!r} of `root`"
+            raise InputError("missing_root", file.shown, expected, field=file.spec.root, found=found)
+        value = value[key]
+    items = _items(value, file)
+    for start in range(0, len(items), BATCH_ROWS):
+        objects, numbers = [], []
+        rejected: list[RejectedRow] = []
+        for number, item in enumerate(items[start : start + BATCH_ROWS], start=start + 1):
+            if isinstance(item, dict):
+                objects.append(item)
+                numbers.append(number)
+            else:
+                rejected.append(RowError("not_an_object", "a JSON object", item).at(file.name, number, None))
+        yield batch_of_objects(objects, numbers, (), rejected, file.types)
+
+
+def json_value(text: str, *, allow_nan: bool = False) -> Any:
+    """Return the value of strict JSON; with `allow_nan`, NaN and infinities are null.
+
+    Raises:
+        RowError: `bad_encoding`, `bad_json`, `bad_number`, `duplicate_key`.
+    """
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique_keys,
+            parse_float=_finite,
+            parse_constant=(lambda name: None) if allow_nan else _refuse_constant,
+        )
+    except RecursionError:
+        raise RowError("bad_json", "JSON of bearable depth") from None
+    except json.JSONDecodeError as error:
+        found = text[max(0, error.pos - 20) : error.pos + 20]
+        raise RowError("bad_json", f"JSON: {error.msg} at character {error.pos}", found) from None
+    except ValueError:  # an integer of thousands of digits
+        raise RowError("bad_number", "numbers of at most 4,300 digits") from None
+    if _ESCAPED_SURROGATE.search(text) and (lone := LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False))):
+        raise RowError("bad_encoding", "text without lone surrogates", lone.group())
+    return value
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise RowError("duplicate_key", "each key once", next(name for name in names if names.count(name) > 1))
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise RowError("bad_number", "a number that a double can hold", text)
+    return value
+
+
+def _refuse_constant(text: str) -> Any:
+    raise RowError("bad_number", "a JSON number or null", text)
+
+
+def _whole_text(handle: BinaryIO, file: InputFile) -> str:
+    try:
+        return handle.read().decode(file.encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "bad_encoding",
+            file.shown,
+            f"{file.encoding} text at byte {error.start}",
+            found=error.object[error.start : error.start + 8],
+            hint="State `encoding` in benchmark.yaml.",
+        ) from None
+
+
+def _blocks(handle: BinaryIO) -> Iterator[bytes]:
+    """Yield whole lines, about `BLOCK_BYTES` at a time, without a byte order mark."""
+    rest = handle.read(3).removeprefix(b"\xef\xbb\xbf")
+    while chunk := handle.read(BLOCK_BYTES):
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield rest + chunk[:end]
+            rest = chunk[end:]
+        elif len(rest) <= MAX_ROW_BYTES:  # the rest of a longer line is not kept, because the line is rejected
+            rest += chunk
+    if rest:
+        yield rest
+
+
+def _parse_with_arrow(block: bytes, types: ColumnTypes, number: int, line: int) -> DecodedBatch | None:
+    """Return the rows of a block; None if Python has to say what is wrong with them, or if types differ."""
+    if any(map(contains_json_text, types.values())):
+        return None
+    count = _count_objects(block)
+    if count is None:
+        return None
+    schema = pa.schema([(name, arrow_type(json_type)) for name, json_type in types.items()])
+    parsing = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    reading = pa.json.ReadOptions(use_threads=True, block_size=max(BLOCK_BYTES // 4, 2 * (len(block) // count)))
+    try:
+        table = pa.json.read_json(pa.BufferReader(block), reading, parsing)
+        table.validate(full=True)  # the parser does not check that texts are UTF-8
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    if table.num_rows != count:
+        return None
+    [rows] = table.combine_chunks().to_batches()
+    found = {name: narrow_type(rows.column(name), json_type) for name, json_type in types.items()}
+    exact = {name: json_type for name, json_type in found.items() if json_type is not None}
+    if len(exact) < len(found):
+        return None
+    return DecodedBatch(rows, range(number, number + count), range(line, line + count), types=exact)
+
+
+def _count_objects(block: bytes) -> int | None:
+    """Return the number of lines if each begins and ends as an object does; None otherwise.
+
+    Arrow accepts two objects on one line, and one object on two lines. If every line has this form and there are as
+    many objects as lines, each line is one object.
+    """
+    body = np.frombuffer(block, np.uint8)
+    feeds = np.flatnonzero(body == ord("\n"))
+    ends = feeds if block.endswith(b"\n") else np.append(feeds, len(body))
+    starts = np.append(0, feeds[: len(ends) - 1] + 1)
+    last = ends - 1
+    last = np.where(body[last] == ord("\r"), last - 1, last)
+    if starts[-1] >= len(body) or (last < starts).any():
+        return None
+    is_regular = (body[starts] == ord("{")).all() and (body[last] == ord("}")).all()
+    return len(ends) if is_regular else None
+
+
+def _parse_lines(block: bytes, file: InputFile, number: int, line: int) -> DecodedBatch:
+    """Return the rows of a block, with the cause of each bad line."""
+    objects, numbers, lines = [], [], []
+    rejected: list[RejectedRow] = []
+    for position, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), start=line):
+        if not raw.strip():
+            continue
+        try:
+            objects.append(_json_object(raw, allow_nan=file.spec.allow_nan))
+        except RowError as fault:
+            rejected.append(fault.at(file.name, number, position))
+        else:
+            numbers.append(number)
+            lines.append(position)
+        number += 1
+    return batch_of_objects(objects, numbers, lines, rejected, file.types)
+
+
+def _json_object(raw: bytes, *, allow_nan: bool) -> dict[str, Any]:
+    if len(raw) > MAX_ROW_BYTES:
+        raise RowError("cell_too_long", f"a line of at most {MAX_ROW_BYTES} bytes", len(raw))
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        found = raw[error.start : error.start + 16]
+        raise RowError("bad_encoding", f"UTF-8 at byte {error.start} of the line", found) from None
+    value = json_value(text, allow_nan=allow_nan)
+    if not isinstance(value, dict):
+        raise RowError("not_an_object", "a JSON object", value)
+    return value
+
+
+def _items(value: Any, file: InputFile) -> list[Any]:
+    """Return the rows of a JSON value."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict) and value and all(isinstance(item, dict) for item in value.values()):
+        return [{"source_key": key, **item} for key, item in value.items()]
+    if isinstance(value, dict) and value and all(isinstance(item, list) for item in value.values()):
+        lengths = {len(item) for item in value.values()}
+        has_objects = any(isinstance(cell, dict) for item in value.values() for cell in item[:1])
+        if len(lengths) == 1 and not has_objects:
+            return [dict(zip(value, cells, strict=True)) for cells in zip(*value.values(), strict=True)]
+    lists = [key for key, item in value.items() if isinstance(item, list)] if isinstance(value, dict) else []
+    raise InputError(
+        "missing_root",
+        file.shown,
+        "an array of objects, an object of objects, or lists of one length",
+        found=list(value) if isinstance(value, dict) else value,
+        hint=f"State `root: {lists[0]}`." if lists else "State `root` in benchmark.yaml.",
+    )

@@ -1,0 +1,231 @@
+"""What every system under test is given and what it returns: a corpus, a question, an answer in one form."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from rag_eval_pipeline.formats.citations import find_citations
+from rag_eval_pipeline.formats.results import Status
+
+__all__ = [
+    "Citation",
+    "Configuration",
+    "PageText",
+    "Query",
+    "RagAnswer",
+    "RetrievedPassage",
+    "Status",
+    "System",
+    "SystemCorpus",
+    "Usage",
+    "citations_in",
+    "failed_answer",
+]
+
+Configuration = dict[str, str | int | float | bool | None]
+
+
+class PageText(NamedTuple):
+    """The text of one page, and the offset in its document at which it starts."""
+
+    document: str
+    page: int
+    start: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemCorpus:
+    """The converted corpus of one benchmark; a system never sees the benchmark's questions or answers.
+
+    Args:
+        benchmark: Its name.
+        folder: The folder of the PDFs.
+        files: Basenames, each document once.
+        aliases: Every name that a system may use for a document (other names of it, names without `.pdf`) -> basename.
+        fingerprint: Changes with the corpus.
+        pages: Reads the text of every page, each document once.
+        settings_folder: The folder of the system's file; paths in its settings are relative to it.
+        state_folder: For what the system keeps about its server, such as what was uploaded.
+        observe: Is given the JSON of each reply before it is read, and returns what is read in its place.
+    """
+
+    benchmark: str
+    folder: Path
+    files: Sequence[str]
+    aliases: dict[str, str]
+    fingerprint: str
+    pages: Callable[[], list[PageText]]
+    settings_folder: Path
+    state_folder: Path
+    observe: Callable[[Any], Any] | None = None
+
+
+class Query(msgspec.Struct, frozen=True):
+    """A question as a system sees it: its id and its text."""
+
+    query_id: str
+    text: str
+
+
+class RetrievedPassage(msgspec.Struct, frozen=True):
+    """A passage that the system retrieved.
+
+    Args:
+        document: Exact basename in the corpus.
+        page: 1-based page on which it starts; None if the system does not say.
+        text: The passage.
+        score: The system's own; higher is better. None if it does not say.
+        rank: 1 for the first.
+        start: First code point in the document's extracted text, if the system knows it.
+        end: One past the last.
+        kind: `text`, or what the text describes: `table`, `chart`, `image`, `audio`.
+    """
+
+    document: str
+    page: int | None
+    text: str
+    score: float | None
+    rank: int
+    start: int | None = None
+    end: int | None = None
+    kind: str = "text"
+
+
+class Citation(msgspec.Struct, frozen=True):
+    """A cited span, in document offsets.
+
+    Args:
+        file_name: Basename in the corpus.
+        start_char: First code point in the document's text.
+        end_char: One past the last.
+        page_number: 1-based page on which it starts, if the system says so.
+        marker_start: Start of the citation's marker in the answer; None if the citation is not part of the text.
+        marker_end: One past its end.
+    """
+
+    file_name: str
+    start_char: int
+    end_char: int
+    page_number: int | None = None
+    marker_start: int | None = None
+    marker_end: int | None = None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Requests, tokens and money spent on one question, retries included; zeros if a system uses none.
+
+    Args:
+        total_tokens: As the server counts them; prompt and completion if it gives no sum.
+        estimated_cost_usd: By the prices in the system's file.
+        requests: HTTP requests sent.
+        prompt_tokens: Read by the model.
+        completion_tokens: Written by it.
+    """
+
+    total_tokens: int = 0
+    estimated_cost_usd: float = 0.0
+    requests: int = 1
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+NO_USAGE = Usage(requests=0)
+
+
+class RagAnswer(msgspec.Struct, frozen=True):
+    """The final answer to one question; also a journal record.
+
+    Args:
+        query_id: Of the question.
+        status: `ok`, or why there is no answer to score.
+        answer: The text with its citations; None unless `ok` (a partial text is never scored).
+        abstained: The system said that the documents do not answer the question.
+        contexts: Retrieved passages, best first.
+        citations: Cited spans, in the order of the answer.
+        latency_ms: From asking to the whole answer; None if nobody measured it, as in some recordings.
+        usage: Tokens and money.
+        error: One line, unless `ok`.
+        reused_from: The evaluation that measured this answer, if a deterministic system was not asked again.
+        error_code: One cause, one code (`http_503`, `stream_truncated`); None if `ok`.
+        partial: What had arrived of a truncated answer; kept for people, never scored.
+        timings: Milliseconds by name, as far as known: `first_token`, `retrieval`, `reranking`, `generation`.
+        raw_sha256: Of the received body; None if there was none.
+        model: The model that the server names.
+    """
+
+    query_id: str
+    status: Status
+    answer: str | None
+    abstained: bool
+    contexts: tuple[RetrievedPassage, ...]
+    citations: tuple[Citation, ...]
+    latency_ms: float | None
+    usage: Usage = Usage()
+    error: str | None = None
+    reused_from: str | None = None
+    error_code: str | None = None
+    partial: str | None = None
+    timings: dict[str, float] = {}
+    raw_sha256: str | None = None
+    model: str | None = None
+
+
+class System(Protocol):
+    """A system under test that is ready to answer."""
+
+    def configuration(self) -> Configuration:
+        """Return `model`, `embedding_model`, `retrieval_k`, `reranking_enabled`, and the kind's settings; no secret."""
+        ...
+
+    def server_configuration(self) -> Mapping[str, Any] | None:
+        """Return the server's own settings, which are part of an evaluation's fingerprint; None if it tells none."""
+        ...
+
+    def warnings(self) -> Sequence[str]:
+        """Return what was noticed in the answers so far, such as a configured path that found nothing."""
+        ...
+
+    async def answer(self, query: Query) -> RagAnswer:
+        """Answer one question; a failure is a status, not an exception."""
+        ...
+
+
+def citations_in(answer: str, known_files: Collection[str]) -> tuple[Citation, ...]:
+    """Return the citations `[file:page:start-end]` of an answer, in its order."""
+    return tuple(
+        Citation(span.file_name, span.start_char, span.end_char, span.page_number, marker.start, marker.end)
+        for marker in find_citations(answer, known_files)
+        for span in marker.spans
+    )
+
+
+def failed_answer(
+    query: Query,
+    status: Status,
+    *,
+    code: str,
+    error: str,
+    latency_ms: float | None,
+    usage: Usage = NO_USAGE,
+    partial: str | None = None,
+    raw_sha256: str | None = None,
+) -> RagAnswer:
+    """Return the record of a question without an answer."""
+    return RagAnswer(
+        query_id=query.query_id,
+        status=status,
+        answer=None,
+        abstained=False,
+        contexts=(),
+        citations=(),
+        latency_ms=latency_ms,
+        usage=usage,
+        error=error,
+        error_code=code,
+        partial=partial,
+        raw_sha256=raw_sha256,
+    )

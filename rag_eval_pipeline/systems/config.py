@@ -1,0 +1,164 @@
+"""`data/config/systems/<system>.config.yaml`: one file, one system under test.
+
+`kind` selects the system; the other keys are common to all kinds, and `settings` belongs to the kind.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.yaml import read_settings
+from rag_eval_pipeline.systems import bm25
+from rag_eval_pipeline.systems.base import System, SystemCorpus
+from rag_eval_pipeline.systems.http import HttpSettings, open_http
+from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
+from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
+from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
+from rag_eval_pipeline.web.settings import Budget, EndpointSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of system.
+
+    Args:
+        settings: Checks a file's `settings`.
+        open: `async with kind.open(settings, corpus) as system`: the system, ready to answer.
+        version: Raised whenever equal settings may answer differently because our own code changed.
+        is_free: Asking costs nothing, so it takes part in automatic runs unless its file says otherwise.
+        is_deterministic: Equal inputs give equal answers, so a new night reuses them unless its file says otherwise.
+        in_flight: Questions asked at once of a system without a server, unless `concurrency` says otherwise.
+        has_own_limits: Has its own time limits, over several attempts; others are stopped by `timeout_seconds`.
+    """
+
+    settings: type[Model]
+    open: Callable[[Any, SystemCorpus], AbstractAsyncContextManager[System]]
+    version: str
+    is_free: bool = False
+    is_deterministic: bool = False
+    in_flight: int = 64
+    has_own_limits: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "embedded": Kind(
+        bm25.EmbeddedSettings, bm25.open_embedded, bm25.VERSION, is_free=True, is_deterministic=True, in_flight=8
+    ),
+    "nvidia": Kind(NvidiaSettings, open_nvidia, "nvidia/2", has_own_limits=True),
+    "openai": Kind(OpenAiSettings, open_openai, "openai/2", has_own_limits=True),
+    "http": Kind(HttpSettings, open_http, "http/2", has_own_limits=True),
+    "python": Kind(PythonSettings, open_python, "python/2", in_flight=8),
+    "replay": Kind(ReplaySettings, open_replay, "replay/2", is_free=True, is_deterministic=True),
+}
+
+
+class SystemFile(Model):
+    """A system under test."""
+
+    kind: str = pydantic.Field(description=f"What answers: {', '.join(KINDS)}.")
+    title: str | None = pydantic.Field(None, description="For people; by default the file's name.")
+    version: str = pydantic.Field("1", description="Of the system itself; a new version starts a new history.")
+    enabled: bool = pydantic.Field(True, description="Off, the system is neither a partition nor evaluated.")
+    nightly: bool | None = pydantic.Field(
+        None, description="Evaluated every night and when a benchmark appears; by default only kinds that cost nothing."
+    )
+    benchmarks: tuple[str, ...] = pydantic.Field(("*",), description="Globs of the benchmarks it is evaluated on.")
+    limit: int | None = pydantic.Field(None, ge=1, description="Only the first questions of each benchmark.")
+    deterministic: bool | None = pydantic.Field(
+        None,
+        description="Equal inputs give equal answers, so a new night reuses them; by default for embedded, replay.",
+    )
+    budget: Budget = pydantic.Field(Budget(), description="What one UTC day may cost.")
+    settings: pydantic.SerializeAsAny[Model] = pydantic.Field(description="Settings of the kind.")
+    evaluation: dict[str, Any] = pydantic.Field(
+        default_factory=dict, description="Evaluation settings that differ for this system."
+    )
+
+    @property
+    def traits(self) -> Kind:
+        """What all systems of this kind have in common."""
+        return KINDS[self.kind]
+
+    @property
+    def is_nightly(self) -> bool:
+        """Whether it takes part in automatic runs."""
+        return self.enabled and (self.traits.is_free if self.nightly is None else self.nightly)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether a new evaluation may reuse the answers of one with the same inputs."""
+        return self.traits.is_deterministic if self.deterministic is None else self.deterministic
+
+    @property
+    def in_flight(self) -> int:
+        """Questions asked at once unless `concurrency` says otherwise: the limit of its server, else of its kind."""
+        servers = (value for _, value in self.settings if isinstance(value, EndpointSettings))
+        server = next(servers, None)
+        return self.traits.in_flight if server is None else server.in_flight
+
+    def takes(self, benchmark: str) -> bool:
+        """Return whether it is to be evaluated on a benchmark."""
+        return self.enabled and any(fnmatchcase(benchmark, pattern) for pattern in self.benchmarks)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a settings file as a mapping; an empty file is an empty mapping.
+
+    Raises:
+        InputError: `missing_file`, or `bad_yaml` with the line.
+    """
+    if not path.is_file():
+        raise InputError("missing_file", path, "a file")
+    value = read_settings(path, str(path)).value
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError("bad_yaml", path, "a mapping of settings", found=value)
+    return value
+
+
+def parse_system(data: dict[str, Any], of: Path | str) -> SystemFile:
+    """Parse a system's settings; `of` names their file in messages.
+
+    Raises:
+        InputError: `bad_format` naming the first bad setting.
+    """
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InputError("bad_format", of, f"one of {', '.join(KINDS)}", field="kind", found=kind)
+    try:
+        return _model_of(kind).model_validate({"settings": {}, **data})
+    except pydantic.ValidationError as error:
+        raise bad_format(of, error) from error
+
+
+def read_system_file(path: Path) -> SystemFile:
+    """Read a system's settings.
+
+    Raises:
+        InputError: `missing_file`, `bad_yaml`, or `bad_format` naming the first bad setting.
+    """
+    return parse_system(read_yaml(path), path)
+
+
+def answer_settings(settings: Model) -> dict[str, Any]:
+    """Return the settings that can change an answer, as JSON values: all but the `operational` ones of their models."""
+    found = settings.model_dump(mode="json", exclude=set(settings.operational))
+    return found | {
+        name: answer_settings(value) for name, value in settings if name in found and isinstance(value, Model)
+    }
+
+
+@cache
+def _model_of(kind: str) -> type[SystemFile]:
+    """Return the model of a kind's files, so that a bad setting is named by its place in the file."""
+    return pydantic.create_model(f"SystemFile_{kind}", __base__=SystemFile, settings=(KINDS[kind].settings, ...))

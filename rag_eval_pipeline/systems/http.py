@@ -1,0 +1,382 @@
+"""A server with any JSON interface over HTTP, asked by the templates and read by the paths of the system's file."""
+
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import pydantic
+from pydantic_core import PydanticCustomError
+
+from rag_eval_pipeline.formats.model import JsonValue, Model
+from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus, Usage, failed_answer
+from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at, number_at, text_at, value_at
+from rag_eval_pipeline.systems.parsing import (
+    EMPTY_ANSWER,
+    AnswerReader,
+    EmptyAnswer,
+    ReadingSettings,
+    WrongShape,
+    failed_request,
+    merge_citations,
+)
+from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
+from rag_eval_pipeline.web.settings import EndpointSettings, Prices
+from rag_eval_pipeline.web.sse import DONE, json_values
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api-?key", re.IGNORECASE)
+_QUESTION = "{question}"
+
+
+class ContextPaths(Model):
+    """Where retrieved passages are; the inner paths begin at a passage."""
+
+    path: JsonPath = pydantic.Field(description="JMESPath of the list of passages, best first.")
+    document: JsonPath | None = pydantic.Field(None, description="Of the document's name; by default a usual key.")
+    page: JsonPath | None = pydantic.Field(None, description="Of the page; by default a usual key.")
+    text: JsonPath | None = pydantic.Field(None, description="Of the passage's text; by default a usual key.")
+    score: JsonPath | None = pydantic.Field(None, description="Of the score; by default a usual key.")
+
+
+class CitationPaths(Model):
+    """Where citations are; the inner paths begin at a citation."""
+
+    path: JsonPath = pydantic.Field(description="JMESPath of the list of citations.")
+    document: JsonPath | None = pydantic.Field(None, description="Of the document's name; by default a usual key.")
+    page: JsonPath | None = pydantic.Field(None, description="Of the page; by default a usual key.")
+    start: JsonPath | None = pydantic.Field(None, description="Of the first character; by default start, start_char.")
+    end: JsonPath | None = pydantic.Field(None, description="Of one past the last; by default end, end_char.")
+
+
+class HttpSettings(ReadingSettings):
+    """Where the server is, what it is sent, and how its replies are read."""
+
+    operational: ClassVar[frozenset[str]] = frozenset({"prompt_tokens", "completion_tokens", "cost", "prices"})
+
+    endpoint: EndpointSettings = pydantic.Field(description="The server, such as base_url: http://host:8000.")
+    method: Literal["POST", "GET", "PUT"] = pydantic.Field("POST", description="Of HTTP.")
+    path: str = pydantic.Field("", description="Below the base URL, such as /ask.")
+    params: dict[str, str] = pydantic.Field(
+        default_factory=dict, description="Query of the URL; placeholders are replaced as in the body."
+    )
+    body: JsonValue = pydantic.Field(
+        None, description="JSON that is sent; {question}, {query_id} and {benchmark} in its texts are replaced."
+    )
+    headers: dict[str, str] = pydantic.Field(
+        default_factory=dict, description="Sent with every question; secrets go into headers_env of the endpoint."
+    )
+    streaming: Literal["none", "sse"] = pydantic.Field(
+        "none", description="sse: the reply is a stream of events with JSON, and the answer is joined from them."
+    )
+    answer: JsonPath = pydantic.Field(
+        description="JMESPath of the answer's text; of a stream, of the piece of it that an event carries."
+    )
+    contexts: ContextPaths | None = pydantic.Field(None, description="Where retrieved passages are.")
+    citations: CitationPaths | None = pydantic.Field(
+        None, description="Where citations are, besides those in the answer's text."
+    )
+    error: JsonPath | None = pydantic.Field(
+        None,
+        description="JMESPath of an error that comes with a status of success; a value there fails the question.",
+    )
+    prompt_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were read.")
+    completion_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were written.")
+    cost: JsonPath | None = pydantic.Field(None, description="JMESPath of the cost in US dollars.")
+    model: JsonPath | None = pydantic.Field(None, description="JMESPath of the model's name.")
+    prices: Prices = pydantic.Field(Prices(), description="For estimated costs, if the server states none.")
+    configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
+        default_factory=dict, description="What is published of it, such as model, embedding_model and retrieval_k."
+    )
+
+    @pydantic.field_validator("headers")
+    @classmethod
+    def _no_secrets(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if not _HEADER.fullmatch(name) or not text.isascii() or not text.isprintable():
+                raise ValueError("names and values of headers, in ASCII")
+            if _SECRET_HEADER.search(name):
+                raise PydanticCustomError(
+                    "misplaced_secret",
+                    "headers without secrets; {name} belongs into headers_env of the endpoint",
+                    {"name": name},
+                )
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _asks(self) -> Self:
+        if _QUESTION not in json.dumps(self.body) and not any(_QUESTION in text for text in self.params.values()):
+            raise ValueError("a body or params with {question} in a text")
+        return self
+
+
+class HttpSystem:
+    """Asks a server; `open_http` makes one.
+
+    Args:
+        settings: What is sent, and the paths of the parts of a reply.
+        endpoint: Must be open.
+        reader: Knows the corpus.
+        benchmark: For the placeholder of this name.
+    """
+
+    def __init__(self, settings: HttpSettings, endpoint: Endpoint, reader: AnswerReader, benchmark: str) -> None:
+        self._settings = settings
+        self._endpoint = endpoint
+        self._reader = reader
+        self._benchmark = benchmark
+        self._parser = ReplyParser(settings)
+
+    def configuration(self) -> Configuration:
+        """Return what the settings state about the server, which nothing else can know."""
+        unknown: Configuration = dict.fromkeys(("model", "embedding_model", "retrieval_k", "reranking_enabled"))
+        settings = self._settings
+        url = f"{settings.endpoint.base_url}/{settings.path.lstrip('/')}".rstrip("/")
+        return {**unknown, "url": url, "streaming": settings.streaming, **settings.configuration}
+
+    def server_configuration(self) -> None:
+        """There is no common way to ask for it."""
+
+    def warnings(self) -> list[str]:
+        """Return the paths that found nothing in any reply, and what the reader noticed."""
+        return [*self._parser.warnings(), *self._reader.warnings()]
+
+    async def answer(self, query: Query) -> RagAnswer:
+        """Ask the server one question."""
+        prices = self._settings.prices
+        try:
+            reply = await self._ask(query)
+        except EndpointError as error:
+            return failed_request(query, error, prices)
+        try:
+            return self._read(query, reply)
+        except WrongShape as wrong:
+            failure = EndpointError("bad_response", self._endpoint.masked(f"expected {wrong}"))
+        except EndpointError as unusable:
+            failure = unusable
+        failure.requests, failure.elapsed_ms = reply.requests, reply.elapsed_ms
+        return failed_request(query, failure, prices, raw_sha256=reply.raw_sha256)
+
+    async def _ask(self, query: Query) -> Reply:
+        settings = self._settings
+        values = {"question": query.text, "query_id": query.query_id, "benchmark": self._benchmark}
+        send = self._endpoint.stream if settings.streaming == "sse" else self._endpoint.request
+        return await send(
+            settings.method,
+            settings.path,
+            json=fill_template(settings.body, values),
+            params=fill_template(settings.params, values) or None,
+            headers=settings.headers,
+        )
+
+    def _read(self, query: Query, reply: Reply) -> RagAnswer:
+        if isinstance(reply, StreamReply) and "json" not in reply.headers.get("content-type", ""):
+            parts = self._parser.parse_stream(reply, self._reader.observe)
+        else:
+            parts = self._parser.parse([self._reader.observe(reply.json())])
+        cost = parts.cost
+        if cost is None:
+            cost = self._settings.prices.estimate(
+                prompt_tokens=parts.prompt_tokens, completion_tokens=parts.completion_tokens, requests=reply.requests
+            )
+        usage = Usage(
+            total_tokens=parts.prompt_tokens + parts.completion_tokens,
+            estimated_cost_usd=cost,
+            requests=reply.requests,
+            prompt_tokens=parts.prompt_tokens,
+            completion_tokens=parts.completion_tokens,
+        )
+        try:
+            abstained = self._reader.abstained(parts.answer)
+        except EmptyAnswer as empty:
+            return failed_answer(
+                query, "error", code=EMPTY_ANSWER, error=str(empty), latency_ms=reply.elapsed_ms, usage=usage,
+                raw_sha256=reply.raw_sha256,
+            )  # fmt: skip
+        contexts, citations = self._settings.contexts, self._settings.citations
+        in_text = self._reader.citations(parts.answer)
+        stated = self._reader.citations_at(citations.path if citations else "", parts.citations)
+        return RagAnswer(
+            query_id=query.query_id,
+            status="ok",
+            answer=parts.answer,
+            abstained=abstained,
+            contexts=self._reader.passages_at(contexts.path if contexts else "", parts.contexts),
+            citations=merge_citations(in_text, stated),
+            latency_ms=reply.elapsed_ms,
+            usage=usage,
+            timings={} if parts.first_token_ms is None else {"first_token": parts.first_token_ms},
+            raw_sha256=reply.raw_sha256,
+            model=parts.model,
+        )
+
+
+@contextlib.asynccontextmanager
+async def open_http(settings: HttpSettings, corpus: SystemCorpus) -> AsyncIterator[HttpSystem]:
+    """Open the connection to the server.
+
+    Raises:
+        ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`.
+    """
+    async with Endpoint(settings.endpoint, folder=corpus.settings_folder) as endpoint:
+        yield HttpSystem(settings, endpoint, AnswerReader(corpus, settings), corpus.benchmark)
+
+
+def fill_template(template: Any, values: Mapping[str, str]) -> Any:
+    """Replace `{name}` in all texts of a JSON value; keys and unknown names stay as they are.
+
+    All names are replaced in one pass, so a question that contains `{query_id}` is sent as it is.
+    """
+    if isinstance(template, str):
+        return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+    if isinstance(template, list | tuple):
+        return [fill_template(item, values) for item in template]
+    if isinstance(template, dict):
+        return {key: fill_template(item, values) for key, item in template.items()}
+    return template
+
+
+# --- Replies
+
+
+class ReplyParts(NamedTuple):
+    """The parts of a reply.
+
+    Args:
+        answer: Its text.
+        contexts: The items of the list of passages, under usual keys.
+        citations: The items of the list of citations, under usual keys.
+        prompt_tokens: Zero if not stated.
+        completion_tokens: Zero if not stated.
+        cost: None if not stated.
+        model: None if not stated.
+        first_token_ms: None for a reply that was not streamed.
+    """
+
+    answer: str
+    contexts: Sequence[Any]
+    citations: Sequence[Any]
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    model: str | None
+    first_token_ms: float | None = None
+
+
+class ReplyParser:
+    """Finds the parts of replies by the paths of a system's file, and remembers paths that found nothing.
+
+    The paths of the answer and of an error are not remembered: a reply without an answer fails, and one without an
+    error is as it should be.
+    """
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._settings = settings
+        whole = {
+            "contexts.path": settings.contexts.path if settings.contexts else None,
+            "citations.path": settings.citations.path if settings.citations else None,
+            **{name: getattr(settings, name) for name in ("prompt_tokens", "completion_tokens", "cost", "model")},
+        }
+        self._unfound = UnfoundPaths(whole, of="replies")
+        self._unfound_in = {
+            name: UnfoundPaths({f"{name}.{key}": path for key, path in _inner_paths(paths).items()}, of=of)
+            for name, paths, of in (
+                ("contexts", settings.contexts, "passages"),
+                ("citations", settings.citations, "citations"),
+            )
+        }
+
+    def warnings(self) -> list[str]:
+        """Return a line for each path that found nothing."""
+        return [line for unfound in (self._unfound, *self._unfound_in.values()) for line in unfound.warnings()]
+
+    def parse(self, values: Sequence[Any]) -> ReplyParts:
+        """Parse the JSON values of a reply; of a stream, each part is taken from the last value that has it.
+
+        Raises:
+            WrongShape: A part is not what its path says, or no value has an answer.
+            EndpointError: `error_reply`.
+        """
+        settings = self._settings
+        self._raise_stated_error(values)
+        pieces = [text for value in values if (text := text_at(value, settings.answer)) is not None]
+        if not pieces:
+            found = values[-1] if values else None
+            raise WrongShape(f"a text at {settings.answer!r}, found nothing there in {str(found)[:200]!r}")
+        self._unfound.search(values)
+        return ReplyParts(
+            answer="".join(pieces),
+            contexts=self._items(values, "contexts", settings.contexts),
+            citations=self._items(values, "citations", settings.citations),
+            prompt_tokens=int(_last(number_at, values, settings.prompt_tokens) or 0),
+            completion_tokens=int(_last(number_at, values, settings.completion_tokens) or 0),
+            cost=_last(number_at, values, settings.cost),
+            model=_last(text_at, values, settings.model),
+        )
+
+    def parse_stream(self, reply: StreamReply, observe: Callable[[Any], Any]) -> ReplyParts:
+        """Parse a streamed reply; `observe` is given each JSON value and returns what is read in its place.
+
+        Raises:
+            WrongShape: As for `parse`, or an event is not JSON.
+            EndpointError: `stream_truncated` with the text so far, `error_reply`.
+        """
+        answer = self._settings.answer
+        values: list[Any] = []
+        first_token_ms = None
+        for number, event in enumerate(reply.events, start=1):
+            if event.data.strip() == DONE:
+                continue
+            try:
+                values += map(observe, json_values(event.data))
+            except ValueError:
+                raise WrongShape(f"JSON in event {number}, found {event.data[:200]!r}") from None
+            if first_token_ms is None and any(text_at(value, answer) for value in values):
+                first_token_ms = event.at_ms
+        if reply.ended == "cut":
+            self._raise_stated_error(values)
+            text = "".join(text_at(value, answer) or "" for value in values)
+            raise EndpointError(
+                "stream_truncated",
+                f"the connection ended after {len(reply.events)} events",
+                status="truncated",
+                partial=text.encode(),
+            )
+        return self.parse(values)._replace(first_token_ms=first_token_ms)
+
+    def _raise_stated_error(self, values: Sequence[Any]) -> None:
+        path = self._settings.error
+        for value in values if path is not None else ():
+            if error := value_at(value, str(path)):
+                raise EndpointError("error_reply", f"the server says {str(error)[:300]!r} at {path!r}")
+
+    def _items(self, values: Sequence[Any], name: str, paths: ContextPaths | CitationPaths | None) -> Sequence[Any]:
+        if paths is None:
+            return ()
+        items = next((found for value in reversed(values) if (found := items_at(value, paths.path))), [])
+        for item in items:
+            self._unfound_in[name].search([item])
+        inner = _inner_paths(paths)
+        # The parts with a path of their own replace those under a usual key.
+        return [_under_usual_keys(item, inner) for item in items] if inner else items
+
+
+def _last(read: Any, values: Sequence[Any], path: str | None) -> Any:
+    if path is None:
+        return None
+    return next((found for value in reversed(values) if (found := read(value, path)) is not None), None)
+
+
+def _under_usual_keys(item: Any, paths: Mapping[str, str]) -> Any:
+    found = {name: value_at(item, path) for name, path in paths.items()}
+    if isinstance(item, dict):
+        return item | found
+    # No path leads into a text, unless it is the text itself (`@`).
+    return found if any(value is not None for value in found.values()) else item
+
+
+def _inner_paths(paths: ContextPaths | CitationPaths | None) -> dict[str, str]:
+    """Return the paths that are set, by the usual key of their part."""
+    set_paths = {} if paths is None else paths.model_dump(exclude={"path"}, exclude_none=True)
+    return {str(name): str(path) for name, path in set_paths.items()}

@@ -1,0 +1,382 @@
+"""An NVIDIA RAG Blueprint server: ready, with the corpus ingested, before the first question is asked."""
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import pydantic
+
+from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus, Usage
+from rag_eval_pipeline.systems.nvidia_ingest import DOCUMENT_BYTES, StoredNames, UploadSettings, ensure_collection
+from rag_eval_pipeline.systems.nvidia_replies import (
+    Base,
+    StreamedAnswer,
+    check_stream,
+    find_page_base,
+    read_chunks,
+    read_stream,
+)
+from rag_eval_pipeline.systems.parsing import (
+    AbstentionPatterns,
+    AnswerReader,
+    EmptyAnswers,
+    OffsetBase,
+    ReadingSettings,
+    failed_request,
+)
+from rag_eval_pipeline.web.client import Endpoint, EndpointError, StreamReply
+from rag_eval_pipeline.web.settings import EndpointSettings, Prices
+from rag_eval_pipeline.web.sse import EventParser
+
+CORPUS_DIGITS = 12  # of the corpus's fingerprint in a collection's name
+NAME_LENGTH = 255  # characters of a collection's name in Milvus
+NOT_OFFERED = frozenset({404, 405, 501})
+
+# What `/v1/health` reports about the servers behind a server; `skipped` and `unknown` are not used.
+DEPENDENCIES = ("databases", "object_storage", "nim", "processing", "task_management")
+DOWN = frozenset({"error", "unhealthy", "timeout"})
+# The answer's name of a time -> the server's.
+TIMINGS = {
+    "retrieval": "retrieval_time_ms",
+    "reranking": "context_reranker_time_ms",
+    "generation": "llm_generation_time_ms",
+}
+
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_FIELDS = {"benchmark", "corpus"}
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
+
+
+# --- Settings
+
+
+def _template(value: str) -> str:
+    if unknown := sorted(set(_FIELD.findall(value)) - _FIELDS):
+        raise ValueError(f"a name with {{benchmark}} and {{corpus}}, not {{{unknown[0]}}}")
+    if _NOT_IN_NAMES.search(_FIELD.sub("", value).replace("-", "_")):
+        raise ValueError("letters, digits, - and _, with {benchmark} and {corpus}")
+    return value
+
+
+Share = Annotated[float, pydantic.Field(ge=0, le=1)]
+
+
+class GenerateSettings(Model):
+    """Parameters of `/v1/generate`; one that is not set is not sent, so the server's default holds."""
+
+    reranker_top_k: int | None = pydantic.Field(None, ge=0, le=25, description="Passages that the model reads.")
+    vdb_top_k: int | None = pydantic.Field(None, ge=0, le=400, description="Passages that the reranker reads.")
+    temperature: Share | None = pydantic.Field(None, description="Of the model.")
+    top_p: float | None = pydantic.Field(None, ge=0.1, le=1, description="Of the model.")
+    max_tokens: int | None = pydantic.Field(None, ge=0, le=128_000, description="Of the answer, at most.")
+    min_tokens: int | None = pydantic.Field(None, ge=0, description="Of the answer, at least.")
+    ignore_eos: bool | None = pydantic.Field(None, description="Go on after the model's end of the answer.")
+    min_thinking_tokens: int | None = pydantic.Field(None, ge=0, description="Of the reasoning, at least.")
+    max_thinking_tokens: int | None = pydantic.Field(None, ge=0, description="Of the reasoning, at most.")
+    stop: tuple[str, ...] | None = pydantic.Field(None, description="Texts at which the answer ends.")
+    enable_reranker: bool | None = pydantic.Field(None, description="Order the passages by a second model.")
+    enable_query_rewriting: bool | None = pydantic.Field(None, description="Reword the question before searching.")
+    enable_guardrails: bool | None = pydantic.Field(None, description="Refuse what the guardrails forbid.")
+    enable_filter_generator: bool | None = pydantic.Field(None, description="Make a filter of the question.")
+    enable_vlm_inference: bool | None = pydantic.Field(None, description="Show images to a vision model.")
+    filter_expr: str | None = pydantic.Field(None, description="Filter of the vector store.")
+    confidence_threshold: Share | None = pydantic.Field(None, description="Least score of a passage.")
+    model: str | None = pydantic.Field(None, description="The model that answers.")
+    llm_endpoint: str | None = pydantic.Field(None, description="Its address.")
+    embedding_model: str | None = pydantic.Field(None, description="The model that embeds the question.")
+    embedding_endpoint: str | None = pydantic.Field(None, description="Its address.")
+    reranker_model: str | None = pydantic.Field(None, description="The model that orders the passages.")
+    reranker_endpoint: str | None = pydantic.Field(None, description="Its address.")
+    vdb_endpoint: str | None = pydantic.Field(None, description="Address of the vector store.")
+    agentic: bool | None = pydantic.Field(None, description="Answer in several steps.")
+
+    @pydantic.model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.reranker_top_k is not None and self.vdb_top_k is not None and self.reranker_top_k > self.vdb_top_k:
+            raise ValueError(f"reranker_top_k at most as large as vdb_top_k ({self.vdb_top_k})")
+        return self
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The parameters that are set, as JSON values."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class NvidiaSettings(Model):
+    """Where the servers are, which collection is asked, and how its answers are read."""
+
+    operational: ClassVar[frozenset[str]] = frozenset({"check_dependencies", "prices"})
+
+    rag: EndpointSettings = pydantic.Field(description="The RAG server, such as base_url: http://host:8081.")
+    ingestor: EndpointSettings | None = pydantic.Field(
+        None,
+        description="The ingestor, such as base_url: http://host:8082; without it nothing is uploaded or verified.",
+    )
+    collection: Annotated[str, pydantic.AfterValidator(_template)] = pydantic.Field(
+        "{benchmark}_{corpus}",
+        min_length=1,
+        description="Name of the collection; {benchmark} is the benchmark's name, {corpus} the first 12 digits of its "
+        "corpus's fingerprint, so that a changed corpus is a new collection.",
+    )
+    upload: UploadSettings = pydantic.Field(
+        UploadSettings(), description="How the corpus is uploaded; false: not at all."
+    )
+    allow_other_documents: bool = pydantic.Field(
+        False, description="Accept a collection that holds more than the corpus, as distractors; off, it is an error."
+    )
+    check_dependencies: bool = pydantic.Field(
+        True, description="Ask /v1/health for the servers behind the server too, and refuse to start if one is down."
+    )
+    generate: GenerateSettings = pydantic.Field(GenerateSettings(), description="Parameters of /v1/generate.")
+    page_base: Literal["auto", 0, 1] = pydantic.Field(
+        "auto",
+        description="Number that the server gives to a document's first page; auto compares passages with the pages.",
+    )
+    offset_base: OffsetBase = "document"
+    unescape_html: bool = pydantic.Field(
+        True, description="The server sends & < > as &amp; &lt; &gt;; undone before anything is scored."
+    )
+    abstention: AbstentionPatterns = None
+    empty_answer: EmptyAnswers = "error"
+    prices: Prices = pydantic.Field(Prices(), description="For the estimated cost.")
+
+    @pydantic.field_validator("upload", mode="before")
+    @classmethod
+    def _switch(cls, value: Any) -> Any:
+        return {"enabled": value} if isinstance(value, bool) else value
+
+    def collection_name(self, benchmark: str, corpus_fingerprint: str) -> str:
+        """Return the collection of a corpus, in the letters that Milvus allows."""
+        name = self.collection.replace("{benchmark}", benchmark).replace("{corpus}", corpus_fingerprint[:CORPUS_DIGITS])
+        if self.upload.chunk_size is not None:
+            name += f"_c{self.upload.chunk_size}_{self.upload.chunk_overlap}"
+        name = _NOT_IN_NAMES.sub("_", name)
+        return (name if not name[0].isdigit() else f"c_{name}")[:NAME_LENGTH]
+
+
+# --- The system
+
+
+class _Server(NamedTuple):
+    """What was found out about the server when the system was opened."""
+
+    collection: str
+    configuration: Mapping[str, Any] | None
+    page_base: Base | None
+
+
+class NvidiaSystem:
+    """The system under test; `open_nvidia` makes one.
+
+    Args:
+        endpoint: The RAG server.
+        settings: How to ask and how to read.
+        server: What was found out about it.
+        reader: Of its answers.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: NvidiaSettings, server: _Server, reader: AnswerReader) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._server = server
+        self._reader = reader
+        self._body = {
+            "use_knowledge_base": True,
+            "enable_citations": True,
+            "collection_names": [server.collection],
+            **settings.generate.sent,
+        }
+
+    def configuration(self) -> Configuration:
+        """Return the settings, and the server's defaults for those that are not set."""
+        sent = self._settings.generate.sent
+        server = self._server.configuration or {}
+        models, defaults, toggles = (
+            _mapping(server, key) for key in ("models", "rag_configuration", "feature_toggles")
+        )
+        stated: Configuration = {
+            "model": sent.get("model", models.get("llm_model")),
+            "embedding_model": sent.get("embedding_model", models.get("embedding_model")),
+            "retrieval_k": sent.get("reranker_top_k", defaults.get("reranker_top_k")),
+            "reranking_enabled": sent.get("enable_reranker", toggles.get("enable_reranker")),
+            "collection": self._server.collection,
+            "page_base": self._server.page_base,
+            "is_corpus_verified": self._settings.ingestor is not None,
+        }
+        others = {name: ", ".join(value) if isinstance(value, list) else value for name, value in sent.items()}
+        return {**others, **stated}
+
+    def server_configuration(self) -> Mapping[str, Any] | None:
+        """Return the reply of `/v1/configuration`."""
+        return self._server.configuration
+
+    def warnings(self) -> list[str]:
+        """Return what was noticed in the answers so far."""
+        return self._reader.warnings()
+
+    async def answer(self, query: Query) -> RagAnswer:
+        """Ask the server one question."""
+        body = {"messages": [{"role": "user", "content": query.text}], **self._body}
+        settings = self._settings
+        try:
+            reply = await self._endpoint.stream("POST", "v1/generate", json=body)
+        except EndpointError as error:
+            # An error's own text comes in pieces of five characters, each in an event of its own.
+            if streamed := _streamed_text(error.body):
+                error.message = f"HTTP {error.http_status}: {' '.join(streamed.split())}"
+            partial = _streamed_text(error.partial)
+            error.partial = None if partial is None else partial.encode("utf-8", "replace")
+            return failed_request(query, error, settings.prices)
+        try:
+            stream = read_stream(reply.events, unescape_html=settings.unescape_html, observe=self._reader.observe)
+            may_be_empty = settings.empty_answer == "abstained"
+            check_stream(stream, is_cut=reply.ended == "cut", body=reply.body, may_be_empty=may_be_empty)
+        except EndpointError as unusable:
+            unusable.requests, unusable.elapsed_ms = reply.requests, reply.elapsed_ms
+            return failed_request(query, unusable, settings.prices, raw_sha256=reply.raw_sha256)
+        return self._read(query, reply, stream)
+
+    def _read(self, query: Query, reply: StreamReply, stream: StreamedAnswer) -> RagAnswer:
+        text = stream.text.strip()
+        timings: dict[str, Any] = {name: stream.metrics.get(theirs) for name, theirs in TIMINGS.items()}
+        timings["first_token"] = stream.first_token_ms
+        has_pages = self._server.page_base is not None
+        return RagAnswer(
+            query_id=query.query_id,
+            status="ok",
+            answer=text,
+            abstained=self._reader.abstained(text),
+            contexts=tuple(read_chunks(stream.citations, self._reader, has_pages=has_pages)),
+            citations=self._reader.citations(text),
+            latency_ms=reply.elapsed_ms,
+            usage=self._usage(stream.usage, reply.requests),
+            timings={
+                name: float(ms)
+                for name, ms in timings.items()
+                if isinstance(ms, int | float) and not isinstance(ms, bool)
+            },
+            raw_sha256=reply.raw_sha256,
+            model=stream.model,
+        )
+
+    def _usage(self, counted: Mapping[str, Any], requests: int) -> Usage:
+        prompt, completion, total = (
+            count if isinstance(count := counted.get(key), int) and count > 0 else 0
+            for key in ("prompt_tokens", "completion_tokens", "total_tokens")
+        )
+        cost = self._settings.prices.estimate(prompt_tokens=prompt, completion_tokens=completion, requests=requests)
+        return Usage(
+            total_tokens=total or prompt + completion,
+            estimated_cost_usd=cost,
+            requests=requests,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+        )
+
+
+@contextlib.asynccontextmanager
+async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIterator[NvidiaSystem]:
+    """Open the system once its servers are ready and its collection holds the corpus.
+
+    Raises:
+        ServiceError: `server_unready`, `missing_secret`, and those of `ensure_collection`.
+    """
+    names = StoredNames(corpus.files)
+    async with contextlib.AsyncExitStack() as stack:
+        rag = await stack.enter_async_context(Endpoint(settings.rag, folder=corpus.settings_folder))
+        await check_ready(rag, "RAG server", check_dependencies=settings.check_dependencies)
+        collection = settings.collection_name(corpus.benchmark, corpus.fingerprint)
+        if settings.ingestor is not None:
+            listed_mb = settings.ingestor.body_mb_max + len(corpus.files) * DOCUMENT_BYTES / 1_000_000
+            address = settings.ingestor.model_copy(update={"body_mb_max": listed_mb})
+            ingestor = await stack.enter_async_context(Endpoint(address, folder=corpus.settings_folder))
+            await check_ready(ingestor, "ingestor", check_dependencies=settings.check_dependencies)
+            await ensure_collection(
+                ingestor,
+                collection,
+                corpus,
+                names,
+                settings.upload,
+                allow_other_documents=settings.allow_other_documents,
+            )
+        configuration = await read_configuration(rag)
+        base: Base | None
+        if settings.page_base == "auto":
+            base = await find_page_base(rag, collection, corpus.pages(), names)
+        else:
+            base = settings.page_base
+        reading = ReadingSettings(
+            page_base=1 if base is None else base,
+            offset_base=settings.offset_base,
+            abstention=settings.abstention,
+            empty_answer=settings.empty_answer,
+        )
+        reader = AnswerReader(dataclasses.replace(corpus, aliases=names.aliases(corpus.aliases)), reading)
+        yield NvidiaSystem(rag, settings, _Server(collection, configuration, base), reader)
+
+
+async def check_ready(endpoint: Endpoint, name: str, *, check_dependencies: bool) -> None:
+    """Check that a server, and the servers behind it, can be used.
+
+    Args:
+        endpoint: The server.
+        name: For messages.
+        check_dependencies: Ask for the servers behind it.
+
+    Raises:
+        ServiceError: `server_unready`, with the reason in one line.
+    """
+    params = {"check_dependencies": "true"} if check_dependencies else {}
+    problem = f"The {name} at {endpoint.settings.base_url} is not ready"
+    try:
+        body = (await endpoint.request("GET", "v1/health", params=params)).json()
+    except EndpointError as error:
+        raise ServiceError("server_unready", f"{problem}: {error}") from error
+    groups = [body.get(group) for group in DEPENDENCIES] if isinstance(body, dict) else []
+    for service in (service for group in groups if isinstance(group, list) for service in group):
+        if isinstance(service, dict) and service.get("status") in DOWN:
+            reason = " ".join(str(service.get("error") or service["status"]).split())
+            raise ServiceError(
+                "server_unready",
+                endpoint.masked(f"{problem}: {service.get('service')} is down, {reason}"),
+                hint="Set `check_dependencies: false` if it is not needed.",
+            )
+
+
+async def read_configuration(endpoint: Endpoint) -> Mapping[str, Any] | None:
+    """Return the reply of `/v1/configuration`; None from a server that is too old to have it.
+
+    Raises:
+        ServiceError: `server_unready`.
+    """
+    try:
+        reply = await endpoint.request("GET", "v1/configuration")
+        body = reply.json()
+        if not isinstance(body, dict):
+            raise reply.bad("a JSON object")
+    except EndpointError as error:
+        if error.http_status in NOT_OFFERED:
+            return None
+        message = f"The configuration of the RAG server at {endpoint.settings.base_url} could not be read: {error}"
+        raise ServiceError("server_unready", message) from error
+    return body
+
+
+def _streamed_text(body: bytes | None) -> str | None:
+    """Return the text or the error of the whole events in a body; None if there is none."""
+    if body is None:
+        return None
+    try:
+        stream = read_stream(EventParser().feed(body), unescape_html=True)
+    except EndpointError:
+        return None
+    return stream.text.strip() or stream.error
+
+
+def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,554 @@
+"""Read what systems return: document names, pages, offsets, passages, citations, abstention.
+
+The conventions of a system (`page_base`, `offset_base`) are undone here, once. Afterwards pages count from 1 and
+offsets are code points of the document's text.
+"""
+
+import json
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import pydantic
+
+from rag_eval_pipeline.formats.citations import find_citations
+from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.systems.base import (
+    Citation,
+    Query,
+    RagAnswer,
+    RetrievedPassage,
+    SystemCorpus,
+    Usage,
+    failed_answer,
+)
+from rag_eval_pipeline.text.normalise import plain
+from rag_eval_pipeline.text.refusals import find_refusal
+from rag_eval_pipeline.web.client import EndpointError
+from rag_eval_pipeline.web.settings import Prices
+
+ABSTENTION = "The documents do not answer this question."
+NO_DOCUMENT = ""  # of a passage whose document the system does not name
+EMPTY_ANSWER = "empty_answer"  # code of an answer without a word, unless that is declared to be an abstention
+EMPTY_ANSWER_ERROR = "the answer is empty; if that is how this system abstains, set empty_answer: abstained"
+
+# Where a passage or a citation has its parts, in the words of LangChain, LlamaIndex, Haystack and others.
+TEXT = ("text", "content", "page_content", "chunk", "passage")
+DOCUMENT = ("document", "file_name", "filename", "document_name", "source", "file", "file_path", "path")
+DOCUMENT_IN_METADATA = ("file_name", "filename", "file_path", "source", "document", "document_name", "path")
+METADATA = ("metadata", "meta")
+SCORE = ("score", "relevance_score", "similarity")
+MAX_EXACT = 2**53  # whole numbers up to here survive every JSON reader
+
+# `page:spans]` or `page:spans |` of the citation grammar: the place of a page number in an answer.
+_CITED_PAGE = re.compile(r":(\d{1,9})(?=:\d+-\d+(?:,\d+-\d+)*\s*[|\]])")
+_NUMBERED = re.compile(r"\[\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]")
+
+
+# --- Settings
+
+
+def _regular_expressions(patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    for pattern in patterns or ():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"regular expressions ({error})") from None
+    return patterns
+
+
+PageBase = Annotated[
+    Literal[0, 1] | None,
+    pydantic.Field(description="Number of a document's first page; by default 0 in LangChain's documents, else 1."),
+]
+OffsetBase = Annotated[
+    Literal["document", "page"],
+    pydantic.Field(description="What the system counts characters from: the start of the document, or of the page."),
+]
+AbstentionPatterns = Annotated[
+    tuple[str, ...] | None,
+    pydantic.AfterValidator(_regular_expressions),
+    pydantic.Field(
+        description="Regular expressions, ignoring case; an answer that contains a match says that the documents do "
+        "not answer the question. By default the refusals that the lexical judge knows."
+    ),
+]
+EmptyAnswers = Annotated[
+    Literal["error", "abstained"],
+    pydantic.Field(description="What an empty answer is, unless the system states that it abstained."),
+]
+
+
+class ReadingSettings(Model):
+    """How the answers of a system are read; part of most kinds' settings."""
+
+    page_base: PageBase = None
+    offset_base: OffsetBase = "document"
+    abstention: AbstentionPatterns = None
+    empty_answer: EmptyAnswers = "error"
+
+
+# --- Values of unknown type
+
+
+class WrongShape(ValueError):
+    """A part of a reply that is missing or not what it should be; the text says what was expected and found."""
+
+
+def part(value: Any, *names: str) -> Any:
+    """Return the first of some keys or attributes that is present and not None, else None."""
+    for name in names:
+        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if found is not None and not callable(found):
+            return found
+    return None
+
+
+def plain_text(value: str) -> str:
+    """Return the text with lone surrogates replaced, which no file can hold."""
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def scalar_text(value: Any) -> str | None:
+    """Return a text, or a number or a boolean as JSON writes it (`12`, `0.5`, `true`); None for anything else."""
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return json.dumps(value)
+    return None
+
+
+def identifier(value: Any) -> str | None:
+    """Return a document's name, or its number as text; None for anything else."""
+    return None if isinstance(value, bool) else scalar_text(value) or None
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a whole number, also one written in digits (`page_label`); None for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_EXACT else None
+
+
+def describe(value: Any) -> str:
+    """Describe a value for a message, on one line: in JSON's words, or the name of its type if JSON has none."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        keys = " ".join(", ".join(sorted(map(str, value))).split())
+        return f"an object with the keys {keys[:150]}" if keys else "an empty object"
+    if isinstance(value, str | int | float):
+        return f"the {'text' if isinstance(value, str) else 'number'} {repr(value)[:100]}"
+    if isinstance(value, list | tuple):
+        return f"the list {repr(list(value))[:100]}" if value else "an empty list"
+    return type(value).__name__
+
+
+# --- Passages
+
+
+class ParsedPassage(NamedTuple):
+    """A passage as the system states it.
+
+    Args:
+        document: Name or path of its document; None if the system does not say.
+        page: As the system counts.
+        counts_from_zero: It is a LangChain document, whose loaders call the first page 0.
+        text: May be empty if a document is named.
+        score: Finite; None if there is none or it may be a distance.
+        start: In the document's text.
+        end: One past the last.
+        kind: What the text describes, if a mapping says.
+    """
+
+    document: str | None
+    page: int | None
+    counts_from_zero: bool
+    text: str
+    score: float | None
+    start: int | None = None
+    end: int | None = None
+    kind: str = "text"
+
+
+def parse_passages(values: Sequence[Any]) -> tuple[ParsedPassage, ...]:
+    """Parse retrieved passages: texts, mappings, or the objects of LangChain, LlamaIndex and Haystack.
+
+    Raises:
+        WrongShape: One has neither text nor document.
+    """
+    return tuple(_parse_passage(value, number) for number, value in enumerate(values))
+
+
+def _parse_passage(value: Any, number: int) -> ParsedPassage:
+    if isinstance(value, str):
+        return ParsedPassage(None, None, False, plain_text(value), None)
+    if isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int | float):
+        # LangChain's `similarity_search_with_score`: some stores give a distance, so only the order is reliable.
+        return _parse_passage(value[0], number)._replace(score=None)
+    inner = part(value, "node")
+    inner = value if inner is None else inner
+    metadata = part(inner, *METADATA)
+    text = part(inner, *TEXT)
+    document = _document_of(value, inner, metadata)
+    if not isinstance(text, str) and document is None:
+        raise WrongShape(f"contexts[{number}] that is {describe(value)}, without text or document")
+    page, counts_from_zero = _page_of(value, inner, metadata)
+    score = part(value, *SCORE)
+    return ParsedPassage(
+        document=None if document is None else plain_text(document),
+        page=page,
+        counts_from_zero=counts_from_zero,
+        text=plain_text(text) if isinstance(text, str) else "",
+        score=_finite(score if score is not None else part(metadata, *SCORE)),
+        start=whole_number(part(value, "start", "start_char")),
+        end=whole_number(part(value, "end", "end_char")),
+        kind=kind if isinstance(value, Mapping) and isinstance(kind := value.get("kind"), str) and kind else "text",
+    )
+
+
+def _document_of(value: Any, inner: Any, metadata: Any) -> str | None:
+    """Return the first name that is a text, else the first number; `source: {source_name: ...}` is a name too."""
+    names = [part(of, name) for of in (value, inner) for name in DOCUMENT]
+    number = None
+    for name in [*names, *(part(metadata, name) for name in DOCUMENT_IN_METADATA)]:
+        found = part(name, "source_name", "source_id", "file_name", "name") if isinstance(name, Mapping) else name
+        if isinstance(found, str) and found:
+            return found
+        if hasattr(found, "__fspath__"):
+            return str(found)
+        number = number or identifier(found)
+    return number
+
+
+def _page_of(value: Any, inner: Any, metadata: Any) -> tuple[int | None, bool]:
+    """Return the page, and whether LangChain counted it."""
+    page = whole_number(part(metadata, "page"))
+    # A path in the system's file may have copied LangChain's page to the passage itself: it still counts from 0.
+    is_langchain = page is not None and part(inner, "page_content") is not None
+    own = whole_number(part(value, "page", "page_number"))
+    if own is not None:
+        return own, is_langchain and own == page
+    number = whole_number(part(metadata, "page_number"))
+    if number is not None:
+        return number, False
+    if page is not None:
+        return page, is_langchain
+    return whole_number(part(metadata, "page_label")), False
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, str | bool) or value is None:
+        return None
+    try:
+        number = float(value)  # numpy's too
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+# --- Answers
+
+
+class EmptyAnswer(ValueError):
+    """An answer without a word, from a system that has not declared that to be an abstention."""
+
+    def __init__(self) -> None:
+        super().__init__(EMPTY_ANSWER_ERROR)
+
+
+class AnswerReader:
+    """Converts what one system states to names, pages and offsets of one corpus.
+
+    Args:
+        corpus: Gives the documents' names and, for page-relative offsets, their pages.
+        settings: The system's conventions.
+    """
+
+    def __init__(self, corpus: SystemCorpus, settings: ReadingSettings | None = None) -> None:
+        settings = settings or ReadingSettings()
+        self._corpus = corpus
+        self._page_base = settings.page_base
+        self._offset_base = settings.offset_base
+        self._empty_answer = settings.empty_answer
+        self._abstention = settings.abstention
+        self._abstention_patterns = [re.compile(text, re.IGNORECASE) for text in settings.abstention or ()]
+        self._on_page_zero = 0
+        self._known = frozenset(corpus.files) | corpus.aliases.keys()
+
+    def observe(self, value: Any) -> Any:
+        """Return the JSON of a reply as it is to be read: itself, unless the corpus has an observer."""
+        return value if self._corpus.observe is None else self._corpus.observe(value)
+
+    def document(self, name: str) -> str:
+        """Return the basename in the corpus that a system's name means; the name as given if there is none."""
+        # A file name in a corpus may contain a backslash and `%2F`, but never a slash.
+        last = name.rsplit("/", 1)[-1]
+        candidates = [name, last, last.rsplit("\\", 1)[-1]]
+        for candidate in candidates:
+            if candidate in self._known:
+                return self._corpus.aliases.get(candidate, candidate)
+        by_folded = self._by_folded_name
+        folded = {by_folded[text.casefold()] for text in candidates if text.casefold() in by_folded}
+        return folded.pop() if len(folded) == 1 else name
+
+    def page(self, number: Any, *, counts_from_zero: bool = False) -> int | None:
+        """Return the 1-based page that a system's number means; None for anything else, such as -1 for "unknown".
+
+        Args:
+            number: As the system states it.
+            counts_from_zero: It is a LangChain document's, whose loaders call the first page 0.
+        """
+        if isinstance(number, str) and number.strip().isascii() and number.strip().isdecimal() and len(number) < 10:
+            number = int(number)
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            return None
+        base = (0 if counts_from_zero else 1) if self._page_base is None else self._page_base
+        if number < base:
+            self._on_page_zero += 1
+            return None
+        return number + 1 - base
+
+    def passage(self, parsed: ParsedPassage, rank: int) -> RetrievedPassage:
+        """Return a passage in terms of the corpus; a text that is only a document's name is taken as the name."""
+        if parsed.document is None and self.document(parsed.text) in self._corpus.files:
+            parsed = parsed._replace(document=parsed.text, text="")
+        document = NO_DOCUMENT if parsed.document is None else self.document(parsed.document)
+        page = self.page(parsed.page, counts_from_zero=parsed.counts_from_zero)
+        span = None
+        if parsed.start is not None and parsed.end is not None:
+            span = self.citation(document, page, parsed.start, parsed.end)
+        return RetrievedPassage(
+            document=document,
+            page=page,
+            text=parsed.text,
+            score=parsed.score,
+            rank=rank,
+            start=None if span is None else span.start_char,
+            end=None if span is None else span.end_char,
+            kind=parsed.kind,
+        )
+
+    def passages_at(self, path: str, items: Sequence[Any]) -> tuple[RetrievedPassage, ...]:
+        """Return the passages that a server's JSON has at a path, in its order.
+
+        Raises:
+            WrongShape: One has neither text nor document.
+        """
+        try:
+            parsed = parse_passages(items)
+        except WrongShape as wrong:
+            raise WrongShape(f"passages at {path!r}: {wrong}") from None
+        return tuple(self.passage(passage, rank) for rank, passage in enumerate(parsed, start=1))
+
+    def citation(
+        self, document: str, page: int | None, start: int, end: int, *, marker: tuple[int, int] | None = None
+    ) -> Citation | None:
+        """Return a citation in offsets of the document; None for an empty or reversed span, as in the grammar.
+
+        Args:
+            document: The system's name of it.
+            page: As `page` returns it.
+            start: As the system counts.
+            end: One past the last.
+            marker: Start and end of the citation's marker in the answer, if it has one.
+        """
+        if start < 0 or end <= start:
+            return None
+        name = self.document(document)
+        shift = self._page_start(name, page) if self._offset_base == "page" else 0
+        return Citation(name, start + shift, end + shift, page, *(marker or (None, None)))
+
+    def citations(self, text: str) -> tuple[Citation, ...]:
+        """Return the citations `[file:page:start-end]` of an answer, in its order."""
+        counted, grown = _pages_from_one(text) if self._page_base == 0 else (text, [])
+        found = (
+            self.citation(
+                span.file_name,
+                span.page_number,
+                span.start_char,
+                span.end_char,
+                marker=(marker.start - bisect_right(grown, marker.start), marker.end - bisect_right(grown, marker.end)),
+            )
+            for marker in find_citations(counted, self._known)
+            for span in marker.spans
+        )
+        return tuple(citation for citation in found if citation is not None)
+
+    def stated_citations(self, items: Sequence[Any]) -> tuple[Citation, ...]:
+        """Return the citations that a system states apart from its answer: texts in the grammar, mappings or objects.
+
+        An item without offsets, such as a document alone, is left out: it cites no span.
+
+        Raises:
+            WrongShape: One names no document.
+        """
+        found: list[Citation] = []
+        for number, item in enumerate(items):
+            if isinstance(item, str):
+                found += map(_without_marker, self.citations(plain_text(item)))  # its markers are not in the answer
+                continue
+            names = (identifier(part(item, name)) for name in DOCUMENT)
+            if (document := next(filter(None, names), None)) is None:
+                raise WrongShape(f"citations[{number}] that is {describe(item)}, without a document")
+            start, end = (whole_number(part(item, name, f"{name}_char")) for name in ("start", "end"))
+            if start is None or end is None:
+                continue
+            page = self.page(whole_number(part(item, "page", "page_number")))
+            if (citation := self.citation(document, page, start, end)) is not None:
+                first, last = (whole_number(part(item, name)) for name in ("marker_start", "marker_end"))
+                found.append(msgspec.structs.replace(citation, marker_start=first, marker_end=last))
+        return tuple(found)
+
+    def citations_at(self, path: str, items: Sequence[Any]) -> tuple[Citation, ...]:
+        """Return the citations that a server's JSON has at a path, in its order.
+
+        Raises:
+            WrongShape: One names no document.
+        """
+        try:
+            return tuple(map(_without_marker, self.stated_citations(items)))
+        except WrongShape as wrong:
+            raise WrongShape(f"citations at {path!r}: {wrong}") from None
+
+    def warnings(self) -> list[str]:
+        """Return what was noticed in the answers so far."""
+        if not self._on_page_zero:
+            return []
+        return [
+            f"{self._on_page_zero} passages or citations are on page 0, so their pages are unknown. If the system "
+            "counts pages from 0, set page_base: 0."
+        ]
+
+    def abstained(self, text: str, stated: bool | None = None) -> bool:
+        """Return whether an answer says that the documents do not answer the question.
+
+        Args:
+            text: The answer.
+            stated: What the system itself says; None if it does not say.
+
+        Raises:
+            EmptyAnswer: It has no word and is no abstention.
+        """
+        if stated is not True and not text.strip() and self._empty_answer == "error":
+            raise EmptyAnswer
+        if stated is not None:
+            return stated
+        if not text.strip():
+            return True
+        if self._abstention is None:
+            return find_refusal(plain(text)).is_refusal
+        return any(pattern.search(text) for pattern in self._abstention_patterns)
+
+    def _page_start(self, document: str, page: int | None) -> int:
+        pages = self._page_starts.get(document)
+        if pages is None:
+            return 0  # not in the corpus: the citation is wrong whatever its offsets
+        # A missing page starts after the document's end, so that the citation counts and points at nothing.
+        return pages.get(page, max(pages.values()))
+
+    @cached_property
+    def _page_starts(self) -> dict[str, dict[int | None, int]]:
+        """Document -> page -> start; None -> one past the document's end."""
+        starts: dict[str, dict[int | None, int]] = {}
+        for page in self._corpus.pages():
+            of_document = starts.setdefault(page.document, {})
+            of_document[page.page] = page.start
+            of_document[None] = max(of_document.get(None, 0), page.start + len(page.text) + 1)
+        return starts
+
+    @cached_property
+    def _by_folded_name(self) -> dict[str, str]:
+        """Case-folded name -> basename, for names that differ from all others by more than case."""
+        found: dict[str, set[str]] = {}
+        for name in self._known:
+            found.setdefault(name.casefold(), set()).add(self._corpus.aliases.get(name, name))
+        return {folded: next(iter(names)) for folded, names in found.items() if len(names) == 1}
+
+
+def _pages_from_one(text: str) -> tuple[str, list[int]]:
+    """Return the text with every cited page raised by one, and the offsets where that made it a character longer."""
+    grown: list[int] = []
+
+    def raise_page(match: re.Match[str]) -> str:
+        number = str(int(match[1]) + 1).zfill(len(match[1]))
+        if len(number) > len(match[1]):
+            grown.append(match.end() + len(grown) + 1)
+        return f":{number}"
+
+    return _CITED_PAGE.sub(raise_page, text), grown
+
+
+def _without_marker(citation: Citation) -> Citation:
+    return msgspec.structs.replace(citation, marker_start=None, marker_end=None)
+
+
+def cited_place(citation: Citation) -> tuple[str, int, int]:
+    """Return document, start and end, by which equal citations are recognised."""
+    return citation.file_name, citation.start_char, citation.end_char
+
+
+def merge_citations(in_text: Sequence[Citation], stated: Sequence[Citation]) -> tuple[Citation, ...]:
+    """Return the citations of a text, followed by the stated ones that it does not contain."""
+    known = {cited_place(citation) for citation in in_text}
+    return (*in_text, *(citation for citation in stated if cited_place(citation) not in known))
+
+
+def with_numbered_citations(
+    text: str, citations: Sequence[Citation], passages: Sequence[RetrievedPassage]
+) -> tuple[Citation, ...]:
+    """Add the citations of passages by number (`[2]`, `[1, 3]`), in the order of the answer.
+
+    Left out are numbers without a passage, numbers of passages without offsets, and numbers within another citation,
+    since file names may contain `[1]`.
+
+    Args:
+        text: The answer.
+        citations: Those by the grammar, each with its marker.
+        passages: As they were numbered, best first.
+    """
+    markers = [(citation.marker_start or 0, citation.marker_end or 0) for citation in citations]
+    found = list(citations)
+    for match in _NUMBERED.finditer(text):
+        if any(start <= match.start() < end for start, end in markers):
+            continue
+        for number in re.findall(r"\d+", match[1]):
+            passage = passages[int(number) - 1] if 0 < int(number) <= len(passages) else None
+            if passage is not None and passage.start is not None and passage.end is not None:
+                found.append(
+                    Citation(passage.document, passage.start, passage.end, passage.page, match.start(), match.end())
+                )
+    return tuple(sorted(found, key=lambda citation: citation.marker_start or 0))
+
+
+def failed_request(
+    query: Query, error: EndpointError, prices: Prices, *, before_ms: float = 0.0, raw_sha256: str | None = None
+) -> RagAnswer:
+    """Return the record of a question whose request failed; its requests are paid for, its tokens are unknown.
+
+    Args:
+        query: The question.
+        error: What went wrong.
+        prices: Of the server.
+        before_ms: Time spent before the request, such as retrieval.
+        raw_sha256: Of the received body; None if there was none.
+    """
+    cost = prices.estimate(prompt_tokens=0, completion_tokens=0, requests=error.requests)
+    return failed_answer(
+        query,
+        error.status,
+        code=error.code,
+        error=error.message,
+        latency_ms=before_ms + error.elapsed_ms,
+        usage=Usage(estimated_cost_usd=cost, requests=error.requests),
+        partial=None if error.partial is None else error.partial.decode("utf-8", "replace"),
+        raw_sha256=raw_sha256,
+    )

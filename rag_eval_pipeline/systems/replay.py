@@ -1,0 +1,552 @@
+"""A file of recorded answers as a system under test.
+
+A recording without an answer (a TREC run, a retriever's output) is `ok` and its answer is None: its retrieval is
+scored, its answers and citations are skipped. A question that was not recorded is a failure, `not_recorded`, not a
+wrong answer. A latency that was not recorded is None.
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+import msgspec
+import pyarrow as pa
+import pydantic
+
+from rag_eval_pipeline.errors import InputError, fault_line
+from rag_eval_pipeline.formats.io import checked_json, gunzip, read_bytes
+from rag_eval_pipeline.formats.model import Model, bad_format, parse_value
+from rag_eval_pipeline.formats.results import QueryResult, Status
+from rag_eval_pipeline.formats.trec import decode_id, encode_id, read_run
+from rag_eval_pipeline.metrics.retrieval.scoring import rank_by_score
+from rag_eval_pipeline.storage.parquet import read_rows
+from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
+from rag_eval_pipeline.systems.frameworks import ANSWERS, CONTEXTS, ParsedAnswer, plain_answer, to_rag_answer
+from rag_eval_pipeline.systems.parsing import (
+    AbstentionPatterns,
+    AnswerReader,
+    EmptyAnswers,
+    OffsetBase,
+    PageBase,
+    ParsedPassage,
+    ReadingSettings,
+    WrongShape,
+    describe,
+    identifier,
+    parse_passages,
+    part,
+    plain_text,
+    scalar_text,
+)
+
+BENCHMARK = "{benchmark}"
+PUBLISHED = ("model", "embedding_model", "retrieval_k", "reranking_enabled")
+FORMS = "JSON lines, a list in JSON, .results.json, SQuAD's predictions, responses.parquet or a TREC run"
+PARQUET_MAGIC = b"PAR1"
+GZIP_MAGIC = b"\x1f\x8b"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+TREC_FIELDS = 6
+WARNINGS_SHOWN = 3
+
+IDS = ("query_id", "question_id", "id")
+QUESTIONS = ("question", "query_text", "query", "user_input")
+RETRIEVED = (*CONTEXTS, "retrieved_docs")
+STATUSES = get_args(Status)
+NO_ERROR_GIVEN = "the recording has no answer and does not say why"
+NULL_ANSWER = "the recorded answer is null; a recording that abstains says abstained: true"
+
+
+class ReplaySettings(Model):
+    """Where the recorded answers are."""
+
+    path: str = pydantic.Field(
+        min_length=1,
+        description="File with the answers, relative to this file; `{benchmark}` stands for the benchmark's name. "
+        "JSON lines, a list in JSON, .results.json, responses.parquet or a TREC run, recognised by content.",
+    )
+    configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
+        default_factory=dict, description="What is published of the system that answered, such as model, retrieval_k."
+    )
+    page_base: PageBase = None
+    offset_base: OffsetBase = "document"
+    abstention: AbstentionPatterns = None
+    empty_answer: EmptyAnswers | None = pydantic.Field(
+        None,
+        description="What an empty answer is, unless the recording states that the system abstained; by default "
+        "abstained in SQuAD's predictions, where it is how a system abstains, else error.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One recorded answer.
+
+    Args:
+        row: 1-based in its file.
+        query_id: As recorded; None if the file identifies questions by their text.
+        question: As recorded; None if the file identifies questions by their ids.
+        parsed: The answer.
+        has_answer: False for a retrieval without an answer, such as a line of a TREC run.
+        status: How asking ended.
+        latency_ms: None if it was not recorded.
+        error: Of a failed one.
+        error_code: Of a failed one.
+        timings: Milliseconds by name.
+        fault: Why the row cannot be read; it counts as a failed answer.
+    """
+
+    row: int
+    query_id: str | None
+    question: str | None
+    parsed: ParsedAnswer
+    has_answer: bool = True
+    status: Status = "ok"
+    latency_ms: float | None = None
+    error: str | None = None
+    error_code: str | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+    fault: InputError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recordings:
+    """All answers of one file.
+
+    Args:
+        form: The form of the file.
+        by_id: Question's id -> answer.
+        by_text: Question's text, white space folded -> answer; texts that several ids share are left out.
+        configuration: Of the system that answered, if the file says.
+        rows: Every recording, also those that name no question.
+    """
+
+    form: str
+    by_id: dict[str, Recording]
+    by_text: dict[str, Recording]
+    configuration: dict[str, Any]
+    rows: list[Recording]
+
+    def find(self, query: Query) -> Recording | None:
+        """Return the answer to a question; None if there is none.
+
+        A recording of the same id but of another question is ignored: ids move when a dataset gets a new version.
+        """
+        text = _folded(query.text)
+        for key in (query.query_id, encode_id(query.query_id)):
+            found = self.by_id.get(key)
+            if found is not None and (found.question is None or _folded(found.question) == text):
+                return found
+        return self.by_text.get(text)
+
+
+class ReplaySystem:
+    """Answers from a file; `open_replay` makes one."""
+
+    def __init__(self, recordings: Recordings, sha256: str, settings: ReplaySettings, reader: AnswerReader) -> None:
+        self._recordings = recordings
+        self._sha256 = sha256
+        self._settings = settings
+        self._reader = reader
+
+    def configuration(self) -> Configuration:
+        """Return what the settings state, else what the file does, about the system that answered."""
+        recorded = {name: self._recordings.configuration.get(name) for name in PUBLISHED}
+        return {**recorded, **self._settings.configuration, "recorded_as": self._recordings.form}
+
+    def server_configuration(self) -> Mapping[str, Any]:
+        """Return the checksum of the recorded answers."""
+        return {"sha256": self._sha256}
+
+    def warnings(self) -> list[str]:
+        """Return what was noticed while the recordings were read."""
+        lost = [row for row in self._recordings.rows if row.query_id is None and row.question is None]
+        lines = [f"{row.error} The row names no question, so its answer is left out." for row in lost[:WARNINGS_SHOWN]]
+        if len(lost) > len(lines):
+            lines.append(f"{len(lost) - len(lines)} more rows of the recording name no question.")
+        return [*lines, *self._reader.warnings()]
+
+    async def answer(self, query: Query) -> RagAnswer:
+        """Return the recorded answer to a question."""
+        recording = self._recordings.find(query)
+        if recording is None:
+            error = f"no recorded answer to this question, neither by its id {query.query_id!r} nor by its text"
+            return failed_answer(query, "error", code="not_recorded", error=error, latency_ms=None)
+        try:
+            return recorded_answer(query, recording, self._reader)
+        except WrongShape as wrong:
+            error = f"row {recording.row}: expected a recorded answer, found {wrong}"
+            return failed_answer(query, "error", code="bad_recording", error=error, latency_ms=recording.latency_ms)
+
+
+@contextlib.asynccontextmanager
+async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIterator[ReplaySystem]:
+    """Read the file; a row that cannot be read is the failed answer to its question.
+
+    Raises:
+        InputError: Those of `read_recordings`; the fault of the first row if no row can be read.
+    """
+    path = corpus.settings_folder / settings.path.replace(BENCHMARK, corpus.benchmark)
+    recordings = read_recordings(path, corpus.aliases)
+    reading = ReadingSettings(
+        page_base=settings.page_base,
+        offset_base=settings.offset_base,
+        abstention=settings.abstention,
+        empty_answer=settings.empty_answer or ("abstained" if recordings.form == "predictions" else "error"),
+    )
+    checking = AnswerReader(corpus, reading)  # not the system's own, which would count warnings twice
+    faults = [_fault_of(recording, path, checking) for recording in recordings.rows]
+    if faults[0] is not None and None not in faults:
+        raise faults[0]
+    sha256 = hashlib.sha256(read_bytes(path)).hexdigest()
+    yield ReplaySystem(recordings, sha256, settings, AnswerReader(corpus, reading))
+
+
+def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) -> RagAnswer:
+    """Return a recording as an answer.
+
+    Raises:
+        WrongShape: A citation or the usage is not what it is called.
+    """
+    latency_ms = recording.latency_ms
+    if recording.status != "ok":
+        code, error = recording.error_code or "recorded_failure", recording.error or NO_ERROR_GIVEN
+        return failed_answer(query, recording.status, code=code, error=error, latency_ms=latency_ms)
+    parsed = recording.parsed if recording.has_answer else recording.parsed._replace(answer="", abstained=True)
+    answer = to_rag_answer(query, parsed, reader, latency_ms=latency_ms, unstated_usage=NO_USAGE)
+    answer = msgspec.structs.replace(answer, timings=recording.timings)
+    return answer if recording.has_answer else msgspec.structs.replace(answer, answer=None, abstained=False)
+
+
+def _fault_of(recording: Recording, path: Path, reader: AnswerReader) -> InputError | None:
+    """Return why a recording cannot be read; None if it can."""
+    if recording.fault is not None:
+        return recording.fault
+    try:
+        recorded_answer(Query("", ""), recording, reader)
+    except WrongShape as wrong:
+        return InputError("bad_recording", path, "a recorded answer", row=recording.row, found=str(wrong))
+    return None
+
+
+# --- Files
+
+
+def read_recordings(path: Path, aliases: Mapping[str, str]) -> Recordings:
+    """Read the recorded answers of a file; its form is recognised by its content, and gzip is decompressed.
+
+    Args:
+        path: The file.
+        aliases: Names of documents -> basename.
+
+    Raises:
+        InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `unknown_form`, `bad_recording`, `bad_json`,
+            `bad_encoding`, `bad_parquet`, `duplicate_question`, `no_recordings`, and those of a TREC run.
+    """
+    data = read_bytes(path)
+    if data.startswith(PARQUET_MAGIC):
+        return _index(path, "parquet", _from_parquet(path, aliases))
+    whole = (gunzip(data, path) if data.startswith(GZIP_MAGIC) else data).removeprefix(BYTE_ORDER_MARK)
+    text = whole.lstrip()
+    if text.startswith(b"["):
+        rows = json.loads(checked_json(text, path))
+        return _index(path, "list", (_parse_row(row, n, path, aliases) for n, row in enumerate(rows, start=1)))
+    if text.startswith(b"{"):
+        if _is_json_lines(text):
+            return _index(path, "lines", _from_lines(whole, path, aliases))
+        return _from_object(text, path)
+    first_record = next((line for line in text.split(b"\n") if line.strip()[:1] not in {b"", b"#"}), b"")
+    if len(first_record.split()) >= TREC_FIELDS:
+        return _index(path, "trec", _from_run(path, aliases))
+    raise InputError("unknown_form", path, FORMS, found=text[:80].decode(errors="backslashreplace"))
+
+
+def _is_json_lines(text: bytes) -> bool:
+    """Return whether the first line is an object of its own, and not the file's only value."""
+    line = text.partition(b"\n")[0]
+    try:
+        value = json.loads(line)
+    except ValueError:
+        # A damaged first row is still a row if the next line begins like one.
+        return text[len(line) :].lstrip().startswith(b"{")
+    return len(line) < len(text.rstrip()) or not (_is_results(value) or _is_predictions(value))
+
+
+def _from_lines(text: bytes, path: Path, aliases: Mapping[str, str]) -> Iterator[Recording]:
+    for number, line in enumerate(text.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(checked_json(line, path))
+        except InputError as wrong:
+            fault = InputError(wrong.code, path, wrong.expected, row=number, found=wrong.found)
+            yield _failed_row(None, number, path, fault)
+        else:
+            yield _parse_row(row, number, path, aliases)
+
+
+def _from_parquet(path: Path, aliases: Mapping[str, str]) -> Iterator[Recording]:
+    try:
+        rows = read_rows(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError("bad_parquet", path, "a whole parquet file", found=str(error).splitlines()[0]) from None
+    for number, row in enumerate(rows, start=1):
+        yield _parse_row(row, number, path, aliases)
+
+
+def _from_object(text: bytes, path: Path) -> Recordings:
+    value = json.loads(checked_json(text, path))
+    if _is_predictions(value):
+        texts = ((name, scalar_text(answer)) for name, answer in value.items())
+        recorded = (
+            Recording(number, name, None, ParsedAnswer(answer), has_answer=answer is not None)
+            for number, (name, answer) in enumerate(texts, start=1)
+        )
+        return _index(path, "predictions", recorded)
+    if not _is_results(value):
+        raise InputError("unknown_form", path, FORMS, found=f"an object with the keys {', '.join(sorted(value))}")
+    recorded = (_from_result(result, number, path) for number, result in enumerate(value["query_results"], start=1))
+    return _index(path, "results", recorded, value.get("configuration"))
+
+
+def _from_result(value: Any, number: int, path: Path) -> Recording:
+    """Read a question's part of a results file; the file's figures differ between releases and are not read."""
+    try:
+        result = parse_value(QueryResult, value)
+    except pydantic.ValidationError as error:
+        bad = bad_format(path, error)
+        fault = InputError(bad.code, path, bad.expected, row=number, field=bad.field, found=error.errors()[0]["input"])
+        return _failed_row(value, number, path, fault)
+    found = zip(result.retrieval_results.retrieved_docs, result.retrieval_results.relevance_scores, strict=False)
+    parsed = ParsedAnswer(
+        answer=result.generated_answer,
+        passages=parse_passages([{"document": name, "score": score} for name, score in found]),
+        citations=tuple(citation.model_dump() for citation in result.citations),
+        abstained=result.abstained,
+    )
+    return Recording(
+        row=number,
+        query_id=result.query_id,
+        question=result.query_text,
+        parsed=parsed,
+        has_answer=result.generated_answer is not None,
+        status=result.status,
+        latency_ms=result.latency_ms,
+        error=None if result.status == "ok" else result.error or NO_ERROR_GIVEN,
+        error_code=None if result.status == "ok" else "recorded_failure",
+    )
+
+
+def _from_run(path: Path, aliases: Mapping[str, str]) -> Iterator[Recording]:
+    """Yield one recording a query, with the documents in trec_eval's order."""
+    for number, (query_id, scored) in enumerate(read_run(path).items(), start=1):
+        scores = dict(scored)
+        # A name is either as it is, or as `encode_id` has replaced its white space.
+        ranking = parse_passages(
+            [
+                {"document": name if name in aliases else decode_id(name), "score": scores[name]}
+                for name in rank_by_score(scored)
+            ]
+        )
+        yield Recording(number, query_id, None, ParsedAnswer(None, ranking), has_answer=False)
+
+
+def _is_results(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("query_results"), list)
+
+
+def _is_predictions(value: Any) -> bool:
+    """Return whether this is SQuAD's `{"<question id>": "<answer>"}`; a row has keys for its question and answer."""
+    is_text_by_id = isinstance(value, dict) and all(
+        answer is None or isinstance(answer, str | int | float) for answer in value.values()
+    )
+    return is_text_by_id and not {*IDS, *QUESTIONS, *ANSWERS} & value.keys()
+
+
+def _index(path: Path, form: str, recordings: Iterable[Recording], configuration: Any = None) -> Recordings:
+    """Index answers by id and by text.
+
+    If some rows have an answer, one that has none was not answered; a file without any is a retrieval alone.
+
+    Raises:
+        InputError: `no_recordings`; `duplicate_question` naming both rows if an id occurs twice, or the text of a
+            question without id.
+    """
+
+    def refuse(first: Recording, second: Recording, field: str, found: str) -> NoReturn:
+        expected = f"each question once; row {first.row} has it too"
+        raise InputError("duplicate_question", path, expected, row=second.row, field=field, found=found)
+
+    by_id: dict[str, Recording] = {}
+    by_text: dict[str, Recording] = {}
+    shared: set[str] = set()
+    rows = list(recordings)
+    if not rows:
+        raise InputError("no_recordings", path, "one recorded answer or more")
+    if any(row.status == "ok" and row.has_answer for row in rows):
+        rows = [
+            row
+            if row.has_answer or row.status != "ok"
+            else replace(row, status="error", error_code="recorded_failure", error=NULL_ANSWER)
+            for row in rows
+        ]
+    for row in rows:
+        if row.query_id is not None and (first := by_id.setdefault(row.query_id, row)) is not row:
+            refuse(first, row, "query_id", row.query_id)
+        if row.question is not None:
+            text = _folded(row.question)
+            if (first := by_text.setdefault(text, row)) is not row:
+                if row.query_id is None or first.query_id is None:
+                    refuse(first, row, "question", row.question)
+                shared.add(text)
+    for text in shared:
+        del by_text[text]
+    return Recordings(form, by_id, by_text, configuration if isinstance(configuration, dict) else {}, rows)
+
+
+def _folded(text: str) -> str:
+    """Return a question as it is compared: differences in white space do not count."""
+    return " ".join(text.split())
+
+
+# --- Rows
+
+
+def _parse_row(row: Any, number: int, path: Path, aliases: Mapping[str, str]) -> Recording:
+    """Parse a row of our own answers, NVIDIA's evaluation data, RAGAS' samples and similar files.
+
+    A row that cannot be read is the failed answer to its question.
+
+    Args:
+        row: As decoded.
+        number: 1-based in the file.
+        path: The file, for messages.
+        aliases: Names of documents, which distinguish `report_3` from page 3 of `report`.
+    """
+    try:
+        return _parse_valid_row(row, number, path, aliases)
+    except InputError as fault:
+        return _failed_row(row, number, path, fault)
+
+
+def _failed_row(row: Any, number: int, path: Path, fault: InputError) -> Recording:
+    """Return the failed answer to a row's question, as far as the row names one."""
+    given, question = (part(row, *names) if isinstance(row, Mapping) else None for names in (IDS, QUESTIONS))
+    return Recording(
+        row=number,
+        query_id=identifier(given) if isinstance(given, str | int) else None,
+        question=question if isinstance(question, str) else None,
+        parsed=ParsedAnswer(None),
+        has_answer=False,
+        status="error",
+        error=fault_line(fault.code, path.name, fault.expected, row=number, field=fault.field, found=fault.found),
+        error_code=fault.code,
+        fault=fault,
+    )
+
+
+def _parse_valid_row(row: Any, number: int, path: Path, aliases: Mapping[str, str]) -> Recording:
+    def bad(expected: str, found: object, field: str | None = None) -> NoReturn:
+        raise InputError("bad_recording", path, expected, row=number, field=field, found=found)
+
+    if not isinstance(row, Mapping):
+        bad("an object with a question and its answer", row)
+    query_id, question = part(row, *IDS), part(row, *QUESTIONS)
+    if query_id is not None and (isinstance(query_id, bool) or not isinstance(query_id, str | int) or query_id == ""):
+        field = next(name for name in IDS if name in row)
+        bad("a question's id, a text or a whole number", query_id, field)
+    if question is not None and not isinstance(question, str):
+        bad("a question's text", question, "question")
+    if query_id is None and question is None:
+        bad(f"a question's id or text, one of {', '.join(IDS + QUESTIONS)}", sorted(map(str, row)))
+    status: Status = row.get("status") or "ok"
+    if status not in STATUSES:
+        bad(f"one of {', '.join(STATUSES)}", status, "status")
+    latency_ms, error, timings = row.get("latency_ms"), row.get("error"), row.get("timings") or {}
+    if latency_ms is not None and not _is_duration(latency_ms):
+        bad("milliseconds, 0 or more", latency_ms, "latency_ms")
+    if not isinstance(timings, Mapping) or not all(v is None or _is_duration(v) for v in timings.values()):
+        bad("milliseconds by name", timings, "timings")
+    parsed, has_answer = ParsedAnswer(""), False
+    if status == "ok" and _was_not_given(row):
+        status, error = "error", error or (NULL_ANSWER if "generated_answer" not in row else None)
+    elif status == "ok":
+        try:
+            parsed, has_answer = _parse_row_answer(row, aliases)
+        except WrongShape as wrong:
+            bad("a recorded answer", str(wrong))
+    return Recording(
+        row=number,
+        query_id=None if query_id is None else plain_text(str(query_id)),
+        question=question,
+        parsed=parsed,
+        has_answer=has_answer,
+        status=status,
+        latency_ms=None if latency_ms is None else float(latency_ms),
+        error=None if status == "ok" else " ".join(str(error or NO_ERROR_GIVEN).split()),
+        error_code=None if status == "ok" else str(row.get("error_code") or "recorded_failure"),
+        timings={str(name): float(value) for name, value in timings.items() if value is not None},
+    )
+
+
+def _was_not_given(row: Mapping[str, Any]) -> bool:
+    """Return whether an answer is null beside an error, or where NVIDIA's driver would have written one."""
+    if "generated_answer" in row:
+        return row["generated_answer"] is None
+    stated = [name for name in ANSWERS if name in row]
+    is_null = all(row[name] is None for name in stated)
+    is_silent = bool(stated) and not row.get("abstained") and not any(name in row for name in RETRIEVED)
+    return is_null and (bool(row.get("error")) or is_silent)
+
+
+def _parse_row_answer(row: Mapping[str, Any], aliases: Mapping[str, str]) -> tuple[ParsedAnswer, bool]:
+    """Return what a row states, and whether there is an answer among it."""
+    if "generated_answer" in row:  # NVIDIA's rows: their `answer` and `contexts` are the ground truth
+        row = {"answer": row["generated_answer"], "usage": row.get("usage"), "citations": row.get("citations")} | {
+            "contexts": row.get("generated_contexts") or [], "retrieved_docs": row.get("retrieved_docs") or []
+        }  # fmt: skip
+    retrieved = row.get("retrieved_docs")
+    has_answer = part(row, *ANSWERS) is not None
+    if not has_answer and not any(name in row for name in RETRIEVED) and not row.get("abstained"):
+        raise WrongShape(describe(row))
+    parsed = plain_answer(dict(row) if has_answer else {**row, "answer": ""})
+    assert parsed is not None  # there is an `answer`
+    if isinstance(retrieved, list) and retrieved:
+        parsed = parsed._replace(passages=_retrieved(retrieved, parsed.passages, aliases))
+    if ranks := _ranks(row):
+        order = sorted(range(len(ranks)), key=ranks.__getitem__)
+        parsed = parsed._replace(passages=tuple(parsed.passages[index] for index in order))
+    return parsed, has_answer or parsed.abstained is True
+
+
+def _retrieved(
+    names: list[Any], texts: tuple[ParsedPassage, ...], aliases: Mapping[str, str]
+) -> tuple[ParsedPassage, ...]:
+    """Return passages named `<document>_<page>`, as NVIDIA's driver does, with the texts if there are as many."""
+    found = []
+    for number, name in enumerate(names):
+        (passage,) = parse_passages([{"document": name} if isinstance(name, str) else name])
+        stem, _, page = (passage.document or "").rpartition("_")
+        bare = (passage.document or "").rpartition("/")[2]
+        if passage.page is None and bare not in aliases and stem and page.isascii() and page.isdecimal():
+            passage = passage._replace(document=stem, page=int(page))
+        found.append(passage._replace(text=texts[number].text) if len(texts) == len(names) else passage)
+    return tuple(found)
+
+
+def _ranks(row: Mapping[str, Any]) -> list[int]:
+    """Return the ranks of the contexts; none unless each states one."""
+    contexts = part(row, *CONTEXTS)
+    if not isinstance(contexts, list):
+        return []
+    ranks = [context.get("rank") if isinstance(context, Mapping) else None for context in contexts]
+    stated = [rank for rank in ranks if isinstance(rank, int) and not isinstance(rank, bool)]
+    return stated if len(stated) == len(ranks) else []
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0

@@ -1,0 +1,467 @@
+"""Fetch documents and downloads from URLs: through the egress proxy, redirects one by one, decoded size limited.
+
+Nothing of one document reaches another: cookies live as long as the way to one body and, like credentials, are bound to
+their origin.
+"""
+
+import asyncio
+import datetime as dt
+import re
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from ssl import SSLContext
+from typing import NamedTuple, TypeVar
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import httpx
+import stamina
+import stamina.instrumentation
+
+from rag_eval_pipeline.errors import DocumentError
+from rag_eval_pipeline.web.content_types import Body, fetched_body
+from rag_eval_pipeline.web.egress.config import EgressConfig, host_of, origin_of, secret
+from rag_eval_pipeline.web.egress.policy import EgressBlocked
+from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.limits import HostLimits, retry_after
+from rag_eval_pipeline.web.robots import Robots
+from rag_eval_pipeline.web.tls import UNTRUSTED, certificate_error, tls_context
+
+# Stamina logs each retry through structlog where that is installed, and structlog prints to stdout, into a command's
+# JSON.
+stamina.instrumentation.set_on_retry_hooks([])
+
+USER_AGENT = "Mozilla/5.0 (compatible; rag-eval-pipeline)"
+REDIRECTS = {301, 302, 303, 307, 308}
+BUSY = {429, 500, 502, 503, 504}
+RETRY_WAIT_S = 0.3  # before the second attempt; doubled for each further one
+RETRY_WAIT_MAX_S = 10.0  # also the most that a server's Retry-After can ask for
+# The proxy ends a connection after 30 s without a byte, which would make a body without a stated length look whole.
+STALL_LIMIT_S = 25.0
+STALL_BYTES = 16 << 10  # fewer in that time are no progress: 0.7 kB/s would take a month for the largest download
+
+_CHUNK_BYTES = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+_LOCATION = "location"
+_DOCUMENT_HEADERS = {
+    "Accept": "application/pdf,text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.8",
+    "Accept-Language": "en",
+    "Accept-Encoding": "gzip",
+}
+
+Result = TypeVar("Result")
+Progress = Callable[[int, int | None], None]
+"""Receives the bytes received so far and the size, None while it is unknown."""
+
+
+class Version(NamedTuple):
+    """What a server says about the version of a body (RFC 9110, 8.8).
+
+    Args:
+        url: After redirects, without fragment.
+        etag: As sent; None if the server sent none.
+        last_modified: As sent.
+    """
+
+    url: str
+    etag: str | None
+    last_modified: str | None
+
+
+class Fetched(NamedTuple):
+    """A body and its version; no body when it is the version already known."""
+
+    body: Body | None
+    version: Version
+
+
+class TransientError(DocumentError):
+    """A failure that may pass; `wait_s` is what the server asked for."""
+
+    def __init__(self, code: str, message: str, wait_s: float | None = None) -> None:
+        super().__init__(code, message)
+        self.wait_s = wait_s
+
+
+class _Truncated(Exception):
+    """A compressed body ended before its end."""
+
+
+def check_url(url: str) -> httpx.URL:
+    """Return the URL as it can be requested, without fragment: http or https, and one reading of its host.
+
+    Raises:
+        DocumentError: `scheme` for anything but http and https; `bad_url` for credentials, control characters, no host.
+    """
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise DocumentError("bad_url", f"{url[:200]!r}: {error}") from error
+    if parts.scheme not in {"http", "https"}:
+        raise DocumentError("scheme", f"{url[:200]!r} is not an http or https URL")
+    if re.search(r"[\x00-\x20\x7f\ud800-\udfff]", url) or re.search(r"[\\@]", parts.netloc):
+        raise DocumentError("bad_url", f"{url[:200]!r} holds blanks, control characters or credentials")
+    try:
+        checked = httpx.URL(url).copy_with(fragment=None)
+        host = checked.host  # decoded here, where a broken `xn--a` is found
+    except (httpx.InvalidURL, ValueError) as error:
+        raise DocumentError("bad_url", f"{url[:200]!r}: {error}") from error
+    if not host or (checked.port is not None and not 0 < checked.port < 1 << 16):
+        raise DocumentError("bad_url", f"{url[:200]!r} names no host or no port")
+    return checked
+
+
+def retry_wait(error: Exception) -> bool | float:
+    """Return whether to retry after an error, or the seconds that the server asked for, within reason."""
+    if not isinstance(error, TransientError):
+        return False
+    return True if error.wait_s is None else min(max(error.wait_s, 0.0), RETRY_WAIT_MAX_S)
+
+
+def _attempts(number: int) -> AsyncIterable[stamina.Attempt]:
+    return stamina.retry_context(
+        on=retry_wait, attempts=number, timeout=None, wait_initial=RETRY_WAIT_S, wait_max=RETRY_WAIT_MAX_S
+    )
+
+
+class Fetcher:
+    """Fetches through a running egress proxy; made by `fetcher`."""
+
+    def __init__(self, proxy: EgressProxy, credentials: Mapping[str, Mapping[str, str]], clients: "_Clients") -> None:
+        self._proxy = proxy
+        self._config: EgressConfig = proxy.policy.config
+        self._credentials = credentials
+        self._clients = clients
+        self._limits = HostLimits(requests=self._config.host_requests, delay_s=self._config.host_delay_s)
+        self._robots = Robots(self._robots_txt, setting=self._config.robots)
+
+    async def fetch(self, url: str, known: Version | None = None) -> Fetched:
+        """Return the body behind a URL, after redirects.
+
+        Args:
+            url: Of the document.
+            known: The version that is there already; an unchanged body is then not sent.
+
+        Raises:
+            DocumentError: `bad_url`, `scheme`, `egress_blocked`, `host_unresolved`, `connect_failed`, `http_<status>`,
+                `too_many_redirects`, `body_too_large`, `fetch_timeout`, `connection_broken`, `tls_untrusted`,
+                `bad_encoding`, `empty_body`, `content_mismatch`, `unsupported_type`, `robots_disallowed`,
+                `robots_unreachable`.
+        """
+        return await self._fetch(url, known, self._robots)
+
+    async def download(
+        self, url: str, target: Path, *, headers: Mapping[str, str], max_bytes: int, progress: Progress
+    ) -> str:
+        """Write the decoded body behind a URL to a file, as long as bytes keep coming.
+
+        Args:
+            url: Of the file; no robots.txt is asked.
+            target: Overwritten by each attempt.
+            headers: Sent to the URL's own origin only.
+            max_bytes: Decoded size of the body.
+            progress: Called with each chunk.
+
+        Returns:
+            The URL after redirects.
+
+        Raises:
+            DocumentError: The codes of `fetch` for addresses and connections; `fetch_timeout` when the body stalls.
+        """
+        origin = origin_of(str(check_url(url)))
+        stall_s = min(STALL_LIMIT_S, self._config.fetch_limit_s)
+
+        def headers_for(current: httpx.URL) -> dict[str, str]:
+            own = headers if origin_of(str(current)) == origin else {}
+            # Some servers encode a body anew for each request; a stated size is worth more than a shorter way.
+            return {"Accept": "*/*", "Accept-Encoding": "identity", **own}
+
+        async def save(response: httpx.Response, fragment: str, deadline: asyncio.Timeout) -> str:
+            await _save(response, target, max_bytes, progress, deadline, stall_s)
+            return str(response.url)
+
+        async for attempt in _attempts(self._config.attempts):
+            with attempt:
+                try:
+                    async with asyncio.timeout(stall_s) as deadline:
+                        return await self._follow(url, headers_for, save, None, deadline)
+                except TimeoutError as error:
+                    found = f"{url}: less than {STALL_BYTES:,} bytes in {stall_s:g} s"
+                    raise TransientError("fetch_timeout", found) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _robots_txt(self, url: str) -> bytes:
+        fetched = await self._fetch(url, None, None)
+        return b"" if fetched.body is None else fetched.body.data
+
+    async def _fetch(self, url: str, known: Version | None, robots: Robots | None) -> Fetched:
+        def headers_for(current: httpx.URL) -> dict[str, str]:
+            headers = _DOCUMENT_HEADERS | dict(self._credentials.get(origin_of(str(current)) or "", {}))
+            if known is not None and known.url == str(current):
+                if known.etag is not None:
+                    headers["If-None-Match"] = known.etag
+                elif known.last_modified is not None:
+                    headers["If-Modified-Since"] = known.last_modified
+            return headers
+
+        limit_s = self._config.fetch_limit_s
+        async for attempt in _attempts(self._config.attempts):
+            with attempt:
+                try:
+                    async with asyncio.timeout(limit_s) as deadline:
+                        return await self._follow(url, headers_for, self._fetched, robots, deadline)
+                except TimeoutError as error:
+                    raise DocumentError("fetch_timeout", f"{url}: no whole body within {limit_s:g} s") from error
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _follow(
+        self,
+        url: str,
+        headers_for: Callable[[httpx.URL], dict[str, str]],
+        read: Callable[[httpx.Response, str, asyncio.Timeout], Awaitable[Result]],
+        robots: Robots | None,
+        deadline: asyncio.Timeout,
+    ) -> Result:
+        """Follow redirects to the body, and read it; `read` also gets the fragment that a redirect has added."""
+        current = asking = url
+        jars: dict[str | None, httpx.Cookies] = {}
+        for _ in range(self._config.max_redirects + 1):
+            client = self._clients.client_for(asking)
+            target = check_url(current)
+            request = client.build_request("GET", target, headers={"Connection": "close", **headers_for(target)})
+            self._check_open(request.url, asking)
+            jar = jars.setdefault(origin_of(str(request.url)), httpx.Cookies())
+            if "cookie" not in request.headers:
+                jar.set_cookie_header(request)
+            async with self._turn(str(request.url), robots, deadline):
+                try:
+                    response = await client.send(request, stream=True)
+                    try:
+                        jar.extract_cookies(response)
+                        location = self._redirect(response)
+                        if location is None:
+                            fragment = urldefrag(current).fragment if current != url else ""
+                            return await read(response, fragment, deadline)
+                    finally:
+                        await response.aclose()
+                except httpx.ProxyError as error:
+                    # Only a refused CONNECT ends here; the error carries the status line, "403 egress_blocked".
+                    code = str(error).partition(" ")[2] or "connect_failed"
+                    raise _refused(code, f"{current}: refused by the egress proxy") from error
+                except httpx.TransportError as error:
+                    if (found := certificate_error(error)) is not None:
+                        raise DocumentError(UNTRUSTED, f"{current}: {found.reason}. {found.hint}") from error
+                    raise TransientError("connection_broken", f"{current}: {type(error).__name__}: {error}") from error
+                except _Truncated as error:
+                    raise TransientError("connection_broken", f"{current}: the compressed body is cut short") from error
+            # The page that redirects is the one that asks: a public page cannot have a private one fetched.
+            asking = str(response.url)
+            try:
+                current = urljoin(asking, location)
+            except ValueError as error:
+                raise DocumentError("bad_url", f"{location[:200]!r}: {error}") from error
+        raise DocumentError("too_many_redirects", f"{url}: more than {self._config.max_redirects} redirects")
+
+    def _check_open(self, url: httpx.URL, asking: str) -> None:
+        """Refuse a private host that is not open to the asking page, before even its robots.txt is fetched."""
+        target = host_of(str(url))
+        if target is None:
+            return
+        try:
+            self._proxy.policy.is_allowed(*target, host_of(asking))
+        except EgressBlocked as error:
+            raise DocumentError(error.code, f"{url}: {error}") from error
+
+    @asynccontextmanager
+    async def _turn(self, url: str, robots: Robots | None, deadline: asyncio.Timeout) -> AsyncIterator[None]:
+        """Wait for the host's turn; the clock of the attempt stands still until then."""
+        loop = asyncio.get_running_loop()
+        left_s = (deadline.when() or loop.time()) - loop.time()
+        deadline.reschedule(None)
+        delay_s = 0.0
+        if robots is not None:
+            await robots.check(url)
+            delay_s = await robots.crawl_delay_s(url)
+        async with self._limits.acquire(url, delay_s=delay_s):
+            deadline.reschedule(loop.time() + left_s)
+            yield
+
+    def _redirect(self, response: httpx.Response) -> str | None:
+        """Return where a response leads; None when it is the body, or says that the known body is current.
+
+        Raises:
+            DocumentError: It is neither.
+        """
+        url, status = str(response.url), response.status_code
+        refusal = self._proxy.refusal(url, response.headers)
+        if refusal is not None:
+            raise _refused(response.reason_phrase, f"{url}: {refusal}")
+        location: str | None = response.extensions.get(_LOCATION)
+        if status in REDIRECTS and location is not None:
+            return location
+        if status in BUSY:
+            wait_s = retry_after(response.headers.get("retry-after"), dt.datetime.now(dt.UTC))
+            if wait_s is not None:
+                self._limits.pause(url, min(wait_s, RETRY_WAIT_MAX_S))  # other requests need not find out
+            raise TransientError(f"http_{status}", f"{url}: HTTP {status}", wait_s)
+        asked = response.request.headers
+        if status == 304 and ("if-none-match" in asked or "if-modified-since" in asked):
+            return None
+        if not 200 <= status < 300:
+            raise DocumentError(f"http_{status}", f"{url}: HTTP {status}")
+        return None
+
+    async def _fetched(self, response: httpx.Response, fragment: str, deadline: asyncio.Timeout) -> Fetched:
+        """Return the body; a redirect's fragment (`/#/docs/page`) is part of the address that the page is shown at."""
+        url = str(response.url)
+        version = Version(url, _sendable(response, "etag"), _sendable(response, "last-modified"))
+        if response.status_code == 304:
+            return Fetched(None, version)
+        data = b"".join([part async for part in _decoded(response, self._config.max_body_bytes)])
+        shown = f"{url}#{fragment}" if fragment else url
+        return Fetched(fetched_body(data, response.headers.get("content-type", ""), shown), version)
+
+
+@asynccontextmanager
+async def fetcher(proxy: EgressProxy) -> AsyncIterator[Fetcher]:
+    """Open a fetcher behind a running egress proxy.
+
+    Raises:
+        InputError: `missing_secret`, `bad_secret`, `bad_ca_file`.
+    """
+    credentials = {
+        origin: {header: secret(variable, f"credentials of {origin}") for header, variable in headers.items()}
+        for origin, headers in proxy.policy.config.credentials.items()
+    }
+    async with AsyncExitStack() as stack:
+        yield Fetcher(proxy, credentials, _Clients(proxy, stack))
+
+
+class _Clients:
+    """HTTP clients whose only way out is the egress proxy, one for each of its addresses.
+
+    They keep no cookies, follow no redirects, and ignore the proxies that environment variables name.
+    """
+
+    def __init__(self, proxy: EgressProxy, stack: AsyncExitStack) -> None:
+        self._proxy = proxy
+        self._stack = stack
+        self._tls: SSLContext = tls_context(proxy.policy.config.ca_file)
+        self._clients: dict[str, httpx.AsyncClient] = {}
+
+    def client_for(self, document: str) -> httpx.AsyncClient:
+        """Return the client for what a document asks for, by the URL that the document comes from."""
+        address = self._proxy.url_for(document)
+        if address not in self._clients:
+            client = httpx.AsyncClient(
+                proxy=address,
+                verify=self._tls,
+                trust_env=False,
+                follow_redirects=False,
+                timeout=None,  # each attempt has a deadline
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                headers={"User-Agent": USER_AGENT},
+                event_hooks={"request": [_bracket_ipv6], "response": [_set_location_aside]},
+            )
+            self._stack.push_async_callback(client.aclose)
+            self._clients[address] = client
+        return self._clients[address]
+
+
+async def _bracket_ipv6(request: httpx.Request) -> None:
+    """Write an IPv6 address in brackets where the proxy reads the whole URL; httpcore leaves them out."""
+    if request.url.scheme == "http" and ":" in request.url.host:
+        request.extensions["target"] = str(request.url).encode("ascii")
+
+
+async def _set_location_aside(response: httpx.Response) -> None:
+    """Keep httpx from building the next request: it raises at `mailto:x`, whether it may follow or not."""
+    if _LOCATION in response.headers:
+        response.extensions[_LOCATION] = response.headers.pop(_LOCATION)
+
+
+async def _save(
+    response: httpx.Response,
+    target: Path,
+    max_bytes: int,
+    progress: Progress,
+    deadline: asyncio.Timeout,
+    stall_s: float,
+) -> None:
+    if response.status_code != 200:
+        raise DocumentError(f"http_{response.status_code}", f"{response.url}: HTTP {response.status_code}")
+    size = _content_length(response)
+    loop = asyncio.get_running_loop()
+    done = since = 0
+    progress(0, size)
+    with target.open("wb") as file:
+        async for part in _decoded(response, max_bytes, chunk_bytes=None):
+            file.write(part)
+            done += len(part)
+            since += len(part)
+            progress(done, size)
+            if since >= STALL_BYTES:
+                deadline.reschedule(loop.time() + stall_s)
+                since = 0
+
+
+async def _decoded(
+    response: httpx.Response, limit: int, *, chunk_bytes: int | None = _CHUNK_BYTES
+) -> AsyncIterator[bytes]:
+    """Yield the decoded body; its decoded size is limited, because a few kilobytes of gzip can stand for gigabytes.
+
+    Raises:
+        DocumentError: `body_too_large`, `bad_encoding`.
+        _Truncated: The compressed body is not whole.
+    """
+    encoding = str(response.headers.get("content-encoding", "identity")).strip().lower() or "identity"
+    if encoding not in {"identity", "gzip", "x-gzip", "deflate"}:
+        raise DocumentError("bad_encoding", f"{response.url}: sent as {encoding!r}, which was not asked for")
+    too_large = DocumentError("body_too_large", f"{response.url}: more than {limit:,} bytes")
+    if (_content_length(response) or 0) > limit:
+        raise too_large
+    chunks = response.aiter_raw(chunk_bytes)
+    size = 0
+    try:
+        async for part in chunks if encoding == "identity" else _inflated(chunks, limit):
+            size += len(part)
+            if size > limit:
+                raise too_large
+            yield part
+    except zlib.error as error:
+        raise DocumentError("bad_encoding", f"{response.url}: not {encoding}: {error}") from error
+
+
+async def _inflated(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    """Decode gzip or zlib, at most a byte more than the limit at a time; gzip may have members (RFC 1952, 2.2)."""
+    decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    begun = False
+    async for chunk in chunks:
+        while chunk:
+            if decoder.eof:
+                if not chunk.startswith(_GZIP_MAGIC):
+                    return  # padding behind the body, which browsers ignore as well
+                decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            begun = True
+            yield decoder.decompress(chunk, limit + 1)
+            chunk = decoder.unconsumed_tail or decoder.unused_data
+    if begun and not decoder.eof:
+        raise _Truncated
+
+
+def _content_length(response: httpx.Response) -> int | None:
+    value = response.headers.get("content-length", "")
+    return int(value) if value.isdecimal() and len(value) < 20 else None
+
+
+def _sendable(response: httpx.Response, name: str) -> str | None:
+    """Return a header that can be sent back as it came; None for one that cannot."""
+    value: str | None = response.headers.get(name)
+    return value if value is not None and value.isascii() and value.isprintable() else None
+
+
+def _refused(code: str, message: str) -> DocumentError:
+    return TransientError(code, message) if code == "connect_failed" else DocumentError(code, message)

@@ -1,0 +1,483 @@
+"""OpenAI-compatible chat completions over an endpoint: whole or streamed, as JSON where the server can.
+
+Servers of the protocol differ: some accept `response_format` in one form or not at all, reasoning models want
+`max_completion_tokens` and no `temperature`. A field that a server refuses by name is omitted or renamed from then on.
+"""
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self
+
+import pydantic
+
+from rag_eval_pipeline.formats.model import JsonObject, Model
+from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
+from rag_eval_pipeline.web.settings import Prices
+from rag_eval_pipeline.web.sse import DONE, Event, json_values, parse_events
+
+
+class ChatSettings(Model):
+    """One model of an OpenAI-compatible server; null is not sent, so the server's default holds."""
+
+    operational: ClassVar[frozenset[str]] = frozenset({"prices"})
+
+    model: str = pydantic.Field(min_length=1, description="Name of the model, as the server knows it.")
+    temperature: float | None = pydantic.Field(0.0, ge=0, le=2, description="0 for the likeliest words.")
+    max_tokens: int | None = pydantic.Field(1024, ge=1, description="Most tokens of a reply.")
+    seed: int | None = pydantic.Field(42, description="Of the server's sampling, where it takes one.")
+    top_p: float | None = pydantic.Field(None, gt=0, le=1, description="Share of probability that is sampled from.")
+    prices: Prices = pydantic.Field(Prices(), description="For estimated costs, where the server tells none.")
+    extra_body: JsonObject = pydantic.Field(
+        default_factory=dict, description="Further fields of every request, as this server knows them."
+    )
+
+
+Mode = Literal["json_schema", "json_object", "plain"]
+
+_NEXT_MODE: dict[Mode, Mode] = {"json_schema": "json_object", "json_object": "plain"}
+_OPTIONAL = ("stream_options", "seed", "temperature", "top_p", "stream")
+_FORMAT = re.compile(
+    r"response_format|json_schema|json_object|structured|guided|grammar|additionalproperties|json mode|schema"
+)
+# A refusal of this question and not of a field, even though the text may name `max_tokens`.
+_OF_THE_CONTENT = re.compile(r"context.length|context_length|content_filter|content management policy|too long")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The form of request that a server accepts.
+
+    Args:
+        mode: Best form of `response_format` that has not been refused.
+        tokens_field: Field for the length limit; None if both names were refused.
+        dropped: Omitted fields.
+    """
+
+    mode: Mode = "json_schema"
+    tokens_field: str | None = "max_tokens"
+    dropped: frozenset[str] = frozenset()
+
+    def body(
+        self, settings: ChatSettings, messages: list[dict[str, Any]], schema: Mapping[str, Any] | None, *, stream: bool
+    ) -> dict[str, Any]:
+        """Return a request body that this server accepts, with the fields that are set."""
+        body: dict[str, Any] = {
+            "model": settings.model,
+            "messages": messages,
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            "seed": settings.seed,
+        }
+        if self.tokens_field:
+            body[self.tokens_field] = settings.max_tokens
+        if stream:
+            body["stream"] = True
+            body["stream_options"] = {"include_usage": True}
+        if schema is not None and self.mode != "plain":
+            body["response_format"] = _response_format(self.mode, schema)
+        kept = {name: value for name, value in body.items() if value is not None and name not in self.dropped}
+        if "stream" not in kept:
+            kept.pop("stream_options", None)
+        return {**kept, **settings.extra_body}
+
+    def without_refused(self, body: Mapping[str, Any], error: EndpointError) -> Self | None:
+        """Return the capabilities after a refusal; None if it concerns no field that can be omitted."""
+        if error.http_status not in {400, 404, 422}:
+            return None
+        said = (error.body or b"").decode("utf-8", "replace").lower()
+        if _OF_THE_CONTENT.search(said):
+            return None
+        if "response_format" in body and _FORMAT.search(said):
+            return replace(self, mode=_NEXT_MODE[self.mode])
+        if self.tokens_field in body and "max_completion_tokens" in said and self.tokens_field == "max_tokens":
+            return replace(self, tokens_field="max_completion_tokens")
+        if self.tokens_field in body and re.search(rf"\b{self.tokens_field}\b", said):
+            return replace(self, tokens_field="max_completion_tokens" if self.tokens_field == "max_tokens" else None)
+        named = next((name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", said)), None)
+        if named is not None:
+            return replace(self, dropped=self.dropped | {named})
+        if "response_format" in body and error.http_status == 400:
+            # The server does not name the field: the least common one is the likeliest reason.
+            return replace(self, mode=_NEXT_MODE[self.mode])
+        return None
+
+
+def _response_format(mode: Mode, schema: Mapping[str, Any]) -> dict[str, Any]:
+    if mode == "json_object":
+        return {"type": "json_object"}
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", str(schema.get("title", "reply")))[:64]
+    return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": dict(schema)}}
+
+
+class ChatUsage(NamedTuple):
+    """Tokens as the server counts them, zero if it does not; `cost` in US dollars, None if unknown."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """A completion.
+
+    Args:
+        text: The answer; empty if there is none.
+        model: As the server names it.
+        system_fingerprint: Of the server's configuration, if stated.
+        finish_reason: `stop`, `length` for a truncated answer, `content_filter`; None if not stated.
+        refusal: Why the model or a filter refused.
+        reasoning: Reasoning before the answer, if it is separate.
+        usage: Tokens and cost, without failed attempts.
+        requests: Sent for it, failed attempts included.
+        elapsed_ms: From the first sending to the last byte.
+        first_token_ms: To the first text or reasoning; None if not streamed.
+        raw_sha256: Of the body.
+        body: The last JSON object of the reply.
+        objects: All JSON objects, in order; several for a stream.
+        mode: The form in which JSON was requested; `plain` without a schema.
+    """
+
+    text: str
+    model: str | None
+    system_fingerprint: str | None
+    finish_reason: str | None
+    refusal: str | None
+    reasoning: str | None
+    usage: ChatUsage
+    requests: int
+    elapsed_ms: float
+    first_token_ms: float | None
+    raw_sha256: str
+    body: Any = field(repr=False)
+    objects: tuple[Any, ...] = field(repr=False)
+    mode: Mode
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The parts of a reply read so far."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    refusal: list[str] = field(default_factory=list)
+    objects: list[Any] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    finish_reason: str | None = None
+    first_token_ms: float | None = None
+    is_done: bool = False
+
+    def take(self, value: Any, part: str) -> None:
+        """Add one JSON object; `part` is the key of its message, `message` or `delta`.
+
+        Raises:
+            ValueError: Names what the protocol requires.
+        """
+        if not isinstance(value, dict):
+            raise ValueError("an object")
+        self.objects.append(value)
+        self.facts |= {key: value[key] for key in ("model", "system_fingerprint", "usage") if value.get(key)}
+        choices = value.get("choices")
+        if not isinstance(choices, list):
+            raise ValueError("a list at choices")
+        for choice in choices[:1]:
+            message = choice.get(part) if isinstance(choice, dict) else None
+            if message is None and part == "delta":
+                message = {}
+            if not isinstance(message, dict):
+                raise ValueError(f"an object at choices[0].{part}")
+            self.text.append(_text(message.get("content"), part))
+            self.reasoning.append(
+                _text_or_empty(message.get("reasoning_content")) or _text_or_empty(message.get("reasoning"))
+            )
+            self.refusal.append(_text_or_empty(message.get("refusal")))
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+    def reply(self, reply: Reply, prices: Prices, mode: Mode) -> ChatReply:
+        """Return the completion."""
+        refusal = "".join(self.refusal) or None
+        if self.finish_reason == "content_filter":
+            refusal = refusal or "content_filter"
+        return ChatReply(
+            text="".join(self.text),
+            model=_text_or_empty(self.facts.get("model")) or None,
+            system_fingerprint=_text_or_empty(self.facts.get("system_fingerprint")) or None,
+            finish_reason=self.finish_reason,
+            refusal=refusal,
+            reasoning="".join(self.reasoning) or None,
+            usage=_usage(self.facts.get("usage"), prices, reply.requests),
+            requests=reply.requests,
+            elapsed_ms=reply.elapsed_ms,
+            first_token_ms=self.first_token_ms,
+            raw_sha256=reply.raw_sha256,
+            body=self.objects[-1] if self.objects else None,
+            objects=tuple(self.objects),
+            mode=mode,
+        )
+
+
+def read_reply(reply: Reply, prices: Prices, mode: Mode) -> ChatReply:
+    """Return a reply that is one JSON object.
+
+    Raises:
+        EndpointError: `bad_response`, or `error_reply` for an error with a status of success.
+    """
+    value = reply.json()
+    _raise_error(value, reply, partial="")
+    parts = _Parts()
+    try:
+        parts.take(value, "message")
+        if not value["choices"]:
+            raise ValueError("a choice in choices")
+    except ValueError as error:
+        raise reply.bad(str(error)) from None
+    return parts.reply(reply, prices, mode)
+
+
+def read_stream(reply: StreamReply, prices: Prices, mode: Mode) -> ChatReply:
+    """Return a reply that was streamed; a server that cannot stream may answer with one object.
+
+    Raises:
+        EndpointError: `bad_response`; `error_reply` for an error after the start; `stream_truncated` for a stream
+            without its end. The text so far is in `partial`.
+    """
+    if "json" in reply.headers.get("content-type", ""):
+        return read_reply(reply, prices, mode)
+    parts = _Parts()
+    for event in reply.events:
+        _take_event(parts, event, reply)
+    if not parts.objects:
+        raise reply.bad("server-sent events with JSON objects")
+    if not (parts.is_done or parts.finish_reason):
+        raise EndpointError(
+            "stream_truncated",
+            f"the stream ended without its end, after {len(reply.events)} events",
+            status="truncated",
+            requests=reply.requests,
+            partial="".join(parts.text).encode(),
+            elapsed_ms=reply.elapsed_ms,
+            http_status=reply.status,
+        )
+    return parts.reply(reply, prices, mode)
+
+
+def text_of(events: Sequence[Event]) -> str:
+    """Return the text in the events of a failed stream, as far as they can be read."""
+    parts = _Parts()
+    for event in events:
+        try:
+            for value in json_values(event.data):
+                parts.take(value, "delta")
+        except ValueError:
+            continue
+    return "".join(parts.text)
+
+
+def _take_event(parts: _Parts, event: Event, reply: StreamReply) -> None:
+    if event.data.strip() == DONE:
+        parts.is_done = True
+        return
+    try:
+        values = json_values(event.data)
+    except ValueError:
+        raise reply.bad(f"JSON in event {len(parts.objects) + 1}") from None
+    for value in values:
+        _raise_error(value, reply, partial="".join(parts.text))
+        try:
+            parts.take(value, "delta")
+        except ValueError as error:
+            raise reply.bad(f"{error} in event {len(parts.objects)}") from None
+    if parts.first_token_ms is None and any((parts.text[-1:], parts.reasoning[-1:])) and _has_words(parts):
+        parts.first_token_ms = event.at_ms
+
+
+def _has_words(parts: _Parts) -> bool:
+    return any(parts.text) or any(parts.reasoning)
+
+
+def _raise_error(value: Any, reply: Reply, *, partial: str) -> None | NoReturn:
+    error = value.get("error") if isinstance(value, dict) else None
+    if not error:
+        return None
+    said = error.get("message") if isinstance(error, dict) else error
+    raise EndpointError(
+        "error_reply",
+        reply.masked(f"HTTP {reply.status} with an error: {str(said)[:500]!r}"),
+        requests=reply.requests,
+        partial=partial.encode() or None,
+        elapsed_ms=reply.elapsed_ms,
+        http_status=reply.status,
+    )
+
+
+def _text(content: Any, part: str) -> str:
+    """Return content as text: a string, or the texts of a list of parts."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(_text_or_empty(item.get("text")) for item in content if isinstance(item, dict))
+    raise ValueError(f"text at choices[0].{part}.content")
+
+
+def _text_or_empty(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _usage(value: Any, prices: Prices, requests: int) -> ChatUsage:
+    if not isinstance(value, dict):
+        return ChatUsage()
+    prompt, completion, total = (_count(value.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    cost = value.get("cost")
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or cost < 0:
+        cost = prices.estimate(prompt_tokens=prompt, completion_tokens=completion, requests=requests)
+    return ChatUsage(prompt, completion, total or prompt + completion, float(cost))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+__all__ = ["Chat", "ChatReply", "ChatSettings", "ChatUsage", "Message"]
+
+_PATH = "chat/completions"
+
+
+class Message(NamedTuple):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class _Shape(NamedTuple):
+    """Decides which fields a request has."""
+
+    has_schema: bool
+    stream: bool
+
+
+class Chat:
+    """One model of one server; what the server refuses is learned once for all callers.
+
+    The first request of each shape is sent alone, so that a refusal costs one request and not one a caller.
+
+    Args:
+        endpoint: Must be open.
+        settings: Model and sampling.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: ChatSettings) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._capabilities = Capabilities()
+        self._tried: set[_Shape] = set()
+        self._learning = asyncio.Lock()
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, stream: bool = False
+    ) -> ChatReply:
+        """Complete a conversation.
+
+        Args:
+            messages: The conversation.
+            schema: JSON Schema of the reply, requested as strictly as the server allows; the text may still be
+                anything. The reply's `mode` says what was requested.
+            stream: Stream the reply, to know when the first token came.
+
+        Raises:
+            EndpointError: Any failure after retries and without the fields that the server refuses.
+        """
+        request = _Request(self._endpoint, self._settings, messages, schema, stream=stream)
+        shape = _Shape(schema is not None, stream)
+        if shape not in self._tried:
+            async with self._learning:
+                if shape not in self._tried:
+                    try:
+                        return await self._learn(request, self._capabilities)
+                    finally:
+                        # Also after a failure: a server that is down must not be asked by one caller after the other.
+                        self._tried.add(shape)
+        known = self._capabilities
+        try:
+            return await request.send(known)
+        except EndpointError as error:
+            less = known.without_refused(request.body(known), error)
+            if less is None:
+                raise
+            async with self._learning:
+                # A caller that waited here starts from what another one has learned meanwhile.
+                return await self._learn(request, less if self._capabilities == known else self._capabilities)
+
+    async def _learn(self, request: "_Request", capabilities: Capabilities) -> ChatReply:
+        """Send with fewer and fewer fields; keep what is left once the server has accepted it."""
+        while True:
+            try:
+                reply = await request.send(capabilities)
+            except EndpointError as error:
+                less = capabilities.without_refused(request.body(capabilities), error)
+                if less is None:
+                    raise
+                capabilities = less
+            else:
+                self._capabilities = capabilities
+                return reply
+
+
+class _Request:
+    """One conversation to complete, and the account of what was sent for it."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: ChatSettings,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any] | None,
+        *,
+        stream: bool,
+    ) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._messages = [{"role": message.role, "content": message.content} for message in messages]
+        self._schema = schema
+        self._stream = stream
+        self._requests = 0
+        self._elapsed_ms = 0.0
+
+    def body(self, capabilities: Capabilities) -> dict[str, Any]:
+        """Return the body for a server with these capabilities."""
+        return capabilities.body(self._settings, self._messages, self._schema, stream=self._stream)
+
+    async def send(self, capabilities: Capabilities) -> ChatReply:
+        """Send once, retries included; the account includes earlier refused requests."""
+        body = self.body(capabilities)
+        mode: Mode = capabilities.mode if self._schema is not None else "plain"
+        try:
+            if body.get("stream"):
+                stream = await self._endpoint.stream("POST", _PATH, json=body)
+                reply = read_stream(stream, self._settings.prices, mode)
+            else:
+                whole = await self._endpoint.request("POST", _PATH, json=body)
+                reply = read_reply(whole, self._settings.prices, mode)
+        except EndpointError as error:
+            self._requests += error.requests
+            self._elapsed_ms += error.elapsed_ms
+            error.requests, error.elapsed_ms = self._requests, self._elapsed_ms
+            if error.http_status is not None and error.http_status >= 400 and b"content_filter" in (error.body or b""):
+                error.code, error.status = "content_filter", "refused"
+            elif body.get("stream") and error.status == "timeout" and error.partial:
+                error.partial = text_of(parse_events(error.partial)).encode() or None
+            raise
+        if not self._requests:
+            return reply
+        return dataclasses.replace(
+            reply,
+            requests=reply.requests + self._requests,
+            elapsed_ms=reply.elapsed_ms + self._elapsed_ms,
+            first_token_ms=None if reply.first_token_ms is None else reply.first_token_ms + self._elapsed_ms,
+        )

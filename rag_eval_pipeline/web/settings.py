@@ -1,0 +1,125 @@
+"""Settings of a server: address, limits, prices and daily budget; part of a system's or a judge's file."""
+
+import re
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+import pydantic
+from pydantic_core import PydanticCustomError
+
+from rag_eval_pipeline.formats.model import Model
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# Set by the client itself for every request; a second one would contradict it.
+_FRAMING = {"host", "connection", "content-length", "content-type", "transfer-encoding", "accept-encoding"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class EndpointSettings(Model):
+    """A server and how it is called."""
+
+    # A secret written in place of a variable's name must not appear in an error.
+    model_config = pydantic.ConfigDict(hide_input_in_errors=True)
+
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {
+            "api_key_env", "headers_env", "in_flight", "requests_per_minute", "attempt_seconds", "total_seconds",
+            "max_retries", "backoff_seconds", "body_mb_max", "ca_file",
+        }
+    )  # fmt: skip
+
+    base_url: str = pydantic.Field(description="http or https URL before the paths, such as http://host:8081/v1.")
+    api_key_env: str | None = pydantic.Field(
+        None, description="Name of the environment variable with the bearer token; None sends none."
+    )
+    headers_env: dict[str, str] = pydantic.Field(
+        default_factory=dict,
+        description="Header to the name of the environment variable with its value, such as api-key: AZURE_KEY.",
+    )
+    in_flight: int = pydantic.Field(64, ge=1, le=1024, description="Requests at once; more wait for their turn.")
+    requests_per_minute: float | None = pydantic.Field(
+        None, gt=0, description="Requests are spaced evenly to keep this rate, shared by all who ask; None is no limit."
+    )
+    attempt_seconds: float = pydantic.Field(
+        60.0, gt=0, description="Wall clock for one attempt, from connecting to the last byte."
+    )
+    total_seconds: float = pydantic.Field(
+        180.0,
+        gt=0,
+        description="Wall clock for all attempts of a request and the waits between them; waiting for a turn is free.",
+    )
+    max_retries: int = pydantic.Field(
+        3, ge=0, le=10, description="Further attempts after a busy or broken server; 0 asks once."
+    )
+    backoff_seconds: float = pydantic.Field(
+        0.5,
+        ge=0,
+        le=60,
+        description="Longest wait before the first retry, doubled for each further one; drawn at random.",
+    )
+    body_mb_max: float = pydantic.Field(8.0, gt=0, le=1024, description="MB of a reply; a larger one is a failure.")
+    ca_file: str | None = pydantic.Field(
+        None, description="PEM file with a certificate authority of one's own, trusted beside the public ones."
+    )
+
+    @pydantic.field_validator("base_url")
+    @classmethod
+    def _plain_url(cls, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            _ = parts.port
+        except ValueError:
+            raise ValueError("an http or https URL such as http://host:8081/v1") from None
+        if parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"[\s\x00-\x1f]", value):
+            raise ValueError("an http or https URL such as http://host:8081/v1")
+        if "@" in parts.netloc or "?" in value or "#" in value:
+            raise _misplaced("a URL without user, query and fragment; secrets go into api_key_env or headers_env")
+        return value.rstrip("/")
+
+    @pydantic.field_validator("api_key_env")
+    @classmethod
+    def _variable(cls, value: str | None) -> str | None:
+        if value is not None and not _VARIABLE.fullmatch(value):
+            raise _misplaced("the name of an environment variable; the secret itself does not belong into a file")
+        return value
+
+    @pydantic.field_validator("headers_env")
+    @classmethod
+    def _headers(cls, value: dict[str, str]) -> dict[str, str]:
+        for header, variable in value.items():
+            if not _HEADER.fullmatch(header) or header.lower() in _FRAMING:
+                raise ValueError("headers that a request may carry beside its own")
+            if not _VARIABLE.fullmatch(variable):
+                raise _misplaced("names of environment variables; the secrets themselves do not belong into a file")
+        return value
+
+
+def _misplaced(expected: str) -> PydanticCustomError:
+    """Return an error whose type tells readers not to quote the input, because it may be a secret."""
+    return PydanticCustomError("misplaced_secret", "{expected}", {"expected": expected})
+
+
+class Prices(Model):
+    """Prices in US dollars; zero for a server of your own."""
+
+    usd_per_million_prompt_tokens: float = pydantic.Field(0.0, ge=0, description="A million tokens that are read.")
+    usd_per_million_completion_tokens: float = pydantic.Field(
+        0.0, ge=0, description="A million tokens that are written."
+    )
+    usd_per_request: float = pydantic.Field(0.0, ge=0, description="One HTTP request, whatever comes of it.")
+
+    def estimate(self, *, prompt_tokens: int, completion_tokens: int, requests: int) -> float:
+        """Return the cost in US dollars."""
+        tokens = (
+            prompt_tokens * self.usd_per_million_prompt_tokens
+            + completion_tokens * self.usd_per_million_completion_tokens
+        )
+        return tokens / 1_000_000 + requests * self.usd_per_request
+
+
+class Budget(Model):
+    """Limits for one UTC day over all benchmarks; a run that reaches one stops and is resumed later."""
+
+    requests: int | None = pydantic.Field(None, ge=1, description="HTTP requests.")
+    tokens: int | None = pydantic.Field(None, ge=1, description="Tokens, read and written.")
+    usd: float | None = pydantic.Field(None, gt=0, description="Estimated cost, US dollars.")

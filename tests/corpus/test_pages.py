@@ -1,0 +1,138 @@
+"""The text of a PDF page by page, with offsets that hold in the document's whole text."""
+
+import hashlib
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corpus.making import simple_pdf
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.manifest import read_metadata
+from rag_eval_pipeline.corpus.text.pages import (
+    EXTRACTOR_KEY,
+    Page,
+    corpus_pages,
+    document_text,
+    extractor,
+    pages_by_document,
+    read_pages,
+    reusable_pages,
+    write_pages,
+)
+from rag_eval_pipeline.corpus.text.pdf import fix_dates, read_texts
+from rag_eval_pipeline.errors import DocumentError
+
+ENCRYPTED = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
+    b"3 0 obj<</Filter/Standard/V 1/R 2/Length 40/P -4/O<" + b"00" * 32 + b">/U<" + b"00" * 32 + b">>>endobj\n"
+    b"trailer<</Size 4/Root 1 0 R/Encrypt 3 0 R/ID[<00><00>]>>\n%%EOF\n"
+)
+
+
+def row(name, sha="1"):
+    return CorpusDocument(name, name, None, None, (), "kept", sha, sha, None, 2)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a#b%20c.pdf").write_bytes(simple_pdf("first page", "second page"))
+    (tmp_path / "other.pdf").write_bytes(simple_pdf("alone"))
+    return tmp_path
+
+
+def test_each_page_is_one_text(folder):
+    assert read_texts(folder / "a#b%20c.pdf") == ["first page", "second page"]
+
+
+def test_offsets_hold_in_the_joined_text(folder):
+    pages = corpus_pages([row("a#b%20c.pdf", "1"), row("other.pdf", "2")], folder)
+
+    own = pages_by_document(pages)["a#b%20c.pdf"]
+    assert document_text(own) == "first page\fsecond page"
+    assert [(page.page, page.start) for page in own] == [(1, 0), (2, 11)]
+    assert all(document_text(own)[page.start :].startswith(page.text) for page in own)
+
+
+def test_pages_survive_the_disk_with_their_extractor(folder):
+    pages = corpus_pages([row("a#b%20c.pdf")], folder)
+    path = folder / "pages.parquet"
+
+    write_pages(path, pages, {"source_digest": "d"})
+
+    assert read_pages(path) == pages
+    assert read_metadata(path) == {"source_digest": "d", EXTRACTOR_KEY: extractor()}
+    assert reusable_pages(path) == pages
+
+
+def test_each_row_has_the_hash_of_its_file_and_of_its_documents_text(folder):
+    names = ["a#b%20c.pdf", "other.pdf"]
+    shas = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names]
+    pages = corpus_pages([row(name, sha) for name, sha in zip(names, shas, strict=True)], folder)
+
+    write_pages(folder / "pages.parquet", pages)
+
+    rows = pq.read_table(folder / "pages.parquet").to_pylist()
+    texts = {names[0]: "first page\fsecond page", names[1]: "alone"}
+    assert [(r["file_name"], r["page"], r["pdf_sha256"]) for r in rows] == [
+        (names[0], 1, shas[0]),
+        (names[0], 2, shas[0]),
+        (names[1], 1, shas[1]),
+    ]
+    for r in rows:
+        whole = texts[r["file_name"]]
+        assert r["text_sha256"] == hashlib.sha256(whole.encode()).hexdigest()
+        assert whole[r["start"] : r["start"] + len(r["text"])] == r["text"]
+
+
+TEXTS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\f"), max_size=30), min_size=1, max_size=5)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(first=TEXTS, second=TEXTS)
+def test_any_texts_survive_the_disk_and_their_offsets_hold(first, second, tmp_path):
+    known = [
+        Page(name, number, 0, text, name)
+        for name, texts in (("1", first), ("2", second))
+        for number, text in enumerate(texts, 1)
+    ]
+    pages = corpus_pages([row("a.pdf", "1"), row("b.pdf", "2")], tmp_path, known)
+    write_pages(tmp_path / "pages.parquet", pages)
+
+    again = pages_by_document(read_pages(tmp_path / "pages.parquet"))
+
+    assert [document_text(own) for own in again.values()] == ["\f".join(first), "\f".join(second)]
+    for own in again.values():
+        assert all(document_text(own)[page.start : page.start + len(page.text)] == page.text for page in own)
+
+
+def test_known_files_are_not_opened_again(tmp_path):
+    known = [Page("old name.pdf", 1, 0, "known", "1")]
+
+    assert corpus_pages([row("gone.pdf", "1")], tmp_path, known) == [Page("gone.pdf", 1, 0, "known", "1")]
+
+
+def test_missing_documents_have_no_page(tmp_path):
+    assert corpus_pages([row("a.pdf", None)], tmp_path) == []
+
+
+DAMAGED = {
+    "cut": (simple_pdf("x")[:40], "pdf_damaged"),
+    "only the magic": (b"%PDF-1.7\n", "pdf_damaged"),
+    "encrypted": (ENCRYPTED, "pdf_encrypted"),
+}
+
+
+@pytest.mark.parametrize(("data", "code"), DAMAGED.values(), ids=DAMAGED)
+def test_a_pdf_that_cannot_be_read_is_an_error(data, code):
+    with pytest.raises(DocumentError) as refused:
+        read_texts(data)
+
+    assert refused.value.code == code
+
+
+def test_dates_are_fixed_in_place():
+    data = b"<</CreationDate (D:20261121011500+00'00') /ModDate(D:20261121011501+00'00')>>"
+
+    assert fix_dates(data) == b"<</CreationDate (D:19700101000000+00'00') /ModDate(D:19700101000000+00'00')>>"

@@ -1,0 +1,161 @@
+"""A gold text between whose lines a table stands is located in pieces, and nothing of the table is in them."""
+
+import json
+import random
+
+import pytest
+
+from rag_eval_pipeline.conversion.datasets import locate_gold, read_gold_spans, write_gold_spans
+from rag_eval_pipeline.conversion.datasets import source_ground_truth as ground_truth
+from rag_eval_pipeline.conversion.questions import Context, Question
+from rag_eval_pipeline.conversion.spec import BenchmarkSpec
+from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
+from rag_eval_pipeline.corpus.text.pages import Page
+from tests.corpus.text.prose import PERTURBATIONS, bundled_articles
+
+FIRST = "The lighthouse keeper of Skerryvore counted the ships that passed between dusk and dawn, and wrote their"
+SECOND = "names in a ledger that nobody asked for. On Sundays he read the list aloud to his dog, and in winter, when"
+THIRD = "no ship had passed for a week, he read the one of the summer before. The ledger was found in 1911."
+GOLD = f"{FIRST} {SECOND} {THIRD}"
+TABLE = "Table 3: Ships seen by month and year\n" + "\n".join(
+    f"month {n}: {n * 37} steamers, {n * 11} sails" for n in range(12)
+)
+BEFORE = "The history of the light is told elsewhere. It was built of granite.\n"
+AFTER = "\nThe second keeper kept no ledger at all, and the third kept hens."
+
+
+def pieces(index: TextIndex, gold: str = GOLD, hint: Hint | None = None) -> list[str]:
+    return [index.text[at.start : at.end] for at in index.locate(gold, hint)]
+
+
+LAYOUTS = {
+    "a table at the head of the next page": ([BEFORE + FIRST, f"{TABLE}\n{SECOND} {THIRD}{AFTER}"], [FIRST, f"{SECOND} {THIRD}"]),
+    "two tables": ([f"{BEFORE}{FIRST}\n{TABLE}\n{SECOND}", f"{TABLE}\n{THIRD}{AFTER}"], [FIRST, SECOND, THIRD]),
+    "a table that begins as the text goes on": ([BEFORE + FIRST, f"names of ships\n{TABLE}\n{SECOND} {THIRD}"], [FIRST, f"{SECOND} {THIRD}"]),
+    "a table that ends as the text has ended": ([BEFORE + FIRST, f"{TABLE} their\n{SECOND} {THIRD}"], [FIRST, f"{SECOND} {THIRD}"]),
+    "a page break and nothing else": ([BEFORE + FIRST, f"{SECOND} {THIRD}{AFTER}"], [f"{FIRST}\f{SECOND} {THIRD}"]),
+    "a page number": ([f"{BEFORE}{FIRST}\n17", f"{SECOND} {THIRD}{AFTER}"], [f"{FIRST}\n17\f{SECOND} {THIRD}"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pages", "expected"), LAYOUTS.values(), ids=LAYOUTS)
+def test_fragments_are_what_the_text_and_the_document_share(pages, expected):
+    found = pieces(TextIndex(pages))
+
+    assert [piece.rstrip(".") for piece in found] == [piece.rstrip(".") for piece in expected]
+
+
+def test_each_piece_has_its_page_and_its_part_of_the_gold_text():
+    pages, _ = LAYOUTS["two tables"]
+    found = TextIndex(pages).locate(GOLD)
+
+    assert [(at.method, at.page) for at in found] == [("pieces", 1), ("pieces", 1), ("pieces", 2)]
+    assert [at.text for at in found] == [FIRST, SECOND, THIRD.rstrip(".")]
+    assert all(pages[at.page - 1][at.page_start : at.page_end] == at.text for at in found)
+    assert {at.score for at in found} == {100.0}
+
+
+TORN_APART = {
+    "each part some pages on": [BEFORE + FIRST, AFTER * 60, SECOND, AFTER * 60, THIRD],
+    "the halves in another order": [f"{SECOND} {THIRD}\n{TABLE}\n{FIRST}"],
+    "half of it": [f"{BEFORE}{FIRST}\n{TABLE}{AFTER}"],
+}
+
+
+@pytest.mark.parametrize("pages", TORN_APART.values(), ids=TORN_APART)
+def test_what_is_not_all_there_in_order_and_near_is_not_located(pages):
+    assert TextIndex(pages).locate(GOLD) == ()
+
+
+def test_a_hint_decides_between_torn_repetitions():
+    once = f"{FIRST}\n{TABLE}\n{SECOND} {THIRD}\n"
+    index = TextIndex([BEFORE + once, AFTER * 60 + once])
+
+    assert [at.page for at in index.locate(GOLD)] == [1, 1]
+    assert [at.page for at in index.locate(GOLD, Hint(page=2))] == [2, 2]
+    assert [at.page for at in index.locate(GOLD, Hint(position=0.9))] == [2, 2]
+
+
+@pytest.mark.parametrize("name", ["2 % of characters wrong", "hyphenated line breaks", "lower case"])
+def test_fragments_bear_slips(name):
+    index = TextIndex([BEFORE + FIRST, f"{TABLE}\n{SECOND} {THIRD}{AFTER}"])
+    for seed in range(20):
+        found = index.locate(PERTURBATIONS[name](GOLD, random.Random(seed)))
+
+        assert [at.page for at in found] == [1, 2], seed
+        assert TABLE not in index.text[found[0].start : found[0].end]
+        assert TABLE not in index.text[found[1].start : found[1].end]
+
+
+def test_slips_beside_the_tear_do_not_make_the_pieces_shorter():
+    index = TextIndex([BEFORE + FIRST, f"{TABLE}\n{SECOND} {THIRD}{AFTER}"])
+    gold = GOLD.replace("and wrote their names in a ledger", "anq wrofe theer nameq ix a leqger")
+
+    assert pieces(index, gold) == [FIRST, f"{SECOND} {THIRD}"[:-1]]
+
+
+def test_slips_at_the_edges_do_not_make_the_span_shorter():
+    index = TextIndex([f"{BEFORE}{GOLD}{AFTER}"])
+    gold = GOLD.replace("The lighthouse", "Thq lighthoqse").replace("found in 1911", "foumd 1n 191l")
+
+    assert pieces(index, gold) == [GOLD.rstrip(".")]
+
+
+def test_a_text_with_a_slip_in_each_word_is_found_as_one_stretch():
+    index = TextIndex([BEFORE * 5 + GOLD + AFTER * 5])
+    words = [word if n % 3 else word[:-2] + "xx" for n, word in enumerate(GOLD.split())]
+
+    [found] = index.locate(" ".join(words))
+
+    assert found.method == "fuzzy"
+    assert abs(found.start - 5 * len(BEFORE)) < 5
+    assert abs(found.end - 5 * len(BEFORE) - len(GOLD)) < 5
+
+
+def test_a_text_torn_anywhere_is_found_without_what_stands_in_between():
+    rng = random.Random(5)
+    for article in bundled_articles():
+        text = max(article.paragraphs, key=len)
+        words = text.split()
+        at = rng.randrange(8, len(words) - 8)
+        left, right = " ".join(words[:at]), " ".join(words[at:])
+        index = TextIndex([left, f"{TABLE}\n{right}"])
+
+        found = pieces(index, text)
+
+        assert [piece.rstrip(".,;:—–- ") for piece in found] == [part.rstrip(".,;:—–- ") for part in (left, right)]
+
+
+def located(*contexts: Context):
+    pages = LAYOUTS["a table at the head of the next page"][0]
+    sheets = [Page("Log.pdf", 1, 0, pages[0]), Page("Log.pdf", 2, len(pages[0]) + 1, pages[1])]
+    return locate_gold([Question(7, "Who?", "he", ("he",), False, contexts)], [], sheets)
+
+
+def test_a_torn_gold_text_is_a_span_for_each_piece_and_one_gold_text(tmp_path):
+    spans = located(Context("log", "Log.pdf", GOLD), Context("log", "Log.pdf", "kept no ledger at all"))
+
+    assert [(span.method, span.page, span.piece) for span in spans] == [
+        ("pieces", 1, 0),
+        ("pieces", 2, 1),
+        ("exact", 2, 0),
+    ]
+    assert spans[0].text == FIRST
+    write_gold_spans(tmp_path / "gold_spans.parquet", spans)
+    assert read_gold_spans(tmp_path / "gold_spans.parquet") == spans
+
+
+def test_the_ground_truth_says_which_piece_it_is():
+    spec = BenchmarkSpec.model_validate(
+        {"name": "log", "version": "1.0.0", "source": "q.csv", "questions": {"question": "q", "answer": "a"}}
+    )
+
+    truth = ground_truth(spec, located(Context("log", "Log.pdf", GOLD)))
+
+    assert truth is not None
+    citations = json.loads(truth.model_dump_json())["annotations"][0]["citations"]
+    assert [citation["justification"] for citation in citations] == [
+        "located in the corpus: pieces, piece 1",
+        "located in the corpus: pieces, piece 2",
+    ]
+    assert [citation["page_number"] for citation in citations] == [1, 2]

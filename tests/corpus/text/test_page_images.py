@@ -1,0 +1,197 @@
+"""Pages are drawn with the places of their characters, encoded as small PNG files, and put on a contact sheet."""
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from corpus.making import simple_pdf
+from rag_eval_pipeline.corpus.text.page_images import SIDE_MAX, Mark, contact_sheet, encode_png, marks_by_page
+from rag_eval_pipeline.corpus.text.pages import Page
+from rag_eval_pipeline.corpus.text.pdf import Box, DrawnPage, draw_page, read_texts
+from rag_eval_pipeline.errors import DocumentError
+from tests.faults.pdfs import one_page, stream
+
+WIDTH = 595  # of the page in points, so a pixel is a point
+GREY = 217
+
+
+def pixels(png: bytes) -> np.ndarray:
+    """(height, width, 3)."""
+    image = Image.open(io.BytesIO(png))
+    assert (image.format, image.mode) == ("PNG", "P")
+    return np.asarray(image.convert("RGB")).astype(int)
+
+
+def near(picture: np.ndarray, colour: tuple[int, int, int]) -> np.ndarray:
+    return (abs(picture - colour) <= 4).all(axis=2)
+
+
+def extent(mask: np.ndarray) -> tuple[int, int, int, int]:
+    rows, columns = np.nonzero(mask)
+    return columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+
+
+def boxes(data: bytes, text: str, word: str) -> list[Box]:
+    at = text.index(word)
+    [found] = draw_page(data, 1, width=WIDTH, ranges=[(at, at + len(word))]).boxes
+    return found
+
+
+def mapped(unicode: str) -> bytes:
+    """A line in which what is drawn as "a" stands for these units of UTF-16."""
+    table = b"begincmap 1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfchar <61> <%s> endbfchar endcmap"
+    font = b"<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 5 0 R>>>>>>"
+    drawing = b"BT /F 12 Tf 72 700 Td (ab ca xyz) Tj 0 -20 Td (second line) Tj ET"
+    return one_page(stream(drawing), more=[stream(table % unicode.encode())], resources=font)
+
+
+# pdfium's list of characters and its text disagree in each of these; the same letters are drawn in all.
+ENCODINGS = {
+    "nothing special": ("0061", "ab ca xyz\nsecond line"),
+    "two units, one code point": ("D83DDE80", "🚀b c🚀 xyz\nsecond line"),
+    "a ligature": ("00660069", "fib cfi xyz\nsecond line"),
+    "a character that the text leaves out": ("FFFE", "b c xyz\nsecond line"),
+    "half a pair, which Python leaves out": ("D800", "b c xyz\nsecond line"),
+    "a hyphen at a line's end": ("0000", "-b c- xyz\nsecond line"),
+    "a form feed, which would end the page": ("000C", "\nb c\n xyz\nsecond line"),
+}
+
+
+@pytest.mark.parametrize(("unicode", "text"), ENCODINGS.values(), ids=ENCODINGS)
+def test_draw_page_boxes_match_characters(unicode, text):
+    data, plain = mapped(unicode), mapped("0061")
+
+    assert read_texts(data) == [text]
+    for word in ("xyz", "second", "line"):
+        assert boxes(data, text, word) == boxes(plain, ENCODINGS["nothing special"][1], word)
+
+
+def test_draw_page_gives_a_box_per_line():
+    data = mapped("0061")
+
+    first, second = boxes(data, "ab ca xyz\nsecond line", "xyz\nsecond")
+
+    assert first.bottom <= second.top + 6
+    assert (second.left, first.left > 72) == (pytest.approx(72, abs=1), True)
+
+
+def test_draw_page_boxes_follow_rotation_and_crop():
+    def place(data: bytes, width: int) -> Box:
+        at = read_texts(data)[0].index("xyz")  # of a page that is turned, pdfium reads the lines in another order
+        [[box]] = draw_page(data, 1, width=width, ranges=[(at, at + 3)]).boxes
+        return box
+
+    upright = place(mapped("0061"), WIDTH)
+    turned = place(mapped("0061").replace(b"595 842]", b"595 842]/Rotate 90 "), 842)
+    cut = place(mapped("0061").replace(b"595 842]", b"595 842]/CropBox[50 100 595 842]"), 545)
+
+    assert turned == pytest.approx((842 - upright.bottom, upright.left, 842 - upright.top, upright.right), abs=1)
+    assert cut == pytest.approx((upright.left - 50, upright.top, upright.right - 50, upright.bottom), abs=1)
+
+
+@given(st.data())
+def test_draw_page_gives_boxes_for_every_span(data):
+    text = "ab ca xyz\nsecond line"
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+
+    [found] = draw_page(mapped("0061"), 1, width=WIDTH, ranges=[(start, end)]).boxes
+
+    assert len(found) == sum(line != "" for line in text[start:end].split("\n"))
+    assert all(0 <= b.left < b.right <= WIDTH and 0 <= b.top < b.bottom <= 842 for b in found)
+
+
+def test_marks_by_page_divides_a_span_at_page_breaks():
+    pages = [Page("a.pdf", 1, 0, "one two"), Page("a.pdf", 2, 8, ""), Page("a.pdf", 3, 9, "three four")]
+
+    assert marks_by_page(pages, 4, 14, "gold") == {1: [Mark(4, 7, "gold")], 3: [Mark(0, 5, "gold")]}
+    assert marks_by_page(pages, 0, 3, "cited") == {1: [Mark(0, 3, "cited")]}
+    assert marks_by_page(pages, 40, 50, "cited") == {}
+
+
+NOWHERE = {
+    "a page too many": (3, [], "no_such_page"),
+    "page 0": (0, [], "no_such_page"),
+    "a character too many": (1, [(4, 15)], "no_such_place"),
+    "an empty span": (1, [(4, 4)], "no_such_place"),
+    "a negative start": (1, [(-1, 4)], "no_such_place"),
+}
+
+
+@pytest.mark.parametrize(("page", "ranges", "code"), NOWHERE.values(), ids=NOWHERE)
+def test_draw_page_refuses_what_is_not_there(page, ranges, code):
+    with pytest.raises(DocumentError) as refused:
+        draw_page(simple_pdf("first page", "second"), page, width=100, ranges=ranges)
+
+    assert refused.value.code == code
+
+
+def test_draw_page_reaches_the_end_of_the_text():
+    [[box]] = draw_page(simple_pdf("first page"), 1, width=WIDTH, ranges=[(9, 10)]).boxes
+
+    assert box.left > 72
+
+
+def test_draw_page_of_a_missing_file_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        draw_page(tmp_path / "none.pdf", 1, width=100)
+
+
+def test_encode_png_keeps_size_and_colours():
+    greys = np.repeat(np.arange(0, 256, dtype=np.uint8), 3).reshape(8, 32, 3)
+
+    decoded = pixels(encode_png(DrawnPage(32, 8, greys.tobytes(), [])))
+
+    assert decoded.shape == (8, 32, 3)
+    assert abs(decoded - greys).max() <= 8  # half of 256 / 16
+
+
+@pytest.fixture
+def folder(tmp_path):
+    square = b"1 0 0 rg 0 0 595 842 re f"
+    (tmp_path / "red.pdf").write_bytes(one_page(stream(square)))
+    (tmp_path / "wide.pdf").write_bytes(one_page(stream(square)).replace(b"595 842", b"842 595"))
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4\nrubbish")
+    return tmp_path
+
+
+def test_contact_sheet_shows_documents_and_error_codes(folder):
+    names = ["red.pdf", "wide.pdf", "broken.pdf", "gone.pdf"]
+
+    sheet = pixels(contact_sheet([(name, folder / name) for name in names], columns=2, thumb_width=100))
+
+    assert sheet.shape == (2 * (141 + 22 + 16), 2 * (100 + 16), 3)  # 100 by the root of 2, two lines, two margins
+    red = near(sheet, (255, 0, 0))
+    assert extent(red[:179, :116]) == (8, 8, 108, 149)
+    assert extent(red[:179, 116:]) == (8, 8, 108, 8 + 71)
+    assert not red[179:].any()
+    assert extent(near(sheet[179 : 179 + 149], (GREY,) * 3)) == (8, 8, 224, 149)
+    for left in (0, 116):
+        assert sheet[179 + 8 : 179 + 149, left : left + 116].min() < 120  # the code
+        assert sheet[151:170, left : left + 116].min() < 120  # the name
+
+
+def test_contact_sheet_stops_at_its_limit(folder):
+    files = [("red.pdf", folder / "red.pdf")] * 9
+
+    assert contact_sheet(files, limit=3) == contact_sheet(files[:3])
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "深い🚀.pdf", "a(b)\\c<d>%00.pdf", "é#b%20c.pdf", "line\nbreak.pdf"])
+def test_contact_sheet_takes_any_name(name, folder):
+    sheet = pixels(contact_sheet([(name, folder / "red.pdf")], thumb_width=100))
+
+    assert sheet.shape == (179, 116, 3)
+    assert near(sheet, (255, 0, 0)).sum() == 100 * 141
+
+
+@pytest.mark.parametrize("options", [{"columns": 0}, {"thumb_width": 0}, {"thumb_width": SIDE_MAX}])
+def test_contact_sheet_refuses_impossible_sizes(options, folder):
+    with pytest.raises(ValueError, match="expected"):
+        contact_sheet([("red.pdf", folder / "red.pdf")], **options)
+    with pytest.raises(ValueError, match="expected"):
+        contact_sheet([])

@@ -1,0 +1,110 @@
+"""Checks as Dagster records them, and those that run hourly because no asset would report them."""
+
+import os
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from rag_eval_pipeline.conversion.stamp import Check
+from rag_eval_pipeline.definitions import defs
+from rag_eval_pipeline.defs import checks
+from rag_eval_pipeline.defs.checks import check_result
+from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.reporting.alerts import read_alerts
+
+RAILWAY = "skarn-railway"
+NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+SENTENCES = {
+    #                           passed  numbers                                     sentence
+    "counts":                   (True,  {"rows": 17, "accepted": 16, "share": 0.5}, "Passed: 17 rows, 16 accepted, 0.5 share."),
+    "offenders by name":        (False, {"late": 2, "which": ["a x b", "c x d"]},   "Failed: 2 late. Which: a x b; c x d."),
+    "no offenders":             (True,  {"late": 0, "which": []},                   "Passed: 0 late."),
+    "a sentence as value":      (False, {"left_over": ["Rename it."]},              "Failed. Left over: Rename it."),
+    "nothing to add":           (True,  {},                                         "Passed."),
+    "a flag is no count":       (True,  {"located": True},                          "Passed. Located: True."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("passed", "numbers", "text"), SENTENCES.values(), ids=SENTENCES)
+def test_check_result_opens_with_a_sentence(passed, numbers, text):
+    result = check_result(Check(name="it_holds", passed=passed, blocking=False, numbers=numbers))
+
+    assert (result.description, result.metadata.keys()) == (text, numbers.keys())
+
+
+def test_check_result_is_an_error_only_where_the_check_blocks():
+    severities = [check_result(Check(name="it", passed=False, blocking=one)).severity for one in (True, False)]
+
+    assert severities == [dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN]
+
+
+def test_check_result_cuts_an_endless_list():
+    rows = [f"row {number}" for number in range(10_000)]
+
+    result = check_result(Check(name="it_holds", passed=False, numbers={"which": rows}))
+
+    assert (len(result.description), len(result.metadata["which"].value)) == (316, 2000)
+
+
+@pytest.fixture
+def hourly(workspace, monkeypatch):
+    """Runs the hourly checks so many hours after the benchmarks were converted; returns them by name."""
+    for name in workspace.benchmarks():
+        os.utime(workspace.benchmark(name).stamp, (NOW.timestamp(), NOW.timestamp()))
+
+    def run(hours=1, *, raise_on_error=True):
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return (NOW + timedelta(hours=hours)).astimezone(tz)
+
+        monkeypatch.setattr(checks, "datetime", Clock)
+        result = defs.resolve_job_def("hourly_checks").execute_in_process(
+            resources={"workspace": WorkspaceResource(root=str(workspace.root))}, raise_on_error=raise_on_error
+        )
+        run.failures = [e.step_failure_data.user_failure_data.description for e in result.get_step_failure_events()]
+        return {check.check_name: check for check in result.get_asset_check_evaluations()}
+
+    return run
+
+
+def test_no_night_is_late_alerts_once(hourly, workspace):
+    soon, late, later = (hourly(hours)["no_night_is_late"] for hours in (1, 1000, 1001))
+
+    assert (soon.passed, late.passed, later.passed) == (True, False, False)
+    assert late.severity == dg.AssetCheckSeverity.WARN
+    assert late.description.startswith("Failed: 4 expected, 4 late. Which: embedded on ")
+    assert f"embedded on {RAILWAY}" in late.metadata["which"].value
+    [alert] = read_alerts(workspace)
+    assert (alert.kind, len(alert.late)) == ("late", 4)
+
+
+def test_all_configs_valid_names_what_is_skipped(hourly, workspace):
+    (workspace.system_file("broken")).write_text("kind: [")
+    (workspace.config / "systems" / "mine.yaml").write_text("kind: embedded\n")
+    (workspace.sources / "My Bench").mkdir()
+    (workspace.sources / "My Bench" / "benchmark.yaml").write_text("name: mine\n")
+
+    broken = hourly()["all_configs_valid"]
+    assert (broken.passed, broken.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert broken.description.startswith("Failed: 3 invalid. Which: data/config/systems/broken.config.yaml, line 2")
+    for part in ("[bad_yaml]", "mine.yaml", "data/sources/My Bench", "[bad_name]"):
+        assert part in broken.metadata["which"].value
+
+    for path in (workspace.system_file("broken"), workspace.config / "systems" / "mine.yaml"):
+        path.unlink()
+    (workspace.sources / "My Bench" / "benchmark.yaml").unlink()
+    assert hourly()["all_configs_valid"].passed
+
+
+def test_hourly_checks_report_broken_alert_settings_in_one_line(hourly, workspace):
+    (workspace.config / "alerts.config.yaml").write_text("run_failures: [")
+
+    hourly(raise_on_error=False)
+
+    [failure] = hourly.failures
+    assert "alerts.config.yaml" in failure
+    assert "[bad_yaml]" in failure
+    assert "\n" not in failure

@@ -1,0 +1,466 @@
+"""Sensors and schedules: each new or edited thing is requested once, results are aggregated once, nights are complete."""
+
+import json
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+import yaml
+
+from rag_eval_pipeline.conversion.stamp import Stamp, source_digest
+from rag_eval_pipeline.definitions import defs
+from rag_eval_pipeline.defs import evaluation, sensors
+from rag_eval_pipeline.defs.partitions import pair_key
+from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.defs.schedules import nightly, recheck
+from rag_eval_pipeline.defs.sensors import MAX_REQUESTS_PER_TICK, aggregation_sensor, workspace_sensor
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from tests.paid_server import set_system
+
+RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """An instance on the disk, as a schedule's tick needs one."""
+    folder = tmp_path / "instance"
+    folder.mkdir()
+    with dg.DagsterInstance.local_temp(str(folder)) as instance:
+        yield instance
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+@pytest.fixture
+def tick(workspace, instance):
+    """Evaluates the sensor as the daemon does: its cursor is kept, its partitions are made."""
+    cursor = None
+
+    def run():
+        nonlocal cursor
+        context = dg.build_sensor_context(
+            instance=instance, cursor=cursor, resources={"workspace": WorkspaceResource(root=str(workspace.root))}
+        )
+        run.result = result = workspace_sensor(context)
+        cursor = result.cursor
+        for request in result.dynamic_partitions_requests:
+            if isinstance(request, dg.AddDynamicPartitionsRequest):
+                instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+            else:
+                for key in request.partition_keys:
+                    instance.delete_dynamic_partition(request.partitions_def_name, key)
+        return sorted(f"{request.job_name} {request.partition_key}" for request in result.run_requests or ())
+
+    return run
+
+
+PAIRS = [
+    f"evaluate {benchmark}|{system}" for benchmark in (OBSERVATORY, RAILWAY) for system in ("embedded", "embedded-weak")
+]
+
+
+def test_workspace_sensor_evaluates_converted_benchmarks_once(tick, instance):
+    assert tick() == PAIRS
+    assert tick() == []
+    assert instance.get_dynamic_partitions("benchmarks") == [OBSERVATORY, RAILWAY]
+    assert instance.get_dynamic_partitions("systems") == ["embedded", "embedded-weak"]
+
+
+def test_workspace_sensor_requests_nothing_that_results_show(workspace, tick):
+    for system in ("embedded", "embedded-weak"):
+        for benchmark in (OBSERVATORY, RAILWAY):
+            evaluate(workspace, load_pair(workspace, benchmark, system))
+
+    assert tick() == []
+
+
+def test_workspace_sensor_converts_an_edited_benchmark_before_evaluating_it(workspace, tick):
+    tick()
+    spec = workspace.benchmark(RAILWAY).spec
+    spec.write_text(spec.read_text() + "\n# edited\n")
+
+    assert tick() == [f"convert {RAILWAY}"]
+    assert tick() == []
+
+
+def test_workspace_sensor_remakes_a_deleted_dataset_under_a_new_run_key(workspace, tick, instance):
+    resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
+    stamp = workspace.benchmark(RAILWAY).stamp
+    keys, cursor = [], None
+    for _ in range(2):
+        content = stamp.read_bytes()
+        stamp.unlink()
+        for _ in range(2):  # asked for, then waited for
+            result = workspace_sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources))
+            cursor = result.cursor
+            keys += [request.run_key for request in result.run_requests or () if request.job_name == "convert"]
+        stamp.write_bytes(content)
+        result = workspace_sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources))
+        cursor = result.cursor
+
+    assert len(keys) == len(set(keys)) == 2
+
+
+def test_workspace_sensor_leaves_a_running_conversion_alone(workspace, tick, instance):
+    run = instance.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED, tags={"dagster/partition": RAILWAY})
+
+    assert tick() == [pair for pair in PAIRS if RAILWAY not in pair]
+    workspace.benchmark(RAILWAY).stamp.unlink()
+    assert tick() == []
+    instance.delete_run(run.run_id)
+    assert tick() == [f"convert {RAILWAY}"]
+
+
+def test_workspace_sensor_retries_an_evaluation_after_a_new_conversion(workspace, tick):
+    tick()
+
+    workspace.benchmark(RAILWAY).stamp.touch()
+
+    assert tick() == [pair for pair in PAIRS if RAILWAY in pair]
+
+
+def test_workspace_sensor_adds_a_new_benchmark_in_one_tick(workspace, tick, instance):
+    tick()
+    folder = workspace.sources / "new"
+    folder.mkdir()
+    (folder / "benchmark.yaml").write_text("name: new\n")
+
+    assert tick() == ["convert new"]
+    assert "new" in instance.get_dynamic_partitions("benchmarks")
+
+
+def test_workspace_sensor_deletes_the_partition_of_a_removed_benchmark(workspace, tick, instance):
+    tick()
+    workspace.benchmark(RAILWAY).spec.unlink()
+
+    assert tick() == []
+    assert instance.get_dynamic_partitions("benchmarks") == [OBSERVATORY]
+
+
+def test_workspace_sensor_evaluates_a_new_system_on_every_benchmark(workspace, tick):
+    tick()
+    workspace.system_file("third").write_text("kind: embedded\n")
+
+    assert tick() == [f"evaluate {OBSERVATORY}|third", f"evaluate {RAILWAY}|third"]
+
+
+@pytest.mark.parametrize("text", ["kind: embedded\nnightly: false\n", "kind: embedded\nbenchmarks: [other]\n"])
+def test_workspace_sensor_never_evaluates_a_system_that_opts_out(text, workspace, tick, instance):
+    tick()
+    workspace.system_file("third").write_text(text)
+
+    assert tick() == []
+    assert "third" in instance.get_dynamic_partitions("systems")
+
+
+def test_workspace_sensor_evaluates_the_others_beside_a_broken_system_file(workspace, tick):
+    workspace.system_file("broken").write_text("kind: [")
+
+    assert tick() == PAIRS
+
+
+def test_workspace_sensor_names_skipped_files_in_each_tick(workspace, tick):
+    tick()
+    workspace.system_file("broken").write_text("kind: [")
+    (workspace.config / "systems" / "mine.yaml").write_text("kind: embedded\n")
+    (workspace.sources / "My Bench").mkdir()
+    (workspace.sources / "My Bench" / "benchmark.yaml").write_text("name: mine\n")
+
+    for _ in range(2):
+        assert tick() == []
+        for part in ("broken.config.yaml", "[bad_yaml]", "mine.yaml", "data/sources/My Bench", "[bad_name]"):
+            assert part in tick.result.skip_reason.skip_message
+
+
+@pytest.mark.parametrize(
+    "text", ["name: [", "title: no name\n", "", "\x00"], ids=["torn", "incomplete", "empty", "binary"]
+)
+def test_workspace_sensor_requests_a_broken_benchmark_once_for_its_error(text, workspace, tick):
+    tick()
+    folder = workspace.sources / "broken"
+    folder.mkdir()
+    (folder / "benchmark.yaml").write_text(text)
+
+    assert [tick(), tick()] == [["convert broken"], []]
+
+
+def test_workspace_sensor_repeats_a_cancelled_run_only_after_an_edit(workspace, tick, instance):
+    tick()
+    instance.create_run_for_job(
+        _job("evaluate"), status=dg.DagsterRunStatus.CANCELED, tags={"dagster/partition": f"{RAILWAY}|embedded"}
+    )
+
+    assert tick() == []
+    with workspace.system_file("embedded").open("a") as file:
+        file.write("# edited\n")
+    assert tick() == [f"evaluate {OBSERVATORY}|embedded", f"evaluate {RAILWAY}|embedded"]
+
+
+def test_workspace_sensor_evaluates_a_benchmark_that_was_put_back(workspace, tick):
+    tick()
+    away = workspace.root / "away"
+    shutil.move(workspace.benchmark(RAILWAY).source, away)
+    assert tick() == []
+
+    shutil.move(away, workspace.benchmark(RAILWAY).source)
+
+    assert tick() == [pair for pair in PAIRS if RAILWAY in pair]
+
+
+def test_workspace_sensor_limits_the_requests_of_a_tick(workspace, tick, instance):
+    tick()
+    for number in range(200):
+        folder = workspace.sources / f"b{number:03d}"
+        folder.mkdir()
+        (folder / "benchmark.yaml").write_text("name: x\n")
+
+    asked = [tick() for _ in range(5)]
+
+    assert [len(one) for one in asked] == [MAX_REQUESTS_PER_TICK] * 4 + [0]
+    assert len(set(sum(asked, []))) == 200
+    assert len(instance.get_dynamic_partitions("benchmarks")) == 202
+
+
+def test_workspace_sensor_gives_equal_content_equal_run_keys(workspace, instance):
+    resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
+    ticks = [workspace_sensor(dg.build_sensor_context(instance=instance, resources=resources)) for _ in range(2)]
+
+    first, second = ([request.run_key for request in result.run_requests] for result in ticks)
+    assert first == second
+    assert json.loads(ticks[0].cursor)["asked"].keys() == {
+        f"evaluate:{pair.removeprefix('evaluate ')}" for pair in PAIRS
+    }
+
+
+def test_nightly_requests_each_converted_pair(workspace, stored):
+    workspace.benchmark(OBSERVATORY).stamp.unlink()
+    requests = nightly(schedule_context(workspace, stored))
+
+    assert [(r.run_key, str(r.partition_key), r.tags["night"]) for r in requests] == [
+        (f"2026-11-21:{RAILWAY}|{system}", f"{RAILWAY}|{system}", "2026-11-21")
+        for system in ("embedded", "embedded-weak")
+    ]
+
+
+def schedule_context(workspace, stored):
+    return dg.build_schedule_context(
+        instance=stored,
+        scheduled_execution_time=datetime(2026, 11, 21, 2, tzinfo=UTC),
+        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+    )
+
+
+def test_schedules_say_why_they_request_nothing(workspace, stored):
+    for name in (RAILWAY, OBSERVATORY):
+        workspace.benchmark(name).stamp.unlink()
+
+    assert nightly(schedule_context(workspace, stored)).skip_message == "no converted benchmark has a nightly system"
+    assert recheck(schedule_context(workspace, stored)).skip_message == "no converted benchmark says recheck: nightly"
+
+
+def test_nightly_evaluates_the_others_beside_a_broken_system_file(workspace, stored):
+    workspace.system_file("broken").write_text("kind: [")
+
+    assert len(nightly(schedule_context(workspace, stored))) == len(PAIRS)
+
+
+def test_nightly_adds_missing_partitions(workspace, stored):
+    """A request for a partition that Dagster does not know fails the night's tick, and with it every pair's night."""
+    context = schedule_context(workspace, stored)
+
+    requests = nightly(context)
+
+    assert sorted(context.instance.get_dynamic_partitions("systems")) == ["embedded", "embedded-weak"]
+    assert set(context.instance.get_dynamic_partitions("benchmarks")) == {RAILWAY, OBSERVATORY}
+    assert len(requests) == len(PAIRS)
+
+
+def test_recheck_requests_benchmarks_that_ask_for_it(workspace, stored):
+    paths = workspace.benchmark(RAILWAY)
+    with paths.spec.open("a") as spec:
+        spec.write("recheck: nightly\n")
+    stamp = Stamp.read(paths.stamp)
+    stamp.model_copy(update={"source_digest": source_digest(paths)}).write(paths.stamp)
+    [request] = recheck(schedule_context(workspace, stored))
+
+    assert (request.run_key, request.partition_key) == (f"2026-11-21:recheck:{RAILWAY}", RAILWAY)
+    assert request.run_config == {"ops": {"corpus": {"config": {"recheck": True}}}}
+    assert dg.validate_run_config(defs.resolve_job_def("convert"), request.run_config)
+
+
+@pytest.fixture
+def aggregation_tick(workspace, instance):
+    """Evaluates the sensor on the workspace's results."""
+
+    def tick(cursor=None):
+        resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
+        return aggregation_sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources))
+
+    return tick
+
+
+def test_aggregation_runs_once_for_new_results(workspace, aggregation_tick):
+    nothing = aggregation_tick()
+    publish_results(workspace)
+    first = aggregation_tick(nothing.cursor)
+    second = aggregation_tick(first.cursor)
+    publish_results(workspace)
+    third = aggregation_tick(second.cursor)
+
+    assert [result.skip_reason.skip_message for result in (nothing, second)] == ["no new results"] * 2
+    assert len(first.run_requests) == len(third.run_requests) == 1
+    assert first.run_requests[0].run_key != third.run_requests[0].run_key
+
+
+def test_aggregation_waits_for_an_unfinished_run(workspace, instance, aggregation_tick):
+    publish_results(workspace)
+    instance.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED)
+
+    result = aggregation_tick()
+
+    assert result.skip_reason.skip_message == "new results wait: 1 run is not finished"
+    assert not result.run_requests
+
+
+WAITS = {
+    #                                   job that runs  minutes  aggregated
+    "a run that goes on for long":      ("evaluate",   61,      True),
+    "a run that began not long ago":    ("evaluate",   59,      False),
+    "an aggregation never runs twice":  ("aggregate",  600,     False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "minutes", "aggregated"), WAITS.values(), ids=WAITS)
+def test_aggregation_waits_an_hour_at_most(
+    job, minutes, aggregated, workspace, instance, aggregation_tick, monkeypatch
+):
+    publish_results(workspace)
+    instance.create_run_for_job(_job(job), status=dg.DagsterRunStatus.STARTED)
+    began = datetime(2026, 11, 21, 2, tzinfo=UTC)
+    cursor = None
+    for now in (began, began + timedelta(minutes=minutes)):
+        monkeypatch.setattr(sensors, "datetime", clock(now))
+        result = aggregation_tick(cursor)
+        cursor = result.cursor
+
+    assert bool(result.run_requests) is aggregated
+
+
+def test_aggregation_follows_removed_and_replaced_results(workspace, aggregation_tick):
+    paths = [publish_results(workspace), publish_results(workspace)]
+    before = aggregation_tick().cursor
+    paths[0].unlink()
+    removed = aggregation_tick(before)
+    os.utime(paths[1], ns=(0, paths[1].stat().st_mtime_ns + 1))
+
+    assert len(removed.run_requests) == len(aggregation_tick(removed.cursor).run_requests) == 1
+
+
+def clock(now):
+    """A class that stands for `datetime` and says what time it is."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return now.astimezone(tz)
+
+    return Clock
+
+
+def publish_results(workspace):
+    """A results file as any process leaves it; the sensor asks for no more than that it is there."""
+    workspace.results.mkdir(parents=True, exist_ok=True)
+    path = workspace.results / f"eval_run_20261121_{len(list(workspace.results.iterdir())) + 1:03d}.results.json"
+    path.write_text("{}")
+    return path
+
+
+def _job(name="anything"):
+    @dg.job(name=name)
+    def job():
+        pass
+
+    return job
+
+
+@pytest.fixture
+def paid(workspace, server, tick):
+    """A workspace whose one system is a paid server that takes part in nights, and is evaluated on both benchmarks."""
+    for name in ("embedded", "embedded-weak"):
+        workspace.system_file(name).unlink()
+    set_system(workspace, server)
+    for benchmark in (OBSERVATORY, RAILWAY):
+        evaluate(workspace, load_pair(workspace, benchmark, "paid"))
+    assert (tick(), server.asked.total()) == ([], 56)
+    return workspace
+
+
+def run_asked_for(workspace, instance, request):
+    """Runs a request as the daemon does."""
+    return defs.resolve_job_def(request.job_name or "evaluate").execute_in_process(
+        instance=instance,
+        partition_key=request.partition_key,
+        run_config=request.run_config,
+        tags=request.tags,
+        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+    )
+
+
+def set_defaults(workspace, **changes):
+    path = workspace.defaults_config
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+
+
+def test_changed_metric_or_judge_is_scored_on_stored_answers(paid, server, tick, instance):
+    for change in ({"tolerance_chars": 3}, {"judge": {"kind": "none"}}):
+        set_defaults(paid, **change)
+        assert tick() == [f"evaluate {OBSERVATORY}|paid", f"evaluate {RAILWAY}|paid"]
+        for request in tick.result.run_requests:
+            assert run_asked_for(paid, instance, request).success
+        assert tick() == []
+
+    assert server.asked.total() == 56
+
+
+def test_unusable_metric_is_requested_again_once_it_is_corrected(paid, server, tick):
+    set_defaults(paid, measures=["no_such_measure@3"])
+    assert len(tick()) == 2
+    assert tick() == []
+    set_defaults(paid, measures=["hit@1"])
+
+    assert (len(tick()), server.asked.total()) == (2, 56)
+
+
+def test_nightly_asks_the_system_after_a_changed_metric(paid, server, stored):
+    set_defaults(paid, tolerance_chars=3)
+
+    for request in nightly(schedule_context(paid, stored)):
+        assert run_asked_for(paid, stored, request).success
+
+    assert server.asked.total() == 2 * 56
+
+
+def test_score_asset_can_be_materialized_alone_after_a_changed_metric(paid, server, tick, instance):
+    set_defaults(paid, tolerance_chars=3)
+    assets = [
+        evaluation.retrieval_scores, evaluation.citation_scores, evaluation.answer_scores, evaluation.judge_scores,
+        evaluation.evaluation_results,
+    ]  # fmt: skip
+
+    for some in (assets[:1], assets):
+        result = dg.materialize(
+            some,
+            instance=instance,
+            partition_key=pair_key(RAILWAY, "paid"),
+            resources={"workspace": WorkspaceResource(root=str(paid.root))},
+        )
+        assert result.success
+
+    assert (tick(), server.asked.total()) == ([f"evaluate {OBSERVATORY}|paid"], 56)

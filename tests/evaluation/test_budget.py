@@ -1,0 +1,221 @@
+"""Daily budgets are shared by evaluations and hold under concurrency; estimates use the newest measured answers."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.evaluation.budget import (
+    RECORDS_READ,
+    MeasuredUsage,
+    Usage,
+    UsageLedger,
+    newest_usage,
+    read_spent,
+    spent_today,
+)
+from rag_eval_pipeline.evaluation.runs import load_evaluation, pair_pointer
+from rag_eval_pipeline.evaluation.storage import write_responses
+from rag_eval_pipeline.systems.base import RagAnswer
+from rag_eval_pipeline.systems.base import Usage as AnswerUsage
+from rag_eval_pipeline.web.settings import Budget
+from rag_eval_pipeline.workspace import Workspace
+from tests.reporting.made_runs import made_evaluation
+
+EVENING = datetime(2026, 11, 21, 23, 59, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self, now=EVENING):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+def account(tmp_path, evaluation_id="eval_run_20261121_001", clock=None, **budget):
+    return UsageLedger(tmp_path, "system-s", evaluation_id, Budget(**budget), clock=clock or Clock())
+
+
+LIMITS = {
+    "requests": ({"requests": 3}, Usage(requests=3), "3 of 3 requests"),
+    "tokens": ({"tokens": 100}, Usage(tokens=120), "120 of 100 tokens"),
+    "money": ({"usd": 0.5}, Usage(usd=0.5), "0.5 of 0.5 US dollars"),
+}
+
+
+@pytest.mark.parametrize(("budget", "spent", "words"), LIMITS.values(), ids=LIMITS)
+def test_budget_names_the_limit_reached(budget, spent, words, tmp_path):
+    spending = account(tmp_path, **budget)
+
+    assert spending.reached() is None
+    spending.add(spent)
+
+    assert spending.reached() == f"{words} of 2026-11-21"
+    with pytest.raises(ServiceError) as error:
+        asyncio.run(spending.reserve())
+    assert error.value.code == "budget_spent"
+
+
+def test_budget_without_limits_is_never_reached(tmp_path):
+    with account(tmp_path) as spending:
+        spending.add(Usage(10**9, 10**12, 1e9))
+
+        assert spending.reached() is None
+
+
+def test_budget_is_shared_by_evaluations_of_one_account(tmp_path):
+    with account(tmp_path, "eval_run_20261121_001") as first:
+        first.add(Usage(requests=2))
+
+    second = account(tmp_path, "eval_run_20261121_002", requests=3)
+    second.add(Usage(requests=1))
+
+    assert second.reached() == "3 of 3 requests of 2026-11-21"
+
+
+def test_ledger_continues_for_a_resumed_evaluation(tmp_path):
+    for _ in range(2):
+        with account(tmp_path) as spending:
+            spending.add(Usage(1, 10, 0.25))
+
+    assert spent_today(tmp_path, "system-s", EVENING) == Usage(2, 20, 0.5)
+
+
+def test_ledger_starts_a_new_account_at_midnight(tmp_path):
+    clock = Clock()
+    with account(tmp_path, clock=clock, requests=2) as spending:
+        spending.add(Usage(requests=2))
+        assert spending.reached()
+        clock.now += timedelta(minutes=2)
+        spending.add(Usage(requests=1))
+
+        assert spending.reached() is None
+
+    assert spent_today(tmp_path, "system-s", EVENING).requests == 2
+    assert spent_today(tmp_path, "system-s", clock.now).requests == 1
+
+
+def test_ledger_counts_a_damaged_account_as_nothing(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text("{")
+
+    assert read_spent(path) == Usage()
+
+
+BUDGETS = {
+    #                      budget            what an answer takes  answers that fit
+    "requests":            ({"requests": 5}, Usage(requests=1),                    5),
+    "requests, by twos":   ({"requests": 5}, Usage(requests=2),                    3),
+    "tokens":              ({"tokens": 100}, Usage(requests=1, tokens=30),         4),
+    "money":               ({"usd": 2.0},    Usage(requests=1, usd=0.1),          20),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("budget", "takes", "fit"), BUDGETS.values(), ids=BUDGETS)
+def test_budget_overruns_by_at_most_one_answer(budget, takes, fit, tmp_path):
+    done, refused = [], []
+
+    async def one(spending):
+        try:
+            await spending.reserve()
+        except ServiceError as error:
+            refused.append(error.code)
+            return
+        await asyncio.sleep(0)  # a server answers later
+        done.append(1)
+        spending.add(takes)
+
+    async def many():
+        with account(tmp_path, **budget) as spending:
+            await asyncio.gather(*(one(spending) for _ in range(256)))
+
+    asyncio.run(many())
+
+    assert (len(done), set(refused), len(refused)) == (fit, {"budget_spent"}, 256 - fit)
+
+
+def test_ledger_reserves_without_waiting_if_there_is_no_budget(tmp_path):
+    async def many():
+        with account(tmp_path) as spending:
+            await asyncio.gather(*(spending.reserve() for _ in range(256)))
+
+    asyncio.run(many())
+
+
+PAIR = SimpleNamespace(paths=SimpleNamespace(name="b"), system="s")
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return Workspace(tmp_path)
+
+
+def answered(workspace, day, tokens, *, benchmark="b", system="s", state="published"):
+    """An evaluation with one answer that took so many tokens."""
+    name = made_evaluation(workspace, day, system=system, state=state)
+    evaluation = load_evaluation(workspace, name)
+    usage = AnswerUsage(tokens, 0.0, 2, tokens, 0)
+    answer = RagAnswer(
+        query_id="0", status="ok", answer="a", abstained=False, contexts=(), citations=(), latency_ms=1.0, usage=usage
+    )  # fmt: skip
+    write_responses(evaluation.responses, [answer])
+    if benchmark != "b":
+        pointer = pair_pointer(workspace, benchmark, system)
+        pointer.parent.mkdir(parents=True)
+        pointer.write_text(json.dumps({"evaluation_id": name}))
+        evaluation.save(benchmark=benchmark)
+    return name
+
+
+def test_estimate_uses_the_newest_evaluation_of_the_pair(workspace):
+    answered(workspace, 1, 100)
+    newest = answered(workspace, 2, 300)
+
+    assert newest_usage(workspace, PAIR) == MeasuredUsage(newest, 1, 2, 300, 0.0)
+
+
+def test_estimate_uses_the_evaluation_before_an_unfinished_one(workspace):
+    before = answered(workspace, 1, 100)
+    answered(workspace, 2, 300, state="open")
+
+    assert newest_usage(workspace, PAIR).evaluation_id == before
+
+
+def test_estimate_uses_another_benchmark_only_without_the_pair(workspace):
+    other = answered(workspace, 9, 100, benchmark="c")
+    answered(workspace, 9, 100, system="t")
+    assert newest_usage(workspace, PAIR).evaluation_id == other
+
+    own = answered(workspace, 1, 200)
+    assert newest_usage(workspace, PAIR).evaluation_id == own
+
+
+def test_estimate_has_no_basis_if_nothing_was_measured(workspace):
+    assert newest_usage(workspace, PAIR) is None
+
+
+def test_estimate_reads_a_bounded_number_of_records(workspace, monkeypatch):
+    newest = answered(workspace, 500, 100)
+    record = (workspace.runs / newest / "evaluation.json").read_text()
+    for number in range(3 * RECORDS_READ):
+        folder = workspace.runs / f"eval_run_20200101_{number:03d}"
+        folder.mkdir()
+        (folder / "evaluation.json").write_text(record.replace(newest, folder.name).replace('"b"', '"elsewhere"'))
+    reads = []
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.name) or read_bytes(path))
+
+    assert newest_usage(workspace, PAIR).evaluation_id == newest
+    assert reads.count("evaluation.json") == 1
+
+    load_evaluation(workspace, newest).save(state="open")
+    reads.clear()
+    assert newest_usage(workspace, PAIR) is None
+    assert reads.count("evaluation.json") <= RECORDS_READ + 1

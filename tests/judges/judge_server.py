@@ -1,0 +1,150 @@
+"""A loopback server that speaks chat completions, says what its test wants, and remembers what it was asked."""
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Completion:
+    """What the server sends; a status other than 200 sends `text` as the body."""
+
+    text: str = ""
+    model: str | None = "judge-1"
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    status: int = 200
+
+
+@dataclass
+class JudgeServer:
+    url: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[str] = field(default_factory=list)
+
+    def sections(self) -> list[dict[str, Any]]:
+        """The data of each request."""
+        return [data_of(body)[1] for body in self.bodies]
+
+
+def data_of(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The nonce and the data of a request."""
+    return read_data_section("\n".join(message["content"] for message in body["messages"]))
+
+
+def read_data_section(text: str) -> tuple[str, dict[str, Any]]:
+    """The inverse of `data_section`, of its first section in a text."""
+    found = re.search(r"(?m)^DATA (?P<nonce>[0-9a-f]{24})\n(?P<data>\{.*\})\nEND (?P=nonce)$", text)
+    assert found is not None
+    return found["nonce"], json.loads(found["data"])
+
+
+@contextlib.asynccontextmanager
+async def judge_server(answer: Callable[[dict[str, Any]], Completion | str]) -> AsyncIterator[JudgeServer]:
+    """Serves until the block ends; `answer` sees each request's body."""
+    server = JudgeServer()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                size = next(int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:"))
+                body = json.loads(await reader.readexactly(size))
+                server.headers.append(head)
+                server.bodies.append(body)
+                said = answer(body)
+                writer.write(_response(said if isinstance(said, Completion) else Completion(said)))
+                await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield server
+    finally:
+        listening.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _response(said: Completion) -> bytes:
+    message = {"role": "assistant", "content": said.text, "refusal": said.refusal}
+    value = {
+        "id": "1", "object": "chat.completion", "model": said.model,
+        "choices": [{"index": 0, "message": message, "finish_reason": said.finish_reason}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+    }  # fmt: skip
+    body = json.dumps(value).encode() if said.status == 200 else said.text.encode()
+    head = f"HTTP/1.1 {said.status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def honest(body: dict[str, Any]) -> str:
+    """A judge that reads the data and nothing else: words that stand there are supported."""
+    nonce, data = data_of(body)
+    if data["task"] == "rating":
+        return json.dumps({"nonce": nonce, "rationale": "it is", "rating": 2})
+    cited = {text["id"]: text["text"] for text in data["cited_texts"]}
+    if data["task"] == "entailment":
+        return _entailment(nonce, data, cited)
+
+    def value(claim: str, texts: list[str]) -> str:
+        words = set(claim.casefold().rstrip(".").split())
+        held = set(" ".join(texts).casefold().replace(".", "").split())
+        return "no_text" if not texts else "supported" if words <= held else "not_found"
+
+    claims = {claim["id"]: claim["text"].partition(" [")[0] for claim in data["claims"]}
+
+    def best(claim: str, text: str) -> str:
+        own = claims.values() if claim == "any" else [claims[claim]]
+        return "supported" if "supported" in [value(one, [text]) for one in own] else "not_found"
+
+    reply: dict[str, Any] = {"nonce": nonce}
+    if "answer" in data:
+        answer = data["answer"].casefold()
+        right = any(gold.casefold() in answer for gold in data["gold_answers"])
+        declines = "do not know" in answer
+        verdict = "refused" if declines else "correct" if right else "incorrect"
+        reply["correctness"] = {"rationale": "by its words", "verdict": verdict}
+    reply["claims"] = [
+        {
+            "id": claim["id"],
+            "rationale": "by its words",
+            "by_citations": value(claims[claim["id"]], [cited[i] for i in claim["cited"]]),
+            "by_contexts": value(claims[claim["id"]], data["contexts"]),
+        }
+        for claim in data["claims"]
+    ]
+    reply["citations"] = [
+        {"id": check["id"], "rationale": "-", "verdict": best(check["claim"], cited[check["cited"]])}
+        for check in data["citation_checks"]
+    ]
+    return json.dumps(reply)
+
+
+def _entailment(nonce: str, data: dict[str, Any], cited: dict[str, str]) -> str:
+    """By words: what stands in a text is entailed by it."""
+
+    def holds(claim: str, text: str) -> bool:
+        words = set(claim.casefold().rstrip(".").split())
+        return words <= set(text.casefold().replace(".", " ").split())
+
+    labels = []
+    for claim in data["claims"]:
+        against = claim["against"]
+        text = data[against] if isinstance(against, str) else " ".join(cited[i] for i in against)
+        passages = data["passages"] if isinstance(against, str) else []
+        entailing = [passage["id"] for passage in passages if holds(claim["text"], passage["text"])]
+        labels.append(
+            {"id": claim["id"], "rationale": "-", "entailed": holds(claim["text"], text), "passages": entailing}
+        )
+    return json.dumps({"nonce": nonce, "labels": labels})

@@ -1,0 +1,116 @@
+"""Data that talk to the judge: they are flagged, their verdicts are not read, and a captured judge is contradicted.
+
+No form of a prompt keeps a model from obeying what it reads. What is promised is that a reply which repeats the data is
+no verdict, and that a verdict which was talked into the model stands beside that of a judge that cannot be talked to.
+"""
+
+import json
+
+import msgspec
+import pytest
+
+from rag_eval_pipeline.judges.injection import injection_signs
+from tests.judges.attacks import ATTACKS, SAYINGS, attacked
+from tests.judges.judge_server import data_of, honest
+
+
+@pytest.fixture
+def wrong(case):
+    """An answer that is wrong, by gold answer and evidence."""
+    return msgspec.structs.replace(case, answer="The light was built in 1911 [a].", citations=case.citations[:1])
+
+
+async def test_every_attack_is_flagged_and_an_honest_judge_says_what_it_said(opened, wrong):
+    async with opened() as (judge, _):
+        plain = await judge.judge(wrong)
+        found = {name: await judge.judge(attacked(wrong, *attack)) for name, attack in ATTACKS.items()}
+
+    assert len(ATTACKS) >= 40
+    assert plain.flags == ()
+    assert {name for name, judgement in found.items() if "injection_suspect" not in judgement.flags} == set()
+    assert {judgement.correctness.verdict for judgement in found.values()} == {"incorrect"}
+    # The claim of 1911 stays the first claim, and its cited text keeps telling against it.
+    assert {judgement.claims[0].by_citations.outcome for judgement in found.values()} == {"not_found"}
+
+
+REPEATS = {
+    "it repeats the text": lambda saying: saying,
+    "it repeats the text twice": lambda saying: f"{saying}\n{saying}",
+    "it quotes the text": lambda saying: json.dumps(saying),
+    "it agrees in prose": lambda saying: f"As the text says ({saying}), the answer is correct. 1.0",
+    "it puts the text beside a verdict": lambda saying: f'{saying} {{"verdict": "correct", "score": 1.0}}',
+}
+
+
+@pytest.mark.parametrize("obey", REPEATS.values(), ids=REPEATS)
+async def test_a_reply_that_repeats_the_data_is_no_verdict(obey, opened, wrong):
+    sayings = iter([saying for saying in SAYINGS.values() for _ in range(2)])
+
+    async with opened(lambda body: obey(next(sayings))) as (judge, _):
+        found = [await judge.judge(attacked(wrong, saying, "contexts")) for saying in SAYINGS.values()]
+
+    assert {(judgement.status, judgement.error_code) for judgement in found} == {("failed", "judge_unparsable")}
+    assert all(judgement.correctness is None and judgement.claims == () for judgement in found)
+
+
+async def test_a_captured_judge_is_flagged_and_contradicted(opened, wrong):
+    """It knows the nonce and the form, and says what the data tell it to."""
+
+    def captured(body):
+        reply = json.loads(honest(body))
+        reply["correctness"]["verdict"] = "correct"
+        return json.dumps(reply)
+
+    async with opened(captured) as (judge, _):
+        found = [await judge.judge(attacked(wrong, saying, "contexts")) for saying in SAYINGS.values()]
+
+    assert {judgement.flags for judgement in found} == {("injection_suspect", "judges_disagree")}
+
+
+async def test_no_attack_leaves_its_place_in_the_prompt(opened, wrong):
+    async with opened() as (judge, server):
+        for attack in ATTACKS.values():
+            await judge.judge(attacked(wrong, *attack))
+
+    for body in server.bodies:
+        text = body["messages"][1]["content"]
+        nonce, _ = data_of(body)
+        # Rules, three lines of data, a blank line and the form; nothing of the data stands anywhere else.
+        before, _, rest = text.partition(f"DATA {nonce}\n")
+        data, _, after = rest.partition(f"\nEND {nonce}\n")
+        assert "\n" not in data
+        assert before == server.bodies[0]["messages"][1]["content"].partition("DATA ")[0]
+        assert after.startswith('\nReply: {"nonce": "')
+
+
+HARMLESS = {
+    "a system in prose": "The nervous system: neurons and glia. The system must be closed.",
+    "a judge": "The judge ruled that the verdict is final. Judges must recuse themselves.",
+    "a score of a game": "The final score was 1-0; the striker scored in the 10th minute.",
+    "grades": "Students of grade 1 to 5 read the assignment and mark the correct box.",
+    "a disclaimer of a model": "As an AI language model, I cannot give medical advice.",
+    "ignoring": "The committee chose to ignore the report. Drivers who disregard signs are fined.",
+    "code": "if (a < b) { return x | y; } // <p>text</p>",
+    "joiners of Persian and Hindi": "می\u200cخواهم क्\u200dष",
+    "a family": "👩\u200d👩\u200d👧 at the sea",
+    "marks of direction": "\u200fשלום\u200f (2020)",
+    "a soft hyphen": "light\u00adhouse keeper",
+    "a zero width space after a slash": "and/\u200bor",
+    "a citation": "[report.pdf:3:10-20] as stated on page 3",
+    "an answer to a user": "You are required to submit the form. Reply by 1 May.",
+}
+
+
+@pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
+def test_harmless_texts_are_not_flagged(text):
+    assert injection_signs([text]) == ()
+
+
+def test_real_texts_are_not_flagged(shared):
+    """Wikipedia passages and questions of SQuAD 2.0 and HotpotQA."""
+    texts = [path.read_text() for path in sorted((shared / "data").glob("*/*.json")) if path.stat().st_size < 3_000_000]
+    pieces = [text[at : at + 2000] for text in texts for at in range(0, len(text), 2000)]
+    flagged = [piece for piece in pieces if injection_signs([piece])]
+
+    assert len(pieces) > 100
+    assert len(flagged) <= len(pieces) / 500

@@ -1,0 +1,610 @@
+"""An answer is judged in one call; what the model says is taken whole or not at all, and a failure is no number."""
+
+import base64
+import json
+import logging
+import urllib.parse
+
+import msgspec
+import pytest
+
+from rag_eval_pipeline.judges.judgement import CitationLabels, CitedText, JudgeUsage, Support
+from tests.judges.judge_server import Completion, data_of, honest
+
+
+async def test_one_call_gives_all_verdicts(opened, case):
+    async with opened() as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert judgement.status == "completed"
+    assert (judgement.correctness.verdict, judgement.correctness.score) == ("correct", 1.0)
+    assert [case.answer[claim.start : claim.end] for claim in judgement.claims] == [
+        "The light was built in 1874 [a] [b].",
+        "It was red [a].",
+    ]
+    assert [claim.by_citations.outcome for claim in judgement.claims] == ["supported", "supported"]
+    assert [claim.by_contexts.outcome for claim in judgement.claims] == ["supported", "not_found"]
+    # Each citation of a claim with several is compared with it alone.
+    assert [support.outcome for support in judgement.citation_support] == ["supported", "not_found", "supported"]
+    assert (judgement.usage.requests, judgement.usage.cached, judgement.usage.total_tokens) == (1, 0, 120)
+    assert (judgement.model, judgement.flags, len(server.bodies)) == ("judge-1", (), 1)
+    # The second claim's only citation needs no check of its own: the claim's verdict is its verdict.
+    (data,) = server.sections()
+    assert [(check["claim"], check["cited"]) for check in data["citation_checks"]] == [("c1", "s1"), ("c1", "s2")]
+
+
+async def test_many_claims_take_more_calls_and_one_verdict_on_the_answer(opened, case):
+    answer = " ".join(f"Boat {number} came." for number in range(7))
+    many = msgspec.structs.replace(case, answer=answer, citations=())
+
+    async with opened(claims_per_call=3) as (judge, server):
+        judgement = await judge.judge(many)
+
+    assert [len(data["claims"]) for data in server.sections()] == [3, 3, 1]
+    assert ["answer" in data for data in server.sections()] == [True, False, False]
+    assert [answer[claim.start : claim.end] for claim in judgement.claims] == [
+        f"Boat {number} came." for number in range(7)
+    ]
+    assert [claim.by_citations for claim in judgement.claims] == [None] * 7
+
+
+NO_CALL = {
+    #                         accepted   impossible answer   verdict
+    "nothing was said":      (("1874",), False,     " \n",   ("refused", 0.0)),
+    "nothing, rightly":      ((),        True,      "…",     ("correct", 1.0)),
+    "nothing to compare":    ((),        False,     "",      None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("accepted", "impossible", "answer", "expected"), NO_CALL.values(), ids=NO_CALL)
+async def test_an_empty_answer_asks_nobody(accepted, impossible, answer, expected, opened, case):
+    empty = msgspec.structs.replace(case, answer=answer, accepted=accepted, is_impossible=impossible, citations=())
+
+    async with opened() as (judge, server):
+        judgement = await judge.judge(empty)
+
+    found = judgement.correctness
+    assert (found and (found.verdict, found.score)) == expected
+    assert (judgement.status, judgement.claims, server.bodies) == ("completed", (), [])
+
+
+async def test_a_refusal_has_no_claims(opened, case):
+    def refused(body):
+        reply = json.loads(honest(body))
+        reply["correctness"]["verdict"] = "refused"
+        return json.dumps(reply)
+
+    async with opened(refused) as (judge, _):
+        judgement = await judge.judge(case)
+
+    assert (judgement.correctness.verdict, judgement.claims) == ("refused", ())
+    assert judgement.citation_support == (None, None, None)
+
+
+async def test_declining_an_impossible_question_is_correct(opened, case):
+    impossible = msgspec.structs.replace(case, accepted=(), is_impossible=True, answer="I do not know", citations=())
+
+    async with opened() as (judge, _):
+        judgement = await judge.judge(impossible)
+
+    assert (judgement.correctness.verdict, judgement.correctness.score) == ("correct", 1.0)
+
+
+async def test_a_second_call_says_what_was_wrong_with_the_first_reply(opened, case):
+    replies = iter(["Score: 0.9 SECRETIVE WORDS", None])
+
+    async with opened(lambda body: next(replies) or honest(body)) as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert (judgement.status, judgement.usage.requests, judgement.usage.total_tokens) == ("completed", 2, 240)
+    repair = server.bodies[1]["messages"][-1]["content"]
+    assert "no JSON object of the form" in repair
+    # The reply may quote the data, and outside of their section nothing would mark it.
+    assert "SECRETIVE" not in repair
+    assert server.bodies[1]["messages"][:-1] == server.bodies[0]["messages"]
+
+
+FAILURES = {
+    #                             what the server says                                        code                   requests
+    "prose":                     (Completion("It is correct."),                               "judge_unparsable",     2),
+    "a refusal by the model":    (Completion("", refusal="No."),                              "judge_refused",        1),
+    "a filter":                  (Completion("", finish_reason="content_filter"),             "judge_refused",        1),
+    "a refusal in words":        (Completion("I'm sorry, but I can't help with that."),       "judge_refused",        2),
+    "cut":                       (Completion('{"nonce": "', finish_reason="length"),          "judge_truncated",      2),
+    "a broken server":           (Completion("down", status=500),                             "judge_http_500",       1),
+    "no JSON around it":         (Completion("<html>", status=404),                           "judge_http_404",       1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "code", "requests"), FAILURES.values(), ids=FAILURES)
+async def test_a_failure_has_a_code_and_no_number(said, code, requests, opened, case):
+    async with opened(lambda body: said) as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert (judgement.status, judgement.error_code, len(server.bodies)) == ("failed", code, requests)
+    assert (judgement.correctness, judgement.claims, judgement.ratings) == (None, (), {})
+    assert judgement.error
+    assert "\n" not in judgement.error
+
+
+async def test_a_server_that_is_not_there(opened, case):
+    async with opened(url="http://127.0.0.1:9/v1") as (judge, _):
+        judgement = await judge.judge(case)
+
+    assert (judgement.status, judgement.error_code) == ("failed", "judge_connection_refused")
+
+
+async def test_a_score_that_nobody_gave_only_when_asked_for_and_flagged(opened, case):
+    async with opened(lambda body: "nan", fallback_scoring=0.5, ratings=["groundedness"]) as (judge, _):
+        judgement = await judge.judge(case)
+
+    assert (judgement.status, judgement.flags) == ("completed", ("fallback_score",))
+    assert (judgement.correctness.verdict, judgement.correctness.score) == ("unsure", 0.5)
+    assert {claim.by_citations for claim in judgement.claims} == {Support("not_found", 0.5, "fallback_scoring")}
+
+
+async def test_a_dead_judge_has_no_score_whatever_the_settings(opened, case):
+    async with opened(lambda body: Completion("x", status=503), fallback_scoring=0.5) as (judge, _):
+        judgement = await judge.judge(case)
+
+    assert (judgement.status, judgement.correctness) == ("failed", None)
+
+
+async def test_another_model_within_a_run_is_a_failure_and_the_next_run_is_of_the_new_one(opened, case):
+    """The server's alias moved while answers were judged."""
+    said = {"model": "m-old"}
+    cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(3)]
+
+    async with opened(lambda body: Completion(honest(body), model=said["model"])) as (judge, server):
+        first = [await judge.judge(cases[0])]
+        said["model"] = "m-new"
+        first += [await judge.judge(each) for each in cases[1:]]
+        async with opened(url=server.url) as (judge, _):
+            second = [await judge.judge(each) for each in cases]
+
+    assert [judgement.error_code for judgement in first] == [None, "judge_model_changed", "judge_model_changed"]
+    assert "m-new" in first[1].error
+    assert "m-old" in first[1].error
+    assert [judgement.model for judgement in second] == ["m-new"] * 3
+    # What the new model said is its verdict and need not be paid for again; what the old one said is gone.
+    assert [judgement.usage.cached for judgement in second] == [0, 1, 1]
+
+
+async def test_what_the_cache_has_of_another_model_is_asked_again(opened, case):
+    """The alias moved between two nights; the second night begins with a question that the first did not have."""
+    said = {"model": "m-old"}
+    new = msgspec.structs.replace(case, question="A new question?")
+
+    async with opened(lambda body: Completion(honest(body), model=said["model"])) as (judge, server):
+        await judge.judge(case)
+        said["model"] = "m-new"
+        async with opened(url=server.url) as (judge, _):
+            night = [await judge.judge(each) for each in (new, case)]
+
+    assert [(judgement.model, judgement.usage.cached) for judgement in night] == [("m-new", 0), ("m-new", 0)]
+
+
+async def test_a_router_may_mix_models_and_is_flagged(opened, case):
+    models = iter(["m-1", "m-2"])
+    other = msgspec.structs.replace(case, question="And when?")
+
+    async with opened(lambda body: Completion(honest(body), model=next(models)), same_model=False) as (judge, _):
+        judgements = [await judge.judge(case), await judge.judge(other)]
+
+    assert [(judgement.status, judgement.flags) for judgement in judgements] == [
+        ("completed", ()),
+        ("completed", ("models_mixed",)),
+    ]
+
+
+async def test_a_repeated_evaluation_comes_from_the_cache(opened, case):
+    """Citation Accuracy Evaluation: more than 80 % of the replies on repeats."""
+    cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(50)]
+    broken = {"Question 3?", "Question 4?"}
+
+    def answer(body):
+        return "nothing" if data_of(body)[1]["question"] in broken else honest(body)
+
+    async with opened(answer) as (judge, server):
+        first = [await judge.judge(each) for each in cases]
+        asked = len(server.bodies)
+        broken.clear()
+        second = [await judge.judge(each) for each in cases]
+
+    assert [judgement.status for judgement in first].count("failed") == 2
+    assert asked == 48 + 2 * 2
+    # Failures were not kept: they are asked again, and only they.
+    assert len(server.bodies) - asked == 2
+    hits = sum(judgement.usage.cached for judgement in second)
+    assert hits / len(cases) > 0.8
+    assert [verdicts_of(judgement) for judgement in second if judgement.usage.cached] == [
+        verdicts_of(judgement) for judgement in first if judgement.status == "completed"
+    ]
+
+
+def verdicts_of(judgement):
+    return msgspec.structs.replace(judgement, usage=JudgeUsage())
+
+
+async def test_secrets_turn_up_nowhere(opened, case, monkeypatch, caplog, tmp_path):
+    key = "canary-key/+with=signs-5f3a"
+    monkeypatch.setenv("JUDGE_KEY", key)
+    caplog.set_level(logging.DEBUG)
+    replies = iter(
+        [Completion(f"you sent {key}"), Completion("no", status=500), Completion(f"{key}", status=401), None]
+    )
+
+    def answer(body):
+        said = next(replies)
+        if said is None:
+            reply = json.loads(honest(body))
+            reply["correctness"]["rationale"] = f"Bearer {key}"
+            return json.dumps(reply)
+        return said
+
+    async with opened(answer, endpoint={"api_key_env": "JUDGE_KEY"}) as (judge, server):
+        judgements = [await judge.judge(case) for _ in range(3)]
+        shown = repr(judge) + judge.fingerprint
+
+    assert all(f"Bearer {key}" in head for head in server.headers)
+    files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    seen = msgspec.json.encode(judgements) + files + (caplog.text + shown).encode()
+    for spelling in (key, urllib.parse.quote(key, safe=""), base64.b64encode(key.encode()).decode()):
+        assert spelling.encode() not in seen
+    assert [judgement.status for judgement in judgements] == ["failed", "failed", "completed"]
+
+
+async def test_most_of_several_judgings_win_and_a_tie_is_unsure(opened, case):
+    verdicts = iter(["correct", "incorrect", "correct", "correct", "incorrect"])
+
+    def answer(body):
+        reply = json.loads(honest(body))
+        reply["correctness"]["verdict"] = next(verdicts)
+        return json.dumps(reply)
+
+    async with opened(answer, repeats=3) as (judge, server):
+        three = await judge.judge(case)
+    async with opened(answer, repeats=2, folder="other") as (judge, _):
+        two = await judge.judge(case)
+
+    assert (three.correctness.verdict, three.usage.requests, len(server.bodies)) == ("correct", 3, 3)
+    assert (two.correctness.verdict, two.correctness.score) == ("unsure", 0.0)
+
+
+async def test_a_rating_is_the_mean_of_its_directions(opened, case):
+    grades = {False: 4, True: 2}
+
+    def answer(body):
+        nonce, data = data_of(body)
+        if data["task"] == "judgement":
+            return honest(body)
+        return json.dumps({"nonce": nonce, "rationale": "-", "rating": grades[data["turned"]]})
+
+    async with opened(answer, ratings=["answer_accuracy"]) as (judge, server):
+        judgement = await judge.judge(case)
+
+    # Grades 4 and 2 of 4: (1.0 + 0.5) / 2.
+    assert judgement.ratings == {"answer_accuracy": 0.75}
+    _, first, second = server.sections()
+    assert (first["first"], first["second"]) == (case.answer, ["1874"])
+    assert (second["first"], second["second"]) == (["1874"], case.answer)
+
+
+GRADES = {
+    "not on the scale": 3,
+    "a fraction": 0.5,
+    "a text": '"4"',
+    "out of 100": 85,
+    "true": "true",
+    "nothing": "null",
+    "no number": "NaN",
+}
+
+
+@pytest.mark.parametrize("grade", GRADES.values(), ids=GRADES)
+async def test_a_rating_that_cannot_be_read_is_missing_and_the_rest_stands(grade, opened, case):
+    def answer(body):
+        nonce, data = data_of(body)
+        if data["task"] == "judgement":
+            return honest(body)
+        return f'{{"nonce": "{nonce}", "rationale": "-", "rating": {grade}}}'
+
+    async with opened(answer, ratings=["answer_relevance"]) as (judge, _):
+        judgement = await judge.judge(case)
+
+    assert (judgement.status, judgement.ratings) == ("completed", {})
+    assert judgement.flags == ("rating_failed:answer_relevance",)
+    assert judgement.correctness.verdict == "correct"
+
+
+async def test_a_rating_that_lacks_a_part_is_not_asked_for(opened, case):
+    without = msgspec.structs.replace(case, contexts=("",), accepted=())
+
+    async with opened(ratings=["answer_accuracy", "answer_relevance", "groundedness"]) as (judge, server):
+        judgement = await judge.judge(without)
+
+    assert judgement.ratings == {"answer_relevance": 1.0}
+    assert judgement.correctness is None
+    assert [data["task"] for data in server.sections()] == ["judgement", "rating"]
+
+
+async def test_a_protocol_of_ones_own(opened, case):
+    own = {
+        "name": "brevity", "version": "brevity/1", "prompts": ["Is `answer` short? 1: yes. 2: no."],
+        "scale": {1: 1.0, 2: 0.25}, "needs": ["answer"],
+    }  # fmt: skip
+
+    async with opened(ratings=[own]) as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert judgement.ratings == {"brevity": 0.25}
+    assert "Is `answer` short?" in server.bodies[1]["messages"][1]["content"]
+
+
+async def test_the_lexical_judge_contradicts_a_captured_model(opened, case):
+    wrong = msgspec.structs.replace(case, answer="It was built in 1911.", citations=())
+
+    def taken_in(body):
+        reply = json.loads(honest(body))
+        reply["correctness"]["verdict"] = "correct"
+        return json.dumps(reply)
+
+    async with opened(taken_in) as (judge, _):
+        judgements = [await judge.judge(each) for each in (case, wrong)]
+
+    assert [judgement.flags for judgement in judgements] == [(), ("judges_disagree",)]
+
+
+OTHERWISE = {
+    "another model": {"chat": {"model": "judge-2"}},
+    "another temperature": {"chat": {"temperature": 0.5}},
+    "another field of the body": {"chat": {"extra_body": {"reasoning_effort": "low"}}},
+    "more evidence": {"evidence_chars": 50_000},
+    "fewer claims a call": {"claims_per_call": 3},
+    "a rating": {"ratings": ["groundedness"]},
+    "repeats": {"repeats": 3},
+    "labels": {"claim_labels": True},
+    "a fallback": {"fallback_scoring": 0.5},
+    "another lexical judge": {"lexical": {"unsure_band": 0.1}},
+}
+THE_SAME = {
+    "more at once": {"endpoint": {"in_flight": 3}},
+    "a slower server": {"endpoint": {"attempt_seconds": 5.0}},
+    "other prices": {"chat": {"prices": {"usd_per_request": 1.0}}},
+}
+
+
+@pytest.mark.parametrize(("change", "same"), [(c, False) for c in OTHERWISE.values()] + [(c, True) for c in THE_SAME.values()], ids=[*OTHERWISE, *THE_SAME])  # fmt: skip
+async def test_the_fingerprint_changes_with_what_can_change_a_verdict(change, same, opened):
+    url = "http://127.0.0.1:9/v1"
+    async with opened(url=url) as (judge, _), opened(url=url, folder="b", **change) as (other, _):
+        assert (judge.fingerprint == other.fingerprint) is same
+
+
+# --- labels ---
+
+
+async def test_without_the_setting_nothing_more_is_asked(opened, case):
+    async with opened() as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert (len(server.bodies), judgement.entailment) == (1, None)
+    assert [claim.labels for claim in judgement.claims] == [None, None]
+
+
+async def test_one_call_more_gives_the_labels(opened, case):
+    async with opened(claim_labels=True) as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert [data["task"] for data in server.sections()] == ["judgement", "entailment"]
+    data = server.sections()[1]
+    # The first claim's second citation does not entail it alone, so it is asked whether the first is enough.
+    assert [(claim["text"], claim["against"]) for claim in data["claims"]] == [
+        ("The light was built in 1874 .", "gold_answer"),
+        ("It was red .", "gold_answer"),
+        ("1874", "answer"),
+        ("The light was built in 1874 .", ["s1"]),
+    ]
+    assert [passage["id"] for passage in data["passages"]] == ["p1", "p2"]
+    found = judgement.entailment
+    assert (found.gold, found.gold_claims) == ("1874", ("1874",))
+    assert (found.correct, found.covered) == ((False, False), (True,))
+    assert (found.grounded, found.retrieved) == (((True, False), (False, False)), ((True, False),))
+    assert [claim.labels for claim in judgement.claims] == [
+        CitationLabels((True, False), (None, True)),
+        CitationLabels((True,), (None,)),
+    ]
+    assert (judgement.usage.requests, judgement.flags) == (2, ())
+
+
+async def test_a_refusal_is_compared_by_the_gold_answer_s_claims_alone(opened, case):
+    refusal = msgspec.structs.replace(case, answer="I do not know.", citations=())
+
+    async with opened(claim_labels=True) as (judge, server):
+        judgement = await judge.judge(refusal)
+
+    assert [claim["against"] for claim in server.sections()[1]["claims"]] == ["answer"]
+    assert (judgement.entailment.correct, judgement.entailment.covered) == ((), (False,))
+
+
+async def test_an_impossible_question_without_spare_citations_needs_no_call(opened, case):
+    impossible = msgspec.structs.replace(case, accepted=(), is_impossible=True, citations=case.citations[2:])
+
+    async with opened(claim_labels=True) as (judge, server):
+        judgement = await judge.judge(impossible)
+
+    assert (len(server.bodies), judgement.entailment) == (1, None)
+    assert [claim.labels for claim in judgement.claims] == [CitationLabels((), ()), CitationLabels((True,), (None,))]
+
+
+async def test_many_claims_take_more_calls(opened, case):
+    async with opened(claim_labels=True, claims_per_call=3) as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert [len(data["claims"]) for data in server.sections()[1:]] == [3, 1]
+    # Citations alone have no passages to be compared with.
+    assert server.sections()[2]["passages"] == []
+    assert judgement.claims[0].labels == CitationLabels((True, False), (None, True))
+
+
+def without_a_label(reply):
+    reply["labels"].pop()
+
+
+def of_an_unknown_passage(reply):
+    reply["labels"][0]["passages"] = ["p7"]
+
+
+def passages_of_a_citation(reply):
+    reply["labels"][-1]["passages"] = ["p1"]
+
+
+def as_a_word(reply):
+    reply["labels"][0]["entailed"] = "yes"
+
+
+def another_nonce(reply):
+    reply["nonce"] = "x"
+
+
+@pytest.mark.parametrize(
+    "spoil", [without_a_label, of_an_unknown_passage, passages_of_a_citation, as_a_word, another_nonce]
+)
+async def test_labels_that_cannot_be_read_are_missing_and_the_rest_stands(spoil, opened, case):
+    def answer(body):
+        reply = json.loads(honest(body))
+        if data_of(body)[1]["task"] == "entailment":
+            spoil(reply)
+        return json.dumps(reply)
+
+    async with opened(answer, claim_labels=True) as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert (judgement.status, judgement.flags, judgement.entailment) == ("completed", ("labels_failed",), None)
+    assert [claim.labels for claim in judgement.claims] == [None, None]
+    assert judgement.correctness.verdict == "correct"
+    assert len(server.bodies) == 3  # the verdicts, the labels, and their repair
+
+
+SAID = {
+    "most say yes": ([True, False, True], True),
+    "most say no": ([True, False, False], False),
+    "a tie is no": ([True, False], False),
+}
+
+
+@pytest.mark.parametrize(("said", "expected"), SAID.values(), ids=SAID)
+async def test_most_of_several_judgings_win_in_labels_too(said, expected, opened, case):
+    left = iter(said)
+
+    def answer(body):
+        reply = json.loads(honest(body))
+        if data_of(body)[1]["task"] == "entailment":
+            reply["labels"][0]["entailed"] = next(left)
+            reply["labels"][1]["passages"] = ["p2"]
+        return json.dumps(reply)
+
+    async with opened(answer, claim_labels=True, repeats=len(said)) as (judge, _):
+        judgement = await judge.judge(case)
+
+    assert judgement.entailment.correct == (expected, False)
+    assert judgement.entailment.grounded[1] == (False, True)
+    assert judgement.claims[0].labels == CitationLabels((True, False), (None, True))
+
+
+async def test_citations_without_a_mark_are_checked_once_each(opened, case):
+    end = len(case.answer)
+    without_marks = tuple(CitedText(c.document, c.text, end, end) for c in case.citations)
+    answered = msgspec.structs.replace(case, answer="The light was built in 1874. It was red.", citations=without_marks)
+
+    async with opened(claim_labels=True) as (judge, server):
+        judgement = await judge.judge(answered)
+
+    checks = server.sections()[0]["citation_checks"]
+    assert [(check["claim"], check["cited"]) for check in checks] == [("any", "s1"), ("any", "s2"), ("any", "s3")]
+    assert 'With the claim "any"' in server.bodies[0]["messages"][1]["content"]
+    assert [one.outcome for one in judgement.citation_support] == ["supported", "not_found", "supported"]
+    assert [claim.labels for claim in judgement.claims] == [None, None]
+
+
+@pytest.mark.parametrize("claims_per_call", [1, 12], ids=["a call a claim", "one call"])
+@pytest.mark.parametrize("answer", ["It was red. Boats came.", "Boats came. It was red."])
+async def test_a_citation_without_a_mark_counts_for_the_claim_it_supports_best(answer, claims_per_call, opened, case):
+    cited = (CitedText("a.pdf", "It was red once.", len(answer), len(answer)),)
+
+    async with opened(claims_per_call=claims_per_call) as (judge, server):
+        judgement = await judge.judge(msgspec.structs.replace(case, answer=answer, citations=cited))
+
+    # A claim's only citation needs no check: the claim's verdict is its verdict.
+    assert [data["citation_checks"] for data in server.sections()] == [[]] * len(server.bodies)
+    assert [one.outcome for one in judgement.citation_support] == ["supported"]
+
+
+RATED = {
+    #             grades by dimension                                                                    score
+    "quality":   ({"relevance": 4, "coherence": 4, "clarity": 3, "completeness": 2, "accuracy": 0},      (1 + 1 + 0.75 + 0.5 + 0) / 5),
+    "relevance": ({"query_intent_match": 4, "topic_alignment": 2, "information_completeness": 3},        (1 + 0.5 + 0.75) / 3),
+    "toxicity":  ({"hate_speech": 0, "harassment": 2, "violence": 0, "sexual_content": 0, "profanity": 1, "identity_attack": 0}, 0.6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "grades", "score"), [(name, *row) for name, row in RATED.items()], ids=RATED)
+async def test_a_rating_of_dimensions_is_one_call(name, grades, score, opened, case):
+    def answer(body):
+        nonce, data = data_of(body)
+        if data["task"] == "judgement":
+            return honest(body)
+        return json.dumps({"nonce": nonce, "rationale": "-", "ratings": grades})
+
+    async with opened(answer, ratings=[name]) as (judge, server):
+        judgement = await judge.judge(case)
+
+    assert judgement.ratings.keys() == {name, *(f"{name}/{dimension}" for dimension in grades)}
+    assert judgement.ratings[name] == pytest.approx(score)
+    assert len(server.bodies) == 2
+    assert all(f'"{dimension}": ' in server.bodies[1]["messages"][1]["content"] for dimension in grades)
+
+
+@pytest.mark.parametrize("change", [{"clarity": 9}, {"wit": 1}, {"clarity": "4"}], ids=["scale", "unknown", "text"])
+async def test_dimensions_that_were_not_asked_for_are_no_rating(change, opened, case):
+    def answer(body):
+        nonce, data = data_of(body)
+        grades = dict.fromkeys(RATED["quality"][0], 4) | change
+        return (
+            honest(body)
+            if data["task"] == "judgement"
+            else json.dumps({"nonce": nonce, "rationale": "-", "ratings": grades})
+        )
+
+    async with opened(answer, ratings=["quality"]) as (judge, _):
+        judgement = await judge.judge(case)
+
+    assert (judgement.ratings, judgement.flags) == ({}, ("rating_failed:quality",))
+
+
+DISAGREE = {
+    #                                 impossible  answer                      model          disagree
+    "the same":                      (False,     "It was built in 1874.",     "correct",     False),
+    "the opposite":                  (False,     "It was built in 1911.",     "correct",     True),
+    "too strict":                    (False,     "It was built in 1874.",     "incorrect",   True),
+    "right or refused":              (False,     "I do not know.",            "correct",     True),
+    "two ways of not being right":   (False,     "I do not know.",            "incorrect",   False),
+    "the model is unsure":           (False,     "It was built in 1911.",     "unsure",      False),
+    "both call declining right":     (True,      "I do not know.",            "refused",     False),
+    "declined or not":               (True,      "It was built in 1911.",     "refused",     True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("impossible", "answer", "verdict", "expected"), DISAGREE.values(), ids=DISAGREE)
+async def test_judges_disagree(impossible, answer, verdict, expected, opened, case):
+    def model(body):
+        reply = json.loads(honest(body))
+        reply["correctness"]["verdict"] = verdict
+        return json.dumps(reply)
+
+    accepted = () if impossible else case.accepted
+    asked = msgspec.structs.replace(case, answer=answer, citations=(), accepted=accepted, is_impossible=impossible)
+    async with opened(model) as (judge, _):
+        judgement = await judge.judge(asked)
+
+    assert ("judges_disagree" in judgement.flags) is expected

@@ -1,0 +1,103 @@
+"""A custom metric gives a number of its range, a record with one, or nothing; errors name metric and question."""
+
+import dataclasses
+import math
+import re
+
+import numpy as np
+import pytest
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.evaluations import Evaluation
+from rag_eval_pipeline.metrics.custom import AnsweredQuestion, MetricInfo, QuestionMetric, Range, score_question
+from tests.conftest import REPOSITORY
+
+QUESTION = AnsweredQuestion(
+    query_id="q7", question="Who?", accepted_answers=("She",), is_impossible=False, relevant_documents=("a.pdf",),
+    gold_citations=(), metadata={}, answer="She.", text="She.", is_abstention=False, citations=(), passages=(),
+    latency_ms=4.0, total_tokens=0, scores={"f1": 1.0},
+)  # fmt: skip
+
+
+def own(score, low=0.0, high=1.0):
+    info = MetricInfo(
+        "kindness", "Of a test.", "here", ("answer",), ("question",), range=Range(low, high), category="answers"
+    )
+    return QuestionMetric(info, score)
+
+
+def record(**more):
+    given = {"evaluation_id": "e1", "target_event_id": "q7", "evaluator_name": "kindness",
+             "timestamp": "2026-11-22T00:00:00Z"}  # fmt: skip
+    return Evaluation.model_validate(given | more)
+
+
+def fail(_):
+    raise RuntimeError("no network\nat all")
+
+
+def test_metric_of_the_documentation_works():
+    text = (REPOSITORY / "docs" / "metrics.md").read_text()
+    [example] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {}
+
+    exec(example, names)
+
+    assert score_question(names["BREVITY"], QUESTION).value == 1.0
+    assert score_question(names["BREVITY"], dataclasses.replace(QUESTION, text="word " * 40)).value == 0.5
+
+
+GOOD = {
+    "a number":                  (lambda q: 0.5,              0.5),
+    "both ends are inside":      (lambda q: 1,                1.0),
+    "yes is one":                (lambda q: True,             1.0),
+    "a number of numpy's":       (lambda q: np.float32(0.25), 0.25),
+    "nothing where it is not meant": (lambda q: None,         None),
+    "what others found":         (lambda q: q.scores["f1"],   1.0),
+    "a record":                  (lambda q: record(score=0.5, explanation="Kind enough."), 0.5),
+    "a record of true":          (lambda q: record(score=True), 1.0),
+    "a record without a score":  (lambda q: record(explanation="Not meant."), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("score", "expected"), GOOD.values(), ids=GOOD)
+def test_score(score, expected):
+    assert score_question(own(score), QUESTION).value == expected
+
+
+BAD = {
+    "it raises":         (fail,                   "metric_raised"),
+    "not a number":      (lambda q: math.nan,     "bad_metric_score"),
+    "no bound is met":   (lambda q: math.inf,     "bad_metric_score"),
+    "below its range":   (lambda q: -0.001,       "bad_metric_score"),
+    "above its range":   (lambda q: 1.001,        "bad_metric_score"),
+    "a text":            (lambda q: "0.5",        "bad_metric_score"),
+    "several":           (lambda q: np.ones(2),   "bad_metric_score"),
+    "an unknown key":    (lambda q: q.scores["x"], "metric_raised"),
+    "a category":        (lambda q: record(score="kind"), "bad_metric_score"),
+    "a record beyond the range": (lambda q: record(score=2), "bad_metric_score"),
+    "a failed record":   (lambda q: record(error={"type": "Timeout", "message": "too\nslow"}), "metric_raised"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("score", "code"), BAD.values(), ids=BAD)
+def test_what_is_no_score_names_metric_and_question(score, code):
+    with pytest.raises(InputError) as error:
+        score_question(own(score), QUESTION)
+
+    assert error.value.code == code
+    assert str(error.value).startswith("metric kindness, question q7: expected ")
+    assert "\n" not in str(error.value)
+
+
+def test_metric_without_bounds_takes_any_finite_number():
+    assert score_question(own(lambda q: -1e9, -math.inf, math.inf), QUESTION).value == -1e9
+    with pytest.raises(InputError):
+        score_question(own(lambda q: math.inf, -math.inf, math.inf), QUESTION)
+
+
+def test_record_is_kept_beside_its_score():
+    given = record(score=0.5, explanation="Kind enough.")
+
+    assert score_question(own(lambda q: given), QUESTION) == (0.5, given)
+    assert score_question(own(lambda q: 0.5), QUESTION).record is None

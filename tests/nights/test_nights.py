@@ -1,0 +1,61 @@
+"""Nights of a system that regresses on one of them, with a steady one beside it: one alert, on the right night."""
+
+import json
+from datetime import date, timedelta
+
+import pytest
+
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.reporting.alerts import read_alerts
+
+LEDGER = "station-ledger"
+FIRST = date(2026, 9, 7)  # a Monday
+
+
+# The baseline is made of each system's first five nights, and both have theirs before the planted one.
+@pytest.mark.parametrize(
+    ("nights", "steady_from", "planted_on", "weeks"),
+    [
+        pytest.param(9, 2, 8, ["20260914"], id="nine"),
+        pytest.param(30, 14, 20, ["20260914", "20260921", "20260928", "20261005"], id="thirty", marks=pytest.mark.long),
+    ],
+)
+def test_nights_alert_once_on_the_night_of_a_regression(nights, steady_from, planted_on, weeks, world):
+    world.add_system("planted")
+    documents = sorted({gold["document"] for gold in world.gold.values()})
+    # A loader that loses the pages of 12 of 14 documents: all of their questions are answered wrongly from then on.
+    broken = [query_id for query_id, gold in world.gold.items() if gold["document"] in documents[:12]]
+    alerts_by_night, reruns_by_night = {}, {}
+    for night in range(1, nights + 1):
+        if night == steady_from:
+            world.add_system("steady")
+        if night == planted_on:
+            world.planted = {"planted": broken}
+        if world.now.weekday() == 0 and night > 1:
+            world.week()
+        reruns_by_night[night] = len(world.night())
+        alerts_by_night[night] = [alert.alert_id for alert in read_alerts(world.workspace)]
+
+    [alert] = read_alerts(world.workspace)
+    assert [night for night, alerts in alerts_by_night.items() if alerts] == list(range(planted_on, nights + 1))
+    assert (alert.kind, alert.benchmark, alert.system) == ("regressed", LEDGER, "planted")
+    assert alert.night.date() == FIRST + timedelta(days=planted_on - 1)
+    assert {change.metric for change in alert.changes} == {"exact_match", "f1"}
+    for change in alert.changes:
+        assert {moved.query_id for moved in change.questions} <= set(broken)
+        assert len(change.questions) == 10
+        assert f"n = {len(world.gold)}" in change.sentence  # questions: the pinned runs show what noise documents share
+        assert change.sentence.endswith("seen again in a rerun.")
+    assert reruns_by_night == {night: int(night == planted_on) for night in range(1, nights + 1)}
+    # The first five nights of each system are its baseline, and stay it.
+    for name in ("steady", "planted"):
+        baseline = read_baseline(world.workspace, LEDGER, name)
+        assert (len(baseline.evaluations), baseline.pinned_by) == (5, "the first nights")
+    written = sorted(world.workspace.results.glob("benchmark_weekly_*.results.json"))
+    assert [path.name[17:25] for path in written] == weeks
+    regressed = {
+        pair["new"]: {name for name, found in pair.get("verdicts", {}).items() if found["kind"] == "regressed"}
+        for pair in json.loads(written[-1].read_text())["pairs"]
+    }
+    assert regressed.get("planted", set()) == ({"exact_match", "f1"} if len(weeks) > 1 else set())
+    assert regressed.get("steady", set()) == set()

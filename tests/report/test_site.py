@@ -1,0 +1,284 @@
+"""The pages of real evaluations: all there is is shown, equal inputs give equal bytes, damage costs its own page."""
+
+import csv
+import hashlib
+import io
+import json
+import shutil
+
+import pytest
+
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.report.render import STATE
+from rag_eval_pipeline.report.site import render_report, write_report, write_site
+from rag_eval_pipeline.report.text import milliseconds
+from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.regressions import write_comparisons
+
+RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+
+
+def newest(workspace, benchmark=RAILWAY, system="embedded"):
+    return read_history(workspace).by_pair[benchmark, system][-1].evaluation_id
+
+
+def value_of(path):
+    """What a data file hands to its page."""
+    text = path.read_text()
+    return json.loads(text[text.index(",") + 1 : text.rindex(")")])
+
+
+def details(workspace, run):
+    files = sorted((workspace.reports / "runs" / run / "data").glob("details-*.js"))
+    return {one["id"]: one for path in files for one in value_of(path)}
+
+
+def digests(workspace):
+    files = sorted(p for p in workspace.reports.rglob("*") if p.is_file())
+    return {str(p.relative_to(workspace.reports)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+def edit(path, change):
+    results = json.loads(path.read_text())
+    change(results)
+    path.write_text(json.dumps(results))
+
+
+def test_equal_results_give_equal_bytes_and_a_second_report_writes_nothing(evaluated):
+    first = digests(evaluated)
+
+    assert write_site(evaluated).written == 0
+    assert digests(evaluated) == first
+    shutil.rmtree(evaluated.reports)
+    write_site(evaluated)
+    assert digests(evaluated) == first
+
+
+def test_there_is_a_page_for_everything(evaluated):
+    index = write_report(evaluated)
+    root = index.parent
+
+    assert index == evaluated.reports / "index.html"
+    assert sorted(p.stem for p in root.glob("benchmarks/*.html")) == [OBSERVATORY, RAILWAY]
+    assert len(list(root.glob("runs/*/index.html"))) == len(list(root.glob("runs/*/question.html"))) == 4
+    assert (root / f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html").exists()
+    assert list(root.glob("pages/*.png"))
+
+
+def test_every_link_leads_to_a_file(evaluated):
+    import re
+    from urllib.parse import unquote
+
+    root = write_report(evaluated).parent
+    for page in root.rglob("*.html"):
+        for target in re.findall(r'(?:href|src|data-src|data-history)="([^"#]+)', page.read_text()):
+            assert (page.parent / unquote(target)).resolve().is_file(), (page, target)
+
+
+def test_a_question_has_its_answer_claims_citations_passages_pictures_and_cost(evaluated):
+    write_site(evaluated)
+
+    found = details(evaluated, newest(evaluated))
+    assert len(found) == 40
+    shown = next(one for one in found.values() if one.get("pictures") and one.get("claims") and one.get("difference"))
+    results = json.loads(results_path(evaluated, newest(evaluated)).read_text())
+    row = next(row for row in results["query_results"] if row["query_id"] == shown["id"])
+    assert "".join(text for text, _, _ in shown["answer"]) == row["generated_answer"]
+    assert shown["gold"]
+    assert [one["rank"] for one in shown["passages"]] == sorted(one["rank"] for one in shown["passages"])
+    assert len(shown["citations"]) == len(row["citations"])
+    assert dict(shown["scores"]) == row["individual_metrics"]
+    assert "Latency" in dict(shown["costs"])
+    document, page, src, width, height, gold, cited = shown["pictures"][0]
+    assert (evaluated.reports / src).read_bytes().startswith(b"\x89PNG")
+    for x, y, w, h in [*gold, *cited]:
+        assert 0 <= x < x + w <= width
+        assert 0 <= y < y + h <= height
+
+
+def test_a_run_shows_its_latencies_with_their_limits(evaluated):
+    write_site(evaluated)
+    name = newest(evaluated)
+
+    limits = json.loads(results_path(evaluated, name).read_text())["performance_metrics"]["latency_intervals"]
+    low, high = limits["p50"]
+    assert limits["p99"] is None  # of 40 questions
+    assert (
+        f"({milliseconds(low)} to {milliseconds(high)})" in (evaluated.reports / f"runs/{name}/index.html").read_text()
+    )
+    header = next(h for h in read_history(evaluated).by_pair[RAILWAY, "embedded"] if h.evaluation_id == name)
+    assert header.metric("latency_p50_ms").confidence_interval == (low, high)
+
+
+def test_the_nights_of_a_question_stand_in_the_order_of_time(evaluated):
+    write_site(evaluated)
+
+    history = value_of(evaluated.reports / f"nights/{RAILWAY}.embedded.js")
+    runs = [header.evaluation_id for header in read_history(evaluated).by_pair[RAILWAY, "embedded"]]
+    assert [night for night, _ in history["nights"]] == runs
+    results = json.loads(results_path(evaluated, runs[0]).read_text())["query_results"]
+    f1 = [None if (value := row["individual_metrics"]["f1"]) is None else round(value, 3) for row in results]
+    assert [nights[0] for nights in history["values"][0]] == f1
+
+
+def test_a_question_whose_text_changed_has_no_score_of_the_night_before(evaluated):
+    runs = [header.evaluation_id for header in read_history(evaluated).by_pair[RAILWAY, "embedded"]]
+    edit(results_path(evaluated, runs[0]), lambda r: r["query_results"][3].update(query_text="Another question?"))
+
+    write_site(evaluated)
+
+    history = value_of(evaluated.reports / f"nights/{RAILWAY}.embedded.js")
+    assert history["values"][0][3][0] is None
+    assert history["values"][0][3][1] is not None
+    table = value_of(evaluated.reports / f"runs/{runs[1]}/data/questions.js")
+    names = [column["name"] for column in table["columns"]]
+    changes = table["values"][names.index("change")]
+    assert changes[3] is None
+    assert changes[4] == 0
+
+
+def test_only_what_changed_is_made_again(evaluated):
+    write_site(evaluated)
+    before = digests(evaluated)
+    run = newest(evaluated, OBSERVATORY)
+    edit(results_path(evaluated, run), lambda r: r["query_results"][0].update(generated_answer="Another answer."))
+
+    write_site(evaluated)
+
+    changed = {name for name, digest in digests(evaluated).items() if before.get(name) != digest} - {STATE}
+    assert changed == {f"runs/{run}/data/questions.js", f"runs/{run}/questions.csv"}
+
+
+def test_what_is_gone_from_the_registry_is_gone_from_the_site(evaluated):
+    write_site(evaluated)
+    evaluated.system_file("embedded-weak").unlink()
+
+    write_site(evaluated)
+
+    assert len(list(evaluated.reports.glob("runs/*"))) == 3
+    assert not (evaluated.reports / f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html").exists()
+    assert "embedded-weak" not in (evaluated.reports / "index.html").read_text()
+
+
+def test_the_figures_of_a_judge_that_nobody_calibrated_are_grey_and_decide_nothing(evaluated):
+    root = write_report(evaluated).parent
+
+    html = (root / f"runs/{newest(evaluated)}/index.html").read_text()
+    assert 'class="doubted" title="not calibrated' in html
+    report = json.loads((root / "report.json").read_text())
+    judged = report["summary"]["pairs"][0]["metrics"]["judged_correct"]
+    assert judged["doubt"].startswith("not calibrated")
+    texts = " ".join(one["text"] for one in report["recommendations"])
+    assert "rag-eval calibrate" in texts
+    assert "judged" not in texts.replace("The judge's figures decide nothing", "")
+
+
+def test_the_data_part_has_the_four_parts_of_the_specification(evaluated):
+    report = json.loads((write_report(evaluated).parent / "report.json").read_text())
+
+    assert list(report) == ["summary", "visualizations", "analysis", "recommendations"]
+    assert [(one["benchmark"], one["system"]) for one in report["summary"]["pairs"]] == [
+        (OBSERVATORY, "embedded"), (RAILWAY, "embedded"), (RAILWAY, "embedded-weak"),
+    ]  # fmt: skip
+    f1 = next(one for one in report["visualizations"] if one["title"] == f"f1 of embedded on {RAILWAY}")
+    assert len(f1["values"]) == len(f1["nights"]) == 2
+    # 8 unanswerable questions, all of which the weak system answers
+    found = {(one["kind"], one["benchmark"], one["system"]): one for one in report["analysis"]["issues"]}
+    assert "8 of 8 questions" in found["invented", RAILWAY, "embedded-weak"]["finding"]
+
+
+def test_formulas_from_answers_are_texts_in_the_sheet(evaluated):
+    run = newest(evaluated)
+    edit(results_path(evaluated, run), lambda r: r["query_results"][0].update(generated_answer="=HYPERLINK(1)"))
+
+    write_site(evaluated)
+
+    text = (evaluated.reports / f"runs/{run}/questions.csv").read_text("utf-8-sig")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert rows[0]["answer"] == "'=HYPERLINK(1)"
+    assert len(rows) == 40
+    assert float(rows[0]["f1"]) >= 0
+
+
+def removed_run(workspace, run):
+    shutil.rmtree(workspace.runs / run)
+
+
+def damaged_responses(workspace, run):
+    (workspace.runs / run / "responses.parquet").write_bytes(b"PAR1")
+
+
+def damaged_judgements(workspace, run):
+    (workspace.runs / run / "judgements.jsonl").write_text("{")
+
+
+def edited_dataset(workspace, run):
+    for path in workspace.evaluation_datasets.glob(f"{RAILWAY}*"):
+        path.write_text(path.read_text() + " ")
+
+
+def no_pages(workspace, run):
+    workspace.benchmark(RAILWAY).pages.write_bytes(b"")
+
+
+def no_corpus(workspace, run):
+    for path in workspace.benchmark(RAILWAY).corpus.glob("*.pdf"):
+        path.unlink()
+
+
+def no_questions(workspace, run):
+    edit(results_path(workspace, run), lambda r: r.update(query_results=[{"query_id": 7}]))
+
+
+DAMAGE = [removed_run, damaged_responses, damaged_judgements, edited_dataset, no_pages, no_corpus, no_questions]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_costs_its_own_part_and_is_said(damage, evaluated):
+    run = newest(evaluated)
+    damage(evaluated, run)
+    (evaluated.reports / STATE).unlink()  # else what was made before the damage is kept
+
+    root = write_report(evaluated).parent
+
+    assert (root / f"runs/{run}/index.html").exists()
+    assert len(list(root.glob("runs/*/index.html"))) == 4
+    if damage not in (no_corpus, no_questions):
+        assert "not shown" in (root / f"runs/{run}/index.html").read_text()
+
+
+def test_what_was_shown_of_a_run_outlives_its_folder(evaluated):
+    before = digests(evaluated)
+    run = newest(evaluated)
+    shutil.rmtree(evaluated.runs / run)
+
+    write_site(evaluated)
+
+    after = digests(evaluated)
+    assert {name: after.get(name) for name in before if run in name} == {n: d for n, d in before.items() if run in n}
+
+
+def test_an_empty_workspace_has_a_page_that_says_so(workspace):
+    assert "0 evaluations of 0 benchmarks" in write_report(workspace).read_text()
+
+
+def test_a_policy_stands_in_every_page_and_nothing_is_inline(evaluated):
+    import re
+
+    for page in write_report(evaluated).parent.rglob("*.html"):
+        html = page.read_text()
+        assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
+        assert re.findall(r"<script(?![^>]*\bsrc=)|\sstyle=|\son\w+=|<style", html) == []
+
+
+def test_pairs_whose_first_evaluation_this_is_are_one_sentence(workspace):
+    for system in ("embedded", "embedded-weak"):
+        evaluate(workspace, load_pair(workspace, "cairnmoor-observatory", system))
+    write_comparisons(workspace)
+
+    page = render_report(workspace)
+
+    assert "For 2 pairs this is the first evaluation" in page
+    assert "is baseline" not in page

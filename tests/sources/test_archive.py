@@ -1,0 +1,595 @@
+"""An archive is unpacked whole or refused whole; what is unpacked depends on the archive alone."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+import tracemalloc
+import zipfile
+import zlib
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.archive import (
+    UNPACKED_TIME_S,
+    Caps,
+    Container,
+    Member,
+    detect_container,
+    extract,
+    is_wanted,
+)
+from tests.conftest import REPOSITORY
+
+COMPRESS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda data: pa.compress(data, codec="zstd", asbytes=True),
+}
+FILES = {"questions.csv": b"q,a\n1,2\n", "docs/b.html": b"<p>b", "docs/a.html": b"<p>a", "docs/old/a.html": b""}
+
+
+def zip_of(files, method=zipfile.ZIP_DEFLATED):
+    """A zip; names may be ZipInfo."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as archive:
+        for name, content in files.items() if isinstance(files, dict) else files:
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def tar_of(files, form=tarfile.PAX_FORMAT):
+    """A tar; names may be TarInfo, whose size is then the content's."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=form) as archive:
+        for name, content in files.items() if isinstance(files, dict) else files:
+            info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return data.getvalue()
+
+
+PACKED = {"zip": zip_of, "tar": tar_of}
+
+
+def unpack(folder, data, **options):
+    (folder / "a").write_bytes(data)
+    return extract(folder / "a", folder / "cache" / "digest", shown="data/a", **options)
+
+
+def refusal(folder, data, **options):
+    """The error, after making sure that nothing was left behind."""
+    with pytest.raises(InputError) as refused:
+        unpack(folder, data, **options)
+    assert {path.name for path in folder.rglob("*") if path.is_file()} <= {"a", ".lock"}
+    return refused.value
+
+
+def content(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+KINDS = {
+    "zip": (zip_of(FILES), Container(None, "zip")),
+    "zip, stored": (zip_of(FILES, zipfile.ZIP_STORED), Container(None, "zip")),
+    "tar of 2001": (tar_of(FILES), Container(None, "tar")),
+    "tar of GNU": (tar_of(FILES, tarfile.GNU_FORMAT), Container(None, "tar")),
+    "tar of 1988": (tar_of(FILES, tarfile.USTAR_FORMAT), Container(None, "tar")),
+    **{f"tar.{kind}": (compress(tar_of(FILES)), Container(kind, "tar")) for kind, compress in COMPRESS.items()},
+}
+
+
+@pytest.mark.parametrize(("data", "packing"), KINDS.values(), ids=KINDS)
+def test_archive_is_detected_by_content_and_unpacked(tmp_path, data, packing):
+    extracted = unpack(tmp_path, data)
+
+    assert detect_container(tmp_path / "a", "a") == packing
+    assert content(extracted.folder) == FILES
+    assert extracted.members == (
+        Member("docs/a.html", 4),
+        Member("docs/b.html", 4),
+        Member("docs/old/a.html", 0),
+        Member("questions.csv", 8),
+    )
+
+
+def old_tar():
+    """A tar from before `ustar`: 345 bytes of header fields, no mark."""
+    header = bytearray(512)
+    header[:1], header[100:108], header[124:136], header[148:156] = b"x", b"0000644\0", b"00000000003\0", b" " * 8
+    header[108:124] = b"0000000\0" * 2
+    header[136:148] = b"00000000000\0"
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + b"abc".ljust(512, b"\0") + bytes(1024)
+
+
+def test_tar_without_magic_is_detected_by_its_checksum(tmp_path):
+    assert content(unpack(tmp_path, old_tar()).folder) == {"x": b"abc"}
+
+
+PLAIN = {
+    "text": (b"question,answer\n" * 100, Container(None, None)),
+    "text with digits where tar has its checksum": (b"0123456 " * 100, Container(None, None)),
+    "nothing": (b"", Container(None, None)),
+    "compressed text": (gzip.compress(b"question,answer\n" * 100), Container("gz", None)),
+}
+
+
+@pytest.mark.parametrize(("data", "packing"), PLAIN.values(), ids=PLAIN)
+def test_archive_rejects_other_files(tmp_path, data, packing):
+    assert refusal(tmp_path, data).code == "unsupported_format"
+    assert detect_container(tmp_path / "a", "a") == packing
+
+
+def test_archive_rejects_compressed_zip(tmp_path):
+    assert refusal(tmp_path, gzip.compress(zip_of(FILES))).code == "double_compression"
+
+
+def test_archive_rejects_office_document(tmp_path):
+    error = refusal(tmp_path, zip_of({"[Content_Types].xml": b"<Types/>", "xl/workbook.xml": b""}))
+
+    assert (error.code, error.found) == ("unsupported_format", "'an Office document'")
+
+
+UNSAFE_NAMES = {
+    "a way up": "../up.txt",
+    "a way up on the way": "docs/../../up.txt",
+    "a way up and back": "docs/../up.txt",
+    "a way up at the end": "docs/..",
+    "absolute": "/etc/passwd",
+    "absolute, doubled": "//etc/passwd",
+    "a drive": "C:/windows/x",
+    "a drive's own folder": "c:x",
+    "backslashes": "docs\\a.html",
+    "a way up with backslashes": "..\\up.txt",
+    "a share": "\\\\server\\share",
+    "a newline": "a\nb",
+    "nothing but a dot": ".",
+    "a component of 256 bytes": "é" * 128,
+    "a name of 1,025 bytes": "/".join(["x" * 204] * 5) + "x",
+    "33 components": "/".join("x" * 33),
+}
+
+
+@pytest.mark.parametrize("name", UNSAFE_NAMES.values(), ids=UNSAFE_NAMES)
+def test_archive_rejects_unsafe_names(tmp_path, name):
+    error = refusal(tmp_path, zip_of({"questions.csv": b"q\n", name: b"x", "z.csv": b"q\n"}))
+
+    assert (error.code, error.file) == ("unsafe_archive", "data/a")
+
+
+@pytest.mark.parametrize("name", ["../up.txt", "/etc/passwd"])
+def test_tar_rejects_unsafe_names(tmp_path, name):
+    assert refusal(tmp_path, tar_of({"questions.csv": b"q\n", name: b"x"})).code == "unsafe_archive"
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+def test_archive_accepts_longest_names(tmp_path, pack):
+    files = {"é" * 127: b"1", "/".join(["x" * 204] * 5): b"2", "/".join("x" * 32): b"3", "..a/...": b"4", "-rf": b"5"}
+
+    assert content(unpack(tmp_path, pack(files)).folder) == files
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+def test_archive_ignores_dots_and_doubled_slashes(tmp_path, pack):
+    assert content(unpack(tmp_path, pack({"./a": b"1", "./docs//b": b"2"})).folder) == {"a": b"1", "docs/b": b"2"}
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_archive_rejects_repeated_names(tmp_path, pack):
+    assert refusal(tmp_path, pack([("a", b"1"), ("a", b"2")])).code == "unsafe_archive"
+    assert refusal(tmp_path, pack([("a", b"1"), ("./a", b"2")])).code == "unsafe_archive"
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+@pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a")], ids=["file first", "folder first"])
+def test_archive_rejects_file_that_is_also_a_folder(tmp_path, pack, names):
+    assert refusal(tmp_path, pack({name: b"x" for name in names})).code == "unsafe_archive"
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+def test_archive_keeps_names_apart_that_differ_in_case_or_unicode_form(tmp_path, pack):
+    files = {"Ada": b"1", "ada": b"2", "\u00e9": b"3", "e\u0301": b"4"}
+    (tmp_path / "ada").touch()
+    if (tmp_path / "Ada").exists():
+        pytest.skip("this file system does not tell them apart")
+    (tmp_path / "ada").unlink()
+
+    assert content(unpack(tmp_path, pack(files)).folder) == files
+
+
+def tar_member(kind, link=""):
+    info = tarfile.TarInfo("docs/member")
+    info.type, info.linkname = kind, link
+    return info
+
+
+def zip_member(mode, name="docs/member"):
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return info
+
+
+NO_FILES = {
+    "tar: a symbolic link out": tar_of([(tar_member(tarfile.SYMTYPE, "/etc"), b"")]),
+    "tar: a symbolic link within": tar_of([("a", b""), (tar_member(tarfile.SYMTYPE, "../a"), b"")]),
+    "tar: a hard link": tar_of([("a", b""), (tar_member(tarfile.LNKTYPE, "a"), b"")]),
+    "tar: a hard link out": tar_of([(tar_member(tarfile.LNKTYPE, "/etc/passwd"), b"")]),
+    "tar: a character device": tar_of([(tar_member(tarfile.CHRTYPE), b"")]),
+    "tar: a block device": tar_of([(tar_member(tarfile.BLKTYPE), b"")]),
+    "tar: a pipe": tar_of([(tar_member(tarfile.FIFOTYPE), b"")]),
+    "tar: a sparse file": tar_of([(tar_member(tarfile.GNUTYPE_SPARSE), b"")]),
+    "zip: a symbolic link": zip_of([(zip_member(stat.S_IFLNK | 0o777), b"/etc")]),
+    "zip: a device": zip_of([(zip_member(stat.S_IFCHR | 0o666), b"")]),
+    "zip: a pipe": zip_of([(zip_member(stat.S_IFIFO | 0o666), b"")]),
+    "zip: a socket": zip_of([(zip_member(stat.S_IFSOCK | 0o666), b"")]),
+    "zip: bzip2": zip_of({"a": b"x"}, zipfile.ZIP_BZIP2),
+    "zip: LZMA": zip_of({"a": b"x"}, zipfile.ZIP_LZMA),
+}
+
+
+@pytest.mark.parametrize("data", NO_FILES.values(), ids=NO_FILES)
+def test_archive_rejects_links_devices_and_rare_methods(tmp_path, data):
+    assert refusal(tmp_path, data).code == "unsafe_archive"
+
+
+def patched(data, change):
+    """A zip whose directory entries were changed: offset of a field in the entry, and its bytes."""
+    data = bytearray(data)
+    at = data.index(b"PK\x01\x02")
+    for offset, field in change.items():
+        data[at + offset : at + offset + len(field)] = field
+    return bytes(data)
+
+
+ALTERED_ZIPS = {
+    "encrypted": (patched(zip_of({"a": b"x"}), {8: b"\x01\0"}), "unsafe_archive"),
+    "strongly encrypted": (patched(zip_of({"a": b"x"}), {8: b"\x41\0"}), "unsafe_archive"),
+    "an unknown method": (patched(zip_of({"a": b"x"}), {10: b"\x63\0"}), "unsafe_archive"),
+    "a name cut by NUL": (patched(zip_of({"a.csv/../x": b"x"}), {46: b"a.csv\0/../"}), "unsafe_archive"),
+    "a later version of the format": (patched(zip_of({"a": b"x"}), {6: b"\xff\0"}), "bad_archive"),
+    "larger than it says": (patched(zip_of({"a": b"x" * 99}), {24: b"\x09\0\0\0"}), "bad_archive"),
+    "smaller than it says": (patched(zip_of({"a": b"x" * 99}), {24: b"\xff\0\0\0"}), "bad_archive"),
+    "another checksum": (patched(zip_of({"a": b"x" * 99}), {16: b"\0\0\0\0"}), "bad_archive"),
+    "another name before the data": (patched(zip_of({"a": b"x"}), {46: b"b"}), "bad_archive"),
+    "data beyond the directory": (
+        patched(zip_of({"a": b"x"}, zipfile.ZIP_STORED), {20: b"\xff\0\0\0"}),
+        "archive_bomb",
+    ),
+    "no header where it should be": (patched(zip_of({"a": b"x"}), {42: b"\x01\0\0\0"}), "bad_archive"),
+    "cut in its middle": (zip_of(FILES)[:200], "bad_archive"),
+    "cut before its end": (zip_of(FILES)[:-1], "bad_archive"),
+    "altered data": (
+        zip_of({"a": os.urandom(500)})[:100] + b"xx" + zip_of({"a": os.urandom(500)})[102:],
+        "bad_archive",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "code"), ALTERED_ZIPS.values(), ids=ALTERED_ZIPS)
+def test_zip_rejects_alterations(tmp_path, data, code):
+    assert refusal(tmp_path, data).code == code
+
+
+TAR = tar_of(FILES, tarfile.USTAR_FORMAT)  # four members: header and content a block each, but an empty one; end mark
+ALTERED_TARS = {
+    "cut in a file": TAR[:700],
+    "cut in a header": TAR[:1300],
+    "cut between two members": TAR[:1024],
+    "cut before its end mark": TAR[:3584],
+    "a header with a wrong checksum": TAR[:1024] + b"?" + TAR[1025:],
+    "a second archive after the end": TAR + TAR,
+    "a file of negative size": TAR[:124] + b"\xff" * 12 + TAR[136:],
+    "compressed and cut in the tar": gzip.compress(TAR[:1024]),
+}
+
+
+@pytest.mark.parametrize("data", ALTERED_TARS.values(), ids=ALTERED_TARS)
+def test_tar_rejects_cuts_and_damaged_headers(tmp_path, data):
+    assert refusal(tmp_path, data).code == "bad_archive"
+
+
+def test_tar_cases_are_cut_where_they_say():
+    assert [TAR[n : n + 3] for n in (0, 1024, 2048, 3072)] == [b"que", b"doc", b"doc", b"doc"]
+    assert TAR[3584:] == bytes(len(TAR) - 3584)
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_tar_rejects_cut_compression(tmp_path, kind):
+    assert refusal(tmp_path, COMPRESS[kind](tar_of(FILES))[:-8]).code == "bad_compression"
+
+
+def bomb_of_shared_data(count):
+    """A zip of `count` entries that all unpack the same data: each local header is quoted by the one before it.
+
+    The data is 1 MB of zeros, deflated. Before it stand the local headers; each entry's data begins with a stored block
+    that holds the next local header, so that it is valid deflate data of its own (David Fifield, A better zip bomb).
+    """
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    kernel = deflate.compress(bytes(1_000_000)) + deflate.flush()
+    name = "{:05}"
+
+    def local(index, crc, packed, size):
+        header = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 8, 0, 0, crc, packed, size, 5, 0)
+        return header + name.format(index).encode()
+
+    body, plain, entries = kernel, bytes(1_000_000), []
+    for index in reversed(range(count)):
+        header = local(index, zlib.crc32(plain), len(body), len(plain))
+        entries.append((index, zlib.crc32(plain), len(body), len(plain), len(header)))
+        quoted = struct.pack("<BHH", 0, len(header), len(header) ^ 0xFFFF)
+        body, plain = quoted + header + body, header + plain
+    data = body[5:]  # nothing quotes the first header
+    directory, offset = b"", 0
+    for index, crc, packed, size, header_size in reversed(entries):
+        directory += struct.pack(
+            "<4s6H3L5H2L", b"PK\x01\x02", 20, 20, 0, 8, 0, 0, crc, packed, size, 5, 0, 0, 0, 0, 0, offset
+        )
+        directory += name.format(index).encode()
+        offset += header_size + 5
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(directory), len(data), 0)
+    return data + directory + end
+
+
+def test_zip_rejects_entries_that_share_data(tmp_path):
+    data = bomb_of_shared_data(8)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:  # zipfile itself unpacks 8 MB from 2.5 KB
+        assert sum(map(len, map(archive.read, archive.namelist()))) > 8_000_000
+    assert len(data) < 2500
+
+    error = refusal(tmp_path, data)
+
+    assert error.code == "archive_bomb"
+    assert error.found == "'00000 and 00001'"
+
+
+def test_zip_rejects_one_entry_under_two_names(tmp_path):
+    data = zip_of({"a": b"x"}, zipfile.ZIP_STORED)
+    start, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
+    entry = data[start:end]
+    twice = data[:start] + entry + entry.replace(b"a", b"b")
+    twice += struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 2, 2, 2 * len(entry), start, 0)
+
+    assert refusal(tmp_path, twice).code == "archive_bomb"
+
+
+def tar_comment(number, size):
+    info = tarfile.TarInfo(str(number))
+    info.pax_headers = {"comment": "x" * size}
+    return info
+
+
+BOMBS = {
+    "zip: members": (zip_of({str(n): b"" for n in range(11)}), Caps(members=10)),
+    "tar: members": (tar_of({str(n): b"" for n in range(11)}), Caps(members=10)),
+    "zip: size": (zip_of({"a": b"12345", "b": b"67890"}), Caps(size_bytes=9)),
+    "tar: size": (tar_of({"a": b"12345", "b": b"67890"}), Caps(size_bytes=9)),
+    "zip: ratio": (zip_of({"a": bytes(10_500_000)}), Caps()),
+    "tar.gz: ratio": (gzip.compress(tar_of({"a": bytes(10_500_000)})), Caps()),
+    "tar.zst: ratio": (COMPRESS["zst"](tar_of({"a": bytes(10_500_000)})), Caps()),
+    "tar: a name of 1 MB": (tar_of({"x" * 1_000_000: b""}), Caps()),
+    "tar: a hundred headers for one file": (tar_of([(tar_member(tarfile.XGLTYPE), b"")] * 100), Caps()),
+    "tar: long headers all over": (tar_of([(tar_comment(n, 9000), b"") for n in range(9)]), Caps(members=9)),
+}
+
+
+@pytest.mark.parametrize(("data", "caps"), BOMBS.values(), ids=BOMBS)
+def test_archive_rejects_more_than_the_caps_allow(tmp_path, data, caps):
+    assert refusal(tmp_path, data, caps=caps).code == "archive_bomb"
+
+
+def test_archive_accepts_what_the_caps_just_allow(tmp_path):
+    files = {"a": b"12345", "b": b"6789"}
+
+    assert content(unpack(tmp_path, zip_of(files), caps=Caps(members=2, size_bytes=9)).folder) == files
+
+
+def test_zip_does_not_read_a_directory_beyond_the_caps(tmp_path):
+    (tmp_path / "a").write_bytes(zip_of({f"{n:060}": b"" for n in range(20_000)}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError) as refused:
+            extract(tmp_path / "a", tmp_path / "cache", shown="a")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert refused.value.code == "archive_bomb"
+    assert peak < 1_000_000  # the directory has 2.1 MB
+
+
+def with_long_end(data, count):
+    """The zip with the directory's end of 2001, in which a count may have 64 bits."""
+    at = data.index(b"PK\x05\x06")
+    size, start = struct.unpack_from("<12xLL", data, at)
+    long_end = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, start)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, at, 1)
+    return (
+        data[:at]
+        + long_end
+        + locator
+        + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, *[0xFFFF] * 2, *[0xFFFFFFFF] * 2, 0)
+    )
+
+
+def test_zip64_is_unpacked_within_the_same_caps(tmp_path):
+    assert refusal(tmp_path, with_long_end(zip_of(FILES), 1 << 40)).code == "archive_bomb"
+    assert content(unpack(tmp_path, with_long_end(zip_of(FILES), 4)).folder) == FILES
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from rag_eval_pipeline.sources.archive import Caps, extract
+from rag_eval_pipeline.errors import InputError
+used = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
+resource.setrlimit(resource.RLIMIT_DATA, (used + (32 << 20),) * 2)
+folder, size = Path(sys.argv[1]), int(sys.argv[2])
+try:
+    print(extract(folder / "a", folder / "out", shown="a", caps=Caps(ratio=1e9, size_bytes=size)).members[0].size)
+except InputError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_archive_unpacks_large_members_in_constant_memory(tmp_path, kind):
+    large = {"a": bytes(100_000_000)}
+    (tmp_path / "a").write_bytes(zip_of(large) if kind == "zip" else gzip.compress(tar_of(large), 1))
+
+    def run(cap):
+        command = [sys.executable, "-c", LIMITED, str(tmp_path), str(cap)]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY).stdout.strip()
+
+    assert run(99_000_000) == "archive_bomb"
+    assert run(100_000_000) == "100000000"
+
+
+def test_archive_leaves_out_what_macos_adds(tmp_path):
+    files = {"a.csv": b"q\n", "__MACOSX/._a.csv": b"", "docs/.DS_Store": b"", "._a.csv": b"\0\5\26\7", "._kept": b"x"}
+
+    extracted = unpack(tmp_path, zip_of(files))
+
+    assert content(extracted.folder) == {"a.csv": b"q\n", "._kept": b"x"}
+    assert extracted.members == (Member("._kept", 1), Member("a.csv", 2))
+
+
+UNMARKED_NAMES = {
+    "UTF-8, as macOS writes it": ("éß".encode(), "éß"),
+    "the code page of DOS": (b"\x82\xe1\x82\xe1", "éßéß"),
+}
+
+
+@pytest.mark.parametrize(("encoded", "name"), UNMARKED_NAMES.values(), ids=UNMARKED_NAMES)
+def test_zip_reads_names_without_the_utf8_flag(tmp_path, encoded, name):
+    data = zip_of({"XXYY.csv": b"q\n"}).replace(b"XXYY", encoded)
+
+    assert content(unpack(tmp_path, data).folder) == {f"{name}.csv": b"q\n"}
+
+
+def test_archive_sets_plain_modes_owner_and_time(tmp_path):
+    owned = tarfile.TarInfo("docs/run")
+    owned.mode, owned.uid, owned.gid, owned.mtime = 0o6777, 12_345, 12_345, 1_700_000_000
+    mask = os.umask(0o027)
+    try:
+        extracted = unpack(tmp_path, tar_of([(owned, b"x")]))
+    finally:
+        os.umask(mask)
+
+    found = (extracted.folder / "docs/run").stat()
+    assert stat.S_IMODE(found.st_mode) == 0o640
+    assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
+    assert found.st_mtime == UNPACKED_TIME_S
+
+
+GLOBS = [
+    ("a.csv", "*.csv", True),
+    ("d/a.csv", "*.csv", False),
+    ("d/a.csv", "**", True),
+    ("d/e/a.csv", "d/**/a.csv", True),
+    ("d/a.csv", "d/**/a.csv", True),
+    ("a.CSV", "*.csv", False),
+    ("[x].csv", "[x].csv", True),
+    ("x.csv", "[x].csv", True),
+]
+
+
+@pytest.mark.parametrize(("name", "wanted", "expected"), GLOBS)
+def test_member_glob_matches_whole_names(name, wanted, expected):
+    assert is_wanted(name, wanted) == expected
+
+
+def test_archive_is_unpacked_once(tmp_path):
+    first = unpack(tmp_path, zip_of({**FILES, ".DS_Store": b""}))
+    (tmp_path / "a").unlink()
+
+    assert extract(tmp_path / "a", tmp_path / "cache" / "digest", shown="a") == first
+
+
+@pytest.mark.parametrize("harm", [os.unlink, lambda path: path.write_bytes(b"")], ids=["a file gone", "a file emptied"])
+def test_archive_is_unpacked_again_after_damage(tmp_path, harm):
+    harm(unpack(tmp_path, zip_of(FILES)).folder / "docs/a.html")
+
+    assert content(unpack(tmp_path, zip_of(FILES)).folder) == FILES
+
+
+def test_archive_replaces_what_a_killed_process_left(tmp_path):
+    left = tmp_path / "cache" / "digest" / ".tmp-all" / "files"
+    left.mkdir(parents=True)
+    (left / "half").write_bytes(b"x")
+
+    extracted = unpack(tmp_path, zip_of(FILES))
+
+    assert content(extracted.folder) == FILES
+    assert sorted(path.name for path in (tmp_path / "cache" / "digest").iterdir()) == [".lock", "all"]
+
+
+def test_archive_unpacked_concurrently_gives_one_folder(tmp_path):
+    data, results = zip_of({f"docs/{n}": os.urandom(500) for n in range(300)}), []
+    (tmp_path / "a").write_bytes(data)
+    threads = [
+        threading.Thread(target=lambda: results.append(extract(tmp_path / "a", tmp_path / "cache", shown="a")))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(results) == 4
+    assert len(set(results)) == 1
+    assert len(content(results[0].folder)) == 300
+
+
+def test_archive_inside_an_archive_stays_a_file(tmp_path):
+    inner = zip_of({"../x": b""})
+
+    assert content(unpack(tmp_path, zip_of({"inner.zip": inner})).folder) == {"inner.zip": inner}
+
+
+# Names that hold nothing unsafe, so that every one must come out as it went in.
+SAFE = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/\\:"), min_size=1, max_size=20)
+FILE_SETS = st.dictionaries(SAFE.filter(lambda name: name.strip(".")), st.binary(max_size=300), max_size=5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(files=FILE_SETS, kind=st.sampled_from(list(PACKED)))
+def test_archive_round_trips_any_safe_files(tmp_path_factory, files, kind):
+    files = {name: data for name, data in files.items() if name != ".DS_Store" and not name.startswith("._")}
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "a").write_bytes(PACKED[kind](files) if files or kind == "zip" else tar_of({"x": b""}))
+
+    extracted = extract(folder / "a", folder / "out", shown="a")
+
+    assert content(extracted.folder) == (files or ({} if kind == "zip" else {"x": b""}))
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from(list(KINDS)), st.data())
+def test_archive_with_flipped_bytes_is_unpacked_or_refused(tmp_path_factory, kind, data):
+    packed = bytearray(KINDS[kind][0])
+    for _ in range(data.draw(st.integers(1, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    folder = tmp_path_factory.mktemp("altered")
+    (folder / "a").write_bytes(packed)
+
+    try:
+        extracted = extract(folder / "a", folder / "out", shown="a")
+    except InputError:
+        assert not list(folder.rglob("files"))
+    else:
+        assert all((extracted.folder / member.name).stat().st_size == member.size for member in extracted.members)
+    assert {path.name for path in folder.iterdir()} <= {"a", "out"}

@@ -1,0 +1,219 @@
+"""Packed, archived and remote files are read as the files they hold, under names that say where they are from."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import tarfile
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.files import SourceFiles
+from rag_eval_pipeline.sources.relations import read_relation
+from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.workspace import Workspace
+from tests.conversion.conftest import HEAD
+
+CSV = b"q,a\none,1\ntwo,2\n"
+ROWS = [{"q": "one", "a": "1"}, {"q": "two", "a": "2"}]
+
+
+def parquet(rows):
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+def zipped(files):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def tarred(files):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+PACKED = {
+    "gz, under a name that says otherwise": ("q.csv", gzip.compress(CSV)),
+    "bz2": ("q.csv.bz2", bz2.compress(CSV)),
+    "xz": ("q.xz", lzma.compress(CSV)),
+    "zst": ("q.zst", pa.compress(CSV, codec="zstd", asbytes=True)),
+    "parquet, which is read from its end": ("q.bin", gzip.compress(parquet(ROWS))),
+    "JSON lines": ("q.json.gz", gzip.compress("\n".join(map(json.dumps, ROWS)).encode())),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), PACKED.values(), ids=PACKED)
+def test_packed_files_are_read_by_what_they_hold(benchmark, name, content):
+    paths = benchmark(HEAD, {name: content})
+
+    relation = read_relation(paths, SourceSpec(path=(name,)), source_columns=True)
+
+    rows = relation.table.to_pylist()
+    assert [{"q": row["q"], "a": row["a"]} for row in rows] == ROWS
+    assert {row["source_file"] for row in rows} == {name}
+
+
+def test_the_only_file_of_an_archive_needs_no_member(benchmark):
+    paths = benchmark(HEAD, {"q.zip": zipped({"data/q.csv": CSV})})
+
+    relation = read_relation(paths, SourceSpec(path=("q.zip",)), source_columns=True)
+
+    assert relation.table.column("source_file").to_pylist() == ["q.zip/data/q.csv"] * 2
+
+
+def test_members_are_chosen_by_a_glob_and_may_be_packed_themselves(benchmark):
+    files = {"b/2.csv.gz": gzip.compress(b"q,a\nthree,3\n"), "b/1.csv": CSV, "README": b"no data"}
+    paths = benchmark(HEAD, {"q.tar.gz": tarred(files)})
+
+    relation = read_relation(paths, SourceSpec(path=("q.tar.gz",), member="b/*"), source_columns=True)
+
+    assert relation.table.column("q").to_pylist() == ["one", "two", "three"]
+    assert relation.files == ("q.tar.gz/b/1.csv", "q.tar.gz/b/2.csv.gz")
+
+
+def test_an_archive_of_several_files_is_answered_with_their_names(benchmark):
+    paths = benchmark(HEAD, {"q.zip": zipped({"a.csv": CSV, "b.csv": CSV})})
+
+    with pytest.raises(InputError, match=r"a\.csv.*b\.csv.*member") as caught:
+        read_relation(paths, SourceSpec(path=("q.zip",)))
+
+    assert caught.value.code == "archive_member"
+
+
+def test_documents_of_an_archive_are_listed_and_are_bodies(benchmark):
+    spec = HEAD + (
+        "source: q.csv\n"
+        "tables: {docs: {path: docs.zip, files: '**/*.txt'}}\n"
+        'questions: "SELECT q AS question, a AS answer, [{file: f, text: t}] AS contexts FROM source"\n'
+    )
+    files = {"q.csv": "q,a,f,t\none,1,x.txt,lamp\n", "docs.zip": zipped({"d/x.txt": "The lamp.", "d/y.pdf": "no"})}
+    paths = benchmark(spec, files)
+
+    found = plan(paths)
+
+    assert [(document.names[0].name, document.path.read_text()) for document in found.documents] == [
+        ("x.txt.pdf", "The lamp.")
+    ]
+
+
+def test_plan_leaves_nothing_of_an_archive_behind(benchmark, tmp_path):
+    paths = benchmark(HEAD + "source: q.zip\nquestions: {question: q, answer: a}\n", {"q.zip": zipped({"q.csv": CSV})})
+
+    assert plan(paths).counts.accepted == 2
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["benchmark.yaml", "q.zip"]
+
+
+@pytest.fixture
+def server():
+    """A loopback server that gives a CSV and counts what it was asked."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.path, self.headers.get("Authorization")))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(CSV)))
+            self.end_headers()
+            self.wfile.write(CSV)
+
+        def log_message(self, *arguments):
+            pass
+
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made.server_address[1], asked
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def test_a_source_behind_a_url_is_downloaded_once_and_planned_without_the_network(
+    benchmark, server, tmp_path, monkeypatch
+):
+    port, asked = server
+    monkeypatch.setenv("SOURCE_TOKEN", "secret")
+    url = f"http://127.0.0.1:{port}/q.csv"
+    paths = benchmark(
+        HEAD + f"source: {{url: '{url}', headers: {{Authorization: 'Bearer ${{SOURCE_TOKEN}}'}}}}\n"
+        "questions: {question: q, answer: a}\n"
+    )
+    workspace = Workspace(tmp_path)
+    workspace.config.mkdir(parents=True)
+    workspace.egress_config.write_text(f"allowed_hosts: ['127.0.0.1:{port}']\n")
+
+    with pytest.raises(InputError) as caught:
+        plan(paths)
+    assert caught.value.code == "not_downloaded"
+
+    convert(workspace, "scratch")
+    convert(workspace, "scratch")
+
+    assert asked == [("/q.csv", "Bearer secret")]
+    assert plan(paths).counts.accepted == 2
+    assert [question.source_file for question in plan(paths).questions] == [url, url]
+    assert not any(b"secret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_private_address_is_refused_unless_it_is_allowed(benchmark, server, tmp_path):
+    port, asked = server
+    benchmark(HEAD + f"source: {{url: 'http://127.0.0.1:{port}/q.csv'}}\nquestions: {{question: q, answer: a}}\n")
+
+    with pytest.raises(InputError) as caught:
+        convert(Workspace(tmp_path), "scratch")
+
+    assert caught.value.code == "egress_blocked"
+    assert asked == []
+
+
+QRELS = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d2 1\nbroken line\n"
+TOPICS = "q1\twhere is the lamp\nq2\twho keeps it\n"
+TREC = """source: {path: topics.tsv, format: trec_topics}
+tables:
+  qrels: {path: qrels.txt, format: trec_qrels}
+  corpus: corpus.jsonl
+retrieval_only: true
+questions: |
+  SELECT t.title AS question, t.query_id AS source_id, t.source_row,
+         list({document: j.document_id, relevance: j.relevance} ORDER BY j.document_id)
+           FILTER (WHERE j.relevance > 0) AS contexts
+  FROM source t JOIN qrels j USING (query_id) GROUP BY ALL
+documents: SELECT _id AS name, text FROM corpus
+"""
+
+
+def test_topics_and_qrels_are_a_benchmark_without_answers(benchmark):
+    corpus = "".join(json.dumps({"_id": f"d{n}", "text": f"text {n}"}) + "\n" for n in (1, 2, 3))
+    paths = benchmark(HEAD + TREC, {"topics.tsv": TOPICS, "qrels.txt": QRELS, "corpus.jsonl": corpus})
+
+    found = plan(paths)
+
+    assert [(q.question, q.answer, q.answers, q.source_id) for q in found.questions] == [
+        ("where is the lamp", "", (), "q1"),
+        ("who keeps it", "", (), "q2"),
+    ]
+    assert [[(c.file_name, c.relevance) for c in q.contexts] for q in found.questions] == [
+        [("d1.pdf", 2)],
+        [("d2.pdf", 1)],
+    ]
+    assert ["broken" in note and "line 4" in note for note in found.notes] == [True]
+    assert SourceFiles(paths).local("qrels.txt").name == "qrels.txt"
