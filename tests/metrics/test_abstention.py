@@ -57,9 +57,6 @@ def test_abstention_rate_of_nothing_has_a_reason(counts, rate, reason):
     summary = getattr(counts, rate)
 
     assert (summary.value, summary.confidence_interval, summary.reason) == (None, None, reason)
-
-
-def test_answering_every_unanswerable_question_scores_zero():
     assert NONE_DECLINED.recall.value == NONE_DECLINED.f1.value == 0.0
 
 
