@@ -81,7 +81,7 @@ def browser(machine: Machine) -> Finding:
 
 def sandbox(machine: Machine) -> Finding:
     """Pages are confined, or the settings say that they need not be."""
-    from rag_eval_pipeline.web.egress.config import read_egress_config
+    from rag_eval_pipeline.web.egress import read_egress_config
 
     trial = machine.trial
     if isinstance(trial, Exception):

@@ -43,8 +43,7 @@ def init(
 
     from rag_eval_pipeline.scaffold import start_benchmark
     from rag_eval_pipeline.sources.download import download
-    from rag_eval_pipeline.web.egress.config import read_egress_config
-    from rag_eval_pipeline.web.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 
     root = find_workspace(workspace)
 

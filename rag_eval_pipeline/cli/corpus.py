@@ -12,7 +12,7 @@ from rag_eval_pipeline.errors import InputError
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.corpus.documents import CorpusDocument
-    from rag_eval_pipeline.web.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress import EgressPolicy
 
 
 def render(
@@ -71,8 +71,7 @@ def render(
 def _policy(workspace: Path | None, allow: list[str]) -> "EgressPolicy":
     from pydantic import ValidationError
 
-    from rag_eval_pipeline.web.egress.config import EgressConfig, read_egress_config
-    from rag_eval_pipeline.web.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy, read_egress_config
 
     root = find_workspace_if_any(workspace)
     config = EgressConfig() if root is None else read_egress_config(root.egress_config)
