@@ -133,7 +133,6 @@ CONFIGS = {
     "credentials for a path": ("credentials: {'https://wiki.corp/x': {Authorization: TOKEN}}", "credentials"),
     "credentials for any scheme": ("credentials: {wiki.corp: {Authorization: TOKEN}}", "credentials"),
     "a header that frames the request": ("credentials: {'https://wiki.corp': {Host: TOKEN}}", "credentials"),
-    "not a mapping": ("- a", None),
 }
 
 
