@@ -173,11 +173,8 @@ def read_egress_config(path: Path) -> EgressConfig:
     Raises:
         InputError: `bad_yaml`, `bad_config`, `bad_ca_file`.
     """
-    if not path.is_file():
-        return EgressConfig()
-    data = read_settings(path, str(path)).value
     try:
-        config = EgressConfig.model_validate({} if data is None else data)
+        config = EgressConfig.model_validate(read_settings(path, missing_ok=True))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or None

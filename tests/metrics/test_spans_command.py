@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rag_eval_pipeline.cli.spans import spans
+from rag_eval_pipeline.cli.scoring import spans
 from rag_eval_pipeline.errors import InputError
 
 

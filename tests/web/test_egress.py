@@ -105,7 +105,6 @@ CONFIGS = {
     "credentials for any scheme": ("credentials: {wiki.corp: {Authorization: TOKEN}}", "credentials"),
     "a header that frames the request": ("credentials: {'https://wiki.corp': {Host: TOKEN}}", "credentials"),
     "a secret in place of its variable": ("credentials: {'https://a.b': {Key: 's3cret x'}}", "credentials"),
-    "not a mapping": ("- a", None),
 }
 
 
