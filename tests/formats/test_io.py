@@ -71,13 +71,25 @@ def test_yaml_settings_have_types_and_lines(tmp_path):
         f"b:\n  c: [1e999, -1e999, .inf, .nan, 1e-999, {long}, {endless}]\n  d:\n    - x\n    - y\n"
     )
 
-    settings = read_settings(path, "x.yaml")
+    settings, document = read_settings(path), read_yaml(path, "x.yaml")
 
-    assert settings.value["k"] == [1, 2.5, True, "no", "1", "true", "010", 1000.0, None, None, -3, 0.5]
-    assert [type(item) for item in settings.value["k"][:4]] == [int, float, bool, str]
-    assert settings.value["b"]["c"] == ["1e999", "-1e999", ".inf", ".nan", 0.0, int(long), endless]
-    assert resolve_scalars(read_yaml(path, "x.yaml").value) == settings.value
-    assert [settings.line(place) for place in (("k",), ("b", "c"), ("b", "d", 1), ("b", "absent"))] == [1, 3, 6, 2]
+    assert settings["k"] == [1, 2.5, True, "no", "1", "true", "010", 1000.0, None, None, -3, 0.5]
+    assert [type(item) for item in settings["k"][:4]] == [int, float, bool, str]
+    assert settings["b"]["c"] == ["1e999", "-1e999", ".inf", ".nan", 0.0, int(long), endless]
+    assert resolve_scalars(document.value) == settings
+    assert [document.line(place) for place in (("k",), ("b", "c"), ("b", "d", 1), ("b", "absent"))] == [1, 3, 6, 2]
+
+
+def test_yaml_settings_may_be_empty_or_missing(tmp_path):
+    path = tmp_path / "x.yaml"
+    assert read_settings(path, missing_ok=True) == {}
+    with pytest.raises(InputError, match="missing_file"):
+        read_settings(path)
+    path.write_text("# nothing\n")
+    assert read_settings(path) == {}
+    path.write_text("- 1\n")
+    with pytest.raises(InputError, match="bad_yaml"):
+        read_settings(path)
 
 
 REFUSED = {

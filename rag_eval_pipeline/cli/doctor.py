@@ -1,6 +1,6 @@
-"""What the pipeline needs of a machine, and whether it is there.
+"""`rag-eval doctor`: checks of what the pipeline needs of a machine.
 
-The browser is asked by being used: it is started once, behind the guard, and prints one page.
+The browser is checked by use: it is started once, behind the egress proxy, and prints one page.
 """
 
 import functools
@@ -8,8 +8,19 @@ import shutil
 import subprocess
 import unicodedata
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import typer
+
+from rag_eval_pipeline.cli.output import (
+    UNAVAILABLE,
+    AsJson,
+    Root,
+    emit,
+    find_workspace,
+    find_workspace_if_any,
+)
 from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError
 from rag_eval_pipeline.workspace import Workspace
 
@@ -21,7 +32,7 @@ PACKAGES = "fonts-noto-core, fonts-noto-cjk, fonts-noto-color-emoji"
 
 
 class Script(NamedTuple):
-    """A script of the world: how fontconfig is asked for a font, and characters that a page is printed with."""
+    """A writing system: the fontconfig pattern of a font for it, and characters to print."""
 
     pattern: str
     sample: str
@@ -38,7 +49,7 @@ SCRIPTS = {
 
 
 class Finding(NamedTuple):
-    """One check: whether all is well, and what was found."""
+    """The outcome of one check."""
 
     name: str
     ok: bool
@@ -46,10 +57,9 @@ class Finding(NamedTuple):
 
 
 class Machine:
-    """What is looked at, and the trial run of its browser, which several checks are about.
+    """The machine under check, with one trial run of its browser for all checks.
 
-    Args:
-        workspace: Need not exist for checks that are not about it.
+    The workspace need not exist for checks that do not concern it.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -57,7 +67,7 @@ class Machine:
 
     @functools.cached_property
     def trial(self) -> "BrowserCheck | ServiceError | DocumentError":
-        """What the browser did, or why it did nothing."""
+        """The outcome of printing a page, or the error."""
         from rag_eval_pipeline.corpus.rendering.render import check_browser
 
         try:
@@ -67,7 +77,7 @@ class Machine:
 
 
 def browser(machine: Machine) -> Finding:
-    """A Chromium and the driver that talks to it, both of which run."""
+    """Chromium and its driver are found, and both run."""
     from rag_eval_pipeline.corpus.rendering.browser import browser_version, check_driver, find_browser
 
     try:
@@ -80,8 +90,8 @@ def browser(machine: Machine) -> Finding:
 
 
 def sandbox(machine: Machine) -> Finding:
-    """Pages are confined, or the settings say that they need not be."""
-    from rag_eval_pipeline.web.egress.config import read_egress_config
+    """The browser's sandbox works, or the settings allow to do without it."""
+    from rag_eval_pipeline.web.egress import read_egress_config
 
     trial = machine.trial
     if isinstance(trial, Exception):
@@ -101,14 +111,14 @@ def sandbox(machine: Machine) -> Finding:
 
 
 def egress(machine: Machine) -> Finding:
-    """The browser has no way to this machine's own servers."""
+    """The browser cannot reach servers on this machine."""
     if isinstance(machine.trial, ServiceError):
         return Finding("egress", False, str(machine.trial))
     return Finding("egress", True, "127.0.0.1 and localhost were refused to the browser")
 
 
 def fonts(machine: Machine) -> Finding:
-    """Glyphs for the scripts of the world: without them characters vanish from the PDFs' text."""
+    """There are fonts for all scripts; without them, characters are missing from the text of PDFs."""
     if shutil.which("fc-list") is None:
         return Finding("fonts", False, "fc-list is missing: install fontconfig")
     missing = [name for name, script in SCRIPTS.items() if not _listed(script.pattern)]
@@ -118,7 +128,7 @@ def fonts(machine: Machine) -> Finding:
 
 
 def glyphs(machine: Machine) -> Finding:
-    """What is printed can be read back from the PDF, in each script."""
+    """Text in each script can be read back from a printed PDF."""
     trial = machine.trial
     if isinstance(trial, Exception):
         return Finding("glyphs", False, str(trial))
@@ -129,20 +139,20 @@ def glyphs(machine: Machine) -> Finding:
 
 
 def lost_scripts(text: str) -> list[str]:
-    """Scripts of whose sample a text lacks characters; their order and joined forms are the printer's."""
-    there = set(unicodedata.normalize("NFKC", text))
-    return [name for name, script in SCRIPTS.items() if not there.issuperset(script.sample)]
+    """Return the scripts of whose sample a text lacks characters; order and ligatures do not matter."""
+    found = set(unicodedata.normalize("NFKC", text))
+    return [name for name, script in SCRIPTS.items() if not found.issuperset(script.sample)]
 
 
 def disk(machine: Machine) -> Finding:
-    """Room for a corpus."""
+    """There is room for a corpus."""
     root = machine.workspace.root
     free = shutil.disk_usage(root).free
     return Finding("disk", free >= FREE_BYTES, f"{free / 1e9:.1f} GB free in {root}")
 
 
 def registry(machine: Machine) -> Finding:
-    """Benchmarks and systems that can be read."""
+    """All benchmarks and systems can be read."""
     from rag_eval_pipeline.conversion.spec import read_spec
     from rag_eval_pipeline.evaluation.registry import read_registry
 
@@ -172,3 +182,34 @@ CHECKS: dict[str, Callable[[Machine], Finding]] = {
 
 def _listed(pattern: str) -> bool:
     return bool(subprocess.run(["fc-list", pattern], capture_output=True, check=False).stdout.strip())
+
+
+_NEED_WORKSPACE = {None, "workspace", "disk"}
+
+
+def doctor(
+    only: Annotated[
+        str | None,
+        typer.Option(help="One check by name: browser, sandbox, egress, fonts, glyphs, disk, workspace."),
+    ] = None,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check what the pipeline needs of this machine; exits 4 when something is missing.
+
+    The browser is started and prints a page; nothing is asked of the network.
+
+    Example: rag-eval doctor
+    """
+    if only is not None and only not in CHECKS:
+        raise InputError("unknown_check", "--only", f"one of {', '.join(CHECKS)}", found=only)
+    find = find_workspace if only in _NEED_WORKSPACE else find_workspace_if_any
+    machine = Machine(find(workspace) or Workspace(Path.cwd()))
+    findings = [check(machine) for name, check in CHECKS.items() if only in (None, name)]
+    emit(
+        [finding._asdict() for finding in findings],
+        as_json,
+        (f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.found}" for finding in findings),
+    )
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(UNAVAILABLE)

@@ -1,6 +1,5 @@
-"""Commands on what nights add up to: history, power, pin, rescore, prune, ab."""
+"""Commands on the history of evaluations: history, power, pin, prune, ab."""
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_eval_pipeline.cli.evaluations import report_evaluated
-from rag_eval_pipeline.cli.options import AsJson, Root
-from rag_eval_pipeline.cli.output import BAD_INPUT, emit, find_workspace, instance_folder, progress_bars
+from rag_eval_pipeline.cli.output import BAD_INPUT, AsJson, Root, emit, find_workspace, instance_folder, progress_bars
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -20,11 +18,11 @@ def history(
     as_json: AsJson = False,
     sql: Annotated[
         str | None,
-        typer.Option(help="A DuckDB query over the tables `results` (a row a figure) and `questions` (a row a score)."),
+        typer.Option(help="A DuckDB query over the tables `results` (a row a metric) and `questions` (a row a score)."),
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Read every results file again, whatever its date says."),
+        typer.Option("--verify", help="Read every results file again, even if its date has not changed."),
     ] = False,
 ) -> None:
     """Print the published evaluations, oldest first, with the verdict of each night; names files that were damaged.
@@ -46,10 +44,10 @@ def history(
 
 
 def _history_line(row: dict[str, Any]) -> str:
-    figures = ", ".join(f"{name} {value:.3f}" for name, value in row["figures"].items() if value is not None)
-    said = f": {row['verdict']}" if row["verdict"] else ""
+    scores = ", ".join(f"{name} {value:.3f}" for name, value in row["figures"].items() if value is not None)
+    verdict = f": {row['verdict']}" if row["verdict"] else ""
     role = f" ({row['role']})" if row["role"] else ""
-    return f"{row['evaluation_id']}{role}  {row['benchmark']} x {row['system']}  {figures}{said}"
+    return f"{row['evaluation_id']}{role}  {row['benchmark']} x {row['system']}  {scores}{verdict}"
 
 
 def power(
@@ -116,37 +114,10 @@ def _ask_missing(root: Workspace, benchmark: str, system: str) -> None:
         report_evaluated(root, benchmark, system, published)
 
 
-def rescore(
-    benchmark: Annotated[str, typer.Argument(help="A benchmark.")],
-    system: Annotated[str, typer.Argument(help="A system.")],
-    evaluations: Annotated[
-        list[str] | None, typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; else all that differ.")
-    ] = None,
-    workspace: Root = None,
-    as_json: AsJson = False,
-) -> None:
-    """Score old answers anew with today's measures and judge; the system is not asked.
-
-    Example: rag-eval rescore skarn-railway embedded
-    """
-    from rag_eval_pipeline.evaluation.judging import judging_report
-    from rag_eval_pipeline.evaluation.pair import load_pair
-    from rag_eval_pipeline.evaluation.runs import load_evaluation
-    from rag_eval_pipeline.reporting.rescoring import rescore as run
-
-    root = find_workspace(workspace)
-    done = []
-    for results in run(root, load_pair(root, benchmark, system), evaluations or ()):
-        done.append({"evaluation_id": results.evaluation_id, "benchmark": benchmark, "system": system})
-        if sentence := judging_report(load_evaluation(root, results.evaluation_id)).sentence:
-            print(f"rag-eval: {results.evaluation_id}: {sentence}.", file=sys.stderr)
-    emit(done, as_json, (str(one["evaluation_id"]) for one in done))
-
-
 def prune(
     workspace: Root = None,
     as_json: AsJson = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
 ) -> None:
     """Remove what data/config/retention.config.yaml lets go: old evaluations, unused downloads, unused judgements.
 
@@ -164,7 +135,7 @@ def prune(
 
 
 def _prune_runs(root: Workspace, *, now: datetime, dry_run: bool) -> list[str] | None:
-    """Dagster's old runs; None where no instance is known or they are kept for ever."""
+    """Remove old runs of Dagster; None if there is no instance or its runs are kept for ever."""
     from rag_eval_pipeline.reporting.retention import read_retention_settings
 
     days, home = read_retention_settings(root).runs, instance_folder(root)
@@ -196,5 +167,5 @@ def ab(
             for test in done
         ],
         as_json,
-        (line for test in done for line in (f"{test.path}", *(f"  {said}" for said in test.sentences()))),
+        (line for test in done for line in (f"{test.path}", *(f"  {sentence}" for sentence in test.sentences()))),
     )
