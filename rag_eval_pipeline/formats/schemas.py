@@ -44,11 +44,7 @@ SCHEMAS: dict[str, Callable[[], Schema]] = {
 
 @functools.cache
 def json_schema(name: str) -> Schema:
-    """Return one of the committed schemas, such as `evaluation_dataset`; callers do not change it.
-
-    Raises:
-        FileNotFoundError: There is none of this name.
-    """
+    """Return one of the committed schemas, such as `evaluation_dataset`; callers do not change it."""
     schema: Schema = json.loads((schema_folder() / f"{name}{SUFFIX}").read_bytes())
     return schema
 
