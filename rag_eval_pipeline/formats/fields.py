@@ -1,10 +1,9 @@
-"""Field types for what people and other programs fill in: numbers, times, scores, open objects.
+"""Field types for what people and other programs fill in: numbers, times, scores, versions, open objects.
 
-A boolean is never a number, and text never one either. Open objects hold what JSON can carry with their keys in order,
-so that equal content gives equal bytes.
+A boolean is never a number, and text never one either; numbers are finite, times become UTC. Open objects hold what
+JSON can carry with their keys in order, so that equal content gives equal bytes.
 """
 
-import contextlib
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -22,29 +21,9 @@ def _bad(code: str, expected: str) -> PydanticCustomError:
     return PydanticCustomError(code, "{expected}", {"expected": expected})
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise _bad("whole_number", "a whole number")
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) in (int, float):
-        with contextlib.suppress(OverflowError):  # an integer of 400 digits
-            if math.isfinite(number := float(value)):
-                return number
-    raise _bad("finite_number", "a finite number")
-
-
 def _offset(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise _bad("bad_span", "a whole number of 0 or more")
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if type(value) is not bool:
-        raise _bad("truth", "true or false")
     return value
 
 
@@ -103,60 +82,25 @@ def _in_order(value: dict[str, Any]) -> dict[str, Any]:
 
 
 Text = Annotated[str, pydantic.AfterValidator(_text)]
-"""Any text that UTF-8 can carry."""
-
-Name = Annotated[Text, pydantic.Field(min_length=1)]
-"""A text of one character or more."""
-
-Whole = Annotated[int, pydantic.BeforeValidator(_whole)]
-"""An integer; no boolean, no float, no text."""
-
+Name = Annotated[str, pydantic.Field(min_length=1), pydantic.AfterValidator(_text)]
+Whole = Annotated[int, pydantic.Field(strict=True)]
 Count = Annotated[Whole, pydantic.Field(ge=0)]
-"""A whole number of 0 or more."""
-
-Offset = Annotated[int, pydantic.BeforeValidator(_offset), pydantic.Field(ge=0)]
-"""A position in a text, in code points from 0."""
-
-Number = Annotated[float, pydantic.BeforeValidator(_number)]
-"""A finite number; no boolean, no text."""
-
+Offset = Annotated[int, pydantic.Field(ge=0), pydantic.BeforeValidator(_offset)]  # in code points
+Number = Annotated[float, pydantic.Field(strict=True, allow_inf_nan=False)]
 Amount = Annotated[Number, pydantic.Field(ge=0)]
-"""A finite number of 0 or more."""
-
 Share = Annotated[Number, pydantic.Field(ge=0, le=1)]
-"""A number in [0, 1]."""
-
-Truth = Annotated[bool, pydantic.BeforeValidator(_truth)]
-"""True or false; not 1, not "false"."""
-
-Moment = Annotated[
-    pydantic.AwareDatetime,
-    pydantic.BeforeValidator(_moment),
-    pydantic.AfterValidator(_utc),
-]
-"""A time with its zone, kept and written as UTC."""
-
+Truth = Annotated[bool, pydantic.Field(strict=True)]
+Moment = Annotated[pydantic.AwareDatetime, pydantic.BeforeValidator(_moment), pydantic.AfterValidator(_utc)]
 Score = Annotated[
     pydantic.StrictBool | pydantic.StrictInt | pydantic.StrictFloat | pydantic.StrictStr | None,
     pydantic.Field(union_mode="left_to_right"),  # 1, 1.0 and true are equal in Python, and stay what they are
     pydantic.BeforeValidator(_score),
 ]
-"""A score of any type; its type survives writing and reading."""
-
 Open = Annotated[dict[str, Any], pydantic.AfterValidator(canonical)]
-"""An object with keys of its writer's choice."""
-
 Numbers = Annotated[dict[Name, Number], pydantic.AfterValidator(_in_order)]
-"""Numbers by name, in the order of their names."""
-
 Shares = Annotated[dict[Name, Share], pydantic.AfterValidator(_in_order)]
-"""Numbers in [0, 1] by name, in the order of their names."""
-
 Texts = Annotated[dict[Name, Text], pydantic.AfterValidator(_in_order)]
-"""Texts by name, in the order of their names."""
-
 Version = Annotated[str, pydantic.Field(pattern=r"^v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$")]
-"""A semantic version, with or without `v`."""
 
 
 MAX_LENGTH = 128  # a version becomes part of file names
