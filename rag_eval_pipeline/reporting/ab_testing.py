@@ -21,8 +21,7 @@ from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.comparisons import compare_systems, compare_with_human, evaluate_over_time
 from rag_eval_pipeline.judges.trust_card import TrustCard, read_trust_cards
-from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
-from rag_eval_pipeline.metrics.verdicts import first_confirmation, verdict
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, first_confirmation, verdict
 from rag_eval_pipeline.reporting.baselines import newest_alike, published_evaluations
 from rag_eval_pipeline.reporting.comparison import (
     Comparison,

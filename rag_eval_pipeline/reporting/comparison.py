@@ -24,18 +24,20 @@ from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.metrics.evidence import (
+from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
+from rag_eval_pipeline.metrics.verdicts import (
     FAILURE_RATE,
     RULES,
     ComparedMetric,
+    Confirmation,
     Evidence,
     Rules,
     TestedUnits,
+    Verdict,
     compare,
+    verdict,
 )
-from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
-from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, verdict
 from rag_eval_pipeline.reporting.comparison_records import ComparisonRow, MovedQuestion, VerdictRecord
 from rag_eval_pipeline.reporting.results_headers import ResultsHeader
 from rag_eval_pipeline.reporting.scored_runs import COMPARED, Column, ScoredRun, run_of_evaluation, run_of_results

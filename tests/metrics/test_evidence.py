@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.evidence import ComparedMetric, Rules, compare, failure_rate
-from rag_eval_pipeline.metrics.verdicts import verdict
+from rag_eval_pipeline.metrics.verdicts import ComparedMetric, Rules, compare, failure_rate, verdict
 
 BY_DOCUMENT = Rules(units="documents")
 
