@@ -163,7 +163,7 @@ def test_estimate_uses_the_newest_evaluation_of_the_pair(workspace):
     assert newest_usage(workspace, PAIR) is None
     answered(workspace, 1, 100)
     newest = answered(workspace, 2, 300)
-    assert newest_usage(workspace, PAIR) == MeasuredUsage(newest, 1, 2, 300, 0.0)
+    assert newest_usage(workspace, PAIR) == MeasuredUsage(newest, 1, Usage(2, 300, 0.0))
 
     answered(workspace, 3, 500, state="open")
     assert newest_usage(workspace, PAIR).evaluation_id == newest

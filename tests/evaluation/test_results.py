@@ -14,10 +14,9 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.means import MeanGroup, Means, ScoredRun, named, question_clusters, retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.results import metadata, performance
+from rag_eval_pipeline.evaluation.results import metadata, performance, read_quality_thresholds
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation
 from rag_eval_pipeline.evaluation.storage import QueryScores, read_scores, write_scores
-from rag_eval_pipeline.evaluation.thresholds import read_quality_thresholds
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate

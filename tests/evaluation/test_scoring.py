@@ -13,6 +13,7 @@ from rag_eval_pipeline.evaluation.runs import SCORE_FILES
 from rag_eval_pipeline.evaluation.scoring import score_answers, score_citations, score_retrieval
 from rag_eval_pipeline.evaluation.storage import write_responses
 from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.report.site import write_report
 from rag_eval_pipeline.systems.base import Citation, PageText, RetrievedPassage
 from tests.evaluation.conftest import RAILWAY, answered
 
@@ -196,3 +197,14 @@ def test_only_questions_without_any_known_document_are_skipped(recorded, workspa
     assert report.rows[2].scores["recall@10"] == 0.0  # a miss: the run names documents elsewhere
     check = report.retrieved.check()
     assert (check.name, check.passed, check.numbers["unknown"]) == ("retrieved_documents_known", False, 4)
+
+
+def test_the_report_shows_that_no_document_is_known(recorded, workspace):
+    pair = recorded(lambda n: UNKNOWN)
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+    published = publish_pair(workspace, pair)
+
+    page = write_report(workspace).parent / "runs" / published.evaluation_id / "index.html"
+
+    assert "0 of 80 retrieved passages name a document of the corpus." in page.read_text()
