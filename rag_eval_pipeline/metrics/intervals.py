@@ -133,14 +133,6 @@ def _column(scores: Scores) -> Column:
     return Column(values, names if len(set(names)) < len(names) else None)
 
 
-def proportion(successes: int, trials: int, *, failed: int = 0, skipped: int = 0, reason: str | None = None) -> Summary:
-    """Return a share with Wilson's interval, or no value if there are no trials."""
-    if trials == 0:
-        return make_summary(None, 0, failed, skipped, reason=reason)
-    interval = wilson_interval(successes, trials)
-    return make_summary(successes / trials, trials, failed, skipped, interval=interval, method="wilson")
-
-
 def make_summary(
     value: float | None,
     scored: int,

@@ -5,7 +5,7 @@ retrieval measures are in `retrieval.measures`, beside the functions that comput
 packages join the list.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 
 from rag_eval_pipeline.errors import InputError
@@ -250,14 +250,3 @@ def metrics_by_key() -> Mapping[str, MetricInfo]:
     except InputError:
         rows = built_in_metrics()
     return {key: info for info in rows for key in (info.name, *info.aliases)}
-
-
-def metric_table(rows: Sequence[MetricInfo]) -> str:
-    """Return the rows as a Markdown table."""
-    lines = ["| metric | label | meaning | range | better | levels | source |", "|---|---|---|---|---|---|---|"]
-    lines += [
-        f"| `{row.name}` | {row.label} | {row.meaning} | {row.range} | {row.direction} | {', '.join(row.levels)} | "
-        f"{row.source} |"
-        for row in rows
-    ]
-    return "\n".join(lines) + "\n"
