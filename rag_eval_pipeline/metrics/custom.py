@@ -117,8 +117,8 @@ def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> Qu
     """Score one question.
 
     Raises:
-        InputError: `metric_raised` for an exception or a failed evaluation record, `bad_metric_score` for anything but
-            a number of the metric's range; both name the metric and the question.
+        InputError: `metric_raised` for an exception or a failed record, `bad_metric_score` for what is no number of the
+            metric's range; both name metric and question.
     """
     info = definition.metric
     place = f"metric {info.name}, question {question.query_id}"
@@ -142,11 +142,7 @@ def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> Qu
 
 
 def load_metric(path: str) -> CustomMetric:
-    """Load the custom metric at an import path, `package.module:NAME`.
-
-    Raises:
-        InputError: `bad_metric`.
-    """
+    """Load the custom metric at an import path, `package.module:NAME`; InputError `bad_metric`."""
     parts = re.fullmatch(r"([\w.]+):(\w+)", path)
     if parts is None:
         raise InputError("bad_metric", f"metric {path}", "an import path such as package.module:NAME", found=path)
@@ -167,11 +163,7 @@ def installed_metrics() -> list[CustomMetric]:
 
 
 def find_metric(name: str) -> CustomMetric:
-    """Find a custom metric by its import path, the name of its entry point, or its key.
-
-    Raises:
-        InputError: `unknown_metric`, `bad_metric`.
-    """
+    """Find a custom metric by its import path, the name of its entry point, or its key."""
     if ":" in name:
         return load_metric(name)
     points = _entry_points()

@@ -292,14 +292,11 @@ def score_spans(
     tolerance: int = TOLERANCE_CHARS,
     texts: Mapping[str, TokenOffsets] | None = None,
 ) -> SpanScores:
-    """Score the citations of answers against the gold ones.
+    """Score the citations of answers against the gold ones, in the same order.
 
-    Args:
-        gold: The gold citations of each answer. Leave out questions whose gold citations are unknown: everything they
-            cite would count as wrong.
-        predicted: What each answer cites, in the same order.
-        tolerance: How far an end may be off, in characters.
-        texts: Tokens by file name, to score words as well; answers that cite any other file get no word scores.
+    Leave out questions whose gold citations are unknown: everything they cite would count as wrong. `tolerance` is how
+    far an end may be off, in characters. With tokens by file name, words are scored as well, except for answers that
+    cite any other file.
 
     Raises:
         ValueError: A citation without characters, a negative tolerance, or sides of different length.
@@ -361,8 +358,7 @@ def add_tokens(
     """Add word scores to the scores that `score_columns` made of the same columns.
 
     A word belongs to a span that holds any of its characters, so an end inside a word or a cited full stop costs
-    nothing. `files` maps file names to their numbers, `texts` to their tokens; answers that cite a file without tokens
-    get no word scores.
+    nothing.
 
     Source: Citation Accuracy Evaluation 3.1, token-level accuracy.
     """

@@ -48,6 +48,26 @@ FAILURE_RATE = "Failure rate"
 PROCEDURE = 2
 
 TestedUnits = Literal["auto", "documents", "questions"]
+Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"]
+VerdictKind = Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"]
+State = Literal["unflagged", "unconfirmed", "regressed", "improved", "unknown"]
+
+BASELINE_RUNS = 5  # with one run, false alerts are ten times as many: its luck affects the night and the rerun alike
+FLIP_SHARE_MAX = 0.10  # the error rates of the procedure were simulated up to here
+WEEK_NIGHTS = 7
+QUIET_NIGHTS = 3  # unflagged nights in a row after which the same change alerts again
+ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
+DESIGN_EFFECT_SHOWN = 1.2  # smaller ones are not worth mentioning
+
+# How far a change is confirmed, at the end of its sentence.
+STANDING: dict[Confirmation, str] = {
+    "pending": "not yet seen again in a rerun",
+    "confirmed": "seen again in a rerun",
+    "not_needed": "from a deterministic system",
+    "no_rerun": "without a rerun",
+    "provisional": "provisional until the baseline has its runs",
+    "weekly": "mean of seven nights",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +139,10 @@ def compare(
     is_deterministic: bool = False,
     rules: Rules = RULES,
 ) -> dict[str, Evidence]:
-    """Test the metrics of one benchmark and system together and return the evidence for each.
+    """Test the metrics of one benchmark and system together, over the same questions in the same order.
 
     Args:
-        metrics: At least one, all over the same questions in the same order.
+        metrics: At least one.
         seed: Of the sign assignments that are drawn; see `significance.comparison_seed`.
         clusters: One name (document) for each question; see `Rules.units`.
         is_deterministic: All runs are of systems without run-to-run noise.
@@ -255,28 +275,6 @@ def _p_values(
         for n, p_value in zip(uncounted, drawn, strict=True):
             found[n] = (p_value, False)
     return found
-
-
-Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"]
-VerdictKind = Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"]
-State = Literal["unflagged", "unconfirmed", "regressed", "improved", "unknown"]
-
-BASELINE_RUNS = 5  # with one run, false alerts are ten times as many: its luck affects the night and the rerun alike
-FLIP_SHARE_MAX = 0.10  # the error rates of the procedure were simulated up to here
-WEEK_NIGHTS = 7
-QUIET_NIGHTS = 3  # unflagged nights in a row after which the same change alerts again
-ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
-DESIGN_EFFECT_SHOWN = 1.2  # smaller ones are not worth mentioning
-
-# How far a change is confirmed, at the end of its sentence.
-STANDING: dict[Confirmation, str] = {
-    "pending": "not yet seen again in a rerun",
-    "confirmed": "seen again in a rerun",
-    "not_needed": "from a deterministic system",
-    "no_rerun": "without a rerun",
-    "provisional": "provisional until the baseline has its runs",
-    "weekly": "mean of seven nights",
-}
 
 
 def _is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
@@ -519,10 +517,9 @@ def first_confirmation(n_baseline_runs: int, *, is_deterministic: bool = False) 
 
 
 def flip_share(runs: Sequence[Sequence[float | None]]) -> float | None:
-    """Return the share of questions whose score differs between two runs, over all pairs of an unchanged system's runs.
+    """Return the share of questions whose score differs between two runs of an unchanged system, over all pairs.
 
-    `runs` are a binary metric's scores over the same questions in the same order. None unless two runs have a question
-    in common.
+    `runs` are a binary metric's scores over the same questions. None unless two runs have a question in common.
     """
     if len({len(run) for run in runs}) > 1:
         raise ValueError(f"expected runs over the same questions, found {sorted({len(run) for run in runs})}")
