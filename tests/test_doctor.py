@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rag_eval_pipeline.cli.doctor import CHECKS, SCRIPTS, Finding, Machine, lost_scripts
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
-from rag_eval_pipeline.doctor import CHECKS, SCRIPTS, Finding, Machine, lost_scripts
 from rag_eval_pipeline.workspace import Workspace
 
 OF_THE_BROWSER = ("browser", "sandbox", "egress", "glyphs")

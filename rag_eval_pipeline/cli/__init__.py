@@ -9,15 +9,12 @@ import sys
 
 import typer
 
-from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, validate
-from rag_eval_pipeline.cli.calibration import calibrate
-from rag_eval_pipeline.cli.corpus import render
-from rag_eval_pipeline.cli.evaluations import compare, evaluate, leaderboard, report
-from rag_eval_pipeline.cli.machine import doctor
-from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune, rescore
-from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, say
-from rag_eval_pipeline.cli.scoring import score
-from rag_eval_pipeline.cli.spans import spans
+from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, render, validate
+from rag_eval_pipeline.cli.doctor import doctor
+from rag_eval_pipeline.cli.evaluations import calibrate, compare, evaluate, leaderboard, report, rescore
+from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
+from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, print_error
+from rag_eval_pipeline.cli.scoring import score, spans
 from rag_eval_pipeline.cli.systems import system
 from rag_eval_pipeline.errors import InputError, ServiceError
 
@@ -44,7 +41,7 @@ def main() -> None:
     try:
         app()
     except (InputError, ServiceError, OSError) as error:
-        raise SystemExit(say(error)) from None
+        raise SystemExit(print_error(error)) from None
     except Exception:
         import traceback
 

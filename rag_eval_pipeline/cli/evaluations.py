@@ -1,4 +1,4 @@
-"""Commands on evaluations: evaluate, compare, leaderboard, report."""
+"""Commands on evaluations: evaluate, rescore, calibrate, compare, leaderboard, report."""
 
 import sys
 from datetime import UTC, datetime
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rag_eval_pipeline.cli.options import AsJson, Names, Root, Strict
 from rag_eval_pipeline.cli.output import (
     REGRESSION,
     STRICT,
+    AsJson,
+    Names,
+    Root,
+    Strict,
     emit,
     find_workspace,
     find_workspace_if_any,
@@ -19,10 +22,13 @@ from rag_eval_pipeline.cli.output import (
     report_to_dagster,
     results,
 )
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.pipeline import Answered, Published
+
+_LABELS_BY: tuple[Literal["human", "own", "model ratings"], ...] = ("human", "own", "model ratings")
 
 
 def evaluate(
@@ -59,7 +65,7 @@ def evaluate(
         nonlocal failed
         pair = load_pair(root, name, system)
         detects = None
-        if not published_evaluations(root, name, system):  # said once, before anybody waits for a verdict
+        if not published_evaluations(root, name, system):  # printed once, with the first evaluation
             settings = read_verdict_settings(root)
             detects = power_of_questions(pair.queries, settings).sentence(settings)
         with progress_bars() as bar:
@@ -84,13 +90,13 @@ def evaluate(
         }
 
     def line(done: dict[str, Any]) -> str:
-        figures = ", ".join(
+        scores = ", ".join(
             f"{name} {value:.3f}{_share(done['partial'].get(name))}"
             for name, value in done["headline"].items()
             if value is not None
         )
-        said = f"{done['evaluation_id']}: {done['benchmark']} x {system}: {figures}"
-        return f"{said}\n  {done['detects']}" if done["detects"] else said
+        text = f"{done['evaluation_id']}: {done['benchmark']} x {system}: {scores}"
+        return f"{text}\n  {done['detects']}" if done["detects"] else text
 
     for_each(names, one, line, as_json)
     if strict and failed:
@@ -98,7 +104,7 @@ def evaluate(
 
 
 def report_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:
-    """Reports the assets of an evaluation to Dagster, where it runs."""
+    """Report the assets of an evaluation to Dagster, if it runs."""
     from rag_eval_pipeline.evaluation.runs import SCORE_FILES
 
     assets = ("responses", *SCORE_FILES, "evaluation_results")
@@ -106,7 +112,7 @@ def report_evaluated(root: Workspace, benchmark: str, system: str, published: "P
 
 
 def _notes(pair: str, answered: "Answered", published: "Published") -> list[str]:
-    """What the figures do not say of themselves."""
+    """Return what the scores do not show: answers scored again, questions not judged."""
     notes = []
     if published.rescored_from is not None and not answered.report.asked:
         notes.append(
@@ -186,7 +192,7 @@ def compare(
         Path | None, typer.Option(help="Also write them here, as Markdown for the summary of a CI step.")
     ] = None,
 ) -> None:
-    """Say whether an evaluation is better or worse than another, of single runs; exits 3 on a regression.
+    """Compare two evaluations and print whether the new one is better or worse; exits 3 on a regression.
 
     Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
     """
@@ -222,3 +228,80 @@ def report(workspace: Root = None, as_json: AsJson = False) -> None:
     }
     report_to_dagster(root, tuple(paths))
     emit(paths, as_json, [paths["report"]])
+
+
+def rescore(
+    benchmark: Annotated[str, typer.Argument(help="A benchmark.")],
+    system: Annotated[str, typer.Argument(help="A system.")],
+    evaluations: Annotated[
+        list[str] | None, typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; else all that differ.")
+    ] = None,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score old answers anew with today's measures and judge; the system is not asked.
+
+    Example: rag-eval rescore skarn-railway embedded
+    """
+    from rag_eval_pipeline.evaluation.judging import judging_report
+    from rag_eval_pipeline.evaluation.pair import load_pair
+    from rag_eval_pipeline.evaluation.runs import load_evaluation
+    from rag_eval_pipeline.reporting.rescoring import rescore as run
+
+    root = find_workspace(workspace)
+    done = []
+    for rescored in run(root, load_pair(root, benchmark, system), evaluations or ()):
+        done.append({"evaluation_id": rescored.evaluation_id, "benchmark": benchmark, "system": system})
+        if sentence := judging_report(load_evaluation(root, rescored.evaluation_id)).sentence:
+            print(f"rag-eval: {rescored.evaluation_id}: {sentence}.", file=sys.stderr)
+    emit(done, as_json, (str(one["evaluation_id"]) for one in done))
+
+
+def calibrate(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A benchmark: name of a folder in data/sources.")],
+    labels: Annotated[list[Path], typer.Option(help="Labels of its answers: .jsonl or .csv; one for each system.")],
+    system: Annotated[
+        list[str] | None, typer.Option(help="Whose newest evaluation was labelled; several for one card of all.")
+    ] = None,
+    evaluation: Annotated[
+        list[str] | None, typer.Option(help="Or its id, such as eval_run_20250830_001; several likewise.")
+    ] = None,
+    labels_by: Annotated[
+        str, typer.Option(help="human, own or 'model ratings'. Only people's labels calibrate a judge.")
+    ] = "human",
+    out: Annotated[Path | None, typer.Option(help="Folder for the trust card; by default the workspace's.")] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Do not judge a second time to see whether verdicts stay.")
+    ] = False,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the judge's verdicts with labels; write a trust card and print its path.
+
+    Example: rag-eval calibrate tarrow-lights --system embedded --labels labels.csv
+    Both: rag-eval calibrate NAME --system a --labels a.csv --system b --labels b.csv
+    """
+    from rag_eval_pipeline.evaluation.judging import Labelled, calibrate_judge
+    from rag_eval_pipeline.judges.trust_card import summary_lines, write_trust_card
+
+    root = find_workspace(workspace)
+    if labels_by not in _LABELS_BY:
+        raise InputError("bad_option", "--labels-by", f"one of {', '.join(_LABELS_BY)}", found=labels_by)
+    systems, evaluations = system or [], evaluation or []
+    if bool(systems) == bool(evaluations):
+        raise InputError("bad_option", "calibrate", "one of --system and --evaluation")
+    named = [*systems, *evaluations]
+    if len(named) != len(labels) or len(set(named)) < len(named):
+        raise InputError(
+            "bad_option", "--labels", "one file for each system or evaluation, in the same order, none of them twice",
+            found=f"{len(labels)} for {', '.join(named)}",
+        )  # fmt: skip
+    labelled = [
+        Labelled(path, system=one) if systems else Labelled(path, evaluation=one)
+        for path, one in zip(labels, named, strict=True)
+    ]
+    with progress_bars() as bar:
+        card = calibrate_judge(root, name, labelled, labels_by=labels_by, judges_twice=not once, progress=bar)
+    path = write_trust_card(card, root.trust_cards if out is None else out)
+    lines = [*summary_lines(card), str(path), f"For people, with the worst disagreements: {path.with_suffix('.md')}"]
+    emit(card.model_dump(mode="json") | {"path": str(path)}, as_json, lines)

@@ -1,4 +1,4 @@
-"""How `rag-eval` talks: results on standard output, faults and progress on standard error, exit codes."""
+"""What the commands share: options, results on standard output, errors and progress on standard error, exit codes."""
 
 import ctypes
 import functools
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -20,11 +20,22 @@ if TYPE_CHECKING:
 
     from rag_eval_pipeline.conversion.stamp import StepReport
 
+
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace", help="The folder that holds data/sources; else the nearest such folder upwards of here."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 when rows were quarantined or questions failed.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Benchmarks: names of folders in data/sources.")]
+
 STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 
 def find_workspace(given: Path | None) -> Workspace:
-    """The workspace that was named, or the nearest folder upwards that holds data/sources."""
+    """Return the workspace given, or the nearest folder upwards that holds data/sources."""
     if given is None and (variable := os.environ.get(WORKSPACE_VARIABLE)):
         given = Path(variable)
     if given is not None:
@@ -41,7 +52,7 @@ def find_workspace(given: Path | None) -> Workspace:
 
 
 def find_workspace_if_any(given: Path | None) -> Workspace | None:
-    """The same for commands that can do without; None when nobody named one and none lies upwards of here."""
+    """Return the workspace, for commands that can do without one; None if none is named and none is found upwards."""
     here = Path.cwd()
     named = given is not None or os.environ.get(WORKSPACE_VARIABLE)
     if named or any((folder / "data" / "sources").is_dir() for folder in (here, *here.parents)):
@@ -55,14 +66,14 @@ def for_each(
     line: Callable[[dict[str, Any]], str],
     as_json: bool,
 ) -> None:
-    """Does all that can be done; a fault of one name is a line, and the others are finished."""
+    """Run the work for each name. An error of one name is printed, and the others still run."""
     done: list[dict[str, Any]] = []
     code = 0
     for name in names:
         try:
             done.append(work(name))
         except (InputError, ServiceError, OSError) as error:
-            code = max(code, say(error))
+            code = max(code, print_error(error))
         else:
             if not as_json:
                 emit(None, False, [line(done[-1])])
@@ -73,7 +84,7 @@ def for_each(
 
 
 def instance_folder(workspace: Workspace) -> Path | None:
-    """The folder of the Dagster instance that shows a workspace; None where there is none.
+    """Return the folder of the Dagster instance that shows a workspace, None if there is none.
 
     DAGSTER_HOME, if that instance works on this workspace (RAG_EVAL_WORKSPACE, else the project's own), or the
     workspace's `.dagster`, as `make` has it.
@@ -90,7 +101,7 @@ def report_to_dagster(
     system: str | None = None,
     **metadata: "float | str | None",
 ) -> None:
-    """Reports assets as materialized to the workspace's Dagster instance, if any; a failure is printed, not raised."""
+    """Report assets as materialized to the workspace's Dagster instance, if any; a failure is printed, not raised."""
     home = instance_folder(workspace)
     if home is None:
         return
@@ -104,8 +115,8 @@ def report_to_dagster(
         print(f"rag-eval: {home}: Dagster has no record of this and may show it as missing: {why}", file=sys.stderr)
 
 
-def say(error: InputError | ServiceError | OSError) -> int:
-    """Prints the one line of an error and returns its exit code."""
+def print_error(error: InputError | ServiceError | OSError) -> int:
+    """Print an error as one line and return its exit code."""
     if isinstance(error, OSError):
         error = os_fault(error)
     print(f"rag-eval: {error}", file=sys.stderr, flush=True)
@@ -113,25 +124,25 @@ def say(error: InputError | ServiceError | OSError) -> int:
 
 
 def print_notes(report: "StepReport") -> None:
-    """Prints what a step has to say of single rows and documents."""
+    """Print the notes of a step on single rows and documents."""
     for note in report.notes:
         print(f"rag-eval: {note}", file=sys.stderr)
 
 
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
-    """Prints a value as JSON, or the lines that say the same."""
+    """Print a value as JSON, or the lines that say the same."""
     texts = [json.dumps(value, indent=2, ensure_ascii=False)] if as_json else lines
     for text in texts:
         print(text, file=results())
 
 
 def results() -> TextIO:
-    """Where results go: standard output, which nobody else may write to while a command runs."""
+    """Return the stream for results: the real standard output, which nothing else writes to while a command runs."""
     return _results or sys.stdout
 
 
 def keep_stdout_for_results(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose results alone reach standard output.
+    """Wrap a command so that only its results reach standard output.
 
     What a system under test, a metric or a library prints goes to standard error, whether it comes from Python's
     print, from a C library that writes to descriptor 1, or from a child process.
@@ -180,7 +191,7 @@ def _stdout_moved_away() -> "Iterator[TextIO]":
 
 @contextmanager
 def progress_bars() -> "Iterator[Callable[[str], Callable[[int, int], None]]]":
-    """A progress bar a step, on a terminal only and on standard error, so that pipes get results alone."""
+    """Yield a function that adds a progress bar for a step; bars appear on standard error, and only on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,13 +1,13 @@
-"""The command on runs and qrels: score."""
+"""Commands that score files, without a workspace: score, spans."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rag_eval_pipeline.cli.options import AsJson
-from rag_eval_pipeline.cli.output import emit
+from rag_eval_pipeline.cli.output import AsJson, emit
 
 
 def score(
@@ -36,4 +36,58 @@ def score(
         to_json(scores, run_id=run_id, by_query=by_query) if as_json else None,
         as_json,
         trec_lines(scores, run_id=shown, by_query=by_query),
+    )
+
+
+class Sides(StrEnum):
+    """Which of the two files."""
+
+    none = "none"
+    gold = "gold"
+    predicted = "predicted"
+    both = "both"
+
+
+def spans(
+    gold: Annotated[Path, typer.Option(help="Gold citations: .eval.json, .gt.json, or rows as JSON Lines or JSON.")],
+    predicted: Annotated[Path, typer.Option(help="A system's: .results.json, or rows with citations or an answer.")],
+    tolerance: Annotated[int, typer.Option(min=0, help="How far an end may be off, in characters.")] = 10,
+    documents: Annotated[
+        Path | None, typer.Option(help="Texts, to score words too: pages.parquet, JSON, JSON Lines, .eval.json.")
+    ] = None,
+    end_inclusive: Annotated[
+        Sides, typer.Option(help="Files whose end_char is the last character, not one past it.")
+    ] = Sides.none,
+    annotator: Annotated[str | None, typer.Option(help="Whose annotations of a .gt.json count.")] = None,
+    by_query: Annotated[bool, typer.Option("-q", help="Each question before the means.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score cited spans against gold ones: Jaccard, precision and recall of spans, characters and words.
+
+    Example: rag-eval spans --gold bench.eval.json --predicted cited.jsonl --documents pages.parquet
+    """
+    from rag_eval_pipeline.metrics.span_report import (
+        ReadOptions,
+        compare_spans,
+        notes,
+        read_gold,
+        read_predicted,
+        read_texts,
+        report_lines,
+        to_json,
+    )
+    from rag_eval_pipeline.metrics.spans import find_tokens
+
+    texts = None if documents is None else {name: find_tokens(text) for name, text in read_texts(documents).items()}
+    wanted = read_gold(gold, ReadOptions(texts or (), end_inclusive in (Sides.gold, Sides.both), annotator))
+    names = {citation.file_name for question in wanted.values() for citation in question.citations or ()}
+    known = names | set(texts or ())
+    given = read_predicted(predicted, ReadOptions(known, end_inclusive in (Sides.predicted, Sides.both)))
+    report = compare_spans(wanted, given, tolerance=tolerance, texts=texts)
+    for note in notes(report):
+        print(f"rag-eval: {note}", file=sys.stderr)
+    emit(
+        to_json(report, by_query=by_query) if as_json else None,
+        as_json,
+        () if as_json else report_lines(report, by_query=by_query),
     )

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rag_eval_pipeline.cli.options import AsJson, Root
-from rag_eval_pipeline.cli.output import UNAVAILABLE, emit, find_workspace, keep_stdout_for_results
+from rag_eval_pipeline.cli.output import UNAVAILABLE, AsJson, Root, emit, find_workspace, keep_stdout_for_results
 
 EXCERPT_CHARS = 300
 

@@ -10,8 +10,9 @@ import json
 import math
 import re
 import zlib
+from collections import Counter
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from rag_eval_pipeline.errors import InputError
 
@@ -20,7 +21,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_LEVEL = 6  # Evaluation Data Formats 3.4
 MAX_UNPACKED_BYTES = 4_000_000_000  # a gzip of a few megabytes can hold more than a machine
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -102,41 +103,66 @@ def parse_json(data: bytes, path: Path | str) -> Any:
 
 
 def _load(data: bytes, path: Path | str, *, build: bool) -> Any:
-    def refuse(expected: str, found: object) -> NoReturn:
-        raise InputError("bad_json", path, expected, found=found)
+    try:
+        return strict_json(decode_utf8(data, path), build=build)
+    except json.JSONDecodeError as error:
+        place = f"{path}, line {error.lineno}, column {error.colno}"
+        raise InputError("bad_json", place, "JSON", found=error.msg, hint="Is the file complete?") from None
+    except JsonError as error:
+        raise InputError("bad_json", path, error.expected, found=error.found) from None
+
+
+class JsonError(Exception):
+    """JSON that is well formed, but refused."""
+
+    def __init__(self, code: str, expected: str, found: str | None = None) -> None:
+        super().__init__(code)
+        self.code, self.expected, self.found = code, expected, found
+
+
+def strict_json(text: str, *, build: bool = True, allow_nan: bool = False) -> Any:
+    """Return the value of strict JSON.
+
+    Args:
+        text: JSON without a byte order mark.
+        build: Without it the text is only checked, and the objects in the value are None.
+        allow_nan: Read NaN and infinities as null.
+
+    Raises:
+        JsonError: `duplicate_key`, `bad_number`, `bad_encoding` (a lone surrogate), `bad_json` (nested too deeply).
+        json.JSONDecodeError: The text is not JSON.
+    """
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
         value = dict(pairs)
         if len(pairs) > len(value):
-            keys = [key for key, _ in pairs]
-            refuse("each key once", next(key for number, key in enumerate(keys) if key in keys[:number]))
+            counts = Counter(key for key, _ in pairs)
+            repeated = next(key for key, count in counts.items() if count > 1)
+            raise JsonError("duplicate_key", "each key once", repeated)
         return value if build else None
 
-    def number(text: str) -> float:
-        value = float(text)
+    def number(digits: str) -> float:
+        value = float(digits)
         if not math.isfinite(value):
-            refuse("finite numbers", text)
+            raise JsonError("bad_number", "a number that a double can hold", digits)
         return value
 
-    text = decode_utf8(data, path)
+    def constant(name: str) -> None:
+        if not allow_nan:
+            raise JsonError("bad_number", "a JSON number or null", name)
+
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=members,
-            parse_float=number,
-            parse_constant=lambda name: refuse("finite numbers", name),
-        )
-        if _SURROGATE.search(data):  # perhaps half of a pair; only an escape can make one
+        value = json.loads(text, object_pairs_hook=members, parse_float=number, parse_constant=constant)
+        if _SURROGATE.search(text):  # perhaps half of a pair; only an escape can make one
             json.dumps(value if build else json.loads(text), ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        refuse("text without lone surrogates", error.object[error.start])
-    except json.JSONDecodeError as error:
-        place = f"{path}, line {error.lineno}, column {error.colno}"
-        raise InputError("bad_json", place, "JSON", found=error.msg, hint="Is the file complete?") from None
+        raise JsonError("bad_encoding", "text without lone surrogates", error.object[error.start]) from None
+    except json.JSONDecodeError:
+        raise
     except RecursionError:
-        raise InputError("bad_json", path, "fewer levels of nesting") from None
-    except ValueError as error:  # an integer of more than 4,300 digits
-        raise InputError("bad_json", path, "numbers of a sensible length", found=str(error)) from None
+        raise JsonError("bad_json", "JSON with fewer levels of nesting") from None
+    except ValueError:
+        raise JsonError("bad_number", "numbers of at most 4,300 digits") from None
     return value
 
 

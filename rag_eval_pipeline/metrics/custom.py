@@ -49,14 +49,7 @@ MESSAGE_CHARS = 200  # kept of an exception's message
 
 
 class Passage(NamedTuple):
-    """A retrieved passage.
-
-    Args:
-        document: File name in the corpus.
-        page: 1-based; None if the system does not say.
-        text: The passage.
-        score: The system's own; None if the system does not say.
-    """
+    """A retrieved passage: file in the corpus, 1-based page, text, and the system's score; None if not given."""
 
     document: str
     page: int | None

@@ -37,48 +37,30 @@ class Interval(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """The scores of one metric over the questions of a run.
+    """The scores of one metric over the questions of a run."""
 
-    Args:
-        values: One score a question; None is a failure. Questions that the metric does not apply to are left out and
-            counted in `skipped`.
-        failed: Failures that are not in `values`.
-        skipped: Questions that were left out.
-        reason: Why there is no value, if there is none; otherwise `all_failed` or `nothing_to_score`.
-        clusters: One name (document) for each value.
-    """
-
+    # One score a question; None is a failure. Questions that the metric does not apply to are left out and counted in
+    # `skipped`.
     values: Sequence[float | None]
-    failed: int = 0
-    skipped: int = 0
-    reason: str | None = None
-    clusters: Sequence[str] | None = None
+    failed: int = 0  # failures that are not in `values`
+    skipped: int = 0  # questions that were left out
+    reason: str | None = None  # why there is no value, if there is none; otherwise `all_failed` or `nothing_to_score`
+    clusters: Sequence[str] | None = None  # one name (document) for each value
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One aggregate and how far it can be trusted.
+    """A mean or ratio with its interval and counts."""
 
-    Args:
-        value: The mean or ratio; None if nothing was scored.
-        confidence_interval: At 95 %; None if there is no value, or if all resamples would be equal.
-        method: How the interval was made; None without one.
-        n_scored: Questions behind the value.
-        n_failed: Questions that should have a score but have none.
-        n_skipped: Questions that the metric does not apply to.
-        coverage: n_scored / (n_scored + n_failed); None if both are 0.
-        reason: Why there is no value; None if there is one.
-        n_clusters: Number of documents that the interval counts instead of questions; None if questions are counted.
-    """
-
-    value: float | None
-    confidence_interval: Interval | None
-    method: str | None
-    n_scored: int
-    n_failed: int
-    n_skipped: int
-    coverage: float | None
-    reason: str | None
+    value: float | None  # None if nothing was scored
+    confidence_interval: Interval | None  # at 95 %; None if there is no value, or if all resamples would be equal
+    method: str | None  # how the interval was made; None without one
+    n_scored: int  # questions behind the value
+    n_failed: int  # questions that should have a score but have none
+    n_skipped: int  # questions that the metric does not apply to
+    coverage: float | None  # n_scored / (n_scored + n_failed); None if both are 0
+    reason: str | None  # why there is no value; None if there is one
+    # Number of documents that the interval counts instead of questions; None if questions are counted.
     n_clusters: int | None = None
 
 
@@ -195,11 +177,7 @@ def mean(values: Sequence[float] | Values) -> float:
 
 
 def number_units(clusters: Sequence[str] | None, n_questions: int) -> Units:
-    """Return the number of each question's independent unit: its cluster, or the question itself without clusters.
-
-    Returns:
-        (questions,), numbered from 0 in order of first appearance.
-    """
+    """Number the unit of each question, its cluster or itself, from 0 in order of first appearance."""
     if clusters is None:
         return np.arange(n_questions, dtype=np.int64)
     if len(clusters) != n_questions:
@@ -248,12 +226,7 @@ def clustered_wilson_interval(
     """Return Wilson's interval of a share whose questions share documents, and the effective number of questions.
 
     n questions count as n / design effect, with Student's t in place of the normal distribution because documents may
-    be few. If all questions agree, the design effect is unknown and documents are counted.
-
-    Args:
-        values: (questions,), each 0 or 1; at least one.
-        clusters: One name for each question.
-        confidence: Of the interval.
+    be few. If all questions agree, the design effect is unknown and documents are counted. `values` are 0 or 1.
 
     Source: Franco, Little, Louis and Slud 2019 for Wilson's form with the effective number; Kish 1965 for the design
     effect; Korn and Graubard 1998 for t.
@@ -289,18 +262,11 @@ def _score_interval(share: float, trials: float, confidence: float) -> Interval:
 
 
 def quantile_interval(values: Values, quantile: float, confidence: float = CONFIDENCE) -> Interval | None:
-    """Return a distribution-free interval of a quantile whose limits are two of the values.
+    """Return a distribution-free interval of a quantile (such as 0.95) whose limits are two of the values.
 
     How many of n values lie below the quantile is binomial. Ranks are whole numbers, so the interval holds the quantile
-    at least as often as `confidence` says.
-
-    Args:
-        values: One or more, finite.
-        quantile: Such as 0.95.
-        confidence: Of the interval.
-
-    Returns:
-        None for too few values: at 95 % confidence fewer than 6 for the median, 72 for 0.95, 368 for 0.99.
+    at least as often as `confidence` says. None for too few values: at 95 % confidence fewer than 6 for the median, 72
+    for 0.95, 368 for 0.99.
 
     Source: David and Nagaraja 2003, Order Statistics, 7.1; Hahn and Meeker 1991, 5.2.
     """
@@ -333,9 +299,8 @@ def bootstrap_intervals(
     Percentiles of few documents are too narrow: in simulations with graded scores, 10 questions a document, they held
     the truth in 73 % of samples with 3 documents, 88 % with 10, 93 % with 30. Widened, they hold it in 92 to 94 %.
 
-    Returns:
-        One interval a column. None if fewer than two values, or two documents' means, differ: all resamples would be
-        equal, and an interval of zero width would claim certainty.
+    An interval is None if fewer than two values, or two documents' means, differ: all resamples would be equal, and an
+    interval of zero width would claim certainty.
 
     Source: Efron and Tibshirani 1993, 13.3 (percentiles); Davison and Hinkley 1997, 3.8 (clusters).
     """
@@ -400,15 +365,7 @@ def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
     """Return column sums of as many rows as the table has, drawn with replacement, in bounded memory.
 
     There are three ways to draw; which one is fastest depends on the table alone, so the same table and seed give the
-    same sums.
-
-    Args:
-        table: (rows, columns), at least one row; all columns see the same resamples.
-        seed: Of the random numbers.
-        resamples: Number of resamples.
-
-    Returns:
-        (resamples, columns).
+    same sums. All columns see the same resamples.
 
     Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, 6.
     """

@@ -1,4 +1,4 @@
-"""Paired tests of a run against a baseline, question by question, with their intervals.
+"""Paired tests of a run against a baseline, question by question, with their intervals and what they can detect.
 
 The test flips the signs of the paired differences: if nothing changed, each difference might as well have the other
 sign. It serves binary and graded metrics alike and assumes no distribution. If the pinned runs show that questions of
@@ -44,17 +44,12 @@ ZERO_LIMIT = 1e-12  # stands in for a limit of exactly 0 that rounding would rea
 
 
 class Noise(NamedTuple):
-    """How much the scores of an unchanged system differ between runs, and how far documents share that.
+    """How much the scores of an unchanged system differ between runs, and how far documents share that."""
 
-    Args:
-        design_effect: Factor on the variance of a run's sum because questions of one document err together; at least 1.
-        squares: Expected sum of squared paired differences of an unchanged system.
-        degrees_of_freedom: Of the design effect: (runs - 1) x documents.
-    """
-
+    # Factor on the variance of a run's sum because questions of one document err together; at least 1.
     design_effect: float
-    squares: float
-    degrees_of_freedom: float
+    squares: float  # expected sum of squared paired differences of an unchanged system
+    degrees_of_freedom: float  # of the design effect: (runs - 1) x documents
 
     def extra_squares(self, squares: float) -> float:
         """Return what the design effect adds to a sum of squared differences.
@@ -66,14 +61,9 @@ class Noise(NamedTuple):
 
 
 def paired_differences(current: Sequence[float | None], baselines: Sequence[Sequence[float | None]]) -> Values:
-    """Return the current score minus the mean of the baseline runs for each question.
+    """Return the current score minus the mean of the baseline runs for each question: (questions,).
 
-    Args:
-        current: One score a question; None where it failed.
-        baselines: One or more runs over the same questions in the same order.
-
-    Returns:
-        (questions,), NaN where any run has no score. Exactly 0.0 where all runs agree.
+    NaN where any run has no score (None); exactly 0.0 where all runs agree.
     """
     if not baselines:
         raise ValueError("expected at least one baseline run")
@@ -89,14 +79,9 @@ def paired_differences(current: Sequence[float | None], baselines: Sequence[Sequ
 
 
 def unit_sums(differences: Values, clusters: Sequence[str] | None) -> Values:
-    """Return the sums of each independent unit: a document, or the question itself without clusters.
+    """Return the sums of each independent unit, a document or without clusters the question: (units, metrics).
 
-    Args:
-        differences: (questions, metrics), without NaN.
-        clusters: One name for each question, or None.
-
-    Returns:
-        (units, metrics), units in order of first appearance.
+    `differences` are (questions, metrics) without NaN; units are in order of first appearance.
     """
     units = number_units(clusters, len(differences))
     n_units = count_units(units)
@@ -167,11 +152,8 @@ def exact_sign_flip_p(differences: Values) -> float | None:
     Differences that are multiples of one step (binary scores against a mean of five runs, ranks) have whole sums, whose
     distribution is built up by convolution; up to 32 differences of any size are counted in two halves.
 
-    Args:
-        differences: (units,): one for each question or the sum of each document; without NaN.
-
-    Returns:
-        In (0, 1]; 1.0 if all differences are 0. None if there are too many to count: draw the signs instead.
+    `differences` has one per question or the sum of each document, without NaN. The result is in (0, 1]; 1.0 if all
+    differences are 0. None if there are too many to count: draw the signs instead.
 
     Source: Fisher 1935, The Design of Experiments, 21; exact McNemar's test on binary scores.
     """
@@ -265,11 +247,8 @@ def run_noise(runs: NDArray[np.float64], units: Units) -> Noise:
 
     The design effect is the sum over runs and documents of (the document's sum of residuals) squared, over the sum of
     all squared residuals. Few documents say little about it, and weakly shared noise would go unseen: below eight, the
-    upper 80 % limit is taken. Documents of unequal size count as fewer.
-
-    Args:
-        runs: (runs, questions), without NaN; at least three runs.
-        units: (questions,), from `number_units`.
+    upper 80 % limit is taken. Documents of unequal size count as fewer. `runs` are (runs, questions) without NaN, at
+    least three runs.
 
     Source: Kish 1965, 5.4, for the design effect; the chi-squared limit of a variance.
     """
@@ -325,14 +304,7 @@ def paired_interval(
     It never has a width of zero: questions that all agree are evidence, not certainty. With clusters the pseudo-units
     are documents of average size, so that a large document among single questions is not passed over. In simulations
     with documents that fell by exactly the margin, single pseudo-questions called up to 60 % equivalent;
-    pseudo-documents 0 to 5 %.
-
-    Args:
-        differences: (questions,), without NaN; may be empty.
-        clusters: One name for each question; the spread is then taken between clusters.
-        value_range: Largest minus smallest possible score.
-        confidence: Of the interval.
-        noise: Of the pinned runs if documents share it; its design effect widens the interval.
+    pseudo-documents 0 to 5 %. The design effect of `noise` widens the interval.
 
     Source: Bonett and Price 2012 for the pseudo-questions; the ratio of sums, Cochran 1977, 6, with G / (G - 1) for
     clusters; Kish 1965, 11.7, for the number G that clusters of unequal size are worth.
@@ -422,3 +394,82 @@ def standardised_difference(differences: Values) -> float | None:
     if differences.size < 2 or np.ptp(differences) == 0:
         return None
     return float(differences.mean()) / float(differences.std(ddof=1))
+
+
+NORMAL_POWER = 0.8416  # the normal quantile of a power of 80 %
+
+
+def needed_units(n_metrics: int, *, alpha: float, noise: Noise | None = None) -> int:
+    """Return how many units must fall, with none rising, before a drop can be flagged at all; `alpha` is two-sided.
+
+    k units that all fall have p = 2^-k, and Holm's first step multiplies by the number of metrics: 11 units for 12
+    metrics at alpha 0.02. Noise that documents share asks for more.
+
+    Source: Fisher 1935, 21, for the smallest p of a sign test.
+    """
+    if noise is None or noise.design_effect == 1:
+        return math.ceil(math.log2(n_metrics / (alpha / 2)))
+    critical = critical_value(alpha / 2 / n_metrics, noise)
+    units = math.ceil(critical**2)
+    while units**2 < critical**2 * (units + noise.extra_squares(units)):
+        units += 1
+    return units
+
+
+def smallest_detectable_drop(
+    sizes: Sequence[int], *, n_metrics: int, alpha: float, min_effect: float, noise: Noise | None = None
+) -> float | None:
+    """Return the smallest drop, as a share of the range, that can be flagged if as few units as possible fall.
+
+    `sizes` are the questions of each unit; the smallest units fall first. At least `min_effect`; None if even a fall of
+    every unit could not be flagged.
+    """
+    needed = needed_units(n_metrics, alpha=alpha, noise=noise)
+    return max(sum(sorted(sizes)[:needed]) / sum(sizes), min_effect) if needed <= len(sizes) else None
+
+
+class Detection(NamedTuple):
+    """What a benchmark can show, as shares of a metric's range."""
+
+    at_best: float | None  # smallest drop that can be flagged at all, if nothing else moves; None if no drop can
+    usually: float | None  # smallest drop that is flagged on four nights of five; None if no drop is
+
+
+def detectable_drop(
+    n_questions: int,
+    *,
+    flip_share: float,
+    n_metrics: int,
+    n_runs: int,
+    n_documents: float | None,
+    alpha: float,
+    min_effect: float,
+) -> Detection:
+    """Return the smallest drops of right or wrong answers that one night finds.
+
+    Args:
+        n_questions: Asked.
+        flip_share: Share of the answers that differ between two runs of the unchanged system.
+        n_metrics: Tests that are corrected together.
+        n_runs: Pinned runs; of a deterministic system one, with a flip share of 0.
+        n_documents: Documents that the questions share evenly (`effective_clusters`); None if each has its own. Noise
+            is assumed to be independent, of which the pinned runs are the less sure the fewer documents there are.
+        alpha: Two-sided.
+        min_effect: Smaller changes are not flagged.
+
+    Source: the normal approximation of the power of a paired test, with the squares that the drop itself adds.
+    """
+    squares = n_questions * flip_share / 2 * (1 + 1 / n_runs)
+    noise = None
+    if squares and n_documents is not None:
+        noise = Noise(design_effect_limit(n_documents, n_runs), squares, (n_runs - 1) * n_documents)
+    at_best = smallest_detectable_drop(
+        [1] * n_questions, n_metrics=n_metrics, alpha=alpha, min_effect=min_effect, noise=noise
+    )
+    critical = critical_value(alpha / 2 / n_metrics, noise)
+    for fallen in range(needed_units(n_metrics, alpha=alpha, noise=noise), n_questions + 1):
+        total = squares + fallen
+        needed = critical * math.sqrt(total + (0.0 if noise is None else noise.extra_squares(squares)))
+        if fallen >= needed + NORMAL_POWER * math.sqrt(squares):
+            return Detection(at_best, max(fallen / n_questions, min_effect))
+    return Detection(at_best, None)

@@ -21,23 +21,25 @@ from rag_eval_pipeline.evaluation.thresholds import FILE
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.metrics.evidence import (
+from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
+from rag_eval_pipeline.metrics.verdicts import (
     FAILURE_RATE,
     RULES,
     ComparedMetric,
+    Confirmation,
     Evidence,
     Rules,
     TestedUnits,
+    Verdict,
     compare,
+    verdict,
 )
-from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
-from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, verdict
 from rag_eval_pipeline.reporting.comparison_records import ComparisonRow, MovedQuestion, VerdictRecord
 from rag_eval_pipeline.reporting.scored_runs import COMPARED, Column, ScoredRun, run_of_evaluation, run_of_results
-from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
 SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
@@ -94,7 +96,7 @@ def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
     """Read the settings; the defaults if there is no file."""
     path = workspace.config / FILE
     try:
-        return VerdictSettings.model_validate(read_yaml(path) if path.exists() else {})
+        return VerdictSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
         raise bad_format(path, error) from error
 

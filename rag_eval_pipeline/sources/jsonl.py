@@ -7,7 +7,6 @@ Arrow refuses, or whose values it may have changed, is read line by line.
 
 import io
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.io import JsonError, strict_json
 from rag_eval_pipeline.sources.arrow_types import (
     ColumnTypes,
     arrow_type,
@@ -24,7 +24,6 @@ from rag_eval_pipeline.sources.arrow_types import (
     narrow_type,
 )
 from rag_eval_pipeline.sources.batches import (
-    LONE_SURROGATE,
     DecodedBatch,
     InputFile,
     RejectedRow,
@@ -37,7 +36,6 @@ MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line en
 BATCH_ROWS = 20_000  # of a JSON file
 
 _UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})
-_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
@@ -99,41 +97,12 @@ def json_value(text: str, *, allow_nan: bool = False) -> Any:
         RowError: `bad_encoding`, `bad_json`, `bad_number`, `duplicate_key`.
     """
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_unique_keys,
-            parse_float=_finite,
-            parse_constant=(lambda name: None) if allow_nan else _refuse_constant,
-        )
-    except RecursionError:
-        raise RowError("bad_json", "JSON of bearable depth") from None
+        return strict_json(text, allow_nan=allow_nan)
     except json.JSONDecodeError as error:
         found = text[max(0, error.pos - 20) : error.pos + 20]
         raise RowError("bad_json", f"JSON: {error.msg} at character {error.pos}", found) from None
-    except ValueError:  # an integer of thousands of digits
-        raise RowError("bad_number", "numbers of at most 4,300 digits") from None
-    if _ESCAPED_SURROGATE.search(text) and (lone := LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False))):
-        raise RowError("bad_encoding", "text without lone surrogates", lone.group())
-    return value
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise RowError("duplicate_key", "each key once", next(name for name in names if names.count(name) > 1))
-    return value
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise RowError("bad_number", "a number that a double can hold", text)
-    return value
-
-
-def _refuse_constant(text: str) -> Any:
-    raise RowError("bad_number", "a JSON number or null", text)
+    except JsonError as error:
+        raise RowError(error.code, error.expected, error.found) from None
 
 
 def _whole_text(handle: BinaryIO, file: InputFile) -> str:

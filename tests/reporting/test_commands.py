@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli.evaluations import compare
-from rag_eval_pipeline.cli.nights import ab, history, pin, prune
+from rag_eval_pipeline.cli.history import ab, history, pin, prune
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate

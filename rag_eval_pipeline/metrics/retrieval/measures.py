@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_eval_pipeline.metrics.metric_info import COUNT, UNBOUNDED, Level, MetricInfo, Need
-from rag_eval_pipeline.metrics.retrieval.rankings import (
+from rag_eval_pipeline.metrics.retrieval.runs import (
     Floats,
     Ints,
     Rankings,
@@ -44,14 +44,7 @@ Shown = Literal["both", "queries", "summary"]
 
 
 class Parameters(NamedTuple):
-    """What makes a measure of a family.
-
-    Args:
-        k: Cutoff, a rank of at least 1.
-        numbers: In the order that the family defines; a single one for a family of fractions.
-        gains: Grade -> gain, for grades whose gain is not the grade itself.
-        named: Such as p=0.8.
-    """
+    """Parameters of a measure: cutoff, numbers in the family's order, grade -> gain where they differ, named ones."""
 
     k: int = 0
     numbers: tuple[float, ...] = ()
@@ -61,43 +54,24 @@ class Parameters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A measure whose parameters are not known yet.
+    """A measure whose parameters are not known yet."""
 
-    Args:
-        metric: Its row in the registry; a family with a cutoff has a name that ends in `@k`.
-        score: Returns one score per query; 0.0 for a query that retrieved nothing.
-        trec: trec_eval's name; None where trec_eval has no such measure.
-        takes: What kind of parameters.
-        defaults: trec_eval's parameters where none are given; for cutoffs and fractions, one measure each.
-        named: Named parameters with their defaults.
-        summary: How the scores of all queries are combined.
-        printed: How trec_eval prints a value.
-        shown: Where trec_eval prints it.
-    """
-
-    metric: MetricInfo
+    metric: MetricInfo  # its row in the registry; a family with a cutoff has a name that ends in `@k`
+    # Returns one score per query; 0.0 for a query that retrieved nothing.
     score: Callable[[Rankings, Parameters], NDArray[Any]]
-    trec: str | None = None
+    trec: str | None = None  # trec_eval's name; None where trec_eval has no such measure
     takes: Takes = "nothing"
+    # Trec_eval's parameters where none are given; for cutoffs and fractions, one measure each.
     defaults: tuple[float, ...] = ()
-    named: Mapping[str, float] = field(default_factory=dict)
+    named: Mapping[str, float] = field(default_factory=dict)  # named parameters with their defaults
     summary: Summary = "mean"
     printed: Printed = "decimal"
-    shown: Shown = "both"
+    shown: Shown = "both"  # where trec_eval prints it
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure with all its parameters.
-
-    Args:
-        name: This project's name: `ndcg@10`.
-        trec_name: The name that trec_eval prints; None where it has no such measure.
-        label: Whichever of the two was asked for; it is printed.
-        meaning: One sentence.
-        family: Where it comes from.
-        parameters: What made it.
-    """
+    """A measure with all its parameters; `label` is the name that was asked for, ours or trec_eval's."""
 
     name: str
     trec_name: str | None
@@ -337,9 +311,7 @@ class RankedGains(NamedTuple):
 def compute_gains(rankings: Rankings, gains: Mapping[int, float]) -> tuple[RankedGains, RankedGains]:
     """Return the gains of the retrieved documents, and those of the best possible ranking.
 
-    Args:
-        rankings: Of a run.
-        gains: Grade -> gain for grades whose gain is not the grade itself; may be 0, negative, or for grade 0.
+    `gains` maps grades to gains where they differ; a gain may be 0, negative, or for grade 0.
     """
     if not gains:
         found, ideal = rankings.graded, rankings.ideal

@@ -1,0 +1,215 @@
+"""`rag-eval doctor`: checks of what the pipeline needs of a machine.
+
+The browser is checked by use: it is started once, behind the egress proxy, and prints one page.
+"""
+
+import functools
+import shutil
+import subprocess
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from rag_eval_pipeline.cli.output import (
+    UNAVAILABLE,
+    AsJson,
+    Root,
+    emit,
+    find_workspace,
+    find_workspace_if_any,
+)
+from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError
+from rag_eval_pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.corpus.rendering.render import BrowserCheck
+
+FREE_BYTES = 1_000_000_000  # a corpus of a thousand pages and its rendering take about half of it
+PACKAGES = "fonts-noto-core, fonts-noto-cjk, fonts-noto-color-emoji"
+
+
+class Script(NamedTuple):
+    """A writing system: the fontconfig pattern of a font for it, and characters to print."""
+
+    pattern: str
+    sample: str
+
+
+SCRIPTS = {
+    "Chinese": Script(":lang=zh", "深圳汉字"),
+    "Japanese": Script(":lang=ja", "ひらがなカタカナ"),
+    "Korean": Script(":lang=ko", "한국어"),
+    "Arabic": Script(":lang=ar", "العربية"),
+    "Devanagari": Script(":lang=hi", "देवनागरी"),
+    "emoji": Script(":charset=1F680", "🚀👩"),
+}
+
+
+class Finding(NamedTuple):
+    """The outcome of one check."""
+
+    name: str
+    ok: bool
+    found: str
+
+
+class Machine:
+    """The machine under check, with one trial run of its browser for all checks.
+
+    The workspace need not exist for checks that do not concern it.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    @functools.cached_property
+    def trial(self) -> "BrowserCheck | ServiceError | DocumentError":
+        """The outcome of printing a page, or the error."""
+        from rag_eval_pipeline.corpus.rendering.render import check_browser
+
+        try:
+            return check_browser([script.sample for script in SCRIPTS.values()])
+        except (ServiceError, DocumentError) as error:
+            return error
+
+
+def browser(machine: Machine) -> Finding:
+    """Chromium and its driver are found, and both run."""
+    from rag_eval_pipeline.corpus.rendering.browser import browser_version, check_driver, find_browser
+
+    try:
+        found = find_browser()
+        version = browser_version(found)
+        check_driver()
+    except ServiceError as error:
+        return Finding("browser", False, str(error))
+    return Finding("browser", True, f"{version} at {found}")
+
+
+def sandbox(machine: Machine) -> Finding:
+    """The browser's sandbox works, or the settings allow to do without it."""
+    from rag_eval_pipeline.web.egress import read_egress_config
+
+    trial = machine.trial
+    if isinstance(trial, Exception):
+        return Finding("sandbox", False, str(trial))
+    users = ", ".join(trial.users)
+    if trial.sandboxed:
+        return Finding("sandbox", True, f"on, pages are drawn by the user {users}")
+    settings = machine.workspace.egress_config
+    try:
+        allowed = read_egress_config(settings).allow_no_sandbox
+    except InputError as error:
+        return Finding("sandbox", False, f"refused by this machine, and {error}")
+    if allowed:
+        return Finding("sandbox", True, f"off, as {settings} allows; pages are drawn by the user {users}")
+    remedy = f"Let this machine give user namespaces to {users}, or set allow_no_sandbox in {settings}."
+    return Finding("sandbox", False, f"refused by this machine: local files are printed, pages from URLs not. {remedy}")
+
+
+def egress(machine: Machine) -> Finding:
+    """The browser cannot reach servers on this machine."""
+    if isinstance(machine.trial, ServiceError):
+        return Finding("egress", False, str(machine.trial))
+    return Finding("egress", True, "127.0.0.1 and localhost were refused to the browser")
+
+
+def fonts(machine: Machine) -> Finding:
+    """There are fonts for all scripts; without them, characters are missing from the text of PDFs."""
+    if shutil.which("fc-list") is None:
+        return Finding("fonts", False, "fc-list is missing: install fontconfig")
+    missing = [name for name, script in SCRIPTS.items() if not _listed(script.pattern)]
+    if missing:
+        return Finding("fonts", False, f"no font for {', '.join(missing)}: install {PACKAGES}")
+    return Finding("fonts", True, ", ".join(SCRIPTS))
+
+
+def glyphs(machine: Machine) -> Finding:
+    """Text in each script can be read back from a printed PDF."""
+    trial = machine.trial
+    if isinstance(trial, Exception):
+        return Finding("glyphs", False, str(trial))
+    lost = lost_scripts(trial.text)
+    if lost:
+        return Finding("glyphs", False, f"characters vanish from printed pages: {', '.join(lost)}: install {PACKAGES}")
+    return Finding("glyphs", True, f"printed and read back: {', '.join(SCRIPTS)}")
+
+
+def lost_scripts(text: str) -> list[str]:
+    """Return the scripts of whose sample a text lacks characters; order and ligatures do not matter."""
+    found = set(unicodedata.normalize("NFKC", text))
+    return [name for name, script in SCRIPTS.items() if not found.issuperset(script.sample)]
+
+
+def disk(machine: Machine) -> Finding:
+    """There is room for a corpus."""
+    root = machine.workspace.root
+    free = shutil.disk_usage(root).free
+    return Finding("disk", free >= FREE_BYTES, f"{free / 1e9:.1f} GB free in {root}")
+
+
+def registry(machine: Machine) -> Finding:
+    """All benchmarks and systems can be read."""
+    from rag_eval_pipeline.conversion.spec import read_spec
+    from rag_eval_pipeline.evaluation.registry import read_registry
+
+    workspace = machine.workspace
+    found = read_registry(workspace)
+    faults = list(found.faults)
+    for name in found.benchmarks:
+        try:
+            read_spec(workspace.benchmark(name))
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        return Finding("workspace", False, "; ".join(faults))
+    return Finding("workspace", True, f"{len(found.benchmarks)} benchmarks, {len(found.systems)} systems")
+
+
+CHECKS: dict[str, Callable[[Machine], Finding]] = {
+    "browser": browser,
+    "sandbox": sandbox,
+    "egress": egress,
+    "fonts": fonts,
+    "glyphs": glyphs,
+    "disk": disk,
+    "workspace": registry,
+}
+
+
+def _listed(pattern: str) -> bool:
+    return bool(subprocess.run(["fc-list", pattern], capture_output=True, check=False).stdout.strip())
+
+
+_NEED_WORKSPACE = {None, "workspace", "disk"}
+
+
+def doctor(
+    only: Annotated[
+        str | None,
+        typer.Option(help="One check by name: browser, sandbox, egress, fonts, glyphs, disk, workspace."),
+    ] = None,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check what the pipeline needs of this machine; exits 4 when something is missing.
+
+    The browser is started and prints a page; nothing is asked of the network.
+
+    Example: rag-eval doctor
+    """
+    if only is not None and only not in CHECKS:
+        raise InputError("unknown_check", "--only", f"one of {', '.join(CHECKS)}", found=only)
+    find = find_workspace if only in _NEED_WORKSPACE else find_workspace_if_any
+    machine = Machine(find(workspace) or Workspace(Path.cwd()))
+    findings = [check(machine) for name, check in CHECKS.items() if only in (None, name)]
+    emit(
+        [finding._asdict() for finding in findings],
+        as_json,
+        (f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.found}" for finding in findings),
+    )
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(UNAVAILABLE)

@@ -1,0 +1,171 @@
+"""Commands on the history of evaluations: history, power, pin, prune, ab."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rag_eval_pipeline.cli.evaluations import report_evaluated
+from rag_eval_pipeline.cli.output import BAD_INPUT, AsJson, Root, emit, find_workspace, instance_folder, progress_bars
+from rag_eval_pipeline.workspace import Workspace
+
+
+def history(
+    benchmark: Annotated[str | None, typer.Argument(help="Only this benchmark.")] = None,
+    system: Annotated[str | None, typer.Argument(help="Only this system.")] = None,
+    workspace: Root = None,
+    as_json: AsJson = False,
+    sql: Annotated[
+        str | None,
+        typer.Option(help="A DuckDB query over the tables `results` (a row a metric) and `questions` (a row a score)."),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Read every results file again, even if its date has not changed."),
+    ] = False,
+) -> None:
+    """Print the published evaluations, oldest first, with the verdict of each night; names files that were damaged.
+
+    Example: rag-eval history skarn-railway embedded
+    """
+    from rag_eval_pipeline.reporting.history import history_rows
+
+    root = find_workspace(workspace)
+    if sql is not None:
+        _query(root, sql, as_json)
+        return
+    rows, damaged = history_rows(root, benchmark, system, verify=verify)
+    emit(rows, as_json, (_history_line(row) for row in rows))
+    for line in damaged:
+        typer.echo(f"rag-eval: {line}", err=True)
+    if damaged:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _history_line(row: dict[str, Any]) -> str:
+    scores = ", ".join(f"{name} {value:.3f}" for name, value in row["figures"].items() if value is not None)
+    verdict = f": {row['verdict']}" if row["verdict"] else ""
+    role = f" ({row['role']})" if row["role"] else ""
+    return f"{row['evaluation_id']}{role}  {row['benchmark']} x {row['system']}  {scores}{verdict}"
+
+
+def power(
+    benchmark: Annotated[str, typer.Argument(help="A converted benchmark.")],
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how large a drop a benchmark can detect, and how many questions a drop of 5 points takes.
+
+    Example: rag-eval power skarn-railway
+    """
+    from rag_eval_pipeline.reporting.power import power_of
+
+    found = power_of(find_workspace(workspace), benchmark)
+    emit(found.record(), as_json, found.lines())
+
+
+def _query(root: Workspace, sql: str, as_json: bool) -> None:
+    from rag_eval_pipeline.reporting.history import query_history
+
+    rows = query_history(root, sql)
+    emit(rows, as_json, ("\t".join(str(value) for value in row.values()) for row in rows))
+
+
+def pin(
+    benchmark: Annotated[str, typer.Argument(help="A benchmark.")],
+    system: Annotated[str, typer.Argument(help="A system.")],
+    evaluations: Annotated[
+        list[str] | None, typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; else the newest ones alike.")
+    ] = None,
+    workspace: Root = None,
+    as_json: AsJson = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Evaluate now as often as runs are missing: five, one if deterministic.")
+    ] = False,
+    note: Annotated[str | None, typer.Option(help="Why; it is kept with the baseline.")] = None,
+) -> None:
+    """Pin the evaluations that a system's nights on a benchmark are compared with.
+
+    Example: rag-eval pin skarn-railway embedded
+    """
+    from rag_eval_pipeline.metrics.verdicts import flip_sentence
+    from rag_eval_pipeline.reporting.baselines import baseline_flip_share
+    from rag_eval_pipeline.reporting.baselines import pin as run
+
+    root = find_workspace(workspace)
+    if ask:
+        _ask_missing(root, benchmark, system)
+    pinned = run(root, benchmark, system, evaluations or (), now=datetime.now(UTC), note=note)
+    share = baseline_flip_share(root, pinned)
+    record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}
+    lines = [f"{benchmark} x {system} is compared with {', '.join(pinned.evaluations)}.", flip_sentence(share)]
+    emit(record, as_json, lines)
+
+
+def _ask_missing(root: Workspace, benchmark: str, system: str) -> None:
+    from rag_eval_pipeline.evaluation.pair import load_pair
+    from rag_eval_pipeline.evaluation.pipeline import evaluate
+    from rag_eval_pipeline.reporting.baselines import missing_runs
+
+    while missing := missing_runs(root, pair := load_pair(root, benchmark, system)):
+        with progress_bars() as bar:
+            _, published = evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))
+        report_evaluated(root, benchmark, system, published)
+
+
+def prune(
+    workspace: Root = None,
+    as_json: AsJson = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
+) -> None:
+    """Remove what data/config/retention.config.yaml lets go: old evaluations, unused downloads, unused judgements.
+
+    Also removes temporary files that killed runs have left, and the old runs of the workspace's Dagster instance.
+
+    Example: rag-eval prune --dry-run
+    """
+    from rag_eval_pipeline.corpus.rendering.browser import browser_temp, stale_folders
+    from rag_eval_pipeline.reporting.retention import prune as run
+
+    root, now = find_workspace(workspace), datetime.now(UTC)
+    found = run(root, now=now, dry_run=dry_run, leftovers=stale_folders(browser_temp()))
+    found.runs = _prune_runs(root, now=now, dry_run=dry_run)
+    emit(found.record(), as_json, found.lines())
+
+
+def _prune_runs(root: Workspace, *, now: datetime, dry_run: bool) -> list[str] | None:
+    """Remove old runs of Dagster; None if there is no instance or its runs are kept for ever."""
+    from rag_eval_pipeline.reporting.retention import read_retention_settings
+
+    days, home = read_retention_settings(root).runs, instance_folder(root)
+    if days is None or home is None:
+        return None
+    from rag_eval_pipeline.defs.instance import prune_instance
+
+    return prune_instance(home, days=days, now=now, dry_run=dry_run)
+
+
+def ab(
+    workspace: Root = None,
+    as_json: AsJson = False,
+    config: Annotated[
+        Path | None, typer.Option(help="Settings; by default data/config/ab_testing_config.config.yaml.")
+    ] = None,
+) -> None:
+    """Run the A/B tests that are set up, and write ab_test_<a>_vs_<b>_NNN.results.json.
+
+    Example: rag-eval ab
+    """
+    from rag_eval_pipeline.reporting.ab_testing import run_ab_tests
+
+    root = find_workspace(workspace)
+    done = run_ab_tests(root, config, now=datetime.now(UTC))
+    emit(
+        [
+            {**test.record, "evaluations": [one.model_dump(mode="json", exclude_none=True) for one in test.evaluations]}
+            for test in done
+        ],
+        as_json,
+        (line for test in done for line in (f"{test.path}", *(f"  {sentence}" for sentence in test.sentences()))),
+    )
