@@ -14,7 +14,7 @@ from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal, is_refusing
-from tests.systems.corpus_of_three import corpus_in
+from tests.systems.conftest import corpus_in
 
 
 def examples(name):

@@ -1,15 +1,13 @@
-"""A chat server's answer comes with what was retrieved for it, its citations by mark and by number, and its price."""
+"""A chat server's answer has its passages, its citations by mark and by number, and its cost."""
 
 import contextlib
 import json
 
 import pytest
 
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.config import parse_system
 from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
-from tests.systems.corpus_of_three import corpus_in
+from tests.systems.conftest import corpus_in
 from tests.web.scripted_server import reply, serving, stream
 
 ASKED = Query("7", "When was the Marsh Point light first lit?")
@@ -38,7 +36,7 @@ async def asking(tmp_path, *steps, **settings):
             yield await system.answer(ASKED), server
 
 
-async def test_a_plain_answer(tmp_path):
+async def test_plain_answer(tmp_path):
     usage = {"prompt_tokens": 1_000, "completion_tokens": 10}
     async with asking(tmp_path, said("In 1887 [light.pdf:1:0-64].", usage=usage)) as (answer, server):
         pass
@@ -54,7 +52,7 @@ async def test_a_plain_answer(tmp_path):
     assert server.asked[0].json["messages"][-1] == {"role": "user", "content": ASKED.text}
 
 
-async def test_retrieved_passages_are_handed_over_numbered_and_kept(tmp_path):
+async def test_retrieved_passages_are_sent_numbered_and_kept(tmp_path):
     async with asking(tmp_path, said("3 May 1887 [1]."), retrieval={"k": 2}) as (answer, server):
         system_prompt, question = (message["content"] for message in server.asked[0].json["messages"])
 
@@ -77,7 +75,7 @@ CITED = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CITED.values(), ids=CITED)
-async def test_citations(text, expected, tmp_path):
+async def test_citations_by_number_and_by_mark(text, expected, tmp_path):
     async with asking(tmp_path, said(text), retrieval={"k": 1}) as (answer, _):
         pass
 
@@ -85,7 +83,7 @@ async def test_citations(text, expected, tmp_path):
     assert found == expected
 
 
-async def test_a_server_that_retrieves_tells_passages_and_citations_at_its_own_places(tmp_path):
+async def test_server_that_retrieves_states_passages_and_citations_at_paths(tmp_path):
     sources = [
         {"file": "/in/light.pdf", "chunk": "The light", "page": 0, "score": 0.5},
         {"file": "other.pdf", "chunk": "x"},
@@ -111,7 +109,7 @@ async def test_a_server_that_retrieves_tells_passages_and_citations_at_its_own_p
     ]
 
 
-async def test_a_streamed_answer_tells_when_it_began_and_keeps_passages_of_any_event(tmp_path):
+async def test_streamed_answer_has_a_first_token_time_and_passages_of_any_event(tmp_path):
     first = {"citations": [{"document": "light.pdf", "text": "The light"}]}
     async with asking(tmp_path, streamed("18", "87", first=first), stream=True, contexts_path="citations") as (
         answer,
@@ -136,7 +134,7 @@ FAILED = {
 
 
 @pytest.mark.parametrize(("steps", "status", "code", "partial"), FAILED.values(), ids=FAILED)
-async def test_what_is_no_answer(steps, status, code, partial, tmp_path):
+async def test_reply_that_is_no_answer_is_a_status(steps, status, code, partial, tmp_path):
     async with asking(tmp_path, *steps, contexts_path="sources") as (answer, server):
         pass
 
@@ -148,7 +146,7 @@ async def test_what_is_no_answer(steps, status, code, partial, tmp_path):
     assert "\n" not in answer.error
 
 
-async def test_a_cut_stream_keeps_its_text_and_scores_nothing(tmp_path):
+async def test_cut_stream_keeps_its_text_as_partial(tmp_path):
     cut = stream('data: {"choices": [{"delta": {"content": "18"}}]}\n\n', end=False)
     async with asking(tmp_path, cut, stream=True) as (answer, _):
         pass
@@ -156,70 +154,32 @@ async def test_a_cut_stream_keeps_its_text_and_scores_nothing(tmp_path):
     assert (answer.status, answer.error_code, answer.partial) == ("truncated", "stream_truncated", "18")
 
 
-@pytest.mark.parametrize(("text", "abstained"), [("The documents do not answer this question.", True), ("18", False)])
-async def test_an_abstention_is_known_by_its_words(text, abstained, tmp_path):
-    async with asking(tmp_path, said(text)) as (answer, _):
+ABSTENTIONS = {
+    "refusal":             ({}, "The documents do not answer this question.", True),
+    "answer":              ({}, "18", False),
+    "empty, as configured": ({"empty_answer": "abstained"}, "", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "text", "abstained"), ABSTENTIONS.values(), ids=ABSTENTIONS)
+async def test_abstention(settings, text, abstained, tmp_path):
+    async with asking(tmp_path, said(text), **settings) as (answer, _):
         pass
 
     assert (answer.status, answer.answer, answer.abstained) == ("ok", text, abstained)
 
 
-async def test_a_server_may_abstain_by_an_empty_answer(tmp_path):
-    async with asking(tmp_path, said(""), empty_answer="abstained") as (answer, _):
-        pass
-
-    assert (answer.status, answer.answer, answer.abstained) == ("ok", "", True)
-
-
-async def test_langchains_pages_count_from_zero(tmp_path):
-    passage = {"page_content": "The light", "metadata": {"source": "in/light.pdf", "page": 0}}
-    async with asking(tmp_path, said("18", sources=[passage]), contexts_path="sources") as (answer, _):
-        pass
-
-    assert [(c.document, c.page) for c in answer.contexts] == [("light.pdf", 1)]
-
-
-async def test_a_stream_of_other_bytes_than_utf_8_is_no_answer(tmp_path):
-    event = 'data: {"choices": [{"delta": {"content": "Mørkvang"}, "finish_reason": "stop"}]}\n\n'.encode("latin-1")
-    async with asking(tmp_path, stream(event, "data: [DONE]\n\n"), stream=True) as (answer, _):
-        pass
-
-    assert (answer.status, answer.error_code, answer.answer) == ("error", "bad_response", None)
-    assert "not UTF-8: b'\\xf8'" in answer.error
-
-
-async def test_an_empty_prompt_sends_the_question_alone(tmp_path):
+async def test_empty_system_prompt_sends_the_question_alone(tmp_path):
     async with asking(tmp_path, said("a"), system_prompt="") as (_, server):
         pass
 
     assert [message["role"] for message in server.asked[0].json["messages"]] == ["user"]
 
 
-async def test_the_configuration_is_published_under_the_specifications_names(tmp_path):
+async def test_configuration_has_the_names_of_the_specification(tmp_path):
     given = {"endpoint": {"base_url": "http://h/v1"}, "chat": {"model": "m"}, "retrieval": {"k": 3, "rerank": False}}
     async with open_openai(OpenAiSettings.model_validate(given), corpus_in(tmp_path)) as system:
         configuration = system.configuration()
 
     names = ("model", "embedding_model", "retrieval_k", "reranking_enabled", "base_url")
     assert [configuration[name] for name in names] == ["m", None, 3, False, "http://h/v1"]
-
-
-GOOD = {"endpoint": {"base_url": "http://h/v1"}, "chat": {"model": "m"}}
-BAD = {
-    "no model":                 ({"chat": {}},                                    "settings.chat.model"),
-    "no URL":                   ({"endpoint": {"base_url": "h"}},                 "settings.endpoint.base_url"),
-    "a path that is none":      ({"contexts_path": "a[?"},                        "settings.contexts_path"),
-    "a pattern that is none":   ({"abstention": ["("]},                           "settings.abstention"),
-    "two retrievals":           ({"retrieval": {}, "contexts_path": "a"},         "settings"),
-    "passages by other counts": ({"retrieval": {}, "offset_base": "page"},        "settings"),
-    "an unknown key":           ({"retrieval": {"top": 3}},                       "settings.retrieval.top"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("change", "field"), BAD.values(), ids=BAD)
-def test_bad_settings_are_named(change, field):
-    with pytest.raises(InputError) as raised:
-        parse_system({"kind": "openai", "settings": GOOD | change}, "s.config.yaml")
-
-    assert (raised.value.code, raised.value.field) == ("bad_format", field)
-    assert "\n" not in str(raised.value)

@@ -1,6 +1,8 @@
-"""A small corpus that systems are tried on."""
+"""A small corpus that systems of every kind are asked about."""
 
 from pathlib import Path
+
+import pytest
 
 from rag_eval_pipeline.systems.base import PageText, SystemCorpus
 
@@ -11,18 +13,25 @@ PAGES = [
     PageText("tollan.pdf", 1, 0, "Contents"),
     PageText("tollan.pdf", 2, 9, HARBOUR),
     PageText("a[1].pdf", 1, 0, "One."),
+    PageText("cats.pdf", 1, 0, "Cats sleep."),
+    PageText("cats.pdf", 2, 12, "They purr."),
 ]
+FILES = ["light.pdf", "tollan.pdf", "a[1].pdf", "cats.pdf", "big dogs.pdf", "report_3.pdf"]
 
 
 def corpus_in(folder: Path) -> SystemCorpus:
-    names = ["light.pdf", "tollan.pdf", "a[1].pdf"]
     return SystemCorpus(
         benchmark="coast",
         folder=folder / "corpus",
-        files=names,
-        aliases={alias: name for name in names for alias in (name, name.removesuffix(".pdf"))},
+        files=FILES,
+        aliases={alias: name for name in FILES for alias in (name, name.removesuffix(".pdf"))},
         fingerprint="1",
         pages=lambda: PAGES,
         settings_folder=folder,
         state_folder=folder / "state",
     )
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> SystemCorpus:
+    return corpus_in(tmp_path)

@@ -1,7 +1,8 @@
-"""LangChain, LlamaIndex and Haystack are read by the shape of what they return; here by look-alikes."""
+"""Answers of LangChain, LlamaIndex, Haystack and others are recognised by their shape; these are look-alikes."""
 
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,101 +16,44 @@ from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings, WrongShape
 
 QUERY = Query("1", "?")
+Haystack = SimpleNamespace
 
 
 @dataclass
-class Document:
-    """LangChain's."""
-
+class Document:  # LangChain
     page_content: str
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
-class Message:
-    """LangChain's."""
-
+class Message:  # LangChain
     content: Any
     usage_metadata: dict[str, int] | None = None
     response_metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
-class TextNode:
-    """LlamaIndex's."""
-
-    text: str
-    metadata: dict[str, Any]
-
-    def get_content(self):
-        return self.text
-
-
-@dataclass
-class NodeWithScore:
-    """LlamaIndex's: the node's parts are its own, too."""
-
-    node: TextNode
+class NodeWithScore:  # LlamaIndex: the node's parts are also the object's
+    node: Any
     score: float | None = None
-
-    @property
-    def text(self):
-        return self.node.text
-
-    @property
-    def metadata(self):
-        return self.node.metadata
+    text = property(lambda self: self.node.text)
+    metadata = property(lambda self: self.node.metadata)
 
 
 @dataclass
-class Response:
-    """LlamaIndex's."""
-
+class Response:  # LlamaIndex
     response: str | None
     source_nodes: list[NodeWithScore]
-    metadata: dict[str, Any] | None = None
 
     def __str__(self):
         return self.response or "None"
 
 
-class StreamingResponse:
-    """LlamaIndex's, whose text is there when it is shown."""
-
+class StreamingResponse:  # LlamaIndex: it has a text once it is shown
     source_nodes: list[NodeWithScore] = []
 
     def __str__(self):
         return "streamed"
-
-
-@dataclass
-class HaystackDocument:
-    content: str
-    meta: dict[str, Any]
-    score: float | None = None
-    id: str = "f00"
-
-
-@dataclass
-class GeneratedAnswer:
-    data: str
-    query: str
-    documents: list[HaystackDocument]
-    meta: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class ExtractedAnswer:
-    data: str | None
-    score: float
-    document: HaystackDocument | None = None
-
-
-@dataclass
-class Own:
-    answer: str
-    contexts: list[Any]
-    abstained: bool = False
 
 
 def read(value, corpus, **options):
@@ -117,9 +61,12 @@ def read(value, corpus, **options):
     return to_rag_answer(QUERY, parse_answer(value), reader, latency_ms=1.0)
 
 
-CATS = HaystackDocument("Cats sleep.", {"file_path": "/data/cats.pdf", "page_number": 2}, 0.5)
-NODES = [NodeWithScore(TextNode("Cats sleep.", {"file_name": "cats.pdf", "page_label": "2"}), 0.5)]
+CATS = Haystack(content="Cats sleep.", meta={"file_path": "/data/cats.pdf", "page_number": 2}, score=0.5, id="f00")
+NODE = SimpleNamespace(text="Cats sleep.", metadata={"file_name": "cats.pdf", "page_label": "2"})
+NODES = [NodeWithScore(NODE, 0.5)]
 CHAIN = [Document("Cats sleep.", {"source": "/data/cats.pdf", "page": 1, "relevance_score": 0.5})]
+GENERATED = Haystack(data="They do.", query="?", documents=[CATS], meta={})
+EXTRACTED = Haystack(data="They do.", score=0.9, document=CATS)
 
 FRAMEWORKS = {
     "LangChain, RetrievalQA": {"query": "?", "result": "They do.", "source_documents": CHAIN},
@@ -131,17 +78,16 @@ FRAMEWORKS = {
     "Haystack, replies": {"replies": ["They do."], "documents": [CATS]},
     "Haystack, messages as replies": {"replies": [Message("They do.")], "documents": [CATS]},
     "Haystack, by component": {"llm": {"replies": ["They do."]}, "retriever": {"documents": [CATS]}},
-    "Haystack, a generated answer": {"answers": [GeneratedAnswer("They do.", "?", [CATS])]},
-    "Haystack, an extracted answer": {"reader": {"answers": [ExtractedAnswer("They do.", 0.9, CATS)]}},
+    "Haystack, a generated answer": {"answers": [GENERATED]},
+    "Haystack, an extracted answer": {"reader": {"answers": [EXTRACTED]}},
     "a mapping": {"answer": "They do.", "contexts": [{"document": "cats", "page": 2, "text": "Cats sleep.", "score": 0.5}]},
     "a mapping of other names": {"response": "They do.", "retrieved_contexts": [{"source": {"source_name": "/tmp/cats.pdf"}, "page": "2", "content": "Cats sleep.", "score": np.float32(0.5)}]},
-    "an object": Own("They do.", [{"file": PurePosixPath("a/cats.pdf"), "page_number": 2.0, "chunk": "Cats sleep.", "score": 0.5}]),
-    "a path of Windows": {"answer": "They do.", "contexts": [{"path": "C:\\data\\cats.pdf", "page": 2, "text": "Cats sleep.", "score": 0.5}]},
+    "an object": SimpleNamespace(answer="They do.", contexts=[{"file": PurePosixPath("a/cats.pdf"), "page_number": 2.0, "chunk": "Cats sleep.", "score": 0.5}], abstained=False),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("value", FRAMEWORKS.values(), ids=FRAMEWORKS)
-def test_frameworks_say_the_same(value, corpus):
+def test_framework_answers_are_equal(value, corpus):
     answer = read(value, corpus)
 
     assert (answer.status, answer.answer, answer.abstained) == ("ok", "They do.", False)
@@ -152,8 +98,6 @@ ANSWERS = {
     "a number": (51820, "51820", False),
     "a number under its name": ({"answer": 12}, "12", False),
     "a boolean": (True, "true", False),
-    "a boolean under its name": ({"answer": False}, "false", False),
-    "a fraction in a message": ({"messages": [Message(0.5)]}, "0.5", False),
     "a number as a reply": ({"replies": [12], "documents": []}, "12", False),
     "a text": ("They do.", "They do.", False),
     "an empty text that says that it abstains": ({"answer": "", "abstained": True}, "", True),
@@ -161,7 +105,7 @@ ANSWERS = {
     "an abstention by its flag": ({"answer": None, "abstained": True}, "", True),
     "a flag against the words": ({"answer": "I don't know.", "abstained": False}, "I don't know.", False),
     "no extracted answer": ({"answers": []}, "", True),
-    "an extracted answer of None": ({"answers": [ExtractedAnswer(None, 0.8)]}, "", True),
+    "an extracted answer of None": ({"answers": [Haystack(data=None, score=0.8)]}, "", True),
     "a message of parts": (Message(["They ", {"type": "text", "text": "do."}, {"type": "image"}]), "They do.", False),
     "a stream": (StreamingResponse(), "streamed", False),
     "half of a pair of surrogates": ("They\ud800 do.", "They\ufffd do.", False),
@@ -169,7 +113,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("value", "text", "abstained"), ANSWERS.values(), ids=ANSWERS)
-def test_answers(value, text, abstained, corpus):
+def test_answer_text_and_abstention(value, text, abstained, corpus):
     answer = read(value, corpus)
 
     assert (answer.answer, answer.abstained) == (text, abstained)
@@ -177,7 +121,6 @@ def test_answers(value, text, abstained, corpus):
 
 EMPTY = {
     "an empty text": "",
-    "white space": {"answer": " \n"},
     "a flag against it": {"answer": "", "abstained": False},
     "a message without a word": {"messages": [Message("")]},
     "LlamaIndex": Response("", NODES),
@@ -185,7 +128,7 @@ EMPTY = {
 
 
 @pytest.mark.parametrize("value", EMPTY.values(), ids=EMPTY)
-def test_an_empty_answer_is_an_error_unless_the_settings_call_it_an_abstention(value, corpus):
+def test_empty_answer_is_an_error_unless_the_settings_call_it_an_abstention(value, corpus):
     answer, allowed = read(value, corpus), read(value, corpus, empty_answer="abstained")
 
     assert (answer.status, answer.error_code, answer.answer) == ("error", "empty_answer", None)
@@ -200,7 +143,6 @@ PAGES = {
     "LangChain's page that counts from 1":       (Document("t", {"source": "cats", "page_number": 1}),   {},                1),
     "a mapping's first page is 1":               ({"document": "cats", "text": "t", "page": 1},          {},                1),
     "no page 0 where the first is 1":            ({"document": "cats", "text": "t", "page": 0},          {},                None),
-    "a first page of 0 that the file states":    ({"document": "cats", "text": "t", "page": 0},          {"page_base": 0},  1),
     "LangChain's where the file says 1":         (Document("t", {"source": "cats", "page": 1}),          {"page_base": 1},  1),
     "LangChain's page copied beside it":         ({"page": 0, "page_content": "t", "metadata": {"source": "cats", "page": 0}}, {}, 1),
     "a printed label that is no number":         (Document("t", {"source": "cats", "page_label": "iv"}), {},                None),
@@ -209,13 +151,13 @@ PAGES = {
 
 
 @pytest.mark.parametrize(("passage", "options", "page"), PAGES.values(), ids=PAGES)
-def test_pages(passage, options, page, corpus):
+def test_page_of_a_passage(passage, options, page, corpus):
     (context,) = read({"answer": "a", "contexts": [passage]}, corpus, **options).contexts
 
     assert (context.document, context.page) == ("cats.pdf", page)
 
 
-def test_passages_keep_their_order_and_what_is_not_known_is_none(corpus):
+def test_passages_keep_their_order_and_unknown_parts_are_none(corpus):
     answer = read(
         {
             "answer": "a",
@@ -234,23 +176,21 @@ def test_passages_keep_their_order_and_what_is_not_known_is_none(corpus):
 DOCUMENTS = {
     #                                  passage                                                  document
     "a number":                       ({"document": 7, "text": "x"},                            "7"),
-    "a number in metadata":           (Document("x", {"source": 12}),                           "12"),
     "a number beside a name":         ({"document": 7, "file_name": "cats", "text": "x"},       "cats.pdf"),
     "a text that is a document's":    ("big dogs.pdf",                                          "big dogs.pdf"),
-    "a path that is a document's":    ("/data/big dogs.pdf",                                    "big dogs.pdf"),
     "another text":                   ("big dogs.pdf says so",                                  ""),
     "a boolean":                      ({"document": True, "text": "x"},                         ""),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("passage", "document"), DOCUMENTS.values(), ids=DOCUMENTS)
-def test_documents_of_passages(passage, document, corpus):
+def test_document_of_a_passage(passage, document, corpus):
     (context,) = read({"answer": "a", "contexts": [passage]}, corpus).contexts
 
     assert context.document == document
 
 
-def test_places_and_kinds_of_passages_are_kept(corpus):
+def test_passage_keeps_its_span_and_kind(corpus):
     contexts = [{"document": "cats", "text": "t", "start": 3, "end": 9, "kind": "table", "score": float("nan")}]
 
     (context,) = read({"answer": "a", "contexts": contexts}, corpus).contexts
@@ -281,7 +221,7 @@ def test_citations(value, citations, corpus):
     assert read(value, corpus).citations == citations
 
 
-def test_page_relative_offsets_become_those_of_the_document(corpus):
+def test_citation_offsets_of_pages_become_those_of_the_document(corpus):
     value = {"answer": "a", "citations": [{"document": "cats", "start": 5, "end": 9, "page": 2}]}
 
     assert read(value, corpus, offset_base="page").citations == (Citation("cats.pdf", 17, 21, 2),)
@@ -292,26 +232,23 @@ USAGES = {
     "LangChain's, in a message": (
         {"answer": Message("a", usage_metadata={"input_tokens": 3, "output_tokens": 4, "total_tokens": 9})}, Usage(9, 0.0, 1, 3, 4),
     ),
-    "Haystack's, in a reply": ({"replies": [GeneratedAnswer("a", "?", [])], "documents": []}, None),
     "a sum that is not stated": ({"answer": "a", "usage": {"prompt_tokens": 3, "completion_tokens": 4}}, Usage(7, 0.0, 1, 3, 4)),
     "money and requests": ({"answer": "a", "usage": {"estimated_cost_usd": 0.25, "requests": 3}}, Usage(0, 0.25, 3)),
-    "none": ({"answer": "a"}, Usage(requests=1)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "usage"), USAGES.values(), ids=USAGES)
 def test_usage(value, usage, corpus):
-    if usage is None:
-        with pytest.raises(WrongShape):  # a generated answer among the replies: its text is not where replies have it
-            read(value, corpus)
-    else:
-        assert read(value, corpus).usage == usage
+    assert read(value, corpus).usage == usage
 
 
-def test_the_model_of_a_message_is_known(corpus):
-    value = {"answer": Message("a", response_metadata={"model_name": "m-1"})}
+def test_reply_without_text_is_refused(corpus):
+    with pytest.raises(WrongShape, match="a reply that is"):
+        read({"replies": [GENERATED], "documents": []}, corpus)
 
-    assert read(value, corpus).model == "m-1"
+
+def test_model_of_a_message_is_kept(corpus):
+    assert read({"answer": Message("a", response_metadata={"model_name": "m-1"})}, corpus).model == "m-1"
 
 
 VALUES = st.recursive(
@@ -326,7 +263,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_any_value_is_an_answer_or_a_reason(value):
+def test_any_value_is_an_answer_or_a_one_line_reason(value):
     corpus = SystemCorpus("b", None, [], {}, "", list, None, None)
     answer = refusal = None
     try:
