@@ -6,15 +6,15 @@ and `atol` read to its end. Where those would make a number of something that is
 document is repeated for a query, the line is an error. Ids stay as they are written.
 
 Topics are read as `num<TAB>text` or in the `<top>` form of the TREC tracks, distinguished by the first line, and
-written in the first form, which Anserini, PyTerrier and ir_datasets read; the second cannot hold a question with one of its
-tags.
+written in the first form, which Anserini, PyTerrier and ir_datasets read; the second cannot hold a question with one
+of its tags.
 
 Gzip is recognised by content on reading and by name on writing. Errors of single lines are `bad_fields`, `bad_number`,
 `bad_score`, `bad_topic`, `bad_encoding`, `duplicate_document` and `duplicate_query`, with the line.
 
 `encode_id` makes any text an id that can be written to such a file, and changes nothing else: each white-space
-character becomes `%XX` of its UTF-8 bytes (upper-case hex), NUL likewise, and `25` is put after a `%` that such an escape follows
-already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, and `100%.pdf` and `caf%C3%A9.pdf` stay.
+character becomes `%XX` of its UTF-8 bytes (upper-case hex), NUL likewise, and `25` is put after a `%` that such an
+escape follows already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, and `100%.pdf` and `caf%C3%A9.pdf` stay.
 """
 
 import gzip
