@@ -16,7 +16,7 @@ from rag_eval_pipeline.formats.dataset import (
     SourceDocument,
     read_evaluation_dataset,
 )
-from rag_eval_pipeline.formats.dataset_checks import (
+from rag_eval_pipeline.formats.validation import (
     DocumentRegistry,
     RegisteredDocument,
     check_dataset,

@@ -9,9 +9,9 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.fields import newest_versions, parse_version, split_version
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.store import DatasetStore, ResultsFilter, compare_results, version_difference
-from rag_eval_pipeline.formats.versions import newest_versions, parse_version, split_version
 from tests.formats.dataset_values import csv_text
 from tests.formats.result_values import metric, results_value
 
