@@ -11,8 +11,7 @@ from rag_eval_pipeline.evaluation.thresholds import read_quality_thresholds
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.judges.trust_card import ConfusionRecord, KappaRecord, TaskTrust, TrustCard, write_trust_card
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.reporting.checks import aggregation_checks
-from rag_eval_pipeline.reporting.regressions import write_comparisons
+from rag_eval_pipeline.reporting.regressions import aggregation_checks, write_comparisons
 
 
 def limits(workspace, **thresholds):

@@ -2,8 +2,7 @@
 
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.reporting.leaderboard import verdict_lines
-from rag_eval_pipeline.reporting.regressions import read_comparisons
+from rag_eval_pipeline.reporting.regressions import read_comparisons, verdict_lines
 
 
 def test_where_nobody_can_tell_the_line_is_about_what_moved_most(workspace):

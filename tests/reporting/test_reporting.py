@@ -14,13 +14,11 @@ from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.report.site import render_report, write_report
-from rag_eval_pipeline.reporting.charts import Bar, bars
-from rag_eval_pipeline.reporting.comparison import compare_runs
+from rag_eval_pipeline.reporting.comparison import compare_runs, run_of_evaluation
 from rag_eval_pipeline.reporting.history import read_history
-from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
+from rag_eval_pipeline.reporting.leaderboard import Bar, bars, write_leaderboard
 from rag_eval_pipeline.reporting.nightly import Nights
 from rag_eval_pipeline.reporting.regressions import read_comparisons, write_comparisons
-from rag_eval_pipeline.reporting.scored_runs import run_of_evaluation
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 

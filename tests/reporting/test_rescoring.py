@@ -12,7 +12,7 @@ from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.reporting.comparison import compare_named
 from rag_eval_pipeline.reporting.history import history_rows, read_history
-from rag_eval_pipeline.reporting.rescoring import rescore
+from rag_eval_pipeline.reporting.maintenance import rescore
 
 OBSERVATORY = "cairnmoor-observatory"
 

@@ -20,8 +20,8 @@ from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.reporting.baselines import pin
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.history import history_folder
+from rag_eval_pipeline.reporting.maintenance import prune
 from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run
-from rag_eval_pipeline.reporting.retention import prune
 from rag_eval_pipeline.workspace import Workspace
 from tests.formats.result_values import results_value
 from tests.reporting.made_runs import PRINTS, START, five_runs, made_evaluation, made_run
