@@ -323,7 +323,7 @@ def compare_spans(
     tolerance: int,
     texts: Mapping[str, TokenOffsets] | None = None,
 ) -> SpanReport:
-    """Score predicted citations against gold ones by question; words are scored if tokens by file name are given."""
+    """Score predicted citations against gold ones by question; words too, if tokens by file name are given."""
     failed: dict[str, str] = {}
     skipped: dict[str, str] = {}
     asked = []

@@ -20,8 +20,8 @@ from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
 from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
+from rag_eval_pipeline.evaluation.results import check_thresholds
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.thresholds import check_thresholds
 from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.registry import metric_label
