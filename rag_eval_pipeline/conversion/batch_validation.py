@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion.question_table import CONTEXT, SCHEMA
 from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, MAX_TEXT, QUERY_TYPES, word_note
-from rag_eval_pipeline.conversion.sql import KEEP
-from rag_eval_pipeline.conversion.sql_ast import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.formats.json_rows import objects, text_bytes, texts
 from rag_eval_pipeline.sources.arrow_types import has_json
 

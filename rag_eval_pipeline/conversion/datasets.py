@@ -12,12 +12,13 @@ from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.documents import text_of_file
-from rag_eval_pipeline.conversion.question_table import questions_of
+from rag_eval_pipeline.conversion.question_table import distinct_items, questions_of
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, spec_place
 from rag_eval_pipeline.conversion.stamp import Check, Conversion
@@ -136,19 +137,9 @@ def _train_contexts(contexts: pa.Array) -> pa.Array:
 
 def _relevant_documents(contexts: pa.Array) -> pa.Array:
     """Return the documents of each question, each once."""
-    kind = pa.list_(pa.string())
-    names = contexts.flatten().field("file_name")
-    if names.null_count == len(names):
-        return pa.array([[]] * len(contexts), kind)
-    rows = _by_row(contexts, names)
-    return pa.array([list(dict.fromkeys(name for name in row if name is not None)) for row in rows], kind)
-
-
-def _by_row(contexts: pa.Array, items: pa.Array) -> list[list[str | None]]:
-    """Return the items of all contexts as a list for each question."""
-    values = items.to_pylist()
-    ends = pc.cumulative_sum(contexts.value_lengths()).to_pylist()
-    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    places, counts = distinct_items(contexts, "file_name")
+    offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
+    return pa.ListArray.from_arrays(offsets, contexts.flatten().field("file_name").take(places))
 
 
 def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: int) -> pa.Array:
@@ -176,13 +167,10 @@ def _metadata(batch: pa.RecordBatch, depth: int) -> pa.Array:
     """Return the source's own columns, then those that mean something here."""
     contexts = batch.column("contexts")
     items = contexts.flatten()
-    hops = [0] * len(batch)
-    if items.field("document").null_count < len(items):
-        hops = [len(set(row) - {None}) for row in _by_row(contexts, items.field("document"))]
     members = {
         "is_impossible": texts(batch.column("is_impossible")),
         "answers": texts(batch.column("answers"), depth + 1),
-        "hops": texts(pa.array(hops, pa.int64())),
+        "hops": texts(pa.array(distinct_items(contexts, "document")[1], pa.int64())),
         "source_id": texts(batch.column("source_id")),
     }
     if items.field("relevance").null_count < len(items):

@@ -13,8 +13,8 @@ from pyarrow import types
 
 from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS, RowError
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
-from rag_eval_pipeline.conversion.sql import DOCUMENT_COLUMNS, KEEP, Limits, Place, Query, Result, run_queries
-from rag_eval_pipeline.conversion.sql_ast import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql import Limits, Place, Query, Result, run_queries
+from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS, KEEP, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
 from rag_eval_pipeline.sources.batches import RowError as DecodeError

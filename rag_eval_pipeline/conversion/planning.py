@@ -23,12 +23,15 @@ from rag_eval_pipeline.conversion.question_table import (
     QuestionSpool,
     batch_of,
     count_without_document,
+    distinct_items,
     questions_of,
+    write_batches,
 )
 from rag_eval_pipeline.conversion.questions import Context, Question, RowError, ValidRow, validate_row
 from rag_eval_pipeline.conversion.report import Counts
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, read_spec, spec_place
-from rag_eval_pipeline.conversion.sql import KEEP, Limits
+from rag_eval_pipeline.conversion.sql import Limits
+from rag_eval_pipeline.conversion.sql_ast import KEEP
 from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
@@ -36,6 +39,7 @@ from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.batches import RejectedRow
 from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.relations import Relation, read_relation
+from rag_eval_pipeline.storage.ahead import ahead
 from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -74,8 +78,8 @@ class Plan:
         return self.spool.batches(self.names, self.own_urls)
 
     def publish_questions(self, path: Path) -> None:
-        """Write `questions.parquet`; the plan cannot give the questions afterwards."""
-        self.spool.publish(path, self.names, self.own_urls)
+        """Write `questions.parquet`."""
+        write_batches(path, ahead(self.batches()))
 
     @property
     def questions(self) -> list[Question]:
@@ -89,7 +93,6 @@ def plan(
     *,
     limits: Limits | None = None,
     origins: SourceFiles | None = None,
-    beside: Path | None = None,
 ) -> Plan:
     """Read, map and validate a benchmark.
 
@@ -97,7 +100,6 @@ def plan(
         pinned: File names of an earlier manifest (`corpus.naming.pins`), which keep their documents.
         limits: Of its SQL.
         origins: Where its files are; without it, archives are unpacked temporarily and nothing is downloaded.
-        beside: Where `questions.parquet` will be published.
 
     Raises:
         InputError: A benchmark.yaml, a file or a query that cannot be used as a whole; bad rows never raise.
@@ -113,7 +115,7 @@ def plan(
         mapped = map_source(spec, relations, spec_place(paths), limits)
     notes = [note for name in spec.tables for note in _unread_notes(name, relations[name])]
     index = _document_index(origins, spec, relations, mapped.get("documents"), notes)
-    rows = RowIntake(spec, index, source, beside)
+    rows = RowIntake(spec, index, source)
     if "questions" in mapped:
         for batch in mapped["questions"].batches():
             rows.add(batch, mapped["questions"].columns)
@@ -152,15 +154,14 @@ class RowIntake:
 
     Args:
         index: The documents; those that accepted questions name are planned.
-        beside: Where the questions will be published.
     """
 
-    def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation, beside: Path | None = None) -> None:
+    def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation) -> None:
         self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
         self.without_document = self.gold_texts = 0
         self.refused: list[QuarantineRecord] = []  # and dropped ones
         self.lost: Counter[str] = Counter()  # contexts by cause
-        self.spool = QuestionSpool(beside)
+        self.spool = QuestionSpool()
         self._without_context, self._first_without_context = 0, 0
         self._row_notes: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
@@ -271,17 +272,11 @@ class RowIntake:
             self._index.use_url(url)
         for key in pc.unique(documents.filter(urls.is_null())).drop_null().to_pylist():
             self._index.use(key)
-        keys = documents.dictionary_encode().indices.to_pylist()
-        names = documents.dictionary_encode().dictionary.to_pylist()
-        ends = pc.cumulative_sum(contexts.value_lengths()).to_pylist()
-        sets: dict[frozenset[int | None], int] = {}
-        for start, end in zip([0, *ends], ends, strict=False):
-            about = frozenset(keys[start:end])
-            if about not in sets:
-                named = frozenset(names[key] for key in about if key is not None)
-                sets[about] = hash(named) if named else 0
-            if sets[about]:
-                self._documents.append(sets[about])
+        places, counts = distinct_items(contexts, "document")
+        named = documents.take(places).dictionary_encode()
+        hashes = np.array([hash(key) for key in named.dictionary.to_pylist()], np.int64)[named.indices.to_numpy()]
+        starts = (np.cumsum(counts) - counts)[counts > 0]
+        self._documents.frombytes(np.add.reduceat(hashes, starts).tobytes())  # a sum has no order, as a set has none
 
     def _contexts(self, valid: ValidRow, *, skip_unknown: bool) -> tuple[Context, ...]:
         """Look the documents of a question up; with `skip_unknown` a context without one is left out and counted."""

@@ -8,18 +8,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.ahead import Behind
-from rag_eval_pipeline.storage.files import ScratchFolder, publish, publishing
+from rag_eval_pipeline.storage.files import ScratchFolder, publishing
 
 BATCH_ROWS = 4_096  # questions in a row group; bounds the memory of a reader that goes through the file
 DOCUMENTS_STAGE = "documents"
@@ -55,7 +56,9 @@ def write_questions(path: Path, questions: Iterable[Question]) -> None:
 
 def write_batches(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
     """Publish batches of `SCHEMA`; equal batches give equal bytes."""
-    with publishing(path) as file, _writer(file) as table:
+    # Texts hardly repeat: dictionaries and statistics save nothing, and compression triples the time of writing.
+    options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    with publishing(path) as file, pq.ParquetWriter(file, SCHEMA, **options) as table:
         for batch in batches:
             table.write_batch(batch)
 
@@ -135,30 +138,20 @@ class QuestionSpool:
 
     File names are known only when all questions have been read: which document keeps a name depends on all that want
     it.
-
-    Args:
-        beside: Where `questions.parquet` will be published; a spool that needs no names is then moved there.
     """
 
-    def __init__(self, beside: Path | None = None) -> None:
-        self._folder = ScratchFolder("drafts", None if beside is None else beside.parent)
-        self._path = self._folder.path / "questions.parquet"
-        self._file = self._path.open("wb")
-        self._table = _writer(self._file)
-        self._background = Behind(self._table.write_batch)
-        self._names_documents = False
+    def __init__(self) -> None:
+        self._folder = ScratchFolder("questions")
+        self._path = self._folder.path / "questions.arrow"
+        self._writer = pa.ipc.new_file(str(self._path), SCHEMA)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add questions as a batch of `SCHEMA`."""
-        documents = batch.column("contexts").flatten().field("document")
-        self._names_documents = self._names_documents or documents.null_count < len(documents)
-        self._background.put(batch)
+        self._writer.write_batch(batch)
 
     def close(self) -> None:
         """Finish the file; questions can be read from now on."""
-        self._background.close()
-        self._table.close()
-        self._file.close()
+        self._writer.close()
 
     def batches(self, names: FileNames, own_urls: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
         """Yield the questions with the file names of their documents.
@@ -167,20 +160,20 @@ class QuestionSpool:
             names: File name by document and the URL that a question uses for it.
             own_urls: URL of a document that a question names in another way.
         """
-        for batch in iterate_batches(self._path):
-            yield _with_file_names(batch, names, own_urls) if self._names_documents else batch
-
-    def publish(self, path: Path, names: FileNames, own_urls: Mapping[str, str | None]) -> None:
-        """Write `questions.parquet`; arguments as in `batches`. The spool cannot be read afterwards."""
-        if self._names_documents or self._folder.path.parent != path.parent:
-            write_batches(path, self.batches(names, own_urls))
-        else:
-            publish(self._path, path)
+        # A URL belongs to one document, so its name needs no key.
+        by_url = {url: name for (_, url), name in names.items() if url is not None}
+        for batch in self._read():
+            yield _with_file_names(batch, names, own_urls, by_url)
 
     def source_ids(self) -> Iterator[str | None]:
         """Yield each question's own id."""
-        for batch in iterate_batches(self._path, ["source_id"]):
+        for batch in self._read():
             yield from batch.column("source_id").to_pylist()
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(self._path)) as file, pa.ipc.open_file(file) as reader:
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
 
 
 class Missing(NamedTuple):
@@ -235,6 +228,21 @@ class MissingDocuments:
         return msgspec.structs.replace(question, contexts=contexts)
 
 
+def distinct_items(contexts: pa.Array, name: str) -> tuple[pa.Array, Any]:
+    """Find the distinct values of a field of the contexts, question by question; nulls are no values.
+
+    Returns:
+        The places of the first of equal values among all contexts, in order, and the number of values of each question.
+    """
+    values = contexts.flatten().field(name).dictionary_encode()
+    codes = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    rows = pc.list_parent_indices(contexts).to_numpy(zero_copy_only=False).astype(np.int64)
+    valid = np.flatnonzero(codes >= 0)
+    pairs = rows[valid] * (len(values.dictionary) + 1) + codes[valid]
+    places = valid[np.sort(np.unique(pairs, return_index=True)[1])]
+    return pa.array(places), np.bincount(rows[places], minlength=len(contexts))
+
+
 def count_without_document(questions: pa.RecordBatch, name: str) -> int:
     """Count answerable questions that have no context with a document.
 
@@ -249,17 +257,14 @@ def count_without_document(questions: pa.RecordBatch, name: str) -> int:
     return int(questions.num_rows - others)
 
 
-def _writer(file: BinaryIO) -> pq.ParquetWriter:
-    # Texts hardly repeat: dictionaries and statistics save nothing, and compression triples the time of writing.
-    return pq.ParquetWriter(file, SCHEMA, compression="none", use_dictionary=False, write_statistics=False)
-
-
-def _with_file_names(batch: pa.RecordBatch, names: FileNames, own_urls: Mapping[str, str | None]) -> pa.RecordBatch:
+def _with_file_names(
+    batch: pa.RecordBatch, names: FileNames, own_urls: Mapping[str, str | None], by_url: Mapping[str, str]
+) -> pa.RecordBatch:
     contexts = batch.column("contexts")
     items = contexts.flatten()
+    if items.field("document").null_count == len(items):
+        return batch
     documents, urls = items.field("document").dictionary_encode(), items.field("url").dictionary_encode()
-    # A URL belongs to one document, so its name needs no key.
-    by_url = {url: name for (_, url), name in names.items() if url is not None}
     url_names = pa.array([by_url[url] for url in urls.dictionary.to_pylist()], pa.string()).take(urls.indices)
     own_names = [names.get((key, own_urls[key])) for key in documents.dictionary.to_pylist()]
     found = pc.coalesce(url_names, pa.array(own_names, pa.string()).take(documents.indices))

@@ -14,9 +14,6 @@ from rag_eval_pipeline.sources.relations import Relation
 from rag_eval_pipeline.storage.files import ScratchFolder
 from rag_eval_pipeline.storage.process import child_environment, module_command
 
-DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
-KEEP = "__keep"  # the column with what `where` said of a row: true, false or NULL
-
 _HINTS = {
     "query_memory": "Select fewer columns before joining, or raise the memory limit.",
     "query_deadline": "Look for a join without a condition.",

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 Node = dict[str, Any]
 
+DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
+KEEP = "__keep"  # the column with the value of `where` for a row: true, false or NULL
 TRACE_FILE = "__source_file"
 TRACE_ROW = "__source_row"
 _TRACES = {TRACE_FILE: "source_file", TRACE_ROW: "source_row"}

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.ipc
 from duckdb.func import SPECIAL
 
-from rag_eval_pipeline.conversion.sql import DOCUMENT_COLUMNS, KEEP
 from rag_eval_pipeline.conversion.sql_ast import (
+    DOCUMENT_COLUMNS,
+    KEEP,
     JsonCalls,
     columns_used,
     has_own_order,
@@ -37,9 +38,6 @@ from rag_eval_pipeline.storage.process import set_limits
 RESULT = "result"
 BATCH_ROWS = 4_096
 _ADJACENT = re.compile(r"""['"]\s*[rRuU]?['"]""")
-# Lists of texts as Python prints nearly all: without escapes, and without a quote or a line break inside a text.
-_PLAIN_TEXT = re.compile(r"'([^'\\\x00\r\n]*)'")
-_PLAIN_TEXTS = re.compile(r"\['[^'\\\x00\r\n]*'(?:, '[^'\\\x00\r\n]*')*\]")
 _JSON_WORDS = re.compile(r"json|python_dict|->", re.IGNORECASE)  # SQL that may make JSON values itself
 _ARROW_JSON = {b"ARROW:extension:name": b"arrow.json", b"ARROW:extension:metadata": b""}
 
@@ -54,8 +52,11 @@ FILE_BYTES = 32 << 30  # a result or a spill file; `SELECT range(1e12)` must not
 MACROS = r"""
 CREATE MACRO python_json(text, kind) AS CASE WHEN trim(text) = '' THEN NULL ELSE coalesce(python_literal(text, kind),
     error('a Python ' || kind || ' is expected, found ' || left(text, 100))) END;
-CREATE MACRO python_list(text) AS
-    CASE WHEN trim(text) = '' THEN [] ELSE from_json(python_json(text, 'list'), '["VARCHAR"]') END;
+CREATE MACRO python_list(text) AS CASE
+    -- As Python prints nearly all lists: without escapes, and without a quote or a line break inside a text.
+    WHEN regexp_full_match(text, '\[''[^''\\\x00\r\n]*''(?:, ''[^''\\\x00\r\n]*'')*\]')
+    THEN string_split(substr(text, 3, length(text) - 4), ''', ''')
+    WHEN trim(text) = '' THEN [] ELSE from_json(python_json(text, 'list'), '["VARCHAR"]') END;
 CREATE MACRO python_dict(text) AS CAST(python_json(text, 'dict') AS JSON);
 CREATE MACRO url_split(text) AS list_filter(
     list_transform(string_split(regexp_replace(text, '(^|[\s,;|]+)(https?://)', chr(10) || '\2', 'g'), chr(10)),
@@ -318,8 +319,6 @@ def literal_json(text: str | None, kind: str) -> str | None:
     """
     if text is None:
         return None
-    if kind == "list" and _PLAIN_TEXTS.fullmatch(text):
-        return json.dumps(_PLAIN_TEXT.findall(text), ensure_ascii=False)
     try:
         value = _literal_value(ast.parse(_with_commas(text.strip()), mode="eval").body)
         if not isinstance(value, {"list": list, "dict": dict}[kind]):

@@ -131,7 +131,7 @@ def questions(conversion: Conversion) -> StepReport:
     origins = SourceFiles(paths, paths.cache, policy, _logged(paths.name))
     for left in _leftovers(paths):
         remove_leftover(left)
-    planned = plan(paths, pins(_manifest(paths)), origins=origins, beside=paths.questions)
+    planned = plan(paths, pins(_manifest(paths)), origins=origins)
     planned.publish_questions(paths.questions)
     write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
@@ -305,8 +305,8 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     counted = conversion.require("train_json").counts
     conversion.require("corpus_text")
     planned = read_planned(paths.planned, base=paths.source)
-    # Without a document no gold text has a place, and very large benchmarks have none.
-    asked = with_gold(_remaining(conversion)) if planned else ()
+    # The questions are not read again for gold texts where there are none.
+    asked = with_gold(_remaining(conversion)) if conversion.require("questions").counts["gold_texts"] else ()
     pages = read_pages(paths.pages)
     spans = locate_gold(asked, planned, pages)
     write_gold_spans(paths.gold_spans, spans)
