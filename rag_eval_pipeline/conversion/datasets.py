@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from rag_eval_pipeline.conversion.documents import text_of_file
 from rag_eval_pipeline.conversion.question_table import distinct_items, questions_of
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, spec_place
-from rag_eval_pipeline.conversion.stamp import Check, Conversion
+from rag_eval_pipeline.conversion.stamp import Check, Conversion, make_check
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
@@ -45,6 +44,10 @@ ANNOTATOR = "source"  # of gold texts that came with the benchmark
 TRAIN_DEPTH = 1  # of a row in its file: a top-level array
 QUERY_DEPTH = 2  # an array under the key `queries`
 
+TRAIN_COLUMNS = (
+    *("id", "question", "answer", "is_impossible"),
+    *(f"contexts.list.element.{name}" for name in ("file_name", "text")),
+)
 # What a query is made of; gold texts are most of a large file and no part of it.
 QUERY_COLUMNS = (
     *("id", "question", "answer", "answers", "is_impossible", "source_id", "query_type", "difficulty", "metadata"),
@@ -242,10 +245,7 @@ def write_evaluation_dataset(
         spans: Gold texts, located or not.
         documents: Written inline.
     """
-    located: dict[int, list[GoldSpan]] = {}
-    for span in spans:
-        if span.method is not None:
-            located.setdefault(span.question_id, []).append(span)
+    located = _located(spans)
     # The key `queries` is followed by `documents` or by nothing.
     whole = head.model_copy(update={"documents": tuple(documents) or None})
     before, array, after = whole.model_dump_json(indent=2, exclude_none=True).partition('"queries": []')
@@ -263,15 +263,20 @@ def write_evaluation_dataset(
     return check.findings
 
 
-def source_ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth | None:
-    """Return the located gold texts as one annotation for each question; None when nothing was located."""
-    by_question: dict[int, list[GoldSpan]] = {}
+def _located(spans: Iterable[GoldSpan]) -> dict[int, list[GoldSpan]]:
+    """Return the located spans by question id."""
+    located: dict[int, list[GoldSpan]] = {}
     for span in spans:
         if span.method is not None:
-            by_question.setdefault(span.question_id, []).append(span)
-    if not by_question:
+            located.setdefault(span.question_id, []).append(span)
+    return located
+
+
+def source_ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth | None:
+    """Return the located gold texts as one annotation for each question; None when nothing was located."""
+    annotations = tuple(_annotation(question_id, found) for question_id, found in _located(spans).items())
+    if not annotations:
         return None
-    annotations = tuple(_annotation(question_id, found) for question_id, found in by_question.items())
     return GroundTruth(dataset_id=spec.name, version=spec.version, annotations=annotations)
 
 
@@ -291,17 +296,13 @@ def _annotation(question_id: int, spans: Sequence[GoldSpan]) -> CitationAnnotati
                 page_end=span.page_end,
                 text=span.text,
                 annotation_confidence=span.score / 100,
-                justification=_why(span),
+                justification=f"located in the corpus: {span.method}"
+                + (f", piece {span.piece + 1}" if span.method == "pieces" else ""),
             )
             for number, span in enumerate(spans)
         ),
         quality_checks={"text_extraction": "successful"},
     )
-
-
-def _why(span: GoldSpan) -> str:
-    piece = f", piece {span.piece + 1}" if span.method == "pieces" else ""
-    return f"located in the corpus: {span.method}{piece}"
 
 
 def with_gold(batches: Iterable[pa.RecordBatch]) -> Iterator[Question]:
@@ -327,7 +328,8 @@ def locate_gold(
 
     @functools.cache
     def body_of(key: str) -> TextIndex | None:
-        text = _body_text(documents.get(key))
+        document = documents.get(key)
+        text = None if document is None else document.content or text_of_file(document.body, document.path)
         return TextIndex([text]) if text else None
 
     spans = []
@@ -339,12 +341,6 @@ def locate_gold(
                 indexes[context.file_name] = TextIndex(texts.get(context.file_name, []))
             spans.extend(_locate(question.id, context.file_name, context, indexes[context.file_name], body_of))
     return spans
-
-
-def _body_text(document: PlannedDocument | None) -> str | None:
-    if document is None:
-        return None
-    return document.content or text_of_file(document.body, document.path)
 
 
 def _locate(
@@ -421,61 +417,41 @@ def publish_version(conversion: Conversion, made: Path, target: Path) -> None:
         made.unlink(missing_ok=True)
 
 
-class AnnotatedTruth(NamedTuple):
-    """The ground truth of a dataset version.
-
-    Args:
-        truth: All annotations, the source's first; None when there are none.
-        checks: Of the annotators' work; they only warn.
-        notes: Annotations that were refused or moved.
-    """
-
-    truth: GroundTruth | None
-    checks: tuple[Check, ...]
-    notes: tuple[str, ...]
+def document_texts(pages: Sequence[Page]) -> dict[str, str]:
+    """Return the text of each document by file name, in which the offsets of citations count."""
+    return {name: "\f".join(page.text for page in own) for name, own in pages_by_document(pages).items()}
 
 
-def annotated_truth(conversion: Conversion, source: GroundTruth | None) -> AnnotatedTruth:
+def annotated_truth(
+    conversion: Conversion, source: GroundTruth | None
+) -> tuple[GroundTruth | None, tuple[Check, ...], tuple[str, ...]]:
     """Merge the source's annotations with those that people made of this dataset version.
 
     People's citations are moved to where the corpus has their texts.
+
+    Returns:
+        All annotations, the source's first, or None; checks of the annotators' work, which only warn; notes on
+        annotations that were refused or moved.
     """
     spec = conversion.spec
     found = import_annotations(conversion.workspace.annotations, dataset_id=spec.name, version=spec.version)
     empty = GroundTruth(dataset_id=spec.name, version=spec.version, annotations=())
     made = next((t for t in found.truths if (t.dataset_id, t.version) == (spec.name, spec.version)), empty)
-    texts = {}
-    if made.annotations:
-        pages = pages_by_document(read_pages(conversion.paths.pages))
-        texts = {name: "\f".join(page.text for page in own_pages) for name, own_pages in pages.items()}
+    texts = document_texts(read_pages(conversion.paths.pages)) if made.annotations else {}
     base = offset_base(made, texts)
     people = reanchor(made, texts, base=base).truth
     annotations = (*(source.annotations if source is not None else ()), *people.annotations)
     notes = (*(str(finding) for finding in found.findings), *_moves(made, people))
-    checks = (
-        Check(
-            name="annotations_conserved",
-            passed=found.is_conserved and not found.refused,
-            blocking=False,
-            numbers={"read": found.read, "imported": found.imported, "refused": found.refused},
-        ),
+    counts = {"read": found.read, "imported": found.imported, "refused": found.refused}
+    checks = [
+        make_check("annotations_conserved", found.is_conserved and not found.refused, counts, blocking=False),
         _agreement(people),
-        *(
-            Check(
-                name=check.name,
-                passed=check.passed,
-                blocking=False,
-                numbers={
-                    "checked": check.checked,
-                    "failed": check.failed,
-                    **check.counts,
-                    "offenders": list(check.offenders[:LISTED]),
-                },
-            )
-            for check in check_quality(made, texts, base=base)
-        ),
-    )
-    return AnnotatedTruth(empty.model_copy(update={"annotations": annotations}) if annotations else None, checks, notes)
+    ]
+    for check in check_quality(made, texts, base=base):
+        numbers = {"checked": check.checked, "failed": check.failed, **check.counts}
+        offenders = list(check.offenders[:LISTED])
+        checks.append(make_check(check.name, check.passed, {**numbers, "offenders": offenders}, blocking=False))
+    return empty.model_copy(update={"annotations": annotations}) if annotations else None, tuple(checks), notes
 
 
 def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:
@@ -491,15 +467,11 @@ def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:
 
 def _agreement(people: GroundTruth) -> Check:
     agreement = citation_agreement(people)
-    return Check(
-        name="annotators_agree",
-        passed=agreement.verdict in (None, "meets_target"),
-        blocking=False,
-        numbers={
-            "jaccard": agreement.jaccard,
-            "verdict": agreement.verdict or agreement.reason,
-            "questions": agreement.n_queries,
-            "pairs": agreement.n_pairs,
-            "least_agreed": [query_id for query_id, _ in agreement.worst],
-        },
-    )
+    numbers = {
+        "jaccard": agreement.jaccard,
+        "verdict": agreement.verdict or agreement.reason,
+        "questions": agreement.n_queries,
+        "pairs": agreement.n_pairs,
+        "least_agreed": [query_id for query_id, _ in agreement.worst],
+    }
+    return make_check("annotators_agree", agreement.verdict in (None, "meets_target"), numbers, blocking=False)

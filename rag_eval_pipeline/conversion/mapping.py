@@ -125,14 +125,14 @@ def short_form_sql(columns: QuestionColumns) -> str:
     selected = []
     for ours, theirs in columns.model_dump(exclude_none=True).items():
         if isinstance(theirs, str):
-            selected.append(f"{quoted(theirs)} AS {ours}")
+            selected.append(f"{_quoted(theirs)} AS {ours}")
         elif theirs:
-            fields = ", ".join(f"{quoted(name)}: {quoted(name)}" for name in theirs)
+            fields = ", ".join(f"{_quoted(name)}: {_quoted(name)}" for name in theirs)
             selected.append(f"{{{fields}}} AS {ours}")
     return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}"
 
 
-def quoted(name: str) -> str:
+def _quoted(name: str) -> str:
     """Return a column name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -214,38 +214,24 @@ def _check_short_form(columns: QuestionColumns, source: Relation, place: Place) 
         for name in [theirs] if isinstance(theirs, str) else theirs:
             if name not in known:
                 listed = ", ".join(column for column in known if column not in TRACE_COLUMNS)
-                raise InputError(
-                    "unknown_column",
-                    place(f"questions.{ours}", None),
-                    f"a column of {', '.join(source.files)}",
-                    field=f"questions.{ours}",
-                    found=name,
-                    hint=f"Known: {listed}.",
-                )
+                key, expected, hint = f"questions.{ours}", f"a column of {', '.join(source.files)}", f"Known: {listed}."
+                raise InputError("unknown_column", place(key, None), expected, field=key, found=name, hint=hint)
 
 
 def _check_questions(
     own: Sequence[str], schema: pa.Schema, place: Place, spec: BenchmarkSpec, *, contexts: str | None = "contexts"
 ) -> None:
-    """Refuse columns that mean nothing.
-
-    Args:
-        own: Names of the mapped columns.
-        contexts: Name of the column of contexts in the schema.
-    """
+    """Refuse columns that mean nothing; `contexts` is the name of the column of contexts in the schema."""
     _check_columns(own, (*QUESTION_COLUMNS, *TRACE_COLUMNS), "questions", place)
     shown = place("questions", None)
     if "question" not in own:
         raise InputError("missing_column", shown, "a column `question`", field="questions", found=own)
     if "answer" not in own and "answers" not in own and not spec.retrieval_only:
-        raise InputError(
-            "missing_column",
-            shown,
+        expected, hint = (
             "a column `answer` or `answers`",
-            field="questions",
-            found=own,
-            hint="State `retrieval_only: true` for a benchmark without answers.",
+            "State `retrieval_only: true` for a benchmark without answers.",
         )
+        raise InputError("missing_column", shown, expected, field="questions", found=own, hint=hint)
     if "urls" in own and "contexts" in own:
         hint = "A context may have a url."
         raise InputError("bad_value", shown, "either `urls` or `contexts`", field="questions", found=own, hint=hint)
@@ -258,24 +244,14 @@ def _check_questions(
 def _check_order(own: Sequence[str], hazard: str | None, files: Sequence[str], place: Place) -> None:
     """Refuse rows without an order."""
     if hazard and not ("source_row" in own and ("source_file" in own or len(files) == 1)):
-        raise InputError(
-            "unordered_questions",
-            place("questions", None),
-            "a query that returns source_file, source_row (and source_item for several questions a row)",
-            field="questions",
-            found=hazard,
-            hint="SQL gives such rows no order; without these columns ids would move.",
-        )
+        expected = "a query that returns source_file, source_row (and source_item for several questions a row)"
+        hint = "SQL gives such rows no order; without these columns ids would move."
+        shown = place("questions", None)
+        raise InputError("unordered_questions", shown, expected, field="questions", found=hazard, hint=hint)
 
 
 def _check_columns(found: Sequence[str], known: Sequence[str], name: str, place: Place) -> None:
     for column in found:
         if column not in known:
-            raise InputError(
-                "unknown_column",
-                place(name, None),
-                "columns that it may return",
-                field=name,
-                found=column,
-                hint=f"Known: {', '.join(known)}.",
-            )
+            expected, hint = "columns that it may return", f"Known: {', '.join(known)}."
+            raise InputError("unknown_column", place(name, None), expected, field=name, found=column, hint=hint)

@@ -44,6 +44,7 @@ from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 MAX_NOTES = 20  # of one kind
+KEPT_FIELDS = tuple(name for name in ValidRow.__struct_fields__ if name not in ("contexts", "notes", "bad_urls"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,7 @@ def plan(
 
     Args:
         pinned: File names of an earlier manifest (`corpus.naming.pins`), which keep their documents.
-        limits: Of its SQL.
-        origins: Where its files are; without it, archives are unpacked temporarily and nothing is downloaded.
+        origins: Without it, archives are unpacked temporarily and nothing is downloaded.
 
     Raises:
         InputError: A benchmark.yaml, a file or a query that cannot be used as a whole; bad rows never raise.
@@ -150,11 +150,7 @@ def plan(
 
 
 class RowIntake:
-    """Turns mapped rows into questions and counts what becomes of them; no row is lost.
-
-    Args:
-        index: The documents; those that accepted questions name are planned.
-    """
+    """The questions of mapped rows, and counts of accepted, dropped and refused rows; no row is lost."""
 
     def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation) -> None:
         self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
@@ -209,20 +205,8 @@ class RowIntake:
             if valid.bad_urls:
                 self._left_out.update(f"the bad URL {url}" for url in valid.bad_urls)
                 self.lost["bad_url"] += len(valid.bad_urls)
-            yield Question(
-                number,
-                valid.question,
-                valid.answer,
-                valid.answers,
-                valid.is_impossible,
-                contexts,
-                valid.source_id,
-                valid.query_type,
-                valid.difficulty,
-                valid.metadata,
-                row.file,
-                row.row,
-            )
+            kept = {name: getattr(valid, name) for name in KEPT_FIELDS}
+            yield Question(id=number, contexts=contexts, source_file=row.file, source_row=row.row, **kept)
 
     def group_sizes(self) -> list[int]:
         """Return how many questions are about the same documents; one without documents is a group of its own."""

@@ -65,13 +65,9 @@ def read_quarantine(path: Path) -> list[QuarantineRecord]:
         try:
             records.append(decoder.decode(line))
         except msgspec.MsgspecError as error:
+            hint = "Convert the benchmark again."
             raise InputError(
-                "bad_quarantine",
-                path,
-                "a quarantine record",
-                row=number,
-                found=str(error),
-                hint="Convert the benchmark again.",
+                "bad_quarantine", path, "a quarantine record", row=number, found=str(error), hint=hint
             ) from None
     return records
 

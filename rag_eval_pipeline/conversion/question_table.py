@@ -6,7 +6,7 @@ Metadata is JSON text in one column, so that benchmarks of any shape share one s
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +22,6 @@ from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.files import ScratchFolder, publishing
 
-BATCH_ROWS = 4_096  # questions in a row group; bounds the memory of a reader that goes through the file
 DOCUMENTS_STAGE = "documents"
 
 FileNames = Mapping[tuple[str, str | None], str]  # document key and URL as written -> file name
@@ -48,12 +47,6 @@ SCHEMA = pa.schema(
 )
 
 
-def write_questions(path: Path, questions: Iterable[Question]) -> None:
-    """Publish questions, in order of their ids, atomically."""
-    remaining = iter(questions)
-    write_batches(path, (batch_of(group) for group in iter(lambda: list(islice(remaining, BATCH_ROWS)), [])))
-
-
 def write_batches(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
     """Publish batches of `SCHEMA`; equal batches give equal bytes."""
     # Texts hardly repeat: dictionaries and statistics save nothing, and compression triples the time of writing.
@@ -61,15 +54,6 @@ def write_batches(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
     with publishing(path) as file, pq.ParquetWriter(file, SCHEMA, **options) as table:
         for batch in batches:
             table.write_batch(batch)
-
-
-def read_questions(path: Path) -> list[Question]:
-    """Return all questions of the file, in its order.
-
-    Raises:
-        InputError: `bad_parquet`.
-    """
-    return [question for batch in iterate_batches(path) for question in questions_of(batch)]
 
 
 def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -86,13 +70,8 @@ def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterato
             for group in range(file.num_row_groups):
                 yield from file.read_row_group(group, columns).combine_chunks().to_batches()
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise InputError(
-            "bad_parquet",
-            path,
-            "a questions.parquet",
-            found=str(error).splitlines()[0],
-            hint="Convert the benchmark again.",
-        ) from None
+        found, hint = str(error).splitlines()[0], "Convert the benchmark again."
+        raise InputError("bad_parquet", path, "a questions.parquet", found=found, hint=hint) from None
 
 
 def batch_of(questions: Sequence[Question]) -> pa.RecordBatch:
@@ -184,7 +163,7 @@ class Missing(NamedTuple):
 
 
 class MissingDocuments:
-    """Applies `on_missing_document` to questions whose documents are not in the corpus.
+    """The effect of `on_missing_document` on questions whose documents are not in the corpus.
 
     `quarantine` removes the question. `keep` removes the context and counts it. `fail` does the same, and a blocking
     check fails, so that everything else can be looked at.
@@ -219,7 +198,12 @@ class MissingDocuments:
         gone = [c.file_name for c in question.contexts if c.file_name is not None and c.file_name in self.missing]
         self.lost.update(self.missing[name].code for name in gone)
         if gone and self._policy == "quarantine":
-            self.quarantined.append(_quarantined(question, f"{gone[0]}: {self.missing[gone[0]].reason}"))
+            place = (question.source_file, None, question.source_row, question.id, "contexts")
+            found = f"{gone[0]}: {self.missing[gone[0]].reason}"[:200]
+            record = QuarantineRecord(
+                DOCUMENTS_STAGE, "missing_document", *place, expected="documents that can be had", excerpt=found
+            )
+            self.quarantined.append(record)
             if others := len(question.contexts) - len(gone):
                 self.lost["question_quarantined"] += others
             return None
@@ -273,17 +257,3 @@ def _with_file_names(
     filled = pa.ListArray.from_arrays(contexts.offsets, structs, type=pa.list_(CONTEXT))
     arrays = [filled if name == "contexts" else batch.column(name) for name in SCHEMA.names]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _quarantined(question: Question, excerpt: str) -> QuarantineRecord:
-    return QuarantineRecord(
-        stage=DOCUMENTS_STAGE,
-        code="missing_document",
-        file=question.source_file,
-        sha256=None,
-        row=question.source_row,
-        question_id=question.id,
-        field="contexts",
-        expected="documents that can be had",
-        excerpt=excerpt[:200],
-    )

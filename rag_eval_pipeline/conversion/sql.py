@@ -26,15 +26,10 @@ Place = Callable[[str, int | None], str]  # key of benchmark.yaml and line of it
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Resources that the SQL of one benchmark may use.
+    """Resources that the SQL of one benchmark may use."""
 
-    Args:
-        memory_mb: Of DuckDB, which spills to a temporary folder beyond it.
-        seconds: Wall clock of all its queries; then the process is killed.
-    """
-
-    memory_mb: int = 2048
-    seconds: float = 600
+    memory_mb: int = 2048  # of DuckDB, which spills to a temporary folder beyond it
+    seconds: float = 600  # of wall clock for all its queries; then the process is killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +72,7 @@ class Result:
 def run_queries(
     relations: Mapping[str, Relation], queries: Sequence[Query], place: Place, limits: Limits | None = None
 ) -> dict[str, Result]:
-    """Return the results of the queries by name.
-
-    Args:
-        relations: `source` and the tables.
-        queries: Run in one child process, in order.
-        place: How messages name a key and a line of its SQL.
-        limits: Of the child process.
+    """Return the results of the queries by name; they run in one child process, in order.
 
     Raises:
         InputError: `bad_sql`, `not_one_select`, `volatile_sql`, `query_memory`, `query_deadline`.
@@ -118,30 +107,20 @@ def _run_child(folder: Path, place: Place, limits: Limits) -> Any:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise InputError(
-            "query_deadline",
-            place("questions", None),
-            f"SQL that ends within {limits.seconds:g} s",
-            field="questions",
-            hint=_HINTS["query_deadline"],
-        ) from None
+        expected, hint = f"SQL that ends within {limits.seconds:g} s", _HINTS["query_deadline"]
+        raise InputError("query_deadline", place("questions", None), expected, field="questions", hint=hint) from None
     if child.returncode == 0:
         return json.loads((folder / "result.json").read_text())
     words = child.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]
     if child.returncode < 0 or "MemoryError" in words[-1] or "bad_alloc" in words[-1]:
-        raise InputError(
-            "query_memory",
-            place("questions", None),
-            f"SQL that needs at most {limits.memory_mb} MB",
-            field="questions",
-            found=words[-1] or f"its end by signal {-child.returncode}",
-            hint=_HINTS["query_memory"],
-        )
+        expected, hint = f"SQL that needs at most {limits.memory_mb} MB", _HINTS["query_memory"]
+        found = words[-1] or f"its end by signal {-child.returncode}"
+        raise InputError("query_memory", place("questions", None), expected, field="questions", found=found, hint=hint)
     raise RuntimeError(f"the SQL sandbox ended with exit code {child.returncode}: {words[-1]}")
 
 
 def _sql_error(error: Mapping[str, Any], relations: Mapping[str, Relation], place: Place) -> InputError:
-    """Quote DuckDB and list the known names: a misspelled column is the most common mistake."""
+    """Return DuckDB's message with the known names: a misspelled column is the most common mistake."""
     if "Malformed JSON" in error["message"]:  # a column whose values share no type beside a text that is not JSON
         known = "Cast JSON values to text first: CAST(column AS VARCHAR)."
     elif error["query"] == "where":

@@ -93,14 +93,21 @@ class QueryError(Exception):
 def main(folder: Path) -> None:
     """Runs the job and leaves its result."""
     job = json.loads((folder / "job.json").read_text())
+    mapped = sum(Path(file).stat().st_size for file in job["relations"].values())
     try:
-        result: dict[str, Any] = {"queries": _run(job, folder)}
+        set_limits(memory_bytes=mapped + 2 * (job["memory_mb"] << 20) + HEADROOM_BYTES, file_bytes=FILE_BYTES)
+        result: dict[str, Any] = {"queries": run(job, folder)}
     except QueryError as error:
         result = {"error": {"query": error.query, "code": error.code, "message": error.message, "line": error.line}}
     (folder / "result.json").write_text(json.dumps(result))
 
 
-def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run the job's queries, each into an Arrow file, and return what is known of each.
+
+    Raises:
+        QueryError: A query is refused or fails.
+    """
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -112,8 +119,6 @@ def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
             "autoload_known_extensions": False,
         },
     )
-    mapped = sum(Path(file).stat().st_size for file in job["relations"].values())
-    set_limits(memory_bytes=mapped + 2 * (job["memory_mb"] << 20) + HEADROOM_BYTES, file_bytes=FILE_BYTES)
     columns: set[str] = set()
     for name, file in job["relations"].items():
         relation = pa.ipc.open_file(pa.memory_map(file)).read_all()

@@ -93,6 +93,11 @@ class Check(Model):
     numbers: dict[str, Any] = pydantic.Field(default_factory=dict, description="What it was decided on.")
 
 
+def make_check(name: str, passed: bool, numbers: dict[str, Any], *, blocking: bool = True) -> Check:
+    """Return a check; see the fields of `Check`."""
+    return Check(name=name, passed=passed, blocking=blocking, numbers=numbers)
+
+
 class StepRecord(FileModel):
     """What one conversion step used and found."""
 
