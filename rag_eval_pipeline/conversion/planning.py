@@ -39,7 +39,7 @@ from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.batches import RejectedRow
 from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.relations import Relation, read_relation
-from rag_eval_pipeline.storage.ahead import ahead
+from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -80,7 +80,7 @@ class Plan:
 
     def publish_questions(self, path: Path) -> None:
         """Write `questions.parquet`."""
-        write_batches(path, ahead(self.batches()))
+        write_batches(path, prefetch(self.batches()))
 
     @property
     def questions(self) -> list[Question]:

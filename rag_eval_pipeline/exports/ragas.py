@@ -87,11 +87,7 @@ def write_ragas(source: ExportSource, folder: Path) -> Written:
 
 
 def read_ragas(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the questions of such a folder.
-
-    Raises:
-        InputError: `missing_file`, `bad_format`.
-    """
+    """Return the questions of such a folder."""
     metadata = {line.query_id: line.metadata for line in _read_lines(folder / "metadata.jsonl", _Metadata)}
     path = folder / "dataset.jsonl"
     queries = (

@@ -59,9 +59,6 @@ def write_evret(source: ExportSource, folder: Path) -> Written:
     Names stay as they are, `"` and `=` included: Evret compares ids exactly, so no cell is changed for spreadsheets.
 
     Lost: query type, difficulty, citations, impossibility, the source's id and metadata.
-
-    Raises:
-        InputError: `no_answers_in_format` if an evaluation was requested.
     """
     source.refuse_answers("evret")
     dataset = whole = source.dataset
@@ -106,11 +103,7 @@ def _evret_query(query: EvaluationQuery) -> dict[str, Any]:
 
 
 def read_evret(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the dataset of `<id>.json`.
-
-    Raises:
-        InputError: `missing_file`, or an error of the file.
-    """
+    """Return the dataset of `<id>.json`."""
     dataset = read_evret_dataset(folder / f"{identity.dataset_id}.json").dataset
     return dataset.model_copy(update=identity._asdict() | {"name": identity.name or identity.dataset_id})
 
@@ -123,9 +116,6 @@ def write_beir_folder(source: ExportSource, folder: Path) -> Written:
     query is in its `metadata`.
 
     Lost: the dataset's name, version, description and metadata.
-
-    Raises:
-        InputError: `no_answers_in_format` if an evaluation was requested.
     """
     source.refuse_answers("beir")
     queries = source.dataset.queries
@@ -182,9 +172,6 @@ def read_trec(folder: Path, identity: Identity) -> EvaluationDataset:
         folder: An export, or a folder with `topics.tsv` and `qrels.txt` from elsewhere; ids are decoded only if there
             is a `names.jsonl`.
         identity: Id, version and name of the dataset.
-
-    Raises:
-        InputError: `unknown_query` if a judgement names no topic, or an error of a file.
     """
     names_path = folder / "names.jsonl"
     is_export = names_path.exists()

@@ -59,9 +59,6 @@ class Identity(NamedTuple):
         Args:
             path: The file that the queries come from, for messages.
             queries: Consumed here, so that their errors name that file.
-
-        Raises:
-            InputError: `bad_format` for an empty question, `duplicate_id`, `bad_version`.
         """
         name = self.name or self.dataset_id
         try:
@@ -131,11 +128,7 @@ class ExportSource:
     label: str
 
     def train_rows(self) -> list[TrainRow]:
-        """Return the rows of `train.json`.
-
-        Raises:
-            InputError: `changed_dataset` if they are not those of the dataset, or an error of the file.
-        """
+        """Return the rows of `train.json`."""
         rows = read_train_json(self.paths.train_json)
         if [str(row.id) for row in rows] != [query.query_id for query in self.dataset.queries]:
             raise _changed_dataset(self.paths.train_json, self.paths.name)
@@ -189,12 +182,7 @@ def page_id(file_name: str, page: int) -> str:
 def load_source(
     workspace: Workspace, name: str, *, evaluation: str | None, options: ExportOptions, label: str
 ) -> ExportSource:
-    """Load a benchmark whose conversion is current and whose files are unchanged; the caller holds its lock.
-
-    Raises:
-        InputError: `not_converted`, `stale_conversion`, `changed_dataset`, what `find_answers` raises, or an error of a
-            file.
-    """
+    """Load a benchmark whose conversion is current and whose files are unchanged; the caller holds its lock."""
     paths = workspace.benchmark(name)
     stamp = current_stamp(paths, source_digest(paths))
     dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)
@@ -220,10 +208,6 @@ def find_answers(workspace: Workspace, evaluation: str, stamp: Stamp, dataset: E
         evaluation: An evaluation's id, or a system's name for its newest evaluation of this benchmark.
         stamp: The stamp of the benchmark's conversion.
         dataset: The dataset that the conversion wrote.
-
-    Raises:
-        InputError: `no_evaluation`, `other_benchmark`, `not_answered`, `stale_evaluation`, `foreign_answers`, or an
-            error of a file.
     """
     found = _find_evaluation(workspace, evaluation, stamp.benchmark)
     record, prints = found.record, found.record.fingerprints

@@ -49,13 +49,7 @@ class Anchored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reanchored:
-    """A ground truth whose spans are where their texts are.
-
-    Args:
-        truth: With document offsets and page numbers; citations without a place are unchanged.
-        fits: Number of citations by fit.
-        lost: The citations without a place, such as `annotation 'a_1', citations[0]`.
-    """
+    """A ground truth whose spans are where their texts are."""
 
     truth: GroundTruth
     fits: Mapping[Fit, int]
@@ -154,13 +148,7 @@ def offset_base(truth: GroundTruth, texts: Mapping[str, str]) -> OffsetBase:
 
 
 def reanchor(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase = "document") -> Reanchored:
-    """Return the ground truth in document offsets, each span where its text stands.
-
-    Args:
-        truth: Of one dataset.
-        texts: Documents by file name.
-        base: What its offsets count from; `offset_base` detects it.
-    """
+    """Return the ground truth in document offsets, each span where its text stands."""
     documents = {name: DocumentText(text) for name, text in texts.items()}
     fits: Counter[Fit] = Counter()
     lost: list[str] = []
@@ -224,13 +212,7 @@ class QualityCheck:
 def check_quality(
     truth: GroundTruth, texts: Mapping[str, str] | None = None, *, base: OffsetBase = "document"
 ) -> tuple[QualityCheck, ...]:
-    """Run all checks; those against the documents only if there are texts.
-
-    Args:
-        truth: Of one dataset.
-        texts: Every document of the corpus by file name, pages joined by form feeds.
-        base: What the spans' offsets count from.
-    """
+    """Run all checks; those against the documents only if there are texts."""
     own = (
         annotation_ids_are_unique(truth),
         spans_are_disjoint(truth, base),

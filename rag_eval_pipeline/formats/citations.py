@@ -60,13 +60,7 @@ def format_citation(file_name: str, page: int, spans: Sequence[tuple[int, int]],
 
 
 class Marker(NamedTuple):
-    """One citation as it stands in an answer.
-
-    Args:
-        start: First code point of its bracket.
-        end: One past the last.
-        spans: The places it names, in its order; empty and reversed spans are left out.
-    """
+    """One citation as it stands in an answer."""
 
     start: int
     end: int

@@ -364,11 +364,7 @@ _ANY: pydantic.TypeAdapter[Evaluation] = pydantic.TypeAdapter(AnyEvaluation)
 
 
 def read_evaluation(data: Any) -> Evaluation:
-    """Return the evaluation in a JSON value, as the model that its fields fit.
-
-    Raises:
-        pydantic.ValidationError: It fits none.
-    """
+    """Return the evaluation in a JSON value, as the model that its fields fit."""
     return _ANY.validate_python(data)
 
 

@@ -23,7 +23,7 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.fields import Moment, Name, Number, Offset, Open, Share, Text, Texts, Whole
+from rag_eval_pipeline.formats.fields import UNVERSIONED, Moment, Name, Number, Offset, Open, Share, Text, Texts, Whole
 from rag_eval_pipeline.formats.io import JSON, read_json
 from rag_eval_pipeline.formats.model import (
     SCHEMA_VERSION,
@@ -37,7 +37,6 @@ from rag_eval_pipeline.formats.model import (
     model_errors,
     parse_value,
 )
-from rag_eval_pipeline.formats.versions import UNVERSIONED
 from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data, resolve_scalars
 
 Kind = Literal["citation", "quality"]
@@ -207,11 +206,7 @@ class GroundTruth(FileModel):
     def read(
         cls, path: Path, *, dataset_id: str | None = None, version: str | None = None, end_inclusive: bool = False
     ) -> Self:
-        """Return the content of a file; arguments as in `read_annotation_file`.
-
-        Raises:
-            InputError: As `read_annotation_file`, or the first bad annotation with the number of the others.
-        """
+        """Return the content of a file; arguments as in `read_annotation_file`."""
         file = read_annotation_file(path, dataset_id=dataset_id, version=version, end_inclusive=end_inclusive)
         if file.errors:
             first, *others = file.errors
@@ -373,16 +368,7 @@ def _first_error(error: pydantic.ValidationError, shown: Path | str) -> InputErr
 
 @dataclass(frozen=True, slots=True)
 class AnnotationImport:
-    """The annotations of a folder; every one that was read is either imported or refused.
-
-    Args:
-        truths: One per dataset version, sorted by id and version.
-        findings: Every annotation, file or folder that was not imported, and why.
-        files: Number of files read.
-        read: Number of annotations in them.
-        imported: Number of annotations in `truths`.
-        refused: Number of annotations that findings name.
-    """
+    """The annotations of a folder; every one that was read is either imported or refused."""
 
     truths: tuple[GroundTruth, ...]
     findings: tuple[InputError, ...]
@@ -428,12 +414,6 @@ def import_annotations(
 
     A folder's name is its annotator's id. Links are never followed. If one annotator annotated a question twice, equal
     annotations count once; of different ones neither is imported, because only the annotator knows which is right.
-
-    Args:
-        folder: `ground_truth/annotations`; nothing is imported if it does not exist.
-        dataset_id: Of files that name no dataset, neither inside nor by `<dataset_id>_v<version>.gt.json`.
-        version: Likewise.
-        end_inclusive: All files count the last character in.
     """
     findings: list[InputError] = []
     refused: list[InputError] = []

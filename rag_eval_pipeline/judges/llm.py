@@ -22,10 +22,9 @@ from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges import prompts, ratings
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
 from rag_eval_pipeline.judges.claims import AnswerClaim, choose_gold, split_claims
-from rag_eval_pipeline.judges.injection import injection_signs
 from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement, JudgeUsage
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
-from rag_eval_pipeline.judges.prompts import Prompt, judgement_prompt, label_prompt
+from rag_eval_pipeline.judges.prompts import Prompt, injection_signs, judgement_prompt, label_prompt
 from rag_eval_pipeline.judges.ratings import BUILT_IN, RatingProtocol, rating_prompts
 from rag_eval_pipeline.judges.replies import (
     JudgedPart,

@@ -13,9 +13,8 @@ from typing import Any, Literal
 import pydantic
 
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.judges.evidence import choose_evidence
 from rag_eval_pipeline.judges.judgement import Case
-from rag_eval_pipeline.judges.prompts import DATA_RULES, Prompt, data_section
+from rag_eval_pipeline.judges.prompts import DATA_RULES, Prompt, choose_evidence, data_section
 from rag_eval_pipeline.web.openai_chat import Message
 
 Part = Literal["question", "answer", "gold", "contexts"]

@@ -11,8 +11,7 @@ import stamina
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download import cached, download
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 from tests.sources.conftest import status
 from tests.web.certificates import Authority
 from tests.web.site import serve

@@ -1,0 +1,358 @@
+"""A body is whole or an error with a code; only http and https are requested, and limits hold for decoded bytes."""
+
+import asyncio
+import gzip
+import http.server
+import socket
+import threading
+
+import pytest
+import stamina
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.errors import DocumentError, InputError
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import REFUSAL_HEADER, EgressProxy
+from rag_eval_pipeline.web.fetcher import check_url, fetcher
+from tests.corpus.making import simple_pdf
+from tests.web.certificates import Authority
+from tests.web.site import serve
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting():
+    with stamina.set_testing(True, attempts=3):
+        yield
+
+
+async def fetch(policy, *urls):
+    """Return the body behind the last URL; all are fetched by one fetcher."""
+    async with EgressProxy(policy) as proxy, fetcher(proxy) as source:
+        return [(await source.fetch(url)).body for url in urls][-1]
+
+
+async def refusal(policy, url):
+    with pytest.raises(DocumentError) as refused:
+        await fetch(policy, url)
+    return refused.value.code
+
+
+def both_ways(one, other, **settings):
+    """Allow two servers, each to the documents of the other as well."""
+    hosts = [{"host": one.host, "for": [other.host]}, {"host": other.host, "for": [one.host]}]
+    return EgressPolicy(EgressConfig(allowed_hosts=hosts, **settings))
+
+
+async def test_fetcher_returns_the_body_after_redirects_with_charset_and_final_url(site):
+    site.answers["/a"] = (302, {"Location": "/b"}, b"")
+    site.answers["/b"] = (301, {"Location": site.url("/c")}, b"")
+    site.answers["/c"] = (200, {"Content-Type": "text/html; charset=ISO-8859-1"}, b"<p>caf\xe9")
+
+    body = await fetch(site.policy(), site.url("/a#part"))
+
+    assert (body.kind, body.charset, body.data) == ("html", "iso-8859-1", b"<p>caf\xe9")
+    assert body.final_url == site.url("/c")
+    assert site.asked == ["/a", "/b", "/c"]
+
+
+async def test_fetcher_keeps_the_fragment_that_a_redirect_adds(site):
+    site.answers["/docs/a"] = (302, {"Location": "/#/docs/a"}, b"")
+    site.answers["/"] = (200, {"ETag": "x"}, b"<p>here")
+
+    async with EgressProxy(site.policy()) as proxy, fetcher(proxy) as source:
+        fetched = await source.fetch(site.url("/docs/a#own"))
+
+    assert (fetched.body.final_url, fetched.version.url) == (site.url("/#/docs/a"), site.url("/"))
+    assert (await fetch(site.policy(), site.url("/#own"))).final_url == site.url("/")
+
+
+ANSWERS = {
+    "not found": ((404, {}, b"no"), "http_404"),
+    "not modified, which was not asked": ((304, {}, b""), "http_304"),
+    "redirect to this machine": ((302, {"Location": "http://127.0.0.1:1/"}, b""), "egress_blocked"),
+    "redirect to mail": ((302, {"Location": "mailto:x"}, b""), "scheme"),
+    "redirect to no host": ((302, {"Location": "http://xn--a/"}, b""), "bad_url"),
+    "redirect to broken brackets": ((302, {"Location": "http://[::1"}, b""), "bad_url"),
+    "redirect to a file": ((302, {"Location": "file:///etc/passwd"}, b""), "scheme"),
+    "redirect with credentials": ((302, {"Location": "http://u:p@example.org/"}, b""), "bad_url"),
+    "redirect to itself": ((302, {"Location": "/doc"}, b""), "too_many_redirects"),
+    "login page for a PDF": ((200, {"Content-Type": "application/pdf"}, b"<html>log in"), "content_mismatch"),
+    "no content": ((204, {}, b""), "empty_body"),
+    "a picture": ((200, {"Content-Type": "image/png"}, b"\x89PNG"), "unsupported_type"),
+    "too large": ((200, {}, b"x" * 10_001), "body_too_large"),
+    "a bomb": ((200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 1_000_000)), "body_too_large"),
+    "not gzip at all": ((200, {"Content-Encoding": "gzip"}, b"plain"), "bad_encoding"),
+    "an encoding that was not asked for": ((200, {"Content-Encoding": "br"}, b"x"), "bad_encoding"),
+    "shorter than promised": ((200, {"Content-Length": "99"}, b"x"), "connection_broken"),
+    "cut gzip": ((200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 99)[:-9]), "connection_broken"),
+    "busy all the time": ((503, {"Retry-After": "0"}, b""), "http_503"),
+}
+
+
+@pytest.mark.parametrize(("answer", "code"), ANSWERS.values(), ids=ANSWERS)
+async def test_fetcher_names_why_there_is_no_body(site, answer, code):
+    site.answers["/doc"] = answer
+
+    assert await refusal(site.policy(max_body_bytes=10_000), site.url("/doc")) == code
+    assert len(site.asked) == {"connection_broken": 3, "http_503": 3, "too_many_redirects": 6}.get(code, 1)
+
+
+async def test_fetcher_refuses_a_pdf_by_name_that_is_none_unless_it_is_labelled_as_a_page(site):
+    site.answers["/paper.pdf"] = (200, {"Content-Type": "application/octet-stream"}, b"<html>not found")
+    site.answers["/wiki/File:X.pdf"] = (200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>About X")
+    site.answers["/a"] = (200, {"Content-Type": "text/html"}, simple_pdf("x"))
+
+    assert await refusal(site.policy(), site.url("/paper.pdf")) == "content_mismatch"
+    assert (await fetch(site.policy(), site.url("/wiki/File:X.pdf"))).kind == "html"
+    assert (await fetch(site.policy(), site.url("/a"))).kind == "pdf"
+
+
+class Ipv6Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
+@pytest.mark.parametrize("tls", [None, Authority()], ids=["http", "https"])
+async def test_fetcher_writes_an_ipv6_address_in_brackets(tls, tmp_path):
+    hosts = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            hosts.append(self.headers["Host"])
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"hi")
+
+        def log_message(self, *args):
+            pass
+
+    with Ipv6Server(("::1", 0), Handler) as server:
+        settings = {}
+        if tls is not None:
+            server.socket = tls.server("::1").wrap_socket(server.socket, server_side=True)
+            (tmp_path / "ca.pem").write_bytes(tls.pem)
+            settings["ca_file"] = str(tmp_path / "ca.pem")
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        host = f"[::1]:{server.server_address[1]}"
+        policy = EgressPolicy(EgressConfig(allowed_hosts=(host,), **settings))
+        try:
+            body = await fetch(policy, f"{'https' if tls else 'http'}://{host}/a")
+        finally:
+            server.shutdown()
+
+    assert (body.data, hosts) == (b"hi", [host])
+
+
+REDIRECTS = {
+    "itself": ("site", True),
+    "a host that is not open to it": ("other", False),
+    "a host that is open to it": ("other for site", True),
+    "a host that is open to another": ("other for nobody", False),
+}
+
+
+@pytest.mark.parametrize("robots", ["ignore", "obey"])
+@pytest.mark.parametrize(("allowed", "works"), REDIRECTS.values(), ids=REDIRECTS)
+async def test_fetcher_follows_a_redirect_to_private_hosts_that_are_open_to_the_page(site, allowed, works, robots):
+    for other in serve():
+        entries = {
+            "site": site.host,
+            "other": other.host,
+            "other for site": {"host": other.host, "for": [site.host]},
+            "other for nobody": {"host": other.host, "for": ["127.0.0.1:1"]},
+        }
+        target = site if allowed == "site" else other
+        policy = EgressPolicy(EgressConfig(allowed_hosts=[site.host, entries[allowed]], robots=robots))
+        site.answers["/a"] = (302, {"Location": target.url("/b")}, b"")
+        target.answers["/b"] = (200, {}, b"<p>private")
+
+        if works:
+            assert (await fetch(policy, site.url("/a"))).data == b"<p>private"
+        else:
+            assert await refusal(policy, site.url("/a")) == "egress_blocked"
+            assert other.asked == []  # not even its robots.txt
+        assert (await fetch(policy, target.url("/b"))).data == b"<p>private"
+
+
+async def test_fetcher_believes_no_refusal_of_a_server_over_https(tmp_path):
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    for site in serve(authority.server()):
+        async with EgressProxy(site.policy(ca_file=str(tmp_path / "ca.pem"))) as proxy, fetcher(proxy) as source:
+            site.answers["/a"] = (200, {REFUSAL_HEADER: f"{proxy.secret} not public"}, b"<p>here")
+            body = (await source.fetch(site.url("/a"))).body
+
+    assert body.data == b"<p>here"
+
+
+async def test_fetcher_decodes_all_members_of_a_gzipped_body(site):
+    members = gzip.compress(b"<p>one ") + gzip.compress(b"two") + b"\0" * 8  # and padding
+    site.answers["/a"] = (200, {"Content-Encoding": "gzip"}, members)
+
+    assert (await fetch(site.policy(), site.url("/a"))).data == b"<p>one two"
+
+
+async def test_fetcher_retries_a_busy_server(site):
+    answers = iter([(503, {}, b""), (429, {"Retry-After": "0"}, b""), (200, {}, b"<p>here")])
+    site.answers["/a"] = lambda: next(answers)
+
+    assert (await fetch(site.policy(), site.url("/a"))).data == b"<p>here"
+    assert len(site.asked) == 3
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_fetcher_reaches_neither_this_machine_nor_dead_hosts_nor_a_proxy_of_the_environment(
+    site, monkeypatch, scheme
+):
+    monkeypatch.setenv("HTTP_PROXY", site.url("/proxy"))
+    monkeypatch.setenv("ALL_PROXY", site.url("/proxy"))
+
+    assert await refusal(EgressPolicy(), f"{scheme}://127.0.0.1/a") == "egress_blocked"
+    assert await refusal(EgressPolicy(), f"{scheme}://{site.host}/a") == "egress_blocked"
+    assert await refusal(EgressPolicy(), f"{scheme}://document.invalid/a") == "host_unresolved"
+    assert site.asked == []
+
+
+async def test_fetcher_ends_a_body_without_end_at_the_wall_clock():
+    async def drip(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b"x")
+            await asyncio.sleep(0.01)
+
+    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        policy = EgressPolicy(EgressConfig(allowed_hosts=(f"127.0.0.1:{port}",), fetch_limit_s=0.3))
+        assert await refusal(policy, f"http://127.0.0.1:{port}/") == "fetch_timeout"
+
+
+BAD_URLS = {
+    "a file": ("file:///etc/passwd", "scheme"),
+    "data": ("data:text/html,x", "scheme"),
+    "a script": ("javascript:alert(1)", "scheme"),
+    "the browser itself": ("chrome://version", "scheme"),
+    "no scheme": ("en.wikipedia.org/wiki/A", "scheme"),
+    "nothing": ("", "scheme"),
+    "credentials": ("http://user:pw@example.org/", "bad_url"),
+    "a backslash before the path": ("http://a\\@example.org/", "bad_url"),
+    "a newline": ("http://example.org/a\r\nHost: x", "bad_url"),
+    "a blank": ("http://example.org/a b", "bad_url"),
+    "NUL": ("http://example.org/\0", "bad_url"),
+    "a lone surrogate": ("http://example.org/\ud800", "bad_url"),
+    "no host": ("http:///a", "bad_url"),
+    "broken brackets": ("http://[::1/a", "bad_url"),
+    "no Punycode": ("http://xn--a/", "bad_url"),
+    "a port that is none": ("http://example.org:99999/", "bad_url"),
+}
+
+
+@pytest.mark.parametrize(("url", "code"), BAD_URLS.values(), ids=BAD_URLS)
+def test_check_url_refuses_what_cannot_be_requested(url, code):
+    with pytest.raises(DocumentError) as refused:
+        check_url(url)
+
+    assert refused.value.code == code
+
+
+@given(st.text() | st.text().map(lambda text: f"http://{text}") | st.text().map(lambda text: f"https://h/{text}"))
+def test_check_url_accepts_any_text_or_refuses_it_with_a_code(url):
+    code = "ok"
+    try:
+        checked = check_url(url)
+    except DocumentError as error:
+        code = error.code
+
+    assert code in {"ok", "scheme", "bad_url"}
+    assert code != "ok" or (checked.scheme in {"http", "https"} and checked.host)
+
+
+DATE = "Fri, 01 May 2026 07:00:00 GMT"
+VERSIONS = {
+    "by its ETag": ({"ETag": 'W/"1"', "Last-Modified": "x"}, "if-none-match", 'W/"1"'),
+    "by its date": ({"Last-Modified": DATE}, "if-modified-since", DATE),
+}
+
+
+@pytest.mark.parametrize(("headers", "name", "value"), VERSIONS.values(), ids=VERSIONS)
+async def test_fetcher_does_not_receive_a_known_version_again(site, headers, name, value):
+    site.answers["/start"] = (302, {"Location": "/a"}, b"")
+    site.answers["/a"] = (200, headers, b"<p>here")
+
+    async with EgressProxy(site.policy()) as proxy, fetcher(proxy) as source:
+        first = await source.fetch(site.url("/start"))
+        site.answers["/a"] = (304, {}, b"")
+        second = await source.fetch(site.url("/start"), first.version)
+
+    assert second.body is None
+    assert [headers.get(name) for headers in site.headers] == [None, None, None, value]  # for the body and no redirect
+
+
+async def test_fetcher_sends_credentials_and_cookies_to_their_origin_on_the_way_to_one_body(site, monkeypatch):
+    monkeypatch.setenv("WIKI_TOKEN", "Bearer x")
+    for other in serve():  # another port of the same host, to which a browser would send the cookies
+        policy = both_ways(site, other, credentials={f"http://{site.host}": {"Authorization": "WIKI_TOKEN"}})
+        site.answers["/a"] = (302, {"Location": "/b", "Set-Cookie": "seen=1"}, b"")
+        site.answers["/b"] = (302, {"Location": other.url("/c")}, b"")
+        other.answers["/c"] = (302, {"Location": site.url("/d")}, b"")
+        site.answers["/d"] = (200, {}, b"<p>here")
+
+        await fetch(policy, site.url("/a"), site.url("/d"))
+
+        assert site.asked == ["/a", "/b", "/d", "/d"]
+        assert [headers.get("authorization") for headers in site.headers] == ["Bearer x"] * 4
+        assert [headers.get("cookie") for headers in site.headers] == [None, "seen=1", "seen=1", None]
+        assert [(h.get("authorization"), h.get("cookie")) for h in other.headers] == [(None, None)]
+
+
+async def test_fetcher_needs_its_secrets_before_anything_is_requested(site, monkeypatch):
+    monkeypatch.delenv("WIKI_TOKEN", raising=False)
+    policy = site.policy(credentials={f"http://{site.host}": {"Authorization": "WIKI_TOKEN"}})
+
+    with pytest.raises(InputError, match="WIKI_TOKEN") as missed:
+        await fetch(policy, site.url("/a"))
+
+    assert (missed.value.code, site.asked) == ("missing_secret", [])
+
+
+async def test_fetcher_requests_few_documents_of_a_host_at_once():
+    running, most = 0, 0
+    both = asyncio.Event()
+
+    async def answer(reader, writer):
+        nonlocal running, most
+        await reader.readuntil(b"\r\n\r\n")
+        running += 1
+        most = max(most, running)
+        if running == 2:
+            both.set()
+        await both.wait()
+        running -= 1
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n<p>here")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        policy = EgressPolicy(EgressConfig(allowed_hosts=(f"127.0.0.1:{port}",), host_requests=2))
+        async with EgressProxy(policy) as proxy, fetcher(proxy) as source:
+            await asyncio.gather(*(source.fetch(f"http://127.0.0.1:{port}/{n}") for n in range(8)))
+
+    assert most == 2
+
+
+async def test_fetcher_does_not_count_waiting_for_a_turn_against_a_document(site):
+    answers = iter([(503, {"Retry-After": "3"}, b""), (200, {}, b"<p>here")])
+    site.answers["/a"] = lambda: next(answers)  # the whole host is paused for longer than a document may take
+
+    assert (await fetch(site.policy(fetch_limit_s=2.5), site.url("/a"))).data == b"<p>here"
+
+
+async def test_fetcher_obeys_robots_txt_where_the_setting_requires_it(site):
+    site.answers["/robots.txt"] = (200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private")
+    site.answers["/private/a"] = site.answers["/open"] = (200, {}, b"<p>here")
+
+    assert await refusal(site.policy(robots="obey"), site.url("/private/a")) == "robots_disallowed"
+    assert (await fetch(site.policy(robots="obey"), site.url("/open"))).data == b"<p>here"
+    assert (await fetch(site.policy(), site.url("/private/a"))).data == b"<p>here"
+    assert site.asked == ["/robots.txt", "/robots.txt", "/open", "/private/a"]
