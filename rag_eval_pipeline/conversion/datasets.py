@@ -88,11 +88,7 @@ class GoldSpan:
 
 
 def train_rows(batch: pa.RecordBatch) -> pa.Array:
-    """Return the rows of `train.json`; gold texts without a document are plain strings.
-
-    Args:
-        batch: Columns of `questions.parquet`.
-    """
+    """Return the rows of `train.json`; gold texts without a document are plain strings."""
     return objects(
         {
             "id": texts(batch.column("id")),
@@ -104,12 +100,7 @@ def train_rows(batch: pa.RecordBatch) -> pa.Array:
 
 
 def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -> pa.Array:
-    """Return the queries of an `.eval.json`.
-
-    Args:
-        batch: Columns of `questions.parquet`.
-        spans: Located gold texts by question id.
-    """
+    """Return the queries of an `.eval.json`; `spans` are the located gold texts by question id."""
     below = QUERY_DEPTH + 1
     answer, impossible = batch.column("answer"), batch.column("is_impossible")
     answered = pc.and_not(pc.not_equal(answer, ""), impossible)
@@ -207,11 +198,9 @@ def _indented(value: Mapping[str, object], depth: int) -> str:
 
 
 def dataset_head(spec: BenchmarkSpec, *, size: int, characters: int) -> EvaluationDataset:
-    """Return the evaluation dataset without its queries; `created_at` is the source's day of release, never the clock.
+    """Return an evaluation dataset without queries; `created_at` is the source's day of release, never the clock.
 
-    Args:
-        size: Number of queries.
-        characters: Code points of all questions together.
+    `characters` are the code points of all questions together.
     """
     return EvaluationDataset(
         dataset_id=spec.name,
@@ -237,13 +226,11 @@ def write_evaluation_dataset(
     spans: Iterable[GoldSpan],
     documents: Sequence[SourceDocument] = (),
 ) -> list[str]:
-    """Publish an `.eval.json` and return what a check of the written bytes found wrong.
+    """Publish an `.eval.json` and return the faults that a check of the written bytes found.
 
     Args:
         head: The dataset without its queries.
         batches: Questions, as in `questions.parquet`, without missing documents.
-        spans: Gold texts, located or not.
-        documents: Written inline.
     """
     located = _located(spans)
     # The key `queries` is followed by `documents` or by nothing.

@@ -133,12 +133,7 @@ class QuestionSpool:
         self._writer.close()
 
     def batches(self, names: FileNames, own_urls: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
-        """Yield the questions with the file names of their documents.
-
-        Args:
-            names: File name by document and the URL that a question uses for it.
-            own_urls: URL of a document that a question names in another way.
-        """
+        """Yield the questions with the file names of their documents; the arguments are those of `Plan`."""
         # A URL belongs to one document, so its name needs no key.
         by_url = {url: name for (_, url), name in names.items() if url is not None}
         for batch in self._read():
@@ -228,12 +223,7 @@ def distinct_items(contexts: pa.Array, name: str) -> tuple[pa.Array, Any]:
 
 
 def count_without_document(questions: pa.RecordBatch, name: str) -> int:
-    """Count answerable questions that have no context with a document.
-
-    Args:
-        questions: A batch of `SCHEMA`.
-        name: Field of a context that names its document.
-    """
+    """Count answerable questions that have no context with a document, which its field `name` names."""
     contexts = questions.column("contexts")
     named = pc.list_parent_indices(contexts).filter(contexts.flatten().field(name).is_valid())
     has_document = pc.is_in(pa.array(range(questions.num_rows)), pc.cast(named, pa.int64()))

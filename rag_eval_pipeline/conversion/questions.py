@@ -107,12 +107,7 @@ CONTEXT_FIELDS = NamedContext.__struct_fields__
 
 
 class ValidRow(msgspec.Struct, frozen=True):
-    """A valid row whose documents have not been looked up.
-
-    Args:
-        notes: Remarks on the row, worded alike for alike rows so that they can be counted.
-        bad_urls: Excerpts of what stood where a URL is expected, of contexts that were left out because of it.
-    """
+    """A valid row whose documents have not been resolved."""
 
     question: str
     answer: str
@@ -123,8 +118,8 @@ class ValidRow(msgspec.Struct, frozen=True):
     query_type: str | None
     difficulty: str | None
     metadata: dict[str, Any]
-    notes: tuple[str, ...]
-    bad_urls: tuple[str, ...]
+    notes: tuple[str, ...]  # equal for alike rows, so that they can be counted
+    bad_urls: tuple[str, ...]  # excerpts, of contexts that were left out
 
 
 class RowError(Exception):
@@ -144,12 +139,9 @@ class RowError(Exception):
 
 
 def validate_row(values: Mapping[str, Any], *, retrieval_only: bool = False, skip_bad_urls: bool = False) -> ValidRow:
-    """Return the question of a mapped row.
+    """Return the question of a mapped row, whose values are named as in `QuestionColumns`.
 
-    Args:
-        values: By column of `QuestionColumns`; missing values are None.
-        retrieval_only: The benchmark has no answers.
-        skip_bad_urls: Leave out contexts whose URL is bad, instead of refusing the row.
+    With `skip_bad_urls`, contexts with a bad URL are left out, instead of refusing the row.
 
     Raises:
         RowError: `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`, `bad_page`,
