@@ -60,31 +60,19 @@ RESERVED = frozenset({"is_impossible", "answers", "hops", "source_id", "relevanc
 
 @dataclass(frozen=True, slots=True)
 class GoldSpan:
-    """A gold text and its place; a text that printing has split has one of these for each piece.
-
-    Args:
-        file_name: Document that should have it.
-        text: As the source has it; of a piece, what it has of the text.
-        method: How it was found (`exact`, `normalised`, `citations`, `fuzzy`, `pieces`); None when it was not, and the
-            offsets are 0.
-        score: Similarity, 0 to 100; of pieces, the share of the gold text that they hold together.
-        page: 1-based page on which it starts.
-        start: First code point in the document's text; `end` is one past the last.
-        page_start: The same counted from the page's first character.
-        piece: Number of the piece, from 0; a gold text is counted by its piece 0.
-    """
+    """A gold text and its place; a text that printing has split has one of these for each piece."""
 
     question_id: int
-    file_name: str
-    text: str
-    method: str | None
-    score: float
-    page: int
-    start: int
+    file_name: str  # of the document that should have it
+    text: str  # as the source has it; of a piece, its part of the text
+    method: str | None  # `exact`, `normalised`, `citations`, `fuzzy`, `pieces`; None: not found, and the offsets are 0
+    score: float  # similarity, 0 to 100; of pieces, the share of the gold text that they hold together
+    page: int  # 1-based page on which it starts
+    start: int  # first code point in the document's text; `end` is exclusive
     end: int
-    page_start: int
+    page_start: int  # the same counted from the page's first character
     page_end: int
-    piece: int = 0
+    piece: int = 0  # number of the piece; a gold text is counted by its piece 0
 
 
 def train_rows(batch: pa.RecordBatch) -> pa.Array:

@@ -26,24 +26,16 @@ TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown"})
 
 @dataclass(slots=True)
 class Document:
-    """A document before it has file names.
+    """A document before it has file names."""
 
-    Args:
-        key: `PlannedDocument.key`, which no other document has.
-        name: Of documents without URL.
-        url: Its own, or the first that a question used.
-        given: URLs by which rows of `documents` name it; a page listed under two fragments has two.
-        used: URLs by which questions name it, as written, in order of appearance.
-    """
-
-    key: str
+    key: str  # unique; becomes `PlannedDocument.key`
     body: BodyKind
-    name: str | None = None
-    url: str | None = None
+    name: str | None = None  # of documents without URL
+    url: str | None = None  # its own, or the first that a question used
     path: Path | None = None
     content: str | None = None
-    given: dict[str, None] = field(default_factory=dict)
-    used: dict[str, None] = field(default_factory=dict)
+    given: dict[str, None] = field(default_factory=dict)  # URLs by which rows of `documents` name it
+    used: dict[str, None] = field(default_factory=dict)  # URLs by which questions name it, as written
     is_planned: bool = True
 
     def text(self) -> str | None:
@@ -63,8 +55,7 @@ def text_of_file(body: BodyKind, path: Path | None) -> str | None:
 class DocumentIndex:
     """Documents by key, in the order in which they get their names.
 
-    Args:
-        fetch_unnamed: Whether documents that are to be fetched are planned although no question names them.
+    With `fetch_unnamed`, documents that are to be fetched are planned although no question names them.
     """
 
     def __init__(self, *, fetch_unnamed: bool = False) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion.batch_validation import validate_batch
 from rag_eval_pipeline.conversion.documents import DocumentIndex
-from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Mapped, MappedRow, map_source, mapped_rows
+from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, MappedRow, map_source, mapped_rows
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.question_table import (
     FileNames,
@@ -30,7 +30,6 @@ from rag_eval_pipeline.conversion.question_table import (
 from rag_eval_pipeline.conversion.questions import Context, Question, RowError, ValidRow, validate_row
 from rag_eval_pipeline.conversion.report import Counts
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, read_spec, spec_place
-from rag_eval_pipeline.conversion.sql import Limits
 from rag_eval_pipeline.conversion.sql_ast import KEEP
 from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.corpus.documents import PlannedDocument
@@ -49,30 +48,19 @@ KEPT_FIELDS = tuple(name for name in ValidRow.__struct_fields__ if name not in (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The questions, documents and counts of a benchmark.
-
-    Args:
-        quarantine: One record for each dropped or quarantined row, in the source's order.
-        source_digest: Of the files it was made from.
-        notes: Remarks that are no error of a question's row.
-        spool: The accepted questions, without the file names of their documents.
-        group_sizes: How many questions are about the same documents, group by group.
-        names: File name by document and the URL that a question uses for it.
-        own_urls: URL of a document that a question names in another way.
-        origins: Keeps the files that documents lie in.
-    """
+    """The questions, documents and counts of a benchmark."""
 
     spec: BenchmarkSpec
     documents: list[PlannedDocument]
-    quarantine: list[QuarantineRecord]
+    quarantine: list[QuarantineRecord]  # one record for each dropped or quarantined row, in the source's order
     counts: Counts
     source_digest: str
-    notes: list[str]
-    spool: QuestionSpool = field(compare=False, repr=False)
-    group_sizes: Sequence[int] = field(repr=False)
-    names: FileNames = field(repr=False)
-    own_urls: Mapping[str, str | None] = field(repr=False)
-    origins: SourceFiles = field(compare=False, repr=False)
+    notes: list[str]  # remarks that are no error of a question's row
+    spool: QuestionSpool = field(compare=False, repr=False)  # accepted questions, without the documents' file names
+    group_sizes: Sequence[int] = field(repr=False)  # of questions about the same documents
+    names: FileNames = field(repr=False)  # file name by document and the URL that a question uses for it
+    own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
+    origins: SourceFiles = field(compare=False, repr=False)  # keeps the documents' files
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the accepted questions as batches of `questions.parquet`."""
@@ -113,7 +101,12 @@ def plan(
     mapped: dict[str, Mapped] = {}
     if not set(source.schema.names) <= set(TRACE_COLUMNS):  # else no row could be decoded, and SQL could name no column
         mapped = map_source(spec, relations, spec_place(paths), limits)
-    notes = [note for name in spec.tables for note in _unread_notes(name, relations[name])]
+    notes = []
+    for name in spec.tables:
+        rejected = relations[name].rejected
+        places = [f"{row.file}, row {row.row}{f' (line {row.line})' if row.line else ''}" for row in rejected]
+        found = [f"expected {row.expected}, found {row.found} [{row.code}]." for row in rejected]
+        notes += _each_error_once((f"table {name}: {place}", what) for place, what in zip(places, found, strict=True))
     index = _document_index(origins, spec, relations, mapped.get("documents"), notes)
     rows = RowIntake(spec, index, source)
     if "questions" in mapped:
@@ -134,19 +127,10 @@ def plan(
         without_document=rows.without_document,
         gold_texts=rows.gold_texts,
     )
-    return Plan(
-        spec,
-        documents,
-        _in_order([*unread, *rows.refused], source),
-        counts,
-        digest,
-        [*notes, *rows.notes(), *_unnamed_note(index)],
-        rows.spool,
-        rows.group_sizes(),
-        names,
-        index.own_urls(),
-        origins,
-    )
+    quarantine = _in_order([*unread, *rows.refused], source)
+    notes = [*notes, *rows.notes(), *_unnamed_note(index)]
+    spooled = (rows.spool, rows.group_sizes(), names, index.own_urls(), origins)
+    return Plan(spec, documents, quarantine, counts, digest, notes, *spooled)
 
 
 class RowIntake:
@@ -275,9 +259,8 @@ class RowIntake:
                 self.lost[error.code] += 1
                 continue
             key = None if document is None else document.key  # file names are known when all questions were read
-            contexts.append(
-                Context(key, None, named.text, named.page, named.start, named.end, named.relevance, named.url)
-            )
+            place = (named.page, named.start, named.end, named.relevance, named.url)
+            contexts.append(Context(key, None, named.text, *place))
         return tuple(contexts)
 
     def _record(self, number: int, row: MappedRow, error: RowError) -> QuarantineRecord:
@@ -323,16 +306,6 @@ def _unread_record(source: Relation, row: RejectedRow) -> QuarantineRecord:
     sha256 = file_sha256(source.paths[row.file])
     return QuarantineRecord(
         "validation", row.code, row.file, sha256, row.row, None, row.field, row.expected, row.found, row.line
-    )
-
-
-def _unread_notes(name: str, table: Relation) -> list[str]:
-    return _each_error_once(
-        (
-            f"table {name}: {row.file}, row {row.row}{f' (line {row.line})' if row.line else ''}",
-            f"expected {row.expected}, found {row.found} [{row.code}].",
-        )
-        for row in table.rejected
     )
 
 

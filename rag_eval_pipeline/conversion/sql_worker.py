@@ -1,6 +1,6 @@
 """The child process in which a benchmark's SQL runs: no files, no network, no extensions, bounded memory.
 
-Run as `python -m rag_eval_pipeline.conversion.sql_worker JOB_FOLDER` by `sql`, which also kills it at its deadline,
+Run as `python -m rag_eval_pipeline.conversion.sql_worker JOB_FOLDER` by `mapping`, which also kills it at its deadline,
 because DuckDB has none. It reads `job.json` and the relations beside it, and leaves an Arrow file a query and
 `result.json`.
 """

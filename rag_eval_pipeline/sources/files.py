@@ -35,19 +35,12 @@ class SourceFile:
 
 @dataclass
 class SourceFiles:
-    """The files of one benchmark.
-
-    Args:
-        paths: The benchmark's paths.
-        cache: The folder for unpacked files; by default a temporary one.
-        policy: Used to download what is not in the cache; None: nothing is downloaded.
-        progress: Called during downloads.
-    """
+    """The files of one benchmark."""
 
     paths: BenchmarkPaths
-    cache: Path | None = None
-    policy: EgressPolicy | None = None
-    progress: Progress | None = None
+    cache: Path | None = None  # the folder for unpacked files; by default a temporary one
+    policy: EgressPolicy | None = None  # for downloads; None: nothing is downloaded
+    progress: Progress | None = None  # called during downloads
     _scratch: ScratchFolder | None = None
     _unpacked: dict[str, Path] = field(default_factory=dict)  # archive -> folder of its files
 

@@ -47,22 +47,16 @@ Read = Callable[[str, ColumnTypes | None], Iterator[DecodedBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The rows of some files, in an Arrow file that is deleted with this object.
-
-    Args:
-        files: The names of the files, in order.
-        rejected: The rows that could not be decoded.
-        lines: The physical line of each row by file, 0 for rejected rows; no entry for files without lines.
-        paths: The files by name.
-    """
+    """The rows of some files, in an Arrow file that is deleted with this object."""
 
     folder: ScratchFolder
     path: Path
     schema: pa.Schema
-    files: tuple[str, ...]
-    rejected: tuple[RejectedRow, ...] = ()
+    files: tuple[str, ...]  # the names of the files, in order
+    rejected: tuple[RejectedRow, ...] = ()  # rows that could not be decoded
+    # The physical line of each row by file, 0 for rejected rows; no entry for files without lines.
     lines: "Mapping[str, machine_array[int]]" = field(default_factory=dict, repr=False)
-    paths: Mapping[str, Path] = field(default_factory=dict, repr=False)
+    paths: Mapping[str, Path] = field(default_factory=dict, repr=False)  # the files by name
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a few thousand at a time."""

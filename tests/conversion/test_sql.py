@@ -5,9 +5,8 @@ from urllib.parse import urlparse
 import pytest
 
 from rag_eval_pipeline.conversion import sql_worker
-from rag_eval_pipeline.conversion.mapping import map_source, short_form_sql
+from rag_eval_pipeline.conversion.mapping import Limits, map_source, short_form_sql
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns
-from rag_eval_pipeline.conversion.sql import Limits
 from rag_eval_pipeline.conversion.sql_worker import QueryError
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.relations import read_relation
