@@ -34,7 +34,7 @@ def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
 
     Args:
         column: Text, whole numbers, booleans, or lists and structs of them. In a struct null fields are left out.
-        depth: How deep the values stand in a file indented by two spaces; None: on one line, with `, ` and `: `.
+        depth: Nesting level of the values in a file indented by two spaces; None: on one line, with `, ` and `: `.
     """
     kind = column.type
     if pa.types.is_string(kind):
@@ -102,7 +102,7 @@ def consecutive(rows: pa.Array, depth: int) -> memoryview:
 
 
 def _layout(depth: int | None) -> tuple[str, str, str]:
-    """Return what stands after a bracket, between members, and before the closing bracket."""
+    """Return the text after a bracket, between members, and before the closing bracket."""
     if depth is None:
         return "", ", ", ""
     return "\n" + INDENT * (depth + 1), ",\n" + INDENT * (depth + 1), "\n" + INDENT * depth
@@ -153,9 +153,9 @@ def write_rows(
         path: The file.
         batches: The rows.
         render: JSON text of each row of a batch, at `depth`.
-        depth: How deep a row stands in the file.
-        head: What stands before the array.
-        tail: What stands after it.
+        depth: Nesting level of a row.
+        head: Text before the array.
+        tail: Text after it.
         check: Called with the bytes of each batch's rows, with commas between them, in order.
     """
     between = ("\n" + INDENT * depth).encode()

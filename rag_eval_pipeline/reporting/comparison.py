@@ -14,10 +14,9 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.means import question_clusters
-from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.evaluation.results import VERDICTS_FILE, results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import PAGE
-from rag_eval_pipeline.evaluation.thresholds import FILE
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import EvaluationResults
@@ -94,7 +93,7 @@ class VerdictSettings(Model):
 
 def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
     """Read the settings; the defaults if there is no file."""
-    path = workspace.config / FILE
+    path = workspace.config / VERDICTS_FILE
     try:
         return VerdictSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
