@@ -24,9 +24,8 @@ from rag_eval_pipeline.judges.trust_card import ConfusionRecord, KappaRecord, Ta
 from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, summarise, wilson_interval
 from rag_eval_pipeline.report.site import write_report
-from rag_eval_pipeline.reporting.checks import aggregation_checks
 from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
-from rag_eval_pipeline.reporting.regressions import write_comparisons
+from rag_eval_pipeline.reporting.regressions import aggregation_checks, write_comparisons
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
 from tests.evaluation import conftest
 from tests.evaluation.conftest import RAILWAY, change_defaults
