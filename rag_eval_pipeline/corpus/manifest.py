@@ -66,8 +66,8 @@ def write_manifest_json(
 
     Args:
         path: The file.
-        rows: Of `documents.parquet`, as `read_rows` returns them.
-        characters: Length of each file's text in code points by file name; null for files that are not in it.
+        rows: Rows of `documents.parquet`, as `read_rows` returns them.
+        characters: Length of each file's text in code points; null for files that are not in it.
         extractor: What decided the text.
     """
     documents = [dict(row) | {"characters": characters.get(row["file_name"])} for row in rows]
@@ -180,7 +180,7 @@ def write_web_state(path: Path, documents: Iterable[CorpusDocument]) -> None:
 
 
 def with_web_state(documents: Iterable[CorpusDocument], path: Path) -> list[CorpusDocument]:
-    """Add to each row what is known of its page, unless it was said of another body."""
+    """Add to each row what is known of its page, unless that concerns another body."""
     states = _read_web_states(path)
     return [
         replace(document, **{name: getattr(state, name) for name in _WEB_FIELDS})
@@ -197,5 +197,5 @@ def _read_web_states(path: Path) -> dict[str, _WebState]:
         return {}
     except (msgspec.MsgspecError, KeyError) as error:
         # Nothing is lost: the pages are requested without naming the known version.
-        logger.warning("%s is left aside: %s", path.name, error)
+        logger.warning("%s is ignored: %s", path.name, error)
         return {}

@@ -42,9 +42,9 @@ class NameRequest:
     """A document that needs a file name.
 
     Args:
-        key: `document_key(url)`; of a document without URL its name.
+        key: `document_key(url)`, or the name of a document without URL.
         url: As written in the source, fragment included.
-        name: Name of the document's file, else its own; used only without `url`.
+        name: Name of the document's file, or of the document; used only without `url`.
     """
 
     key: str
@@ -53,7 +53,7 @@ class NameRequest:
 
     @property
     def identity(self) -> NameIdentity:
-        """Key and stem, which includes the fragment; a document without URL has one name, so its key is enough."""
+        """Key and stem, which includes the fragment; a document without URL is identified by its key."""
         return NameIdentity(self.key, "" if self.url is None else url_stem(self.url) or _last_segment(self.url))
 
 

@@ -14,13 +14,15 @@ from corpus.conftest import has_sandbox
 from rag_eval_pipeline.corpus.rendering.browser import (
     EXECUTABLE_VARIABLE,
     TEMP_PREFIX,
+    BrowserPool,
+    browser_pool,
     browser_version,
     find_browser,
+    prove_egress_closed,
     unprivileged_command,
     write_launcher,
 )
 from rag_eval_pipeline.corpus.rendering.page_loading import MEASURE
-from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool, prove_egress_closed
 from rag_eval_pipeline.corpus.rendering.render import render, renderer_fingerprint
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts

@@ -15,7 +15,7 @@ from corpus.making import png
 from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import Rendered, render
 from rag_eval_pipeline.corpus.rendering.text_pages import LINES_MAX, check_length, markdown_page
 from rag_eval_pipeline.corpus.text.pdf import read_texts

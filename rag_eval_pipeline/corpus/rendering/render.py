@@ -22,7 +22,9 @@ from rag_eval_pipeline.corpus.rendering.browser import (
     ARGUMENTS,
     PREPARE,
     SCREEN,
+    BrowserPool,
     BrowserProcess,
+    browser_pool,
     browser_version,
     font_digest,
 )
@@ -40,7 +42,6 @@ from rag_eval_pipeline.corpus.rendering.page_loading import (
     bounded,
     load_and_settle,
 )
-from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool
 from rag_eval_pipeline.corpus.rendering.text_pages import TEXT_PRINT, check_length, markdown_page, markdown_print
 from rag_eval_pipeline.corpus.text.pdf import fix_dates, read_texts
 from rag_eval_pipeline.errors import DocumentError
@@ -149,7 +150,7 @@ async def render(
     """Print an HTML, Markdown, text or image body to PDF.
 
     Args:
-        pool: Gives the browser.
+        pool: Provides the browser.
         body: What to print.
         load_limit_s: How long to wait for the page's load event.
         check_page: Called with what `measure.js` found on the settled page and the page's address; it raises

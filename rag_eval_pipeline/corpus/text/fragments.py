@@ -56,12 +56,7 @@ Hit = TypeVar("Hit", bound=_Scored)
 
 
 class CommonNgrams(NamedTuple):
-    """The n-grams of one size that a gold text and a document share.
-
-    Args:
-        size: Of each.
-        places: Offset in the gold text, ascending, and offset in the document.
-    """
+    """The n-grams of one size that a gold text and a document share, each with its offset in both, in gold order."""
 
     size: int
     places: list[tuple[int, int]]
@@ -169,11 +164,7 @@ BreakStrength = Callable[[int], int]
 def match_fragments(gold: str, text: str, common: CommonNgrams, break_strength: BreakStrength) -> list[FragmentMatch]:
     """Return the best places of a gold text in fragments, all within one point of the best; none below the cut-off.
 
-    Args:
-        gold: Folded.
-        text: Of the document, folded.
-        common: N-grams of both.
-        break_strength: Decides where fragments end.
+    Both texts are folded; `break_strength` decides where fragments end.
     """
     runs = _runs(common)
     for run in runs:
