@@ -1,7 +1,7 @@
 """Build a corpus: planned documents in, PDFs and the rows of the manifest out.
 
 Unchanged documents cost nothing: no request, no rendering, no write, and without changes no browser is started. A
-document that is not available becomes a row that says why, and never stops the others.
+document that is not available becomes a row with the reason, and never stops the others.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ def build_corpus(
     names = [name.name for document in planned for name in document.names]
     if len(set(names)) != len(names):
         raise ValueError("a file name is planned twice")
-    # Only asked for when the first page is examined: a corpus of finished PDFs needs no browser.
+    # Computed only when the first page is examined: a corpus of finished PDFs needs no browser.
     fingerprint = functools.cache(lambda: renderer_fingerprint(find_browser()))
     rows: dict[int, list[CorpusDocument]] = {}
     known = defaultdict(list)
@@ -124,9 +124,6 @@ class CorpusFolder:
 
     A RAG server ingests every file in the folder, so temp files are beside it, and links are not followed. The folder
     is made when it is missing.
-
-    Raises:
-        InputError: On entering: `corpus_is_link`, `foreign_folder`.
     """
 
     def __init__(self, path: Path) -> None:

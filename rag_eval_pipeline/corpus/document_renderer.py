@@ -104,7 +104,7 @@ class DocumentRenderer:
         except DocumentError as error:
             return with_failed_check(known, error), None
         if await asyncio.to_thread(_same_text, row, pdf, file):
-            # The next check asks for this version, and need not print it again to find that it says the same.
+            # The next check names this version, and need not print it again to find the same text.
             return _with_version(_with_drift(known), fetched.version), None
         if self._update:
             return _with_version(row, fetched.version), pdf

@@ -121,7 +121,7 @@ def local_body(document: PlannedDocument) -> Body:
 
     Raises:
         DocumentError: `file_missing`, `empty_body`, `unsupported_type`.
-        OSError: An error of the machine, which says nothing about the document.
+        OSError: An error of the machine and not of the document.
     """
     url = document.url or f"http://document.invalid/{quote(document.key, safe='', errors='replace')}"
     if document.body == "file":

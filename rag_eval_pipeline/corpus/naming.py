@@ -207,7 +207,7 @@ def _follows(name: str, stem: str) -> bool:
 
 
 def _percent(text: str) -> str:
-    """Write each byte as %XX; a lone surrogate made by `surrogateescape` is the byte it stands for."""
+    """Write each byte as %XX; a lone surrogate made by `surrogateescape` is the byte it represents."""
     if "\udc80" <= text <= "\udcff":
         return f"%{ord(text) - 0xDC00:02X}"
     return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))

@@ -3,7 +3,7 @@
 It applies the egress policy to each connection, dials only addresses that the policy has checked, and answers one
 request a connection, so that nothing can be smuggled behind an allowed first request. Requests are read strictly: what
 two parsers could understand differently is refused (h11 accepts folded headers and bare newlines). Each host whose
-documents may ask a private host has a port of its own here; the port of a request tells which document it is for.
+documents may ask a private host has its own port here, so that the port of a request identifies its document.
 
 A corporate proxy may be the only way out. The policy still decides first: private names and addresses are refused, and
 allowed hosts are dialled directly. A name that only the corporate proxy can resolve is left to it.
@@ -114,11 +114,7 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 
 def proxy_authorization(config: EgressConfig) -> bytes:
-    """Return the header line for the corporate proxy; empty if it needs none.
-
-    Raises:
-        InputError: `missing_secret`, `bad_secret`.
-    """
+    """Return the header line for the corporate proxy; empty if it needs none."""
     if config.proxy is None or config.proxy_credentials is None:
         return b""
     pair = secret(config.proxy_credentials, "proxy_credentials").encode("latin-1")
@@ -165,9 +161,6 @@ class EgressProxy:
     """The running proxy; an asynchronous context manager.
 
     `denials` are the newest refusals by the policy, `denied` is the number of all.
-
-    Raises:
-        InputError: `missing_secret` for a corporate proxy whose credentials are not set.
     """
 
     def __init__(self, policy: EgressPolicy) -> None:

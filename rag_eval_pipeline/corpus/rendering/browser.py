@@ -106,11 +106,7 @@ def _is_open_to_all(path: Path) -> bool:
 
 @functools.cache
 def browser_version(executable: Path) -> str:
-    """Return the browser's name and version, such as `Chromium 156.0.8078.79`.
-
-    Raises:
-        ServiceError: `browser_failed`.
-    """
+    """Return the browser's name and version, such as `Chromium 156.0.8078.79`."""
     try:
         done = subprocess.run(
             [executable, "--version"], capture_output=True, text=True, timeout=_VERSION_LIMIT_S, check=True
@@ -121,11 +117,7 @@ def browser_version(executable: Path) -> str:
 
 
 def check_driver() -> None:
-    """Check that Playwright's driver, a Node.js that comes with it, runs on this machine.
-
-    Raises:
-        ServiceError: `driver_failed` with its message: a minimal system lacks its libraries (libatomic1).
-    """
+    """Check that Playwright's driver, a Node.js that comes with it, runs on this machine."""
     command = [sys.executable, "-m", "playwright", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_VERSION_LIMIT_S, check=False)
     if done.returncode != 0:
@@ -463,11 +455,7 @@ async def browser_pool(proxy: EgressProxy, executable: Path | None = None) -> As
 
 
 async def prove_egress_closed(context: BrowserContext, proxy: EgressProxy) -> None:
-    """Request this machine's own addresses, which must be refused without a connection.
-
-    Raises:
-        ServiceError: `egress_open`.
-    """
+    """Request this machine's own addresses, which must be refused without a connection."""
     connections = 0
 
     def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -54,7 +54,7 @@ class Box(NamedTuple):
 
 
 class DrawnPage(NamedTuple):
-    """A page as RGB pixels, row by row, with one box per line for each range that was asked for."""
+    """A page as RGB pixels, row by row, with one box per line for each requested range."""
 
     width: int
     height: int
@@ -156,11 +156,7 @@ class PdfReader:
         return answer
 
     def _exchange(self, source: bytes | Path, request: dict[str, object]) -> tuple[dict[str, Any], bytes] | None:
-        """Return the child's answer, or None if something else killed the child.
-
-        Raises:
-            DocumentError: The file made the child end.
-        """
+        """Return the child's answer, or None if something else killed the child."""
         child = self._running()
         assert child.stdin is not None
         assert child.stdout is not None

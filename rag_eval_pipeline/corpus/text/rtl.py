@@ -2,11 +2,11 @@
 
 pdfium sorts what it finds on a page by position. That tears lines apart whose letters have raised marks, reverses words
 whose letters come with their text, and repeats that text where the next letter begins before the mark. Chromium draws
-line by line, each from left to right, and the content stream says which words are backwards (`ReversedChars`) and which
-text the glyphs stand for (`ActualText`): ISO 32000-2, 14.8.2.5.3 and 14.9.4. Lines are therefore read again in the
-order of the content stream.
+line by line, each from left to right, and the content stream marks words that are backwards (`ReversedChars`) and the
+text of glyphs (`ActualText`): ISO 32000-2, 14.8.2.5.3 and 14.9.4. Lines are therefore read again in the order of the
+content stream.
 
-Going back from the drawn to the reading order is not unique, because two orders can look the same. Two cases are
+Going back from the drawn to the reading order is not unique, because two orders can be drawn alike. Two cases are
 decided by convention: a number beside a foreign word is taken to belong to that word, and a line whose direction only
 its letters show has the direction of most of them. Source: Unicode Standard Annex 9, rules W1-W7, N0-N2 and L2.
 """
@@ -94,7 +94,7 @@ class Drawn(NamedTuple):
         size: Of the font.
         left: Of the ink.
         right: Of the ink; equal to `left` for a space.
-        reversed_by: Identity of the mark that says that the glyphs are backwards; 0 for none.
+        reversed_by: Identity of the mark `ReversedChars`; 0 for none.
         stands_for: Identity of the mark with the glyph's text; 0 for none.
         text: That text.
     """
@@ -509,7 +509,7 @@ class _Marks:
         self._known: dict[int, tuple[bool, str]] = {}
 
     def read(self, mark: Any) -> tuple[bool, str]:
-        """Return whether a mark says that glyphs are backwards, and the actual text that it gives, if any."""
+        """Return whether a mark is `ReversedChars`, and its actual text, if any."""
         identity = _identity(mark)
         if identity not in self._known:
             text = self._actual_text(mark)
