@@ -13,10 +13,10 @@ import asyncio
 import base64
 import contextlib
 import functools
+import logging
 import re
 import secrets
 import time
-from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -33,6 +33,8 @@ from rag_eval_pipeline.web.egress import (
     system_resolver,
 )
 
+logger = logging.getLogger(__name__)
+
 REFUSAL_HEADER = "x-egress-guard"  # marks this proxy's own answers; its value is a secret that no server can guess
 
 _HEAD_LIMIT_BYTES = 64 * 1024
@@ -43,7 +45,6 @@ _TUNNEL_LIMIT_S = 15.0
 _ADDRESSES_TRIED = 4
 _UNRESOLVED_KEPT_S = 30.0  # an offline page asks one dead host for each of its pictures
 _RESOLVED_KEPT_S = 300.0
-_DENIALS_KEPT = 1000
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -149,23 +150,14 @@ def _target(host: str, port: int) -> bytes:
     return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode("latin-1")
 
 
-class Denial(NamedTuple):
-    """A request that was refused."""
-
-    code: str
-    target: str
-    reason: str
-
-
 class EgressProxy:
     """The running proxy; an asynchronous context manager.
 
-    `denials` are the newest refusals by the policy, `denied` is the number of all.
+    What the policy refuses is logged; `denied` counts it.
     """
 
     def __init__(self, policy: EgressPolicy) -> None:
         self.policy = policy
-        self.denials: deque[Denial] = deque(maxlen=_DENIALS_KEPT)
         self.denied = 0
         self.secret = secrets.token_hex(16)
         self._answers: dict[tuple[HostPort | None, str, int], tuple[float, list[str] | Exception]] = {}
@@ -261,7 +253,7 @@ class EgressProxy:
             addresses = await self._addresses(host, port, document)
         except EgressBlocked as error:
             self.denied += 1
-            self.denials.append(Denial(error.code, target, str(error)))
+            logger.info("%s: %s: %s", error.code, target, error)
             raise Refused(403, error.code, str(error)) from error
         except HostUnresolved as error:
             # Behind a corporate proxy this machine often knows no names of the internet, and the proxy does.
