@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rag_eval_pipeline.metrics.registry import metric_table, metrics
+from rag_eval_pipeline.metrics.registry import metrics
 
 HEAD = """# Metrics
 This page lists every metric that an evaluation, `rag-eval score` or `rag-eval spans` can compute. The table is
@@ -62,7 +62,13 @@ ones. A `Family` of `rag_eval_pipeline.metrics.retrieval.measures` goes into `me
 
 def page() -> str:
     """Return the whole document."""
-    return HEAD + metric_table(metrics()).rstrip() + "\n"
+    lines = ["| metric | label | meaning | range | better | levels | source |", "|---|---|---|---|---|---|---|"]
+    lines += [
+        f"| `{row.name}` | {row.label} | {row.meaning} | {row.range} | {row.direction} | {', '.join(row.levels)} | "
+        f"{row.source} |"
+        for row in metrics()
+    ]
+    return HEAD + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The target folder of an export, which appears completely or not at all and never replaces files of others.
 
-The formats have no place for a mark of ours, so an earlier export looks like anybody's files. A target has to be
+The formats have no place for a mark of ours, so an earlier export looks like any other folder. A target has to be
 missing or empty. With `overwrite` it may hold files, but only those that the export writes: a PDF left over in
 `corpus/` would be ingested, and other files would be lost.
 """

@@ -133,7 +133,6 @@ def _write_results(source: ExportSource, answers: Answers, rows: Sequence[TrainR
         "answer.latency_ms": sum(answer.latency_ms is not None for answer in answers.given.values()),
         "answer.contexts.score": answers.passage_scores,
     }
-    lost = {name: number for name, number in lost.items() if number}
     return Written({"answers": len(asked) - answers.failed}, lost, tuple(answers.notes()))
 
 

@@ -1,4 +1,4 @@
-r"""Checks of annotations against the documents and against themselves, and spans moved to where their text stands.
+"""Checks of annotations against the documents and against themselves, and spans moved to their texts.
 
 Offsets mean something in one extraction of a text only. A quoted text that is not at its span is searched: first as it
 is, then with white space evened out; of several places the one nearest to the span counts. A document's text is its
@@ -79,7 +79,7 @@ class DocumentText:
         return len(self.text) if is_last else self.page_starts[page] - len(PAGE_BREAK)
 
     def at_span(self, citation: AnnotatedCitation, base: OffsetBase = "document") -> Anchored | None:
-        """Return the citation's span in document offsets if its text stands there."""
+        """Return the citation's span in document offsets if its text is there."""
         limit = self.limit(citation, base)
         if limit is None:
             return None
@@ -93,7 +93,7 @@ class DocumentText:
         return None
 
     def anchor(self, citation: AnnotatedCitation, base: OffsetBase = "document") -> Anchored:
-        """Return where the citation's text stands: at its span, or else nearest to it."""
+        """Return where the citation's text is: at its span, or else nearest to it."""
         if self.limit(citation, base) is None:
             return Anchored("no_page")
         return self.at_span(citation, base) or self._found(
@@ -148,7 +148,7 @@ def offset_base(truth: GroundTruth, texts: Mapping[str, str]) -> OffsetBase:
 
 
 def reanchor(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase = "document") -> Reanchored:
-    """Return the ground truth in document offsets, each span where its text stands."""
+    """Return the ground truth in document offsets, each span moved to its text; `offset_base` detects the base."""
     documents = {name: DocumentText(text) for name, text in texts.items()}
     fits: Counter[Fit] = Counter()
     lost: list[str] = []
@@ -288,7 +288,7 @@ def texts_stand_at_their_spans(
 def annotation_ids_are_unique(truth: GroundTruth) -> QualityCheck:
     """Check that no annotator uses an annotation id twice."""
     times = Counter((annotation.annotator_id, annotation.annotation_id) for annotation in truth.annotations)
-    offenders = [f"annotation {i!r} of {who!r}: stands {n} times" for (who, i), n in times.items() if n > 1]
+    offenders = [f"annotation {i!r} of {who!r}: occurs {n} times" for (who, i), n in times.items() if n > 1]
     return _check("annotation_ids_are_unique", len(times), offenders)
 
 

@@ -2,7 +2,7 @@
 
 Datasets are read from `.eval.json`, `.eval.json.gz`, `.eval.yaml`, `.eval.yml` and `.eval.csv`, and written as JSON.
 The older form without name or version is read with both filled in. In CSV a row is a question; the dataset's own fields
-have columns of their own (`dataset_id`, `name`, ..., `dataset_metadata`, `documents`), each with one value that any
+have separate columns (`dataset_id`, `name`, ..., `dataset_metadata`, `documents`), each with one value that any
 row may hold, so that sorting the rows in a spreadsheet loses nothing.
 Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
 """
@@ -124,7 +124,7 @@ class EvaluationDataset(FileModel):
     created_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="Release of the source, UTC.")
     metadata: DatasetMetadata = pydantic.Field(DatasetMetadata(), description="About the dataset.")
     queries: tuple[EvaluationQuery, ...] = pydantic.Field(description="The questions.")
-    documents: tuple[SourceDocument, ...] | None = pydantic.Field(None, description="Left out unless asked for inline.")
+    documents: tuple[SourceDocument, ...] | None = pydantic.Field(None, description="Left out unless requested.")
 
     @pydantic.model_validator(mode="after")
     def _unique_ids(self) -> Self:
@@ -155,7 +155,7 @@ def _require_unique(what: str, ids: Iterable[str]) -> None:
     for one in ids:
         if one in seen:
             raise PydanticCustomError(
-                "duplicate_id", "{what} ids without repeats, but {id} stands twice", {"what": what, "id": repr(one)}
+                "duplicate_id", "{what} ids without repeats, but {id} occurs twice", {"what": what, "id": repr(one)}
             )
         seen.add(one)
 

@@ -104,7 +104,7 @@ Version = Annotated[str, pydantic.Field(pattern=r"^v?\d+\.\d+\.\d+(-[0-9A-Za-z.-
 
 
 MAX_LENGTH = 128  # a version becomes part of file names
-UNVERSIONED = "0.0.0"  # of a dataset whose version nobody states
+UNVERSIONED = "0.0.0"  # of a dataset that states no version
 
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _IDENTIFIER = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"

@@ -1,11 +1,11 @@
 """`<id>_v<version>.gt.json`: the annotations of a dataset version, and the folder they are imported from.
 
-An annotation holds one annotator's citations for a question, or one annotator's judgement of an answer; its fields say
-which. Spans are half-open `[start, end)` in code points of the document's text.
+An annotation holds one annotator's citations for a question, or one annotator's judgement of an answer; its
+fields decide which. Spans are half-open `[start, end)` in code points of the document's text.
 
 Evaluation Data Formats 2.2 shows single annotations and leaves their container open; ours is `{schema_version,
 dataset_id, version, annotations}`. A bare list and a single annotation are read too; then the file's name or the caller
-says whose they are. A bad annotation never costs a good one: its error names the file, the annotation's id, and the
+names the dataset. A bad annotation never costs a good one: its error names the file, the annotation's id, and the
 field with the citation's index.
 Source: Evaluation Data Formats 2.2, 3.2.
 """
@@ -87,7 +87,7 @@ class CitationAnnotation(Model):
     annotator_id: Name = pydantic.Field(description='"source" for spans that came with the benchmark.')
     timestamp: Moment | None = pydantic.Field(None, description="When it was made.")
     citations: tuple[AnnotatedCitation, ...] = pydantic.Field(
-        description="In the source's order; none says that nothing is to be cited. Read from `citation_spans` too."
+        description="In the source's order; none means that nothing is to be cited. Read from `citation_spans` too."
     )
     quality_checks: Texts = pydantic.Field(default_factory=dict, description="What was checked, and how it went.")
     metadata: Open = pydantic.Field(default_factory=dict, description="Time taken, tools, notes.")
@@ -105,7 +105,7 @@ class CitationAnnotation(Model):
 class QualityScores(Model):
     """Quality of an answer by dimension; scores outside [0, 1] are read and reported by the checks."""
 
-    completeness: Number = pydantic.Field(description="Covers what was asked.")
+    completeness: Number = pydantic.Field(description="Covers the question.")
     accuracy: Number = pydantic.Field(description="Is right.")
     relevance: Number = pydantic.Field(description="Keeps to the question.")
     clarity: Number = pydantic.Field(description="Is understood at once.")
@@ -128,7 +128,7 @@ class AspectRatings(Model):
 
 
 class Feedback(Model):
-    """What the annotator would tell the writer."""
+    """Advice to the writer of the answer."""
 
     strengths: tuple[Text, ...] = pydantic.Field((), description="What is good.")
     weaknesses: tuple[Text, ...] = pydantic.Field((), description="What is not.")
@@ -264,9 +264,9 @@ def read_annotation_file(
 
     Args:
         path: `.json`, `.json.gz`, `.yaml` or `.yml`.
-        dataset_id: Whose annotations these are, if neither the file nor its name says.
+        dataset_id: Of a file that names no dataset, neither inside nor by its name.
         version: Of that dataset, likewise; else 0.0.0.
-        annotator_id: Of annotations that do not say who made them.
+        annotator_id: Of annotations without one.
         end_inclusive: The file's `end_char` is the last character, not the one after it.
 
     Raises:
@@ -357,7 +357,7 @@ def _next(value: Any) -> Any:
 
 
 def _first_error(error: pydantic.ValidationError, shown: Path | str) -> InputError:
-    """Return the first of pydantic's errors with the number of the others; spans have codes of their own."""
+    """Return the first of pydantic's errors with the number of the others; spans have separate codes."""
     first, *others = model_errors(error)
     code = first["type"] if first["type"] in _SPAN_CODES else code_of(first)
     found = None if first["type"] in ("missing", "empty_span") else first["input"]

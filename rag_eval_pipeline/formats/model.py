@@ -55,7 +55,7 @@ class FileModel(Model):
     """The schema version that is written, and the only one that is read until a release has published another."""
 
     keeps_nulls: ClassVar[bool] = False
-    """Whether nulls are written, for readers that look for the keys."""
+    """Whether nulls are written, for readers that expect every key."""
 
     @pydantic.field_validator("schema_version", check_fields=False)
     @classmethod
@@ -208,7 +208,7 @@ def field_path(location: Sequence[int | str]) -> str:
 
 
 def expectation(error: Any) -> str:
-    """Return what one of pydantic's errors says should have stood there."""
+    """Return what one of pydantic's errors expected."""
     if error["type"] == "missing":
         return "this field to be present"
     if error["type"] == "extra_forbidden":
@@ -290,7 +290,7 @@ def _model_finding(path: Path, error: Any, rows_of: str | None) -> Finding:
     )  # fmt: skip
 
 
-# The message says what was found, and the input is a whole object; of a missing field it is the object around it.
+# The message names what was found, and the input is a whole object; of a missing field it is the object around it.
 _INPUT_IN_MESSAGE = frozenset({"missing", "value_error", "duplicate_id", "empty_span"})
 
 

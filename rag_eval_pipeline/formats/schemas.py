@@ -1,7 +1,7 @@
 """JSON Schemas (2020-12) of the files, generated from the models that read them.
 
 The committed ones in `schemas/*.schema.json` are part of the package, for other people's tools. The models are faster
-and also find what a schema cannot say (repeated ids, spans that end before they start, a newer schema version).
+and also find what a schema cannot express (repeated ids, spans that end before they start, a newer schema version).
 """
 
 import functools

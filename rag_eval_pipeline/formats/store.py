@@ -366,7 +366,7 @@ def _find_file(
 
 
 def _matching(refs: Sequence[DatasetRef], asked: str, dataset_id: str, version: str | None) -> list[DatasetRef]:
-    """Return the files of what is asked for, all of one version or of versions that are equally new."""
+    """Return the matching files, all of one version or of versions that are equally new."""
     same = [ref for ref in refs if split_version(ref.dataset_id).dataset_id == dataset_id]
     if version is not None:
         found = [ref for ref in same if ref.version == version]

@@ -5,16 +5,16 @@ fields after the tag, in qrels comments; any word as iteration, Q0 and rank; eve
 and `atol` read to its end. Where those would make a number of something that is none (`0,5`, `high`), and where a
 document is repeated for a query, the line is an error. Ids stay as they are written.
 
-Topics are read as `num<TAB>text` or in the `<top>` form of the TREC tracks, told apart by the first line, and written
-in the first form, which Anserini, PyTerrier and ir_datasets read; the second cannot hold a question with one of its
-tags.
+Topics are read as `num<TAB>text` or in the `<top>` form of the TREC tracks, distinguished by the first line, and
+written in the first form, which Anserini, PyTerrier and ir_datasets read; the second cannot hold a question with one
+of its tags.
 
 Gzip is recognised by content on reading and by name on writing. Errors of single lines are `bad_fields`, `bad_number`,
 `bad_score`, `bad_topic`, `bad_encoding`, `duplicate_document` and `duplicate_query`, with the line.
 
-`encode_id` makes any text an id that can stand in such a file, and changes nothing else: each white-space character
-becomes `%XX` of its UTF-8 bytes (upper-case hex), NUL likewise, and `25` is put after a `%` that such an escape follows
-already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, and `100%.pdf` and `caf%C3%A9.pdf` stay.
+`encode_id` makes any text an id that can be written to such a file, and changes nothing else: each white-space
+character becomes `%XX` of its UTF-8 bytes (upper-case hex), NUL likewise, and `25` is put after a `%` that such an
+escape follows already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, and `100%.pdf` and `caf%C3%A9.pdf` stay.
 """
 
 import gzip
@@ -192,7 +192,7 @@ def decode_id(identifier: str) -> str:
 
 
 def check_id(path: Path, identifier: str, field: str) -> str:
-    """Return the id itself if it can stand in a TREC file."""
+    """Return the id itself if it can be written to a TREC file."""
     if identifier and not SPLITTING.search(identifier):
         return identifier
     raise InputError(
@@ -258,7 +258,7 @@ def packing(path: Path) -> Iterator[BinaryIO]:
 class SeenPairs:
     """Finds repeated documents of a query in little memory.
 
-    Lines of a query usually stand together: its documents are a set until the next query begins, and a JSON list
+    Lines of a query are usually consecutive: its documents are a set until the next query begins, and a JSON list
     afterwards, little larger than the ids themselves. A query that returns keeps its set.
     """
 

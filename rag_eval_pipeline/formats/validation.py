@@ -1,4 +1,4 @@
-"""Validate files that people hand in: `rag-eval validate` and the pipeline's own checks.
+"""Validate files: `rag-eval validate` and the pipeline's checks.
 
 A file is recognised by its name, Evret's by its content. Everything found comes back as findings or lines; bad content
 raises nothing.
@@ -108,7 +108,7 @@ def _guarded(check: Callable[[], list[Finding]]) -> list[Finding]:
 
 
 def _by_content(path: Path, corpus: Path | None, *, strict: bool) -> list[Finding]:
-    """Check a JSON or CSV file whose name says nothing: an evaluation dataset or Evret's."""
+    """Check a JSON or CSV file of no known name: an evaluation dataset or Evret's."""
     if path.name.endswith(CSV):
         columns = read_csv_table(path).columns
         is_dataset, is_evret = "dataset_id" in columns, is_evret_csv(columns)
@@ -192,7 +192,7 @@ class RegisteredDocument:
 class DocumentRegistry:
     """The documents of a corpus, found by any of their names.
 
-    A dataset says `doc_001`, a citation `project_tool.pdf`, a document `docs/project_tool.pdf`. A name means the
+    A dataset names `doc_001`, a citation `project_tool.pdf`, a document `docs/project_tool.pdf`. A name means the
     document whose id it is, else whose file name, else whose path, else whose stem, else whose title. Case and every
     character count; only a known extension at the very end may be left out.
     """
@@ -266,7 +266,7 @@ def check_dataset(dataset: EvaluationDataset, path: Path, *, corpus: Path | None
     findings = [*_header(dataset, path)]
     named = any(query.relevant_documents or query.citations for query in dataset.queries)
     if registry is None and named:
-        expected = "inline documents or a corpus, to look references up in; without, they are not checked"
+        expected = "inline documents or a corpus, to resolve references; without, they are not checked"
         findings.append(finding("info", "references_unchecked", path, expected))
     for number, query in enumerate(dataset.queries):
         place = f"queries[{number}]"

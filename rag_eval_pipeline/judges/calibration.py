@@ -1,4 +1,4 @@
-"""Calibration: a judge judges what people have labelled, and a trust card says how far they agree.
+"""Calibration: a judge judges what people have labelled, and a trust card states how far they agree.
 
 Labels are JSON Lines or CSV, one label a line:
 
@@ -58,7 +58,7 @@ from rag_eval_pipeline.judges.trust_card import (
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, RESAMPLES, SEED, wilson_interval
 
 MIN_LABELS = 100  # at kappa 0.75 they leave about +-0.13
-MIN_CLASS_SHARE = 0.10  # of either verdict; kappa says little if nearly all labels are equal
+MIN_CLASS_SHARE = 0.10  # of either verdict; kappa means little if nearly all labels are equal
 MIN_AGREEMENT = 0.60  # of kappa's lower limit
 WORST_LISTED = 20
 TEXT_SHOWN = 200  # characters
@@ -102,7 +102,7 @@ class Label(Model):
 
     @property
     def is_true(self) -> bool:
-        """Whether it says yes."""
+        """Whether it is a yes."""
         return self.label in LABELS[self.task][0]
 
     @property
@@ -416,11 +416,8 @@ async def calibrate(
     """Return how far the judge agrees with the labels.
 
     Args:
-        judge: Open.
         cases: Answers with what they are judged by; those without labels are not judged.
         labels: Those without a case are counted as `no_answer`.
-        request: What is calibrated.
-        progress: Called with the number of cases judged and of all cases.
         budget: Asked before each answer and booked after it; without one there is no limit.
 
     Raises:

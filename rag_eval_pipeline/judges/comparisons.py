@@ -48,8 +48,6 @@ def compare_systems(
         a: Question -> score of variant A, higher being better; None if there is none.
         b: The same of variant B.
         variant_a: Names all events of A, such as its evaluation's id.
-        variant_b: Of B.
-        now: Aware.
 
     Raises:
         InputError: `nothing_to_compare` if no question has both scores.
@@ -122,10 +120,8 @@ def evaluate_over_time(
     """Describe the trend of one metric's scores over several nights.
 
     Args:
-        metric: Whose scores, higher being better.
         scores: One per night, oldest first, the current one last; at least one.
         target_event_id: What was evaluated every night, such as `<benchmark>|<system>`.
-        now: Aware.
     """
     found = development(scores)
     return TemporalEvaluation(

@@ -95,8 +95,6 @@ class Evaluator(NamedTuple):
     """One evaluator.
 
     Args:
-        version: Semantic; raised whenever the same event may be scored differently.
-        options: Model of its part of `evaluator_configs`.
         evaluate: Event and options to the fields of its evaluation; raises `_SkippedError` or `_FailedError`.
     """
 
@@ -270,12 +268,6 @@ def evaluate_events(
 
     The evaluators ask no server (the judge has done that), so `parallel_execution`, `timeout_ms` and `retry_config` of
     the configuration have no effect.
-
-    Args:
-        events: Of one evaluation.
-        config: Which evaluators, with which options.
-        evaluation_id: Id of the batch.
-        now: Aware; the time of every evaluation.
 
     Raises:
         InputError: `unknown_evaluator`, or `bad_format` for an option.

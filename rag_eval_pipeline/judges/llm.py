@@ -184,11 +184,8 @@ class _CachedChat:
         """Return the verdict; the tally grows whatever comes of it.
 
         Args:
-            prompt: What is asked.
-            schema: JSON Schema of the reply.
             repeat: Number of the judging; each has its own place in the cache.
             parse: Makes a verdict of a reply's text; raises `Unparsable`.
-            tally: Of the answer.
 
         Raises:
             JudgeFailedError: There is no verdict.
@@ -384,10 +381,6 @@ class LlmJudge:
 @asynccontextmanager
 async def open_llm_judge(settings: LlmSettings, cache_folder: Path) -> AsyncIterator[LlmJudge]:
     """Open the judge; nothing is asked yet.
-
-    Args:
-        settings: Of the judge.
-        cache_folder: Where replies are cached; made if missing.
 
     Raises:
         ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`, `cache_unusable`.

@@ -119,11 +119,8 @@ class JudgementPrompt(NamedTuple):
     """The call for one answer, or for some of its claims.
 
     Args:
-        prompt: What is sent.
-        asks_correctness: The reply has a verdict on the whole answer.
         claims: Those asked about; their ids are `c1`, `c2`, … in this order.
         checks: Citations asked about apart, `k1`, `k2`, …
-        has_contexts: Contexts are shown.
         cited: For each claim the indexes of the citations whose texts are shown.
     """
 
@@ -146,7 +143,6 @@ class LabelPrompt(NamedTuple):
     """The call for labels.
 
     Args:
-        prompt: What is sent.
         items: The claims asked about; their ids are `c1`, `c2`, … in this order.
         passages: Index in the case's contexts of each passage shown, as `p1`, `p2`, …
     """
@@ -160,7 +156,6 @@ def data_section(data: Mapping[str, Any], *, salt: str = "") -> DataSection:
     """Return the data between their two lines.
 
     Args:
-        data: JSON values; texts may hold anything, lone surrogates included.
         salt: Only goes into the hash: another salt gives the same data another nonce.
     """
     body = _ESCAPED.sub(_escape, json.dumps(data, ensure_ascii=False, allow_nan=False))
@@ -171,15 +166,7 @@ def data_section(data: Mapping[str, Any], *, salt: str = "") -> DataSection:
 def judgement_prompt(
     case: Case, claims: Sequence[AnswerClaim], *, asks_correctness: bool, evidence_chars: int, salt: str
 ) -> JudgementPrompt:
-    """Return the prompt of one call.
-
-    Args:
-        case: What is judged.
-        claims: Of its answer; all of them, or those that this call is for.
-        asks_correctness: False for the later calls of an answer with many claims.
-        evidence_chars: Of cited texts and contexts together.
-        salt: Of the nonce.
-    """
+    """Return the prompt of one call."""
     texts = [claim.text for claim in claims]
     cited = tuple(tuple(i for i in claim.citations if _cited_text(case, i)) for claim in claims)
     wanted = sorted({i for each in cited for i in each})
@@ -221,15 +208,7 @@ def judgement_prompt(
 def label_prompt(
     case: Case, gold: str | None, items: Sequence[LabelledClaim], *, evidence_chars: int, salt: str
 ) -> LabelPrompt:
-    """Return the prompt of one call for labels.
-
-    Args:
-        case: What is judged.
-        gold: The gold answer of the comparison; None if only citations are asked about.
-        items: Claims; all of them, or those that this call is for.
-        evidence_chars: Of cited texts and passages together.
-        salt: Of the nonce.
-    """
+    """Return the prompt of one call for labels."""
     wanted = sorted({i for item in items if isinstance(item.against, tuple) for i in item.against})
     needs_passages = any(not isinstance(item.against, tuple) for item in items)
     passages = [i for i, text in enumerate(case.contexts) if text.strip()] if needs_passages else []

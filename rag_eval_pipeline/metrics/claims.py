@@ -116,8 +116,8 @@ def alce_scores(statements: Iterable[CitedStatement]) -> dict[str, float]:
 
     Recall is the share of statements that their citations together entail; precision that of citations that are needed:
     one is not if it does not entail the statement by itself and the others still do. A statement that cites what does
-    not exist is unsupported and its citations are not counted, as in the official scorer. That scorer uses the first
-    three citations of a statement; here the labels decide.
+    not exist is unsupported and its citations are not counted. The official scorer uses the first three citations of a
+    statement; here the labels decide.
 
     Source: Gao et al. 2023, Enabling Large Language Models to Generate Text with Citations; princeton-nlp/ALCE eval.py.
     """

@@ -1,6 +1,6 @@
 """Means over questions with an interval, counts and coverage.
 
-A failure is never a score of 0: it is counted and lowers the coverage, and a metric without a value says why. Questions
+A failure is never a score of 0: it is counted and lowers the coverage, and a missing value has a reason. Questions
 that share a document fail together, so intervals count documents where there are fewer of them than questions. Every
 random number comes from a seed, so the same scores give the same interval.
 """
@@ -80,10 +80,8 @@ def summarise(
 def summarise_all(metrics: Mapping[str, Scores], *, seed: int = SEED) -> dict[str, Summary]:
     """Return the mean of each metric with an interval: Wilson's if all scores are 0 or 1, else a bootstrap interval.
 
-    Metrics over the same questions share their resamples: twenty of them take the time of two.
-
-    Raises:
-        ValueError: A score is NaN or infinite, a count is negative, or there is not one cluster for each value.
+    Metrics over the same questions share their resamples. ValueError if a score is NaN or infinite, a count negative,
+    or a value without cluster.
     """
     columns = {name: _column(scores) for name, scores in metrics.items()}
     graded = [name for name, (values, _) in columns.items() if not np.isin(values, (0.0, 1.0)).all()]
@@ -131,14 +129,6 @@ def _column(scores: Scores) -> Column:
         raise ValueError(f"expected a cluster for each of {len(scores.values)} values, found {len(scores.clusters)}")
     names = [name for name, value in zip(scores.clusters, scores.values, strict=True) if value is not None]
     return Column(values, names if len(set(names)) < len(names) else None)
-
-
-def proportion(successes: int, trials: int, *, failed: int = 0, skipped: int = 0, reason: str | None = None) -> Summary:
-    """Return a share with Wilson's interval, or no value if there are no trials."""
-    if trials == 0:
-        return make_summary(None, 0, failed, skipped, reason=reason)
-    interval = wilson_interval(successes, trials)
-    return make_summary(successes / trials, trials, failed, skipped, interval=interval, method="wilson")
 
 
 def make_summary(
@@ -223,10 +213,10 @@ def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE)
 def clustered_wilson_interval(
     values: Values, clusters: Sequence[str], confidence: float = CONFIDENCE
 ) -> tuple[Interval, float]:
-    """Return Wilson's interval of a share whose questions share documents, and the effective number of questions.
+    """Return Wilson's interval of a share of 0s and 1s over shared documents, and the effective number of questions.
 
-    n questions count as n / design effect, with Student's t in place of the normal distribution because documents may
-    be few. If all questions agree, the design effect is unknown and documents are counted. `values` are 0 or 1.
+    n questions count as n / design effect, with Student's t because documents may be few. If all questions agree, the
+    design effect is unknown and documents are counted.
 
     Source: Franco, Little, Louis and Slud 2019 for Wilson's form with the effective number; Kish 1965 for the design
     effect; Korn and Graubard 1998 for t.
@@ -264,9 +254,8 @@ def _score_interval(share: float, trials: float, confidence: float) -> Interval:
 def quantile_interval(values: Values, quantile: float, confidence: float = CONFIDENCE) -> Interval | None:
     """Return a distribution-free interval of a quantile (such as 0.95) whose limits are two of the values.
 
-    How many of n values lie below the quantile is binomial. Ranks are whole numbers, so the interval holds the quantile
-    at least as often as `confidence` says. None for too few values: at 95 % confidence fewer than 6 for the median, 72
-    for 0.95, 368 for 0.99.
+    It holds the quantile at least as often as `confidence` says. None for too few values: at 95 % confidence fewer than
+    6 for the median, 72 for 0.95, 368 for 0.99.
 
     Source: David and Nagaraja 2003, Order Statistics, 7.1; Hahn and Meeker 1991, 5.2.
     """
@@ -296,11 +285,8 @@ def bootstrap_intervals(
 ) -> list[Interval | None]:
     """Return the percentile interval of each column's mean over resampled questions, or over documents if shared.
 
-    Percentiles of few documents are too narrow: in simulations with graded scores, 10 questions a document, they held
-    the truth in 73 % of samples with 3 documents, 88 % with 10, 93 % with 30. Widened, they hold it in 92 to 94 %.
-
-    An interval is None if fewer than two values, or two documents' means, differ: all resamples would be equal, and an
-    interval of zero width would claim certainty.
+    Percentiles of few documents are too narrow, so these are widened. An interval is None if fewer than two values, or
+    two documents' means, differ: its width of zero would claim certainty.
 
     Source: Efron and Tibshirani 1993, 13.3 (percentiles); Davison and Hinkley 1997, 3.8 (clusters).
     """
@@ -349,8 +335,7 @@ def _widen(interval: Interval, values: Values, sizes: Values, confidence: float)
 
     The result stays within [0, 1] if all scores do.
 
-    Source: Hesterberg 2015, What Teachers Should Know About the Bootstrap, 4.3. Its expanded percentiles cannot reach
-    beyond the least and greatest document, which is not enough for three documents.
+    Source: Hesterberg 2015, What Teachers Should Know About the Bootstrap, 4.3.
     """
     clusters = max(2.0, effective_clusters(sizes))  # t with one degree of freedom is the most that can be asked for
     upper = (1 + confidence) / 2
@@ -364,8 +349,7 @@ def _widen(interval: Interval, values: Values, sizes: Values, confidence: float)
 def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
     """Return column sums of as many rows as the table has, drawn with replacement, in bounded memory.
 
-    There are three ways to draw; which one is fastest depends on the table alone, so the same table and seed give the
-    same sums. All columns see the same resamples.
+    Which of three ways to draw is fastest depends on the table alone, so the same table and seed give the same sums.
 
     Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, 6.
     """

@@ -19,7 +19,6 @@ from rag_eval_pipeline.metrics.intervals import (
     Interval,
     Units,
     Values,
-    count_units,
     effective_clusters,
     number_units,
     sums_by_unit,
@@ -36,11 +35,12 @@ HALVED_UNITS_MAX = 32  # two lists of 2^16 sums: 10 ms; each two more units doub
 CONVOLUTION_COST_MAX = 20_000_000  # additions: 20 ms; 4,000 right or wrong answers that moved
 SMALLEST_STEP = 1e-6  # of the largest difference; a smaller common step is an accident of rounding
 
-RUNS_FOR_NOISE = 3  # fewer pinned runs say too little about the noise that documents share
+RUNS_FOR_NOISE = 3  # with fewer pinned runs too little is known of the noise that documents share
 FEW_DOCUMENTS = 8  # with fewer, the upper limit of the design effect is used
 UPPER_LIMIT = 0.80  # one-sided confidence of that limit
 
-ZERO_LIMIT = 1e-12  # stands in for a limit of exactly 0 that rounding would reach
+NORMAL_POWER = 0.8416  # the normal quantile of a power of 80 %
+ZERO_LIMIT = 1e-12  # replaces a limit of exactly 0 that rounding would reach
 
 
 class Noise(NamedTuple):
@@ -54,17 +54,13 @@ class Noise(NamedTuple):
     def extra_squares(self, squares: float) -> float:
         """Return what the design effect adds to a sum of squared differences.
 
-        Only the part that is noise is multiplied: a real change has no run-to-run noise, however many questions it
-        moves.
+        A real change has no run-to-run noise, so only the part that is noise is multiplied.
         """
         return (self.design_effect - 1) * min(self.squares, squares)
 
 
 def paired_differences(current: Sequence[float | None], baselines: Sequence[Sequence[float | None]]) -> Values:
-    """Return the current score minus the mean of the baseline runs for each question: (questions,).
-
-    NaN where any run has no score (None); exactly 0.0 where all runs agree.
-    """
+    """Return the current score minus the mean of the baseline runs for each question; NaN where any run has none."""
     if not baselines:
         raise ValueError("expected at least one baseline run")
     scores = np.array(current, dtype=np.float64)  # None becomes NaN
@@ -79,17 +75,9 @@ def paired_differences(current: Sequence[float | None], baselines: Sequence[Sequ
 
 
 def unit_sums(differences: Values, clusters: Sequence[str] | None) -> Values:
-    """Return the sums of each independent unit, a document or without clusters the question: (units, metrics).
-
-    `differences` are (questions, metrics) without NaN; units are in order of first appearance.
-    """
+    """Return (units, metrics) sums of (questions, metrics) differences; a unit is a cluster or the question itself."""
     units = number_units(clusters, len(differences))
-    n_units = count_units(units)
-    if n_units == len(differences):
-        return differences
-    sums = np.zeros((n_units, differences.shape[1]))
-    np.add.at(sums, units, differences)
-    return sums
+    return np.column_stack([sums_by_unit(column, units) for column in differences.T])
 
 
 def sign_flip_p_values(
@@ -97,15 +85,14 @@ def sign_flip_p_values(
 ) -> list[float | None]:
     """Return the one-sided p of each metric's mean difference in its own direction, from randomly drawn signs.
 
+    The p is (1 + assignments at least as extreme) / (flips + 1), to be compared with alpha / 2. It is 1.0 if all
+    differences are 0, and None for a metric without pairs.
+
     Args:
         differences: (questions, metrics), NaN where a question has no pair for a metric.
         seed: Of the signs; one sign matrix serves all metrics.
         clusters: One name for each question; questions of one cluster get one sign.
-        flips: Number of random sign assignments, B.
-
-    Returns:
-        (1 + assignments at least as extreme) / (B + 1), in (0, 1], to be compared with alpha / 2. 1.0 if all
-        differences are 0; None for a metric without pairs.
+        flips: Number of random sign assignments.
 
     Source: Phipson and Smyth 2010 for the estimate of p; exact McNemar's test if the metric is binary.
     """
@@ -133,10 +120,7 @@ def sign_flip_p_values(
 
 
 def needed_flips(n_metrics: int, *, alpha: float, least: int = FLIPS) -> int:
-    """Return how many signs to draw so that the smallest p after correction is a tenth of the limit.
-
-    Without this, no metric among many could ever be flagged, however far it fell.
-    """
+    """Return how many signs to draw so that the smallest p after correction is a tenth of the limit."""
     return max(least, math.ceil(RESOLUTION * n_metrics / (alpha / 2)) - 1)
 
 
@@ -149,11 +133,8 @@ def comparison_seed(comparison_key: str, run_ids: Iterable[str]) -> int:
 def exact_sign_flip_p(differences: Values) -> float | None:
     """Return the share of all sign assignments whose sum is at least as far in the direction of the observed one.
 
-    Differences that are multiples of one step (binary scores against a mean of five runs, ranks) have whole sums, whose
-    distribution is built up by convolution; up to 32 differences of any size are counted in two halves.
-
-    `differences` has one per question or the sum of each document, without NaN. The result is in (0, 1]; 1.0 if all
-    differences are 0. None if there are too many to count: draw the signs instead.
+    Differences (without NaN) that are multiples of one step have whole sums, whose distribution is built up by
+    convolution; up to 32 differences of any size are counted in two halves. None if there are too many to count.
 
     Source: Fisher 1935, The Design of Experiments, 21; exact McNemar's test on binary scores.
     """
@@ -243,20 +224,17 @@ def _ascending(p_values: Sequence[float]) -> list[int]:
 
 
 def run_noise(runs: NDArray[np.float64], units: Units) -> Noise:
-    """Return the noise of the pinned runs, from their residuals around each question's mean.
+    """Return the noise of three or more pinned runs from their residuals around each question's mean.
 
     The design effect is the sum over runs and documents of (the document's sum of residuals) squared, over the sum of
-    all squared residuals. Few documents say little about it, and weakly shared noise would go unseen: below eight, the
-    upper 80 % limit is taken. Documents of unequal size count as fewer. `runs` are (runs, questions) without NaN, at
-    least three runs.
+    all squared residuals. Few documents determine it badly: below eight, the upper 80 % limit is taken.
 
     Source: Kish 1965, 5.4, for the design effect; the chi-squared limit of a variance.
     """
     n_runs, n_questions = runs.shape
     residuals = runs - runs.mean(axis=0)
     squares = float((residuals**2).sum())
-    sums = np.zeros((count_units(units), n_runs))
-    np.add.at(sums, units, residuals.T)
+    sums = np.column_stack([sums_by_unit(run, units) for run in residuals])
     documents = effective_clusters(unit_sizes(units)) if n_questions else 0.0
     freedom = (n_runs - 1) * documents
     if squares <= RELATIVE_TIE * max(1.0, float((runs**2).sum())):  # nothing but rounding
@@ -274,8 +252,7 @@ def design_effect_limit(documents: float, n_runs: int) -> float:
 def design_effect_p(differences: Values, noise: Noise) -> float:
     """Return the one-sided p of a mean difference whose noise is shared within documents, in its own direction.
 
-    It is Student's t of the sum of the differences over the root of the sum of their squares, in which noise is
-    multiplied by the design effect. 1.0 if all differences are 0.
+    It is Student's t of the sum over the root of the sum of squares, in which noise is multiplied by the design effect.
     """
     squares = float(differences @ differences)
     if squares == 0:
@@ -302,9 +279,7 @@ def paired_interval(
     """Return Student's interval of the mean difference with two pseudo-units, +range and -range; "equivalent" uses it.
 
     It never has a width of zero: questions that all agree are evidence, not certainty. With clusters the pseudo-units
-    are documents of average size, so that a large document among single questions is not passed over. In simulations
-    with documents that fell by exactly the margin, single pseudo-questions called up to 60 % equivalent;
-    pseudo-documents 0 to 5 %. The design effect of `noise` widens the interval.
+    are documents of average size, so that a large document among single questions is not passed over.
 
     Source: Bonett and Price 2012 for the pseudo-questions; the ratio of sums, Cochran 1977, 6, with G / (G - 1) for
     clusters; Kish 1965, 11.7, for the number G that clusters of unequal size are worth.
@@ -340,14 +315,13 @@ def adjusted_interval(
     """Return the mean differences that the test of a verdict would not reject, clipped to the possible ones.
 
     A difference is tested by subtracting it from every question's and testing what is left by the sum over the root of
-    the sum of squares, to which sign flips converge when many questions moved. The interval excludes 0 exactly where
-    the test itself rejected. If no score moved, the test would leave a single point: the interval is then that with
-    pseudo-units.
+    the sum of squares, to which sign flips converge when many questions moved. If no score moved, the interval is that
+    with pseudo-units.
 
     Args:
         differences: (questions,), without NaN; at least one.
         level: One-sided, after the correction; see `holm_levels`.
-        is_rejected: Whether the test rejected a difference of 0.
+        is_rejected: Whether the test rejected a difference of 0; exactly then the interval excludes 0.
         baseline_mean: Over the same questions; scores lie in [0, value_range].
         clusters: One name for each question if documents are tested.
         value_range: Largest minus smallest possible score.
@@ -385,9 +359,7 @@ def _not_rejected(sizes: Values, sums: Values, squares: float, critical: float) 
 
 
 def standardised_difference(differences: Values) -> float | None:
-    """Return Cohen's dz, the mean over the standard deviation of the differences: 0.2 small, 0.5 medium, 0.8 large.
-
-    None for fewer than two differences or if all are equal.
+    """Return Cohen's dz, the mean over the standard deviation; None for fewer than two differences or equal ones.
 
     Source: Cohen 1988, Statistical Power Analysis, 2.3; Lakens 2013 for dz.
     """
@@ -396,14 +368,11 @@ def standardised_difference(differences: Values) -> float | None:
     return float(differences.mean()) / float(differences.std(ddof=1))
 
 
-NORMAL_POWER = 0.8416  # the normal quantile of a power of 80 %
-
-
 def needed_units(n_metrics: int, *, alpha: float, noise: Noise | None = None) -> int:
-    """Return how many units must fall, with none rising, before a drop can be flagged at all; `alpha` is two-sided.
+    """Return how many units must fall, with none rising, before a drop can be flagged at all.
 
     k units that all fall have p = 2^-k, and Holm's first step multiplies by the number of metrics: 11 units for 12
-    metrics at alpha 0.02. Noise that documents share asks for more.
+    metrics at a two-sided alpha of 0.02. Noise that documents share asks for more.
 
     Source: Fisher 1935, 21, for the smallest p of a sign test.
     """
@@ -419,10 +388,9 @@ def needed_units(n_metrics: int, *, alpha: float, noise: Noise | None = None) ->
 def smallest_detectable_drop(
     sizes: Sequence[int], *, n_metrics: int, alpha: float, min_effect: float, noise: Noise | None = None
 ) -> float | None:
-    """Return the smallest drop, as a share of the range, that can be flagged if as few units as possible fall.
+    """Return the smallest drop, as a share of the range, that can be flagged if the fewest and smallest units fall.
 
-    `sizes` are the questions of each unit; the smallest units fall first. At least `min_effect`; None if even a fall of
-    every unit could not be flagged.
+    `sizes` are the questions of each unit. None if even a fall of every unit could not be flagged.
     """
     needed = needed_units(n_metrics, alpha=alpha, noise=noise)
     return max(sum(sorted(sizes)[:needed]) / sum(sizes), min_effect) if needed <= len(sizes) else None
@@ -452,8 +420,7 @@ def detectable_drop(
         flip_share: Share of the answers that differ between two runs of the unchanged system.
         n_metrics: Tests that are corrected together.
         n_runs: Pinned runs; of a deterministic system one, with a flip share of 0.
-        n_documents: Documents that the questions share evenly (`effective_clusters`); None if each has its own. Noise
-            is assumed to be independent, of which the pinned runs are the less sure the fewer documents there are.
+        n_documents: Documents that the questions share evenly (`effective_clusters`); None if each has its own.
         alpha: Two-sided.
         min_effect: Smaller changes are not flagged.
 

@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 TOLERANCE_CHARS = 10  # Citation Accuracy Evaluation 4.2, tolerance_chars
-MIN_OVERLAP = 0.5  # its span_matching.min_overlap_threshold
+MIN_OVERLAP = 0.5  # its min_overlap_threshold: the tolerant Jaccard from which a span counts as found
 GOOD_MATCH = 0.8  # its good_matches
 # The tolerant Jaccard decides which spans are matched, as in the specification. The exact one only breaks ties, so that
 # a perfect citation is not given up for one that is merely within tolerance.
@@ -242,7 +242,6 @@ class SpanScores:
     n_found: Ints  # gold spans whose best match reaches the minimum overlap
     n_correct: Ints  # predicted spans that reach it with any gold span
     characters: Coverage  # characters of all documents
-    matches: Pairs  # the one-to-one matches, as rows of the columns
     tokens: Coverage | None = None  # words of all documents; None before `add_tokens`
     # Whether every document that the answer or its gold cites has a text; None before `add_tokens`.
     has_text: Bools | None = None
@@ -291,18 +290,13 @@ def score_spans(
     predicted: Sequence[Iterable[Citation]],
     *,
     tolerance: int = TOLERANCE_CHARS,
-    min_overlap: float = MIN_OVERLAP,
     texts: Mapping[str, TokenOffsets] | None = None,
 ) -> SpanScores:
-    """Score the citations of answers against the gold ones.
+    """Score the citations of answers against the gold ones, in the same order.
 
-    Args:
-        gold: The gold citations of each answer. Leave out questions whose gold citations are unknown: everything they
-            cite would count as wrong.
-        predicted: What each answer cites, in the same order.
-        tolerance: How far an end may be off, in characters.
-        min_overlap: The tolerant Jaccard from which a span counts as found.
-        texts: Tokens by file name, to score words as well; answers that cite any other file get no word scores.
+    Leave out questions whose gold citations are unknown: everything they cite would count as wrong. `tolerance` is how
+    far an end may be off, in characters. With tokens by file name, words are scored as well, except for answers that
+    cite any other file.
 
     Raises:
         ValueError: A citation without characters, a negative tolerance, or sides of different length.
@@ -312,7 +306,7 @@ def score_spans(
     gold, predicted = [tuple(citations) for citations in gold], [tuple(citations) for citations in predicted]
     files = number_files(gold, predicted)
     sides = to_columns(gold, files), to_columns(predicted, files)
-    scores = score_columns(*sides, len(gold), tolerance=tolerance, min_overlap=min_overlap)
+    scores = score_columns(*sides, len(gold), tolerance=tolerance)
     return scores if texts is None else add_tokens(scores, *sides, files, texts)
 
 
@@ -322,21 +316,20 @@ def score_columns(
     n_answers: int,
     *,
     tolerance: int = TOLERANCE_CHARS,
-    min_overlap: float = MIN_OVERLAP,
 ) -> SpanScores:
     """Score columns that `sort_distinct` has ordered; arguments and errors are those of `score_spans`."""
     pairs = find_pairs(gold, predicted, tolerance)
     matches = match_one_to_one(pairs, gold.size, predicted.size)
     best = match_best(pairs)
     is_correct = np.zeros(predicted.size, dtype=bool)
-    is_correct[pairs.predicted[pairs.tolerant >= min_overlap]] = True
+    is_correct[pairs.predicted[pairs.tolerant >= MIN_OVERLAP]] = True
 
     def count(answers: NDArray[np.intp] | Ints) -> Ints:
         return np.bincount(answers, minlength=n_answers)
 
-    def add_up(own: Pairs, values: Floats) -> Floats:
+    def add_up(matched: Pairs, values: Floats) -> Floats:
         # Without any row bincount would count instead of summing.
-        return np.bincount(gold.answer[own.gold], values, minlength=n_answers).astype(np.float64)
+        return np.bincount(gold.answer[matched.gold], values, minlength=n_answers).astype(np.float64)
 
     answer = gold.answer[matches.gold]
     return SpanScores(
@@ -346,13 +339,12 @@ def score_columns(
         tolerant=add_up(matches, matches.tolerant),
         n_perfect=count(answer[matches.exact == 1.0]),
         n_good=count(answer[matches.tolerant >= GOOD_MATCH]),
-        n_matched=count(answer[matches.tolerant >= min_overlap]),
+        n_matched=count(answer[matches.tolerant >= MIN_OVERLAP]),
         best_exact=add_up(best, best.exact),
         best_tolerant=add_up(best, best.tolerant),
-        n_found=count(gold.answer[best.gold[best.tolerant >= min_overlap]]),
+        n_found=count(gold.answer[best.gold[best.tolerant >= MIN_OVERLAP]]),
         n_correct=count(predicted.answer[is_correct]),
         characters=measure_coverage(gold, predicted, n_answers),
-        matches=matches,
     )
 
 
@@ -366,8 +358,7 @@ def add_tokens(
     """Add word scores to the scores that `score_columns` made of the same columns.
 
     A word belongs to a span that holds any of its characters, so an end inside a word or a cited full stop costs
-    nothing. `files` maps file names to their numbers, `texts` to their tokens; answers that cite a file without tokens
-    get no word scores.
+    nothing.
 
     Source: Citation Accuracy Evaluation 3.1, token-level accuracy.
     """

@@ -1,7 +1,7 @@
 """The nightly verdict: did a metric get better or worse, is any change small, or is the evidence too weak to say?
 
 The metrics of one benchmark and system are tested together, because they share questions and a correction for their
-number. A change that is large and certain enough is flagged. A flag alone alerts nobody: the system is evaluated again
+number. A change that is large and certain enough is flagged. A flag alone does not alert: the system is evaluated again
 hours later, and the same change must show against the same baseline. This rerun replaces a correction over all
 comparisons of a night at a lower cost in power. A baseline is pinned by a person and never moves by itself: a slow
 decline would pull it along.
@@ -48,6 +48,26 @@ FAILURE_RATE = "Failure rate"
 PROCEDURE = 2
 
 TestedUnits = Literal["auto", "documents", "questions"]
+Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"]
+VerdictKind = Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"]
+State = Literal["unflagged", "unconfirmed", "regressed", "improved", "unknown"]
+
+BASELINE_RUNS = 5  # with one run, false alerts are ten times as many: its luck affects the night and the rerun alike
+FLIP_SHARE_MAX = 0.10  # the error rates of the procedure were simulated up to here
+WEEK_NIGHTS = 7
+QUIET_NIGHTS = 3  # unflagged nights in a row after which the same change alerts again
+ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
+DESIGN_EFFECT_SHOWN = 1.2  # smaller ones are not worth mentioning
+
+# How far a change is confirmed, at the end of its sentence.
+STANDING: dict[Confirmation, str] = {
+    "pending": "not yet seen again in a rerun",
+    "confirmed": "seen again in a rerun",
+    "not_needed": "from a deterministic system",
+    "no_rerun": "without a rerun",
+    "provisional": "provisional until the baseline has its runs",
+    "weekly": "mean of seven nights",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +131,6 @@ class Evidence:
     n_metrics: int = 1  # number of metrics that p was corrected for
 
 
-def failure_rate(current: Sequence[bool], baselines: Sequence[Sequence[bool]]) -> ComparedMetric:
-    """Return the share of failed questions as a metric, which is never withheld: a failed question has a score here."""
-    return ComparedMetric(
-        FAILURE_RATE,
-        [float(failed) for failed in current],
-        [[float(failed) for failed in run] for run in baselines],
-        higher_is_better=False,
-    )
-
-
 def compare(
     metrics: Sequence[ComparedMetric],
     *,
@@ -129,10 +139,10 @@ def compare(
     is_deterministic: bool = False,
     rules: Rules = RULES,
 ) -> dict[str, Evidence]:
-    """Test the metrics of one benchmark and system together and return the evidence for each.
+    """Test the metrics of one benchmark and system together, over the same questions in the same order.
 
     Args:
-        metrics: At least one, all over the same questions in the same order.
+        metrics: At least one.
         seed: Of the sign assignments that are drawn; see `significance.comparison_seed`.
         clusters: One name (document) for each question; see `Rules.units`.
         is_deterministic: All runs are of systems without run-to-run noise.
@@ -267,41 +277,17 @@ def _p_values(
     return found
 
 
-Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"]
-VerdictKind = Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"]
-State = Literal["unflagged", "unconfirmed", "regressed", "improved", "unknown"]
-
-BASELINE_RUNS = 5  # with one run, false alerts are ten times as many: its luck affects the night and the rerun alike
-FLIP_SHARE_MAX = 0.10  # the error rates of the procedure were simulated up to here
-WEEK_NIGHTS = 7
-QUIET_NIGHTS = 3  # unflagged nights in a row after which the same change alerts again
-ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
-DESIGN_EFFECT_SHOWN = 1.2  # smaller ones are not worth mentioning
-
-# How far a change is confirmed, at the end of its sentence.
-STANDING: dict[Confirmation, str] = {
-    "pending": "not yet seen again in a rerun",
-    "confirmed": "seen again in a rerun",
-    "not_needed": "from a deterministic system",
-    "no_rerun": "without a rerun",
-    "provisional": "provisional until the baseline has its runs",
-    "weekly": "mean of seven nights",
-}
-
-
-def is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether enough pairs were scored for a verdict."""
+def _is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
     return evidence.coverage is not None and evidence.coverage >= rules.min_coverage
 
 
-def is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether the mean changed by at least the minimum effect."""
+def _is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
     if evidence.estimate is None:
         return False
     return abs(evidence.estimate) >= rules.min_effect * evidence.value_range - ROUNDING
 
 
-def improvement_excludes_zero(evidence: Evidence) -> bool:
+def _improvement_excludes_zero(evidence: Evidence) -> bool:
     """Whether the interval of an improvement excludes 0; True for every change for the worse.
 
     Near-perfect scores with occasional dips bias the baseline low, so a night without a dip shows many small
@@ -317,12 +303,12 @@ def improvement_excludes_zero(evidence: Evidence) -> bool:
 def is_flagged(evidence: Evidence, rules: Rules = RULES) -> bool:
     """Whether a change is large and certain enough for a rerun."""
     return (
-        is_covered(evidence, rules)
+        _is_covered(evidence, rules)
         and evidence.n_pairs >= rules.min_questions
         and evidence.p_corrected is not None
         and evidence.p_corrected <= rules.alpha / 2
-        and is_large_enough(evidence, rules)
-        and improvement_excludes_zero(evidence)
+        and _is_large_enough(evidence, rules)
+        and _improvement_excludes_zero(evidence)
     )
 
 
@@ -347,10 +333,10 @@ def _is_seen_again(first: Evidence, rerun: Evidence, *, n_flagged: int, rules: R
         return False
     return (
         first.estimate * rerun.estimate > 0
-        and is_covered(rerun, rules)
+        and _is_covered(rerun, rules)
         and rerun.p_value * n_flagged <= rules.alpha / 2
-        and is_large_enough(rerun, rules)
-        and improvement_excludes_zero(rerun)
+        and _is_large_enough(rerun, rules)
+        and _improvement_excludes_zero(rerun)
     )
 
 
@@ -374,36 +360,35 @@ def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules
     `confirmation` says what a rerun showed of a flagged change, or why there is none (`first_confirmation`); it is
     ignored if nothing is flagged.
     """
-    if evidence.coverage is not None and not is_covered(evidence, rules):
+    if evidence.coverage is not None and not _is_covered(evidence, rules):
         coverage = math.floor(1000 * evidence.coverage) / 10  # never rounded up to the limit
         needed = f"coverage {coverage:.1f} %, {100 * rules.min_coverage:g} % is needed"
         return Verdict("withheld", f"Withheld: {needed}{_change_text(evidence, rules)}.", None, evidence)
     if evidence.estimate is None or evidence.confidence_interval is None or evidence.n_pairs < rules.min_questions:
         few = f"{evidence.n_pairs} questions, {rules.min_questions} are needed"
-        sentence = f"No verdict: {few}{_change_text(evidence, rules)}. {detectable_text(evidence)}"
+        sentence = f"No verdict: {few}{_change_text(evidence, rules)}. {_detectable_text(evidence)}"
         return Verdict("no_verdict", sentence, None, evidence)
     change = 100 / evidence.value_range * evidence.estimate
     moved = f"{metric_label(evidence.metric)} {'fell' if change < 0 else 'rose'} {abs(change):.1f} points"
-    shown, sure = f"({interval_text(evidence)})", p_text(evidence, rules)
+    shown, sure = f"({_interval_text(evidence)})", _p_text(evidence, rules)
     if is_flagged(evidence, rules):
         if confirmation == "not_confirmed":
-            sentence = f"Inconclusive: {moved} {shown}, {sure}; a rerun did not confirm it{unit_text(evidence)}."
+            sentence = f"Inconclusive: {moved} {shown}, {sure}; a rerun did not confirm it{_unit_text(evidence)}."
             return Verdict("inconclusive", sentence, confirmation, evidence)
         kind: VerdictKind = "improved" if (change > 0) == evidence.higher_is_better else "regressed"
-        unit = unit_text(evidence) or f"; n = {evidence.n_pairs}"
+        unit = _unit_text(evidence) or f"; n = {evidence.n_pairs}"
         return Verdict(kind, f"{moved} {shown}, {sure}{unit}; {STANDING[confirmation]}.", confirmation, evidence)
     withheld_by = _withholding_rule(evidence, rules)
     margin = 100 * rules.equivalence_margin
     low, high = _in_points(evidence, evidence.confidence_interval)
     if -margin < low and high < margin:
         small = f"Any change is smaller than {margin:g} points ({_limits(evidence, evidence.confidence_interval)})"
-        return Verdict("equivalent", f"{small}; {sure}{withheld_by}{unit_text(evidence)}.", None, evidence)
-    sentence = f"Inconclusive: {format_points(change)} points {shown}, {sure}{withheld_by}{unit_text(evidence)}."
-    return Verdict("inconclusive", f"{sentence} {detectable_text(evidence)}", None, evidence)
+        return Verdict("equivalent", f"{small}; {sure}{withheld_by}{_unit_text(evidence)}.", None, evidence)
+    sentence = f"Inconclusive: {_format_points(change)} points {shown}, {sure}{withheld_by}{_unit_text(evidence)}."
+    return Verdict("inconclusive", f"{sentence} {_detectable_text(evidence)}", None, evidence)
 
 
-def detectable_text(evidence: Evidence) -> str:
-    """Return a sentence on what the benchmark can detect at best."""
+def _detectable_text(evidence: Evidence) -> str:
     change = "drops" if evidence.higher_is_better else "rises"
     groups = f"{evidence.n_units} groups by document"
     if evidence.smallest_drop is None:
@@ -413,7 +398,7 @@ def detectable_text(evidence: Evidence) -> str:
     return f"At best this benchmark detects {change} of {100 * evidence.smallest_drop:.1f} points{where}."
 
 
-def unit_text(evidence: Evidence) -> str:
+def _unit_text(evidence: Evidence) -> str:
     """Return what was tested, as the middle of a sentence; empty if it was simply questions."""
     if evidence.is_clustered:
         why = f", because fewer than {RUNS_FOR_NOISE} runs are pinned" if evidence.is_short_of_runs else ""
@@ -423,20 +408,20 @@ def unit_text(evidence: Evidence) -> str:
     return ""
 
 
-def interval_text(evidence: Evidence) -> str:
-    """Return the test's own interval in points."""
+def _interval_text(evidence: Evidence) -> str:
+    """Return the interval of the test in points."""
     if evidence.adjusted_interval is None:  # recorded before there was one
         return _limits(evidence, evidence.confidence_interval)
     low, high = _in_points(evidence, evidence.adjusted_interval)
-    return f"adjusted interval {format_points(low)} to {format_points(high)}"
+    return f"adjusted interval {_format_points(low)} to {_format_points(high)}"
 
 
-def format_points(points: float) -> str:
+def _format_points(points: float) -> str:
     """Format points with one decimal, a sign and a true minus; 0 itself has no sign."""
     return f"{points:+.1f}".replace("-", "−") if points else "0.0"
 
 
-def p_text(evidence: Evidence, rules: Rules = RULES) -> str:
+def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
     """Return such as `p = 0.04 after correction for 8 metrics, 0.01 is needed`."""
     p_value, needed = evidence.p_corrected, rules.alpha / 2
     metrics = f"{evidence.n_metrics} metric{'s' if evidence.n_metrics > 1 else ''}"
@@ -452,15 +437,15 @@ def _change_text(evidence: Evidence, rules: Rules) -> str:
     """Return change and p of a verdict that is withheld in spite of them."""
     if evidence.estimate is None or evidence.confidence_interval is None:
         return ""
-    change = format_points(100 / evidence.value_range * evidence.estimate)
-    return f"; {change} points ({interval_text(evidence)}), {p_text(evidence, rules)}{unit_text(evidence)}"
+    change = _format_points(100 / evidence.value_range * evidence.estimate)
+    return f"; {change} points ({_interval_text(evidence)}), {_p_text(evidence, rules)}{_unit_text(evidence)}"
 
 
 def _withholding_rule(evidence: Evidence, rules: Rules) -> str:
     """Return why a change that the test is certain of is not reported; empty if the test is not certain."""
     if evidence.p_corrected is None or evidence.p_corrected > rules.alpha / 2:
         return ""
-    if not is_large_enough(evidence, rules):
+    if not _is_large_enough(evidence, rules):
         points = 100 * rules.min_effect
         return f"; below the minimum effect of {points:g} point{'' if points == 1 else 's'}"
     if evidence.confidence_interval is None:
@@ -476,7 +461,7 @@ def _limits(evidence: Evidence, interval: Interval | None) -> str:
     if interval is None:
         return "no interval"
     low, high = _in_points(evidence, interval)
-    return f"95 % {format_points(low)} to {format_points(high)}"
+    return f"95 % {_format_points(low)} to {_format_points(high)}"
 
 
 def night_state(verdict: Verdict) -> State:
@@ -532,10 +517,9 @@ def first_confirmation(n_baseline_runs: int, *, is_deterministic: bool = False) 
 
 
 def flip_share(runs: Sequence[Sequence[float | None]]) -> float | None:
-    """Return the share of questions whose score differs between two runs, over all pairs of an unchanged system's runs.
+    """Return the share of questions whose score differs between two runs of an unchanged system, over all pairs.
 
-    `runs` are a binary metric's scores over the same questions in the same order. None unless two runs have a question
-    in common.
+    `runs` are a binary metric's scores over the same questions. None unless two runs have a question in common.
     """
     if len({len(run) for run in runs}) > 1:
         raise ValueError(f"expected runs over the same questions, found {sorted({len(run) for run in runs})}")

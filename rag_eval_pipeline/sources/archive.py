@@ -119,15 +119,12 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
     system that cannot do so is an `unsafe_archive`.
 
     Args:
-        archive: The file.
         target: A folder for the content of this archive; its name has to follow from the content (its sha256).
         shown: The archive's name in messages.
-        caps: How much it may hold.
 
     Raises:
         InputError: `unsafe_archive`, `archive_bomb`, `bad_archive`, `bad_compression`, `double_compression`;
             `unsupported_format` for what is no archive, or for an Office document, which is a zip by accident.
-        ServiceError: `locked`, if another process unpacks it for longer than ten minutes.
     """
     place = target / "all"
     known = _extracted_before(place)
@@ -221,11 +218,7 @@ class _Validator:
         self._size = 0
 
     def file(self, raw_name: str, size: int) -> Member:
-        """Return an accepted file.
-
-        Raises:
-            InputError: `unsafe_archive`, `archive_bomb`.
-        """
+        """Return an accepted file."""
         self.folder(raw_name)
         name = "/".join(_parts(raw_name))
         if not name:
@@ -263,11 +256,7 @@ class _Validator:
             raise self.unsafe(f"at most {MAX_DEPTH - 1} folders inside each other", raw)
 
     def data_files(self) -> tuple[Member, ...]:
-        """Return the files sorted by name, without what macOS adds (`__MACOSX/`, `.DS_Store`, `._name` beside `name`).
-
-        Raises:
-            InputError: `unsupported_format` for an Office document.
-        """
+        """Return the files by name, without what macOS adds (`__MACOSX/`, `.DS_Store`, `._name` beside `name`)."""
         if "[Content_Types].xml" in self.files:
             expected, hint = "an archive of data files", "Save it as CSV."
             raise InputError("unsupported_format", self.shown, expected, found="an Office document", hint=hint)

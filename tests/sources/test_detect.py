@@ -54,13 +54,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("raw", "code"), REFUSED.values(), ids=REFUSED)
-def test_refused(raw, code):
-    with pytest.raises(InputError) as caught:
-        detect_format(raw, "q.csv", "q.csv", encoding="utf-8", whole=True)
-    assert caught.value.code == code
-
-
 NAMED = {
     "a Git LFS pointer": (
         "q.csv",

@@ -44,11 +44,7 @@ class ScoredFile(NamedTuple):
 
 
 def score_file(run: Path, qrels: Path, measures: Sequence[Measure], *, level: int = 1) -> ScoredFile:
-    """Score a run in a file, reading it a piece at a time; run and qrels may be of different kinds.
-
-    Raises:
-        InputError: An error in one of the files, as its reader reports it.
-    """
+    """Score a run in a file, reading it a piece at a time; run and qrels may be of different kinds."""
     judged = read_qrels(qrels)
     tags = [run.name.split(".")[0]]
     kind = _file_kind(run)
@@ -107,11 +103,7 @@ class Columns(NamedTuple):
 
 
 def iterate_queries(pieces: Iterable[Columns], source: str) -> Iterator[Run]:
-    """Yield parts of a run that each hold whole queries, wherever the pieces cut.
-
-    Raises:
-        UnsortedRunError: A query occurs again after another one.
-    """
+    """Yield parts of a run that each hold whole queries, or raise UnsortedRunError if a query returns."""
     seen: set[str] = set()
     carried: Columns | None = None
     for piece in pieces:
@@ -243,7 +235,7 @@ def _read_parquet_qrels(path: Path) -> Qrels:
 
 @contextmanager
 def _open_parquet(path: Path) -> Iterator[Any]:
-    # A handle and not a path: pyarrow takes a path for a URI when it looks like one, and loses what follows a `#`.
+    # A handle and not a path: pyarrow mistakes some paths for URIs and loses what follows a `#`.
     with path.open("rb") as handle:
         try:
             schema = pq.read_schema(handle)

@@ -1,7 +1,7 @@
 """Runs and qrels as arrays, and the judged rankings that every measure is a function of.
 
 Runs and qrels are checked when they are made: a document occurs once per query, and every score is a number. Documents
-are compared by 32-bit keys. Codes of a shared vocabulary are their own keys. Otherwise the key is a hash of the id, and
+are compared by 32-bit keys. Codes of a shared vocabulary are the keys. Otherwise the key is a hash of the id, and
 documents with equal keys are compared by id before they count as equal.
 
 No measure needs the whole ranking, so `Rankings` keeps neither scores nor ids. Its arrays over documents are ordered by
@@ -66,11 +66,8 @@ def top(hits: Hits, k: int) -> Top:
 class Rankings:
     """The judged documents of all queries of a run.
 
-    Args:
-        n_retrieved: (queries,) how many documents each query retrieved.
-        hits: Judged documents that were retrieved, of any grade, in any order.
-        judgements: All judged documents, in any order.
-        level: Lowest grade that counts as relevant. Documents with a negative grade are in the pool but unjudged.
+    Hits and judgements may come in any order; `level` is the lowest grade that counts as relevant. Documents with a
+    negative grade are in the pool but unjudged.
     """
 
     def __init__(self, n_retrieved: Ints, hits: Hits, judgements: Judgements, *, level: int = 1) -> None:
@@ -238,10 +235,7 @@ _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)  
 class Documents:
     """One document per row; `from_codes` and `from_ids` make them.
 
-    Args:
-        keys: One per row.
-        names: Arrow array of ids, by row or by code; None if codes are in the order of their ids' bytes.
-        is_coded: Keys are codes, so documents with equal keys are equal.
+    `names` are ids by row, or by code if keys are codes; None if codes are in the order of their ids' bytes.
     """
 
     def __init__(self, keys: Keys, names: Any, *, is_coded: bool) -> None:
@@ -251,10 +245,7 @@ class Documents:
 
     @classmethod
     def from_codes(cls, codes: NDArray[np.integer[Any]], vocabulary: Any = None) -> "Documents":
-        """Make documents of codes in [0, 2^32) from a vocabulary that run and qrels share.
-
-        `vocabulary` has the ids by code; None if codes are in the order of their ids' bytes.
-        """
+        """Make documents of codes in [0, 2^32) and, unless in the order of their ids' bytes, a shared vocabulary."""
         if isinstance(vocabulary, Sequence):
             vocabulary = pa.array(vocabulary, type=pa.string())
         return cls(np.ascontiguousarray(codes, dtype=np.uint32), vocabulary, is_coded=True)

@@ -34,7 +34,7 @@ from rag_eval_pipeline.metrics.retrieval.runs import (
     make_qrels,
 )
 
-SLOTS_PER_DOCUMENT = 32  # of a lookup table; 3 % of the unjudged documents then pass the first look
+SLOTS_PER_DOCUMENT = 32  # of a lookup table; 3 % of the unjudged documents then pass the table
 SLOT_BITS = (10, 20)  # fewest and most; a table of 2^20 slots is 1 MB
 _FACTOR = np.uint32(2654435761)  # 2^32 / golden ratio
 
@@ -66,11 +66,7 @@ class Scores:
 def score(run: Run | Iterable[Run], qrels: Qrels, measures: Sequence[Measure], *, level: int = 1) -> Scores:
     """Score every query by every measure.
 
-    Args:
-        run: A run, or its parts one after the other; each query is in one part.
-        qrels: Judgements of documents that are named as in the run.
-        measures: What to score.
-        level: Lowest grade that counts as relevant, at least 1.
+    The run may come in parts, with each query in one of them. `level` is the lowest grade that counts as relevant.
     """
     n_retrieved = np.zeros(len(qrels.queries), np.int64)
     is_present = np.zeros(len(qrels.queries), bool)
@@ -104,8 +100,7 @@ def score_rankings(
         measures: Names as `parse_measure` takes them.
 
     Returns:
-        For each query measure -> score, 0.0 where nothing was retrieved. None for a query without a relevant document:
-        there is nothing to find, so it is skipped and not a zero.
+        For each query measure -> score, 0.0 where nothing was retrieved; None for a query without a relevant document.
     """
     given = list(rankings)
     parsed = [parse_measure(name) for name in measures]
@@ -264,12 +259,12 @@ def _find_candidates(keys: Keys, judged: Keys, scratch: _Scratch) -> tuple[Ints,
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     bits = min(max(int(SLOTS_PER_DOCUMENT * judged.size).bit_length(), SLOT_BITS[0]), SLOT_BITS[1])
     shift = np.uint32(32 - bits)
-    own = ((judged * _FACTOR) >> shift).astype(np.intp)
+    judged_slots = ((judged * _FACTOR) >> shift).astype(np.intp)
     table, which = scratch.table[: 1 << bits], scratch.which
     table[:] = False
     order = np.arange(judged.size)
-    table[own], which[own] = True, order
-    which[own[which[own] != order]] = -1
+    table[judged_slots], which[judged_slots] = True, order
+    which[judged_slots[which[judged_slots] != order]] = -1
     products, slots, flags = scratch.products[: keys.size], scratch.slots[: keys.size], scratch.flags[: keys.size]
     np.multiply(keys, _FACTOR, out=products)
     np.right_shift(products, shift, out=slots, casting="unsafe")
@@ -280,10 +275,8 @@ def _find_candidates(keys: Keys, judged: Keys, scratch: _Scratch) -> tuple[Ints,
 def _find_equal(have: Ints, wanted: Ints, guess: Ints) -> tuple[Ints, Ints]:
     """Return the indices into `have` and into `wanted` of every pair of equal numbers.
 
-    Args:
-        have: Any numbers.
-        wanted: Ascending numbers; one that repeats has a guess of -1.
-        guess: Where a number of `have` is in `wanted` if it is there at all; -1 if that is open.
+    `wanted` ascends. `guess` says where a number of `have` is in it if it is there at all; -1 if that is open, as for
+    numbers that repeat.
     """
     sure = np.flatnonzero(guess >= 0)
     sure = sure[wanted[guess[sure]] == have[sure]]

@@ -1,11 +1,18 @@
-"""What conversion writes down it reads back unchanged."""
+"""What conversion writes is read back unchanged; a question with a missing document is kept or quarantined."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord, read_quarantine, write_quarantine
-from rag_eval_pipeline.conversion.question_table import read_questions, write_questions
+from rag_eval_pipeline.conversion.question_table import (
+    Missing,
+    MissingDocuments,
+    batch_of,
+    iterate_batches,
+    questions_of,
+    write_batches,
+)
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
 
@@ -54,9 +61,9 @@ RECORD = st.builds(
 def test_questions(tmp_path_factory, questions):
     path = tmp_path_factory.mktemp("questions") / "questions.parquet"
 
-    write_questions(path, questions)
+    write_batches(path, [batch_of(questions)])
 
-    assert read_questions(path) == questions
+    assert [question for batch in iterate_batches(path) for question in questions_of(batch)] == questions
 
 
 @given(st.lists(RECORD, max_size=4))
@@ -72,7 +79,7 @@ def test_the_same_questions_give_the_same_bytes(tmp_path):
     question = Question(0, "q", "a", ("a",), False, (Context("d", "d.pdf"),), metadata={"b": 1, "a": 2})
 
     for name in ("one", "two"):
-        write_questions(tmp_path / name, [question])
+        write_batches(tmp_path / name, [batch_of([question])])
 
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
@@ -82,8 +89,49 @@ def test_damaged_files_are_named(tmp_path):
     (tmp_path / "quarantine.jsonl").write_bytes(b'{"stage": 1}\n')
 
     with pytest.raises(InputError, match=r"questions\.parquet") as parquet:
-        read_questions(tmp_path / "questions.parquet")
+        list(iterate_batches(tmp_path / "questions.parquet"))
     with pytest.raises(InputError, match="row 1") as lines:
         read_quarantine(tmp_path / "quarantine.jsonl")
 
     assert (parquet.value.code, lines.value.code) == ("bad_parquet", "bad_quarantine")
+
+
+NAMES = st.sampled_from(["a.pdf", "b.pdf", "c.pdf"])
+NAMED_CONTEXTS = st.lists(
+    st.one_of(NAMES.map(lambda n: Context(n, n)), st.just(Context(None, None, "gold"))), max_size=4
+)
+QUESTIONS = st.lists(NAMED_CONTEXTS, max_size=6).map(
+    lambda rows: [Question(n, "q", "a", ("a",), False, tuple(contexts)) for n, contexts in enumerate(rows)]
+)
+MISSING = st.dictionaries(NAMES, st.just(Missing("http_404", "the server said 404")))
+
+
+def drop(questions, missing, policy):
+    made = MissingDocuments(missing, policy)
+    return [q for batch in made.drop([batch_of(questions)]) for q in questions_of(batch)], made
+
+
+def contexts_of(questions):
+    return sum(len(question.contexts) for question in questions)
+
+
+@given(questions=QUESTIONS, missing=MISSING)
+def test_quarantine_takes_out_exactly_the_questions_that_lost_a_document(questions, missing):
+    kept_questions, settled = drop(questions, missing, "quarantine")
+
+    kept, gone = [q.id for q in kept_questions], [record.question_id for record in settled.quarantined]
+    assert sorted(kept + gone) == [q.id for q in questions]
+    assert gone == [q.id for q in questions if any(c.file_name in missing for c in q.contexts)]
+    assert settled.contexts_lost == 0
+    assert contexts_of(kept_questions) + settled.lost.total() == contexts_of(questions)
+    assert settled.lost["http_404"] == sum(c.file_name in missing for q in questions for c in q.contexts)
+
+
+@given(questions=QUESTIONS, missing=MISSING)
+def test_keep_takes_out_the_contexts_and_counts_them(questions, missing):
+    kept_questions, settled = drop(questions, missing, "keep")
+
+    assert [q.id for q in kept_questions] == [q.id for q in questions]
+    assert contexts_of(kept_questions) + settled.contexts_lost == contexts_of(questions)
+    assert settled.lost.total() == settled.contexts_lost
+    assert all(c.file_name not in missing for q in kept_questions for c in q.contexts)
