@@ -196,7 +196,7 @@ ROWS = {
         "web/test_openai_chat.py::test_chat_stream_has_an_end",
         "web/test_openai_chat.py::test_chat_stream_that_fails_keeps_the_text_so_far",
         "web/test_sse.py::test_events_do_not_depend_on_chunks",
-        "systems/nvidia/test_stream.py::test_what_is_no_answer",
+        "systems/nvidia/test_replies.py::test_stream_that_is_no_answer_is_refused",
     ),
     "49: nothing is paid for twice": (
         "web/test_client.py::test_request_that_must_not_be_repeated_is_sent_once",
