@@ -196,8 +196,13 @@ def compare(
 
     Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
     """
-    from rag_eval_pipeline.reporting.ci import write_junit, write_markdown
-    from rag_eval_pipeline.reporting.comparison import compare_named, comparison_lines, comparison_record
+    from rag_eval_pipeline.reporting.comparison import compare_named
+    from rag_eval_pipeline.reporting.comparison_files import (
+        comparison_lines,
+        comparison_record,
+        write_junit,
+        write_markdown,
+    )
 
     root = find_workspace_if_any(workspace)
     found = compare_named(root, old, new)
@@ -246,7 +251,7 @@ def rescore(
     from rag_eval_pipeline.evaluation.judging import judging_report
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.runs import load_evaluation
-    from rag_eval_pipeline.reporting.rescoring import rescore as run
+    from rag_eval_pipeline.reporting.maintenance import rescore as run
 
     root = find_workspace(workspace)
     done = []

@@ -126,7 +126,7 @@ def prune(
     Example: rag-eval prune --dry-run
     """
     from rag_eval_pipeline.corpus.rendering.browser import browser_temp, stale_folders
-    from rag_eval_pipeline.reporting.retention import prune as run
+    from rag_eval_pipeline.reporting.maintenance import prune as run
 
     root, now = find_workspace(workspace), datetime.now(UTC)
     found = run(root, now=now, dry_run=dry_run, leftovers=stale_folders(browser_temp()))
@@ -136,7 +136,7 @@ def prune(
 
 def _prune_runs(root: Workspace, *, now: datetime, dry_run: bool) -> list[str] | None:
     """Remove old runs of Dagster; None if there is no instance or its runs are kept for ever."""
-    from rag_eval_pipeline.reporting.retention import read_retention_settings
+    from rag_eval_pipeline.reporting.maintenance import read_retention_settings
 
     days, home = read_retention_settings(root).runs, instance_folder(root)
     if days is None or home is None:
@@ -157,7 +157,7 @@ def ab(
 
     Example: rag-eval ab
     """
-    from rag_eval_pipeline.reporting.ab_testing import run_ab_tests
+    from rag_eval_pipeline.reporting.summaries import run_ab_tests
 
     root = find_workspace(workspace)
     done = run_ab_tests(root, config, now=datetime.now(UTC))

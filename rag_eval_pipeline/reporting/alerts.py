@@ -26,7 +26,7 @@ from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.reporting.comparison_records import MovedQuestion
+from rag_eval_pipeline.reporting.comparison import MovedQuestion
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.nightly import Night, Nights, alerts_due
 from rag_eval_pipeline.storage.files import atomic_write

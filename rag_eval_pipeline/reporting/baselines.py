@@ -15,8 +15,7 @@ from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, basel
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, flip_share
-from rag_eval_pipeline.reporting.comparison import SHARED_FINGERPRINTS
-from rag_eval_pipeline.reporting.scored_runs import ScoredRun, run_of_evaluation
+from rag_eval_pipeline.reporting.comparison import SHARED_FINGERPRINTS, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.workspace import Workspace
 
 BY_NIGHTS = "the first nights"

@@ -34,15 +34,16 @@ from rag_eval_pipeline.metrics.verdicts import (
 )
 from rag_eval_pipeline.reporting.baselines import all_published, flip_share_of
 from rag_eval_pipeline.reporting.comparison import (
+    MovedQuestion,
     RunEvidence,
+    ScoredRun,
     VerdictSettings,
     calibrated_measures,
     dataset_clusters,
     gather_evidence,
     read_verdict_settings,
+    run_of_evaluation,
 )
-from rag_eval_pipeline.reporting.comparison_records import MovedQuestion
-from rag_eval_pipeline.reporting.scored_runs import ScoredRun, run_of_evaluation
 from rag_eval_pipeline.workspace import Workspace
 
 

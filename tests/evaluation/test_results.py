@@ -23,8 +23,7 @@ from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.judges.trust_card import ConfusionRecord, KappaRecord, TaskTrust, TrustCard, write_trust_card
 from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, summarise, wilson_interval
-from rag_eval_pipeline.reporting.checks import aggregation_checks
-from rag_eval_pipeline.reporting.regressions import write_comparisons
+from rag_eval_pipeline.reporting.regressions import aggregation_checks, write_comparisons
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
 from tests.evaluation import conftest
 from tests.evaluation.conftest import RAILWAY, change_defaults
