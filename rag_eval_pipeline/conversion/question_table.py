@@ -161,7 +161,7 @@ class MissingDocuments:
     """The effect of `on_missing_document` on questions whose documents are not in the corpus.
 
     `quarantine` removes the question. `keep` removes the context and counts it. `fail` does the same, and a blocking
-    check fails, so that everything else can be looked at.
+    check fails, so that everything else can be examined.
 
     Args:
         missing: By file name.

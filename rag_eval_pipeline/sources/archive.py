@@ -495,7 +495,7 @@ def _check_zip_directory(file: BinaryIO, validator: _Validator) -> None:
     tail_start = max(0, file.seek(0, 2) - _ZIP_END_BYTES - 0xFFFF)
     file.seek(tail_start)
     tail = file.read()
-    # zipfile looks at the very end first, then for the last signature before a comment.
+    # zipfile reads the very end first, then searches for the last signature before a comment.
     at = len(tail) - _ZIP_END_BYTES
     if not (tail[at : at + 4] == _ZIP_END and tail.endswith(b"\0\0")):
         at = tail.rfind(_ZIP_END)
