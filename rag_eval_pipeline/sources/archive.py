@@ -88,9 +88,7 @@ def detect_archive(sample: bytes) -> ArchiveKind | None:
     """Return the kind of an archive by its first 512 bytes; None if it is none."""
     if sample.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
         return "zip"
-    if sample[257:].startswith((b"ustar\0", b"ustar  \0")) or _has_tar_checksum(sample[: tarfile.BLOCKSIZE]):
-        return "tar"
-    return None
+    return "tar" if sample[257:].startswith((b"ustar\0", b"ustar  \0")) else None
 
 
 def detect_container(path: Path, shown: str) -> Container:
@@ -400,16 +398,6 @@ class _HeaderLimitReader(io.RawIOBase):
         if self.limit is not None and self._position > self.limit:
             raise self._validator.bomb(f"headers of at most {_HEADERS_BYTES:,} bytes a member", "more")
         return count
-
-
-def _has_tar_checksum(block: bytes) -> bool:
-    """Return whether a block holds its own checksum; tar before `ustar` has no other mark."""
-    if len(block) < tarfile.BLOCKSIZE:
-        return False
-    field = block[148:156].strip(b" \0")
-    if not field or field.strip(b"01234567"):
-        return False
-    return int(field, 8) == sum(block) - sum(block[148:156]) + 8 * ord(" ")
 
 
 _ZIP_END = b"PK\x05\x06"
