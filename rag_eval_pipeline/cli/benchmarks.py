@@ -48,7 +48,7 @@ def init(
     """
     from dataclasses import asdict
 
-    from rag_eval_pipeline.scaffold import start_benchmark
+    from rag_eval_pipeline.scaffold.init import start_benchmark
     from rag_eval_pipeline.sources.download import download
     from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 
