@@ -54,7 +54,7 @@ ROWS = {
     ),
     "13: the operator's own hosts": (
         "web/test_egress.py::test_policy_allows_a_private_host_by_exact_host_and_port",
-        "web/test_egress_proxy.py::test_proxy_refuses_without_a_connection_and_remembers_the_refusal",
+        "web/test_egress_proxy.py::test_proxy_refuses_without_a_connection_and_logs_the_refusal",
     ),
     "14: bombs on the wire": ("web/test_fetcher.py::test_fetcher_names_why_there_is_no_body",),
     "15: bodies that end too late or too early": (
@@ -196,7 +196,7 @@ ROWS = {
         "web/test_openai_chat.py::test_chat_stream_has_an_end",
         "web/test_openai_chat.py::test_chat_stream_that_fails_keeps_the_text_so_far",
         "web/test_sse.py::test_events_do_not_depend_on_chunks",
-        "systems/nvidia/test_stream.py::test_what_is_no_answer",
+        "systems/nvidia/test_replies.py::test_stream_that_is_no_answer_is_refused",
     ),
     "49: nothing is paid for twice": (
         "web/test_client.py::test_request_that_must_not_be_repeated_is_sent_once",
