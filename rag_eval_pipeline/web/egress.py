@@ -197,11 +197,7 @@ def origin_of(url: str) -> str | None:
 
 
 def secret(variable: str, of: str) -> str:
-    """Return the value of an environment variable that the settings name.
-
-    Raises:
-        InputError: `missing_secret`, `bad_secret`.
-    """
+    """Return the value of an environment variable that the settings name."""
     value = os.environ.get(variable)
     if not value:
         hint = "Set it where the pipeline runs; values of secrets do not stand in files."

@@ -126,11 +126,7 @@ class Credentials:
 
     @classmethod
     def read(cls, settings: EndpointSettings) -> Self:
-        """Read the secrets that the settings name from the environment.
-
-        Raises:
-            ServiceError: `missing_secret`, `bad_secret`, naming the variable.
-        """
+        """Read the secrets that the settings name from the environment."""
         values = {header: _secret(variable, settings) for header, variable in settings.headers_env.items()}
         secrets = frozenset(values.values())
         if settings.api_key_env is not None:

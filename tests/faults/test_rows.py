@@ -54,7 +54,7 @@ ROWS = {
     ),
     "13: the operator's own hosts": (
         "web/test_egress.py::test_policy_allows_a_private_host_by_exact_host_and_port",
-        "web/test_egress_proxy.py::test_proxy_refuses_without_a_connection_and_remembers_the_refusal",
+        "web/test_egress_proxy.py::test_proxy_refuses_without_a_connection_and_logs_the_refusal",
     ),
     "14: bombs on the wire": ("web/test_fetcher.py::test_fetcher_names_why_there_is_no_body",),
     "15: bodies that end too late or too early": (

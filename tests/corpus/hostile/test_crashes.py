@@ -7,6 +7,7 @@ import signal
 import psutil
 import pytest
 
+from corpus.conftest import descendants
 from corpus.hostile.answers import page, paragraphs
 from corpus.hostile.rendering import make, make_all, rendering
 from corpus.hostile.site import Answers, Odd, Reply, Site, running, send
@@ -17,20 +18,11 @@ OTHERS = 6
 
 
 def processes(kind: str) -> list[psutil.Process]:
-    """Running processes of this test's browsers: `renderer` draws pages, `` is the browser itself."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            line = process.cmdline()
-            is_browser = any("--user-data-dir" in word for word in line)
-            types = [word.removeprefix("--type=") for word in line if word.startswith("--type=")]
-            if process.status() != psutil.STATUS_ZOMBIE and (
-                types == [kind] or (not kind and not types and is_browser)
-            ):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+    """Return this test's processes that draw pages (`renderer`), or the browsers themselves."""
+    if kind:
+        return descendants(f"--type={kind}")
+    typed = descendants("--type=")
+    return [process for process in descendants("--user-data-dir") if process not in typed]
 
 
 def kill(kind: str, *, times: int) -> Odd:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.web.content_types import Body
