@@ -39,8 +39,9 @@ def _workspace(root: Path) -> Path:
 
 
 def _converted(root: Path) -> dict[str, dict[str, str]]:
-    done = rag_eval("convert", *NAMES, "--workspace", root)
+    done = rag_eval("convert", *NAMES, "--json", "--workspace", root)
     assert done.returncode == 0, done.stderr
+    (root / "converted.json").write_text(done.stdout)
     return {name: product_bytes(Workspace(root), name) for name in NAMES}
 
 
@@ -63,6 +64,19 @@ def conversions(made_once: MadeOnce) -> Conversions:
 
     base = made_once("same-bytes", make)
     return Conversions(json.loads((base / "products.json").read_text()), base / "first")
+
+
+def test_bundled_benchmarks_lose_no_row_no_document_and_no_gold_text(conversions):
+    converted = json.loads((conversions.root / "converted.json").read_text())
+
+    counts = {one["benchmark"]: one["counts"]["train_json"] | one["counts"]["evaluation_dataset"] for one in converted}
+    names = ("accepted", "impossible", "quarantined", "contexts_lost", "gold_texts", "gold_texts_located")
+    assert {benchmark: tuple(found[name] for name in names) for benchmark, found in counts.items()} == {
+        "tarrow-lights": (16, 2, 0, 0, 0, 0),
+        "skarn-railway": (40, 8, 0, 0, 38, 38),
+        "cairnmoor-observatory": (16, 4, 0, 0, 16, 16),
+        "gannet-sound": (18, 3, 0, 0, 0, 0),
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
