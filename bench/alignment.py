@@ -26,8 +26,8 @@ from rag_eval_pipeline.corpus.rendering.render import render  # noqa: E402
 from rag_eval_pipeline.corpus.text.alignment import Located, TextIndex  # noqa: E402
 from rag_eval_pipeline.corpus.text.pdf import read_texts  # noqa: E402
 from rag_eval_pipeline.web.content_types import Body  # noqa: E402
-from rag_eval_pipeline.web.egress.policy import EgressPolicy  # noqa: E402
-from rag_eval_pipeline.web.egress.proxy import EgressProxy  # noqa: E402
+from rag_eval_pipeline.web.egress import EgressPolicy  # noqa: E402
+from rag_eval_pipeline.web.egress_proxy import EgressProxy  # noqa: E402
 from tests.corpus.text.prose import (  # noqa: E402
     PERTURBATIONS,
     Article,

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli.scoring import score as score_command
 from rag_eval_pipeline.metrics.answers import (
+    AnswerScore,
     ProbedAnswer,
-    ScoredQuestion,
     best_threshold,
     score_answer,
     squad_totals,
@@ -97,20 +97,17 @@ def squad_questions(path: Path) -> list[dict[str, Any]]:
     return [question for article in articles for part in article["paragraphs"] for question in part["qas"]]
 
 
-def squad_scored(questions: list[dict[str, Any]], predictions: Mapping[str, str]) -> dict[str, ScoredQuestion]:
+def squad_scored(
+    questions: list[dict[str, Any]], predictions: Mapping[str, str]
+) -> dict[str, tuple[bool, AnswerScore]]:
     return {
-        one["id"]: ScoredQuestion(
-            bool(one["answers"]), score_answer(predictions[one["id"]], [answer["text"] for answer in one["answers"]])
+        one["id"]: (
+            bool(one["answers"]),
+            score_answer(predictions[one["id"]], [answer["text"] for answer in one["answers"]]),
         )
         for one in questions
         if one["id"] in predictions
     }
-
-
-def squad_printed(scored: Mapping[str, ScoredQuestion]) -> dict[str, float]:
-    totals = squad_totals(scored.values())
-    parts = {"": totals.overall, "HasAns_": totals.has_answer, "NoAns_": totals.no_answer}
-    return {f"{p}{key}": value for p, part in parts.items() if part for key, value in part._asdict().items()}
 
 
 def squad(oracles: Path) -> Iterator[Compared]:
@@ -118,7 +115,7 @@ def squad(oracles: Path) -> Iterator[Compared]:
     questions, expected = squad_questions(folder / "xquad.en.json"), json.loads((folder / "expected.json").read_text())
     for system, theirs in expected.items():
         predictions = json.loads((folder / f"{system}.predictions.json").read_text())
-        ours = squad_printed(squad_scored(questions, predictions))
+        ours = squad_totals(squad_scored(questions, predictions).values())
         yield Compared(f"squad_em_f1/expected.json, {system}", "SQuAD evaluate-v2.0.py", theirs, ours)
 
     folder = oracles / "squad2_noanswer"
@@ -129,13 +126,11 @@ def squad(oracles: Path) -> Iterator[Compared]:
     )
     scored = squad_scored(questions, predictions)
     for case, theirs in expected["dev"].items():
-        ours = squad_printed(scored)
+        ours = squad_totals(scored.values())
         if case == "with_na_prob":
             for measure, key in (("exact_match", "best_exact"), ("f1", "best_f1")):
                 ours[key], ours[f"{key}_thresh"] = best_threshold(
-                    ProbedAnswer(
-                        scored[one].has_answer, not predictions[one], getattr(scored[one].score, measure), probability
-                    )
+                    ProbedAnswer(scored[one][0], not predictions[one], getattr(scored[one][1], measure), probability)
                     for one, probability in probabilities.items()
                 )
         yield Compared(f"squad2_noanswer/expected.json, {case}", "SQuAD evaluate-v2.0.py", theirs, ours)

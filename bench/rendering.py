@@ -289,8 +289,7 @@ def corpus(urls: Sequence[str], folder: Path) -> dict[str, Any]:
     from rag_eval_pipeline.corpus.builder import build_corpus
     from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
     from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
-    from rag_eval_pipeline.web.egress.config import EgressConfig
-    from rag_eval_pipeline.web.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 
     planned = [
         PlannedDocument(key=url, names=(FileName(f"{url.rpartition('/')[2]}.pdf", url),), body="url", url=url)

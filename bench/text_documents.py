@@ -29,8 +29,8 @@ from rag_eval_pipeline.corpus.rendering.pool import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import PRINT_OPTIONS
 from rag_eval_pipeline.corpus.rendering.text_pages import TEXT_PAGE
 from rag_eval_pipeline.corpus.text.pdf import fix_dates
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 
 TEXTS = 2_000
 AT_ONCE = 4

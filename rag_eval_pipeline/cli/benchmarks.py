@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.report import Counts
     from rag_eval_pipeline.conversion.stamp import Recheck
     from rag_eval_pipeline.corpus.documents import CorpusDocument
-    from rag_eval_pipeline.web.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress import EgressPolicy
 
 
 def init(
@@ -50,8 +50,7 @@ def init(
 
     from rag_eval_pipeline.scaffold import start_benchmark
     from rag_eval_pipeline.sources.download import download
-    from rag_eval_pipeline.web.egress.config import read_egress_config
-    from rag_eval_pipeline.web.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 
     root = find_workspace(workspace)
 
@@ -305,8 +304,7 @@ def render(
 def _egress_policy(workspace: Path | None, allow: list[str]) -> "EgressPolicy":
     from pydantic import ValidationError
 
-    from rag_eval_pipeline.web.egress.config import EgressConfig, read_egress_config
-    from rag_eval_pipeline.web.egress.policy import EgressPolicy
+    from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy, read_egress_config
 
     root = find_workspace_if_any(workspace)
     config = EgressConfig() if root is None else read_egress_config(root.egress_config)

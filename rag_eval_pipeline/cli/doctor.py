@@ -91,7 +91,7 @@ def browser(machine: Machine) -> Finding:
 
 def sandbox(machine: Machine) -> Finding:
     """The browser's sandbox works, or the settings allow to do without it."""
-    from rag_eval_pipeline.web.egress.config import read_egress_config
+    from rag_eval_pipeline.web.egress import read_egress_config
 
     trial = machine.trial
     if isinstance(trial, Exception):

@@ -110,8 +110,7 @@ from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet import limit_allocators
-from rag_eval_pipeline.web.egress.config import read_egress_config
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.corpus.rendering.page_loading import resources_unchanged
 from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, PrintedWords, renderer_fingerprint
 from rag_eval_pipeline.errors import MACHINE_ERRORS, DocumentError, InputError, ServiceError
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressPolicy
 
 logger = logging.getLogger(__name__)
 

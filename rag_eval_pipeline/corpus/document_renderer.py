@@ -22,8 +22,8 @@ from rag_eval_pipeline.corpus.text.pdf import cached_texts, read_texts
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
 from rag_eval_pipeline.web.content_types import Body
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import Version, fetcher
 
 Fingerprint = Callable[[], str]

@@ -18,7 +18,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key, pins
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.files import TEMP_PREFIX, fsync_folder
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressPolicy
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 

@@ -17,8 +17,7 @@ from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, read_respons
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
-from rag_eval_pipeline.metrics.answers import overall_scores
-from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS
+from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, overall_scores
 from rag_eval_pipeline.metrics.intervals import Scores, Summary, summarise, summarise_all
 from rag_eval_pipeline.systems.base import RagAnswer
 

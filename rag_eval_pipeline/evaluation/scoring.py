@@ -26,7 +26,8 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.evaluations import BatchStatus, EvaluationBatch
 from rag_eval_pipeline.formats.evaluations import Evaluation as EvaluationOfQuestion
 from rag_eval_pipeline.judges.claims import verbatim_share
-from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, context_scores, joint_scores
+from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, joint_scores
+from rag_eval_pipeline.metrics.claims import context_scores
 from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
 from rag_eval_pipeline.metrics.spans import Citation, Span
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage

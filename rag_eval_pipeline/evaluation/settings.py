@@ -14,9 +14,9 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.custom_metrics import load_custom_metrics
 from rag_eval_pipeline.formats.evaluations import EvaluationConfig
 from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, field_path
+from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.settings import JudgeSettings
 from rag_eval_pipeline.metrics.retrieval.names import parse_measure
-from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
 # Names of measures are validated only when settings are merged: the record of an evaluation must stay readable after a
@@ -99,7 +99,7 @@ def merged_settings(
     Raises:
         InputError: `bad_yaml`, `bad_setting` naming the first bad one, or what `load_custom_metrics` raises.
     """
-    defaults = read_yaml(workspace.defaults_config) if workspace.defaults_config.exists() else {}
+    defaults = read_settings(workspace.defaults_config, missing_ok=True)
     if any("own_metrics" in part for part in (defaults, benchmark, system)):
         raise InputError(
             "bad_setting", f"evaluation settings of {of}", "custom_metrics, the new name of own_metrics",

@@ -10,9 +10,9 @@ from rag_eval_pipeline.evaluation.means import ScoredRun
 from rag_eval_pipeline.evaluation.runs import EvaluationRecord
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import THRESHOLDS, QualityThresholds, broken_thresholds
-from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "verdicts.config.yaml"
@@ -30,7 +30,7 @@ def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
         InputError: `bad_yaml`, or `bad_format` naming the first bad limit.
     """
     path = workspace.config / FILE
-    settings = read_yaml(path) if path.exists() else {}
+    settings = read_settings(path, missing_ok=True)
     try:
         return QualityThresholds.model_validate(settings.get(KEY) or {})
     except pydantic.ValidationError as error:

@@ -2,7 +2,7 @@
 
 Tags, anchors, aliases, repeated keys and several documents are refused. An unquoted scalar stays the text that was
 written, so that `no` is Norwegian and `1.10` is a version. `resolve_scalars` reads numbers and booleans where a caller
-wants them; `read_settings` does so for a whole file.
+wants them; `read_settings` does so for a file of settings.
 """
 
 import math
@@ -71,7 +71,7 @@ class _Collection:
 
 
 def read_yaml(path: Path, shown: str) -> YamlDocument:
-    """Return the one document of a settings file; `shown` is its name in messages.
+    """Return the document of a benchmark.yaml; `shown` is its name in messages.
 
     Raises:
         InputError: `missing_spec`, `bad_encoding`, `bad_yaml`.
@@ -81,14 +81,24 @@ def read_yaml(path: Path, shown: str) -> YamlDocument:
     return parse_yaml(path.read_bytes(), shown)
 
 
-def read_settings(path: Path, shown: str) -> YamlDocument:
-    """Return the same with unquoted scalars read as numbers and booleans; `no` and `on` stay text.
+def read_settings(path: Path, *, missing_ok: bool = False) -> dict[str, Any]:
+    """Return a settings file as a mapping, unquoted scalars as numbers and booleans; `no` and `on` stay text.
+
+    An empty file is an empty mapping, and so is a missing one if `missing_ok`.
 
     Raises:
-        InputError: As `read_yaml`.
+        InputError: `missing_file`, `bad_encoding`, or `bad_yaml` with the line.
     """
-    document = read_yaml(path, shown)
-    return YamlDocument(resolve_scalars(document.value), document.lines)
+    if not path.is_file():
+        if missing_ok and not path.exists():
+            return {}
+        raise InputError("missing_file", path, "a file")
+    value = resolve_scalars(parse_yaml(path.read_bytes(), str(path)).value)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError("bad_yaml", path, "a mapping of settings", found=value)
+    return value
 
 
 def read_yaml_data(path: Path) -> Any:

@@ -1,7 +1,7 @@
 """Answers against accepted answers: SQuAD, MLQA and HotpotQA as their official scorers compute them, and ROUGE-L.
 
-Scores are per question, in [0, 1]. `squad_totals` and `hotpot_totals` aggregate them as the official scorers do. An
-answer that could not be had is counted by the caller; it is never scored as "".
+Scores are per question, in [0, 1]. `squad_totals` and `hotpot_totals` aggregate them as the official scorers do. The
+caller counts failed answers; they are never scored as "".
 
 Source: SQuAD evaluate-v2.0.py; MLQA's evaluation script; Yang et al. 2018, hotpot_evaluate_v1.py; Lin 2004, ROUGE.
 """
@@ -11,14 +11,14 @@ import string
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, reduce
+from operator import add
 from typing import NamedTuple
 
 import regex
 from rapidfuzz.distance import LCSseq
 
-from rag_eval_pipeline.metrics.claims import context_overlap, context_precision, overall_citation_score, useful_by_span
 from rag_eval_pipeline.metrics.span_matching import MIN_OVERLAP, TOLERANCE_CHARS, score_spans
 from rag_eval_pipeline.metrics.spans import Citation, TokenOffsets, overlap
 from rag_eval_pipeline.text.tokens import CHARACTER, tokenize
@@ -86,51 +86,33 @@ def token_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
     return (2 * precision * recall) / (precision + recall)
 
 
-class ScoredQuestion(NamedTuple):
-    """The score of a question, and whether the question has an answer."""
+def squad_totals(questions: Iterable[tuple[bool, AnswerScore]]) -> dict[str, float]:
+    """Aggregate scores as the official scorer does: means in percent and counts, under the names that it prints.
 
-    has_answer: bool
-    score: AnswerScore
-
-
-class Totals(NamedTuple):
-    """Means over questions in percent, as the official scorer prints them."""
-
-    exact: float
-    f1: float
-    total: int
-
-
-class SquadTotals(NamedTuple):
-    """The official report over all questions, those with an answer and those without; None for no questions."""
-
-    overall: Totals | None
-    has_answer: Totals | None
-    no_answer: Totals | None
-
-
-def squad_totals(questions: Iterable[ScoredQuestion]) -> SquadTotals:
-    """Aggregate scores as the official scorer does, adding them up in the order given."""
+    Args:
+        questions: Whether a question has an answer, and its score; added up in the order given.
+    """
     scored = list(questions)
-    return SquadTotals(
-        _totals([question.score for question in scored]),
-        _totals([question.score for question in scored if question.has_answer]),
-        _totals([question.score for question in scored if not question.has_answer]),
-    )
+    parts = {
+        "": [score for _, score in scored],
+        "HasAns_": [score for has_answer, score in scored if has_answer],
+        "NoAns_": [score for has_answer, score in scored if not has_answer],
+    }
+    totals: dict[str, float] = {}
+    for prefix, scores in parts.items():
+        if scores:
+            for name, column in zip(("exact", "f1"), zip(*scores, strict=True), strict=True):
+                totals[f"{prefix}{name}"] = 100.0 * _running_sum(column) / len(scores)
+            totals[f"{prefix}total"] = len(scores)
+    return totals
 
 
-def _totals(scores: Sequence[AnswerScore]) -> Totals | None:
-    if not scores:
-        return None
-    exact = f1 = 0.0
-    for score in scores:  # not sum(): since Python 3.12 it compensates for rounding, which changes the last digit
-        exact += score.exact_match
-        f1 += score.f1
-    return Totals(100.0 * exact / len(scores), 100.0 * f1 / len(scores), len(scores))
+def _running_sum(values: Iterable[float]) -> float:
+    return reduce(add, values, 0.0)  # not sum(): since Python 3.12 it compensates for rounding, which changes digits
 
 
 class ProbedAnswer(NamedTuple):
-    """What the search for a no-answer threshold needs to know about one question.
+    """One question in the search for a no-answer threshold.
 
     Args:
         has_answer: Whether the question has an answer.
@@ -145,21 +127,12 @@ class ProbedAnswer(NamedTuple):
     no_answer_probability: float
 
 
-class Threshold(NamedTuple):
-    """The best mean in percent, and the no-answer probability above which answers count as abstentions for it."""
-
-    score: float
-    threshold: float
-
-
-def best_threshold(answers: Iterable[ProbedAnswer]) -> Threshold | None:
-    """Find the no-answer threshold with the highest mean; None for no answers.
+def best_threshold(answers: Iterable[ProbedAnswer]) -> tuple[float, float]:
+    """Return the highest mean in percent, and the no-answer probability above which answers count as abstentions.
 
     Source: SQuAD evaluate-v2.0.py, find_best_thresh.
     """
     ordered = sorted(answers, key=lambda answer: answer.no_answer_probability)
-    if not ordered:
-        return None
     total: float = sum(not answer.has_answer for answer in ordered)
     best, threshold = total, 0.0
     for answer in ordered:
@@ -169,7 +142,7 @@ def best_threshold(answers: Iterable[ProbedAnswer]) -> Threshold | None:
             total -= 1
         if total > best:
             best, threshold = total, answer.no_answer_probability
-    return Threshold(100.0 * best / len(ordered), threshold)
+    return 100.0 * best / len(ordered), threshold
 
 
 # MLQA and ROUGE-L
@@ -178,12 +151,8 @@ def best_threshold(answers: Iterable[ProbedAnswer]) -> Threshold | None:
 def normalise_answer_in(text: str, language: str | None) -> str:
     """Lower-case the text, drop punctuation of every script and the language's articles, and separate tokens.
 
-    SQuAD's normalisation would make one token of a sentence in a script without spaces; here each of its characters is
-    a token.
-
-    Args:
-        text: An answer.
-        language: ISO 639-1 code, possibly with a region (`de-CH`); None drops no articles.
+    Each character of a script without spaces is a token. `language` is an ISO 639-1 code, possibly with a region
+    (`de-CH`); None drops no articles.
     """
     bare = text.lower().translate(_punctuation_of_all_scripts())
     articles = ARTICLES.get((language or "").lower().split("-")[0])
@@ -244,22 +213,6 @@ class HotpotScore(NamedTuple):
     recall: float
 
 
-class HotpotQuestion(NamedTuple):
-    """Scores of one question's answer and supporting facts; None for what the system did not give."""
-
-    answer: HotpotScore | None
-    facts: HotpotScore | None
-
-
-class HotpotTotals(NamedTuple):
-    """Means over all questions, in [0, 1]; what is missing counts as 0."""
-
-    answer: HotpotScore
-    facts: HotpotScore
-    joint: HotpotScore
-    total: int
-
-
 ZERO = HotpotScore(0.0, 0.0, 0.0, 0.0)
 
 
@@ -277,9 +230,10 @@ def hotpot_answer(answer: str, gold: str) -> HotpotScore:
     return HotpotScore(em, (2 * precision * recall) / (precision + recall), precision, recall)
 
 
-def supporting_facts(given: Collection[Fact], gold: Collection[Fact]) -> HotpotScore:
+def supporting_facts(given: Iterable[Fact], gold: Iterable[Fact]) -> HotpotScore:
     """Score supporting facts; repetitions count once."""
-    return _score_counts(len(set(given) & set(gold)), len(set(given)), len(set(gold)))
+    cited, wanted = set(given), set(gold)
+    return _score_counts(len(cited & wanted), len(cited), len(wanted))
 
 
 def cited_facts(given: Sequence[Citation], gold: Sequence[Citation], *, least: float = MIN_OVERLAP) -> HotpotScore:
@@ -291,7 +245,7 @@ def cited_facts(given: Sequence[Citation], gold: Sequence[Citation], *, least: f
     wanted, cited = list(dict.fromkeys(gold)), list(dict.fromkeys(given))
     n_given = 0
     for fact in wanted:
-        covered = overlap([fact.span], [own.span for own in cited if own.file_name == fact.file_name])
+        covered = overlap([fact.span], [one.span for one in cited if one.file_name == fact.file_name])
         n_given += covered.shared / covered.gold >= least
     n_false = sum(not any(_touches(citation, fact) for fact in wanted) for citation in cited)
     return _score_counts(n_given, n_given + n_false, len(wanted))
@@ -310,18 +264,20 @@ def joint_score(answer: HotpotScore, facts: HotpotScore) -> HotpotScore:
     return HotpotScore(answer.em * facts.em, f1, precision, recall)
 
 
-def hotpot_totals(questions: Iterable[HotpotQuestion]) -> HotpotTotals | None:
-    """Aggregate scores as the official scorer does, adding them up in the order given; None for no questions."""
-    asked = list(questions)
-    if not asked:
-        return None
-    joint = [joint_score(one.answer, one.facts) for one in asked if one.answer is not None and one.facts is not None]
-    return HotpotTotals(
-        _mean([one.answer for one in asked if one.answer is not None], len(asked)),
-        _mean([one.facts for one in asked if one.facts is not None], len(asked)),
-        _mean(joint, len(asked)),
-        len(asked),
-    )
+def hotpot_totals(questions: Sequence[tuple[HotpotScore | None, HotpotScore | None]]) -> dict[str, float]:
+    """Return means over all questions in [0, 1], under the names that the official scorer prints.
+
+    Args:
+        questions: Scores of the answer and of the supporting facts of each, at least one; None, for what the system did
+            not give, counts as 0. They are added up in the order given.
+    """
+    joint = [None if answer is None or facts is None else joint_score(answer, facts) for answer, facts in questions]
+    parts = {"": [one[0] for one in questions], "sp_": [one[1] for one in questions], "joint_": joint}
+    return {
+        f"{prefix}{name}": _running_sum(0.0 if score is None else score[i] for score in scores) / len(questions)
+        for prefix, scores in parts.items()
+        for i, name in enumerate(("em", "f1", "prec", "recall"))
+    }
 
 
 def _score_counts(shared: int, n_given: int, n_gold: int) -> HotpotScore:
@@ -331,22 +287,15 @@ def _score_counts(shared: int, n_given: int, n_gold: int) -> HotpotScore:
     return HotpotScore(float(shared == n_given == n_gold), f1, precision, recall)
 
 
-def _mean(scores: Sequence[HotpotScore], n_questions: int) -> HotpotScore:
-    total = ZERO
-    for score in scores:
-        total = HotpotScore(*(one + other for one, other in zip(total, score, strict=True)))
-    return HotpotScore(*(value / n_questions for value in total))
-
-
 # Scores by the keys of the registry. A score that a question cannot have is absent.
 
 
 def answer_scores(answer: str, accepted: Sequence[str], *, language: str | None = None) -> dict[str, float]:
-    """Score the words of an answer.
+    """Score the words of an answer; an impossible question, without accepted answers, has exact match and F1 alone.
 
     Args:
         answer: Without its citations; "" for an abstention.
-        accepted: Empty for an impossible question, which has exact match and F1 alone.
+        accepted: Accepted answers.
         language: ISO 639-1 code of the dataset; None leaves out the scores by the language's rules.
     """
     squad = score_answer(answer, accepted)
@@ -354,8 +303,8 @@ def answer_scores(answer: str, accepted: Sequence[str], *, language: str | None 
     if not accepted:
         return scores
     if language is not None:
-        own = score_answer_in(answer, accepted, language)
-        scores |= {"exact_match_in": own.exact_match, "f1_in": own.f1}
+        by_language = score_answer_in(answer, accepted, language)
+        scores |= {"exact_match_in": by_language.exact_match, "f1_in": by_language.f1}
     hotpot = _best_hotpot(answer, accepted)
     scores |= {"hotpot_em": hotpot.em, "hotpot_f1": hotpot.f1}
     rouge = rouge_l(answer, accepted)
@@ -386,28 +335,6 @@ def citation_scores(
         row | {f"facts_{name}": value for name, value in score._asdict().items()}
         for row, score in zip(rows, facts, strict=True)
     ]
-
-
-def context_scores(passages: Sequence[Citation], gold: Sequence[Citation]) -> dict[str, float]:
-    """Compare what was retrieved, best rank first, with the gold spans; empty without gold spans."""
-    if not gold:
-        return {}
-    shared = context_overlap(passages, gold)
-    found = {
-        "context_precision": context_precision(useful_by_span(passages, gold)),
-        "context_char_recall": shared.recall,
-        "context_char_precision": shared.precision,
-        "context_char_iou": shared.jaccard,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def overall_scores(scores: Mapping[str, float]) -> dict[str, float]:
-    """Return the overall citation score and its coverage, from all scores of a question; empty without any part."""
-    overall = overall_citation_score(scores)
-    if overall.value is None:
-        return {}
-    return {"overall_citation_accuracy": overall.value, "overall_coverage": overall.coverage}
 
 
 def _best_hotpot(answer: str, accepted: Sequence[str]) -> HotpotScore:

@@ -1,17 +1,16 @@
-"""Scores of claims, citations and retrieved passages: what the labels of a judge or of people amount to.
+"""Scores of claims, citations and retrieved passages from labels, by a judge or by people.
 
-Citation Accuracy Evaluation, ALCE, RAGChecker and RAGAS define them; who labelled claims and passages does not matter.
+Citation Accuracy Evaluation, ALCE, RAGChecker and RAGAS define them.
 A score that an answer cannot have is absent: an answer without claims has no faithfulness, one without citations no
 citation correctness.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pydantic
-from numpy.typing import NDArray
 
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.spans import Citation, Overlap, Span, overlap
@@ -45,8 +44,6 @@ THRESHOLDS = {
     "answer_consistency": (ANSWER_CONSISTENCY, False),
     "hallucination_tolerance": (HALLUCINATION, True),
 }
-
-Flags = NDArray[np.bool_]
 
 
 class JudgedClaim(NamedTuple):
@@ -84,13 +81,8 @@ def claim_scores(
 ) -> dict[str, float]:
     """Return the scores of one answer by the names of `CLAIM_MEASURES`.
 
-    Hallucination has both of the specification's readings: against what was cited, as its code has it, and against what
-    was retrieved, as its text has it.
-
-    Args:
-        claims: Of the answer.
-        citations: Of the answer.
-        answer_length: Code points of the answer, citations included.
+    Hallucination is measured against what was cited, as in the specification's code, and against what was retrieved, as
+    in its text. `answer_length` counts code points, citations included.
 
     Source: Citation Accuracy Evaluation 2.4, 2.5.
     """
@@ -184,7 +176,7 @@ def ragchecker_scores(
 ) -> dict[str, float]:
     """Return RAGChecker's scores of one answer by the names of `RAGCHECKER_MEASURES`.
 
-    Where RAGChecker says 0.0 of nothing at all (no claims, nothing retrieved, nothing to use), a score is absent here.
+    A score is absent where RAGChecker returns 0.0 for nothing at all: no claims, nothing retrieved, nothing to use.
 
     Args:
         correct: For each claim of the answer, whether the gold answer entails it.
@@ -201,54 +193,42 @@ def ragchecker_scores(
             f"{len(retrieved)} of {sorted(widths)}"
         )
     n_passages = max(widths, default=0)
-    right, said = np.array(correct, dtype=bool), np.array(covered, dtype=bool)
+    right, stated = np.array(correct, dtype=bool), np.array(covered, dtype=bool)
     in_passages = np.array(grounded, dtype=bool).reshape(right.size, n_passages)
-    gold_in_passages = np.array(retrieved, dtype=bool).reshape(said.size, n_passages)
+    gold_in_passages = np.array(retrieved, dtype=bool).reshape(stated.size, n_passages)
     scores: dict[str, float] = {}
     if right.size:
-        scores["precision"] = _share(right)
-    if said.size:
-        scores["recall"] = _share(said)
-    if right.size and said.size:
+        scores["precision"] = float(np.mean(right))
+    if stated.size:
+        scores["recall"] = float(np.mean(stated))
+    if right.size and stated.size:
         precision, recall = scores["precision"], scores["recall"]
         scores["f1"] = 2 * precision * recall / (precision + recall) if precision > 0 and recall > 0 else 0.0
-    useful = _any(gold_in_passages, 0)
+    useful = gold_in_passages.any(axis=0)
     if gold_in_passages.size:
-        found = _any(gold_in_passages, 1)
-        scores["claim_recall"] = _share(found)
-        scores["context_precision"] = _share(useful)
+        found = gold_in_passages.any(axis=1)
+        scores["claim_recall"] = float(np.mean(found))
+        scores["context_precision"] = float(np.mean(useful))
         if found.any():
-            scores["context_utilization"] = float((found & said).sum() / found.sum())
+            scores["context_utilization"] = float((found & stated).sum() / found.sum())
     if in_passages.size:
-        faithful = _any(in_passages, 1)
-        scores["faithfulness"] = _share(faithful)
-        scores["hallucination"] = _share(~faithful & ~right)
-        scores["self_knowledge"] = _share(~faithful & right)
+        faithful = in_passages.any(axis=1)
+        scores["faithfulness"] = float(np.mean(faithful))
+        scores["hallucination"] = float(np.mean(~faithful & ~right))
+        scores["self_knowledge"] = float(np.mean(~faithful & right))
         if gold_in_passages.size:
-            by_useful = _any(in_passages & useful, 1)
-            by_noise = _any(in_passages & ~useful, 1) & ~by_useful
-            scores["noise_sensitivity_in_relevant"] = _share(by_useful & ~right)
-            scores["noise_sensitivity_in_irrelevant"] = _share(by_noise & ~right)
+            by_useful = (in_passages & useful).any(axis=1)
+            by_noise = (in_passages & ~useful).any(axis=1) & ~by_useful
+            scores["noise_sensitivity_in_relevant"] = float(np.mean(by_useful & ~right))
+            scores["noise_sensitivity_in_irrelevant"] = float(np.mean(by_noise & ~right))
     return {name: scores[name] for name in RAGCHECKER_MEASURES if name in scores}
-
-
-def _any(flags: Flags, axis: int) -> Flags:
-    found: Flags = np.any(flags, axis=axis)
-    return found
-
-
-def _share(flags: Flags) -> float:
-    return float(flags.mean())
 
 
 def context_precision(useful: Sequence[bool]) -> float | None:
     """Return the mean over the useful passages of the share of useful ones up to their rank, in [0, 1).
 
-    Args:
-        useful: One label a passage, best rank first.
-
-    Returns:
-        0.0 if no passage is useful; None if nothing was retrieved, of which RAGAS says 0.0.
+    `useful` has one label per passage, best rank first. 0.0 if no passage is useful; None if nothing was retrieved,
+    for which RAGAS returns 0.0.
 
     Source: RAGAS, LLMContextPrecision.
     """
@@ -261,57 +241,43 @@ def context_precision(useful: Sequence[bool]) -> float | None:
     return total / (seen + RAGAS_EPSILON)
 
 
-def useful_by_span(passages: Sequence[Citation], gold: Sequence[Citation]) -> list[bool]:
-    """Return for each passage whether it shares a character with a gold span."""
+def context_scores(passages: Sequence[Citation], gold: Sequence[Citation]) -> dict[str, float]:
+    """Compare what was retrieved, best rank first, with the gold spans; pages do not matter. Empty without gold spans.
+
+    A passage is useful if it shares a character with a gold span. Of the characters, each counted once, recall is the
+    share of the gold text that the system retrieved, precision the share of the retrieved text that is gold.
+
+    Source: RAGAS, LLMContextPrecision; Chroma, Evaluating Chunking.
+    """
+    if not gold:
+        return {}
     by_file: dict[str, list[Span]] = {}
-    for citation in gold:
-        by_file.setdefault(citation.file_name, []).append(citation.span)
-    return [
-        any(max(span.start, own.start) < min(span.end, own.end) for own in by_file.get(file_name, ()))
+    for file_name, _, span in gold:
+        by_file.setdefault(file_name, []).append(span)
+    useful = [
+        any(max(span.start, wanted.start) < min(span.end, wanted.end) for wanted in by_file.get(file_name, ()))
         for file_name, _, span in passages
     ]
-
-
-def context_overlap(passages: Sequence[Citation], gold: Sequence[Citation]) -> Overlap:
-    """Count the characters of the gold spans and of the passages, each once; pages do not matter.
-
-    Recall is the share of the gold text that the system had at hand, precision the share of what it read that it
-    needed.
-
-    Source: Chroma, Evaluating Chunking.
-    """
     parts = [
-        overlap(*([c.span for c in side if c.file_name == name] for side in (gold, passages)))
+        overlap(by_file.get(name, ()), [span for file_name, _, span in passages if file_name == name])
         for name in sorted({citation.file_name for citation in (*gold, *passages)})
     ]
-    return Overlap(
-        sum(part.shared for part in parts), sum(part.gold for part in parts), sum(part.predicted for part in parts)
-    )
+    shared = Overlap(*(sum(counts) for counts in zip(*parts, strict=True)))
+    found = {
+        "context_precision": context_precision(useful),
+        "context_char_recall": shared.recall,
+        "context_char_precision": shared.precision,
+        "context_char_iou": shared.jaccard,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
-class OverallScore(NamedTuple):
-    """One answer's overall citation score.
-
-    Args:
-        value: In [0, 1]; None if the answer has none of the parts.
-        coverage: Sum of the weights of the parts that it has, in [0, 1].
-    """
-
-    value: float | None
-    coverage: float
-
-
-def overall_citation_score(
-    scores: Mapping[str, float], *, missing: Literal["renormalise", "zero"] = "renormalise"
-) -> OverallScore:
+def overall_scores(scores: Mapping[str, float]) -> dict[str, float]:
     """Return the weighted mean of an answer's span accuracy, citation quality, consistency and lack of hallucination.
 
     The specification's code scores a missing part as 0, so that a question without gold spans cannot exceed 0.7 and an
-    empty answer has 0.15 for its absent hallucinations. Here the weights are spread over the parts that there are.
-
-    Args:
-        scores: The answer's scores by measure.
-        missing: `zero` counts missing parts as 0, as the specification's code does.
+    empty answer has 0.15 for its absent hallucinations. Here the weights are spread over the available parts; the
+    coverage is the sum of their weights. Empty without any part.
 
     Source: Citation Accuracy Evaluation 5.1, _calculate_overall_scores.
     """
@@ -324,12 +290,11 @@ def overall_citation_score(
     }
     known = {name: score for name in WEIGHTS if (score := parts[name]) is not None}
     if not known:
-        return OverallScore(None, 0.0)
+        return {}
     total, present = math.fsum(WEIGHTS.values()), math.fsum(WEIGHTS[name] for name in known)
     weighted = math.fsum(WEIGHTS[name] * score for name, score in known.items())
     # Rounding must not lift a perfect answer above 1.
-    value = min(1.0, weighted / (total if missing == "zero" else present))
-    return OverallScore(value, present / total)
+    return {"overall_citation_accuracy": min(1.0, weighted / present), "overall_coverage": present / total}
 
 
 class QualityThresholds(Model):

@@ -18,6 +18,7 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationStatus, HumanEvaluation, new_evaluation_id
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
+from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.evaluators import SHARE, compare_systems, compare_with_human, evaluate_over_time
 from rag_eval_pipeline.judges.trust_card import TrustCard, read_trust_cards
 from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
@@ -34,7 +35,6 @@ from rag_eval_pipeline.reporting.comparison import (
 )
 from rag_eval_pipeline.reporting.scored_runs import ScoredRun, run_of_evaluation
 from rag_eval_pipeline.storage.files import atomic_write_json
-from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "ab_testing_config.config.yaml"
@@ -88,7 +88,7 @@ def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datet
     """
     path = config or workspace.config / FILE
     try:
-        tests = AbSettings.model_validate(read_yaml(path)).tests
+        tests = AbSettings.model_validate(read_settings(path)).tests
     except pydantic.ValidationError as error:
         raise bad_format(path, error) from error
     if not tests:

@@ -25,12 +25,12 @@ from rag_eval_pipeline.evaluation.registry import Registry, read_registry
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, bad_format
+from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.reporting.comparison_records import MovedQuestion
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.nightly import Night, Nights, alerts_due
 from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "alerts.config.yaml"
@@ -71,7 +71,7 @@ def read_alert_settings(workspace: Workspace) -> AlertSettings:
     """
     path = workspace.config / FILE
     try:
-        return AlertSettings.model_validate(read_yaml(path) if path.exists() else {})
+        return AlertSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
         raise bad_format(path, error) from error
 

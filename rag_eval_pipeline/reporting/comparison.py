@@ -21,6 +21,7 @@ from rag_eval_pipeline.evaluation.thresholds import FILE
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.evidence import (
@@ -38,7 +39,6 @@ from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, verdict
 from rag_eval_pipeline.reporting.comparison_records import ComparisonRow, MovedQuestion, VerdictRecord
 from rag_eval_pipeline.reporting.results_headers import ResultsHeader
 from rag_eval_pipeline.reporting.scored_runs import COMPARED, Column, ScoredRun, run_of_evaluation, run_of_results
-from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
 SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
@@ -95,7 +95,7 @@ def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
     """Read the settings; the defaults if there is no file."""
     path = workspace.config / FILE
     try:
-        return VerdictSettings.model_validate(read_yaml(path) if path.exists() else {})
+        return VerdictSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
         raise bad_format(path, error) from error
 

@@ -23,6 +23,7 @@ from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation
 from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.reporting.baselines import all_published
 from rag_eval_pipeline.reporting.history_index import HistoryIndex
 from rag_eval_pipeline.reporting.nightly import Nights
@@ -30,7 +31,6 @@ from rag_eval_pipeline.reporting.seals import history_folder
 from rag_eval_pipeline.sources.download import Record
 from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.systems.config import read_yaml
 from rag_eval_pipeline.workspace import Workspace
 
 SETTINGS_FILE = "retention.config.yaml"
@@ -65,7 +65,7 @@ def read_retention_settings(workspace: Workspace) -> RetentionSettings:
     """Read the settings; the defaults if there is no file."""
     path = workspace.config / SETTINGS_FILE
     try:
-        return RetentionSettings.model_validate(read_yaml(path) if path.exists() else {})
+        return RetentionSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
         raise bad_format(path, error) from error
 

@@ -22,8 +22,8 @@ from rag_eval_pipeline.errors import DocumentError, InputError
 from rag_eval_pipeline.sources.compression import MAX_DECODED_BYTES
 from rag_eval_pipeline.storage.files import atomic_write_json, publish
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import Progress, check_url, fetcher
 
 MAX_SOURCE_BYTES = MAX_DECODED_BYTES  # a document's 100 MB would stop every large benchmark

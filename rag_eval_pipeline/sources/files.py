@@ -15,7 +15,7 @@ from rag_eval_pipeline.sources.archive import detect_container, extract, is_want
 from rag_eval_pipeline.sources.compression import Compression
 from rag_eval_pipeline.sources.spec import SourceSpec, shown_path
 from rag_eval_pipeline.storage.files import ScratchFolder, file_sha256
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 _GLOB = re.compile(r"[*?\[]")

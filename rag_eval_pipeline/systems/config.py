@@ -110,22 +110,6 @@ class SystemFile(Model):
         return self.enabled and any(fnmatchcase(benchmark, pattern) for pattern in self.benchmarks)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a settings file as a mapping; an empty file is an empty mapping.
-
-    Raises:
-        InputError: `missing_file`, or `bad_yaml` with the line.
-    """
-    if not path.is_file():
-        raise InputError("missing_file", path, "a file")
-    value = read_settings(path, str(path)).value
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InputError("bad_yaml", path, "a mapping of settings", found=value)
-    return value
-
-
 def parse_system(data: dict[str, Any], of: Path | str) -> SystemFile:
     """Parse a system's settings; `of` names their file in messages.
 
@@ -147,7 +131,7 @@ def read_system_file(path: Path) -> SystemFile:
     Raises:
         InputError: `missing_file`, `bad_yaml`, or `bad_format` naming the first bad setting.
     """
-    return parse_system(read_yaml(path), path)
+    return parse_system(read_settings(path), path)
 
 
 def answer_settings(settings: Model) -> dict[str, Any]:

@@ -22,9 +22,8 @@ import stamina.instrumentation
 
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.content_types import Body, fetched_body
-from rag_eval_pipeline.web.egress.config import EgressConfig, host_of, origin_of, secret
-from rag_eval_pipeline.web.egress.policy import EgressBlocked
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressBlocked, EgressConfig, host_of, origin_of, secret
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.limits import HostLimits, retry_after
 from rag_eval_pipeline.web.robots import Robots
 from rag_eval_pipeline.web.tls import UNTRUSTED, certificate_error, tls_context

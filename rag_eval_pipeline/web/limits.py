@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from rag_eval_pipeline.web.egress.config import origin_of
+from rag_eval_pipeline.web.egress import origin_of
 
 PAUSE_MAX_S = 60.0  # a `Retry-After: 86400` must not hold up a whole night
 BACKOFF_MAX_S = 30.0  # longest wait that the server did not ask for

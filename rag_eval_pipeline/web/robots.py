@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from protego import Protego
 
 from rag_eval_pipeline.errors import DocumentError
-from rag_eval_pipeline.web.egress.config import origin_of
+from rag_eval_pipeline.web.egress import origin_of
 
 Setting = Literal["obey", "ignore"]
 Fetch = Callable[[str], Awaitable[bytes]]

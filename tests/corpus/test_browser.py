@@ -19,13 +19,14 @@ from rag_eval_pipeline.corpus.rendering.browser import (
     unprivileged_command,
     write_launcher,
 )
+from rag_eval_pipeline.corpus.rendering.page_loading import MEASURE
 from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool, prove_egress_closed
 from rag_eval_pipeline.corpus.rendering.render import render, renderer_fingerprint
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
 from rag_eval_pipeline.web.content_types import Body
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from tests.conftest import REPOSITORY
 
 
@@ -252,3 +253,40 @@ def test_root_without_its_capabilities_is_told_what_to_do(tmp_path):
     assert "root without its capabilities" in done.stdout
     assert "[browser_failed]" in done.stdout
     assert "Run as a user who is not root" in done.stdout
+
+
+def html_page(title: str, body: str) -> str:
+    return f"<!doctype html><title>{title}</title>{body}"
+
+
+ASKED = "https://site.example/guide/lamps"
+PROSE = "<p>" + "The keeper trimmed the wick, wound the clockwork and wrote the weather into the book. " * 4 + "</p>"
+BROWSER = {
+    #                             page                                                                                              code
+    "a wall by its title":       (html_page("Page not found", "<h1>Page not found</h1>"),                                          "soft_404"),
+    "a visible password field":  (html_page("Site", "<form><input type=password></form>"),                                               "login_wall"),
+    "an unseen password field":  (html_page("Site", "<p>Short.</p><div hidden><input type=password></div>"),                             None),
+    "an empty page":             (html_page("Site", "<div></div><img width=500 height=500 style='visibility:hidden'>"),                  "empty_page"),
+    "frames":                    ("<frameset cols='50%,50%'><frame src='data:text/html,a'><frame src='data:text/html,b'></frameset>", None),
+    "a drawing":                 (html_page("Site", "<svg width=400 height=300><rect width=400 height=300 /></svg>"),                     None),
+    "a component's own text":    (html_page("Site", "<x-a></x-a><script>document.querySelector('x-a').attachShadow({mode:'open'}).innerHTML='<p>Text'</script>"), None),
+    "prose":                     (html_page("Page not found", PROSE * 3),                                                                None),
+    "a form called title":       (html_page("Site", "<form name=title>Lamps</form>"),                                                    None),
+    "unseen prose":              (html_page("Page not found", f"<div hidden>{PROSE * 3}</div>"),                                         "soft_404"),
+}  # fmt: skip
+
+
+@pytest.mark.browser
+async def test_measure_finds_what_block_pages_are_detected_by(own_temp):
+    found = {}
+    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        process = await pool.process()
+        async with process.context(scripts=True) as context:
+            view = await context.new_page()
+            for name, (html, _) in BROWSER.items():
+                await view.set_content(html)
+                measured = await view.evaluate(MEASURE)
+                seen = detect_block_page(page_facts(measured, url=ASKED, final_url=ASKED, body=html.encode()))
+                found[name] = seen and seen.code
+
+    assert found == {name: code for name, (_, code) in BROWSER.items()}

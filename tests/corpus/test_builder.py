@@ -14,8 +14,7 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, Planned
 from rag_eval_pipeline.corpus.manifest import write_manifest
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
 from rag_eval_pipeline.corpus.text.pdf import read_texts
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 from tests.web.site import serve
 
 pytestmark = pytest.mark.browser

@@ -9,8 +9,7 @@ from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.corpus.rendering import render
 from rag_eval_pipeline.corpus.text.pdf import read_texts
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 
 pytestmark = pytest.mark.browser
 

@@ -11,7 +11,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.naming import folded
 from rag_eval_pipeline.corpus.standalone import is_url, plan_documents, render_documents
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressPolicy
 
 PDF = {"Content-Type": "application/pdf"}
 

@@ -21,8 +21,8 @@ from rag_eval_pipeline.corpus.rendering.text_pages import LINES_MAX, check_lengt
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.content_types import Body, fetched_body, sniff
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 
 TEXTS = {
     "plain": "A paragraph about a railway bridge.",

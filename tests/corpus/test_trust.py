@@ -15,9 +15,8 @@ from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
 from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError
-from rag_eval_pipeline.web.egress.config import EgressConfig, read_egress_config
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy, read_egress_config
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import fetcher
 from rag_eval_pipeline.web.tls import authorities, tls_context
 from tests.web.certificates import Authority

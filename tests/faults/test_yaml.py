@@ -10,7 +10,7 @@ from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.validation import validate
-from rag_eval_pipeline.web.egress.config import read_egress_config
+from rag_eval_pipeline.web.egress import read_egress_config
 from tests.conversion.conftest import PLAIN
 
 HOSTILE = {

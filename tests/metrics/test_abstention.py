@@ -7,15 +7,16 @@ import pytest
 from rag_eval_pipeline.metrics.abstention import AbstentionCounts, AskedQuestion, abstention_rates, count_abstentions
 from rag_eval_pipeline.metrics.intervals import wilson_interval
 
+KINDS = [(False, False), (False, True), (False, None), (True, False), (True, True), (True, None)]
 
-def test_count_abstentions():
-    flags = [(False, False), (False, False), (False, True), (False, None), (True, True), (True, False), (True, None)]
 
-    assert count_abstentions(AskedQuestion(*flag) for flag in flags) == AbstentionCounts(2, 1, 1, 1, 1, 1)
+def asked(*counts):
+    """As many questions of each kind, in the order of `AbstentionCounts`."""
+    return [AskedQuestion(*kind) for kind, n in zip(KINDS, counts, strict=True) for _ in range(n)]
 
 
 # 60 answerable: 50 answered, 6 declined, 4 failed; 40 unanswerable: 10 answered, 30 declined.
-COUNTS = AbstentionCounts(50, 6, 4, 10, 30, 0)
+QUESTIONS = asked(50, 6, 4, 10, 30, 0)
 RATES = {
     #                      value                    scored, failed, skipped
     "precision":          (30 / 36,                 (36, 4, 60)),  # a failed question might have been declined
@@ -28,56 +29,53 @@ RATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rate", "value", "counts"), [(name, *row) for name, row in RATES.items()], ids=RATES)
-def test_abstention_rate_counts_every_question_once(rate, value, counts):
-    found = getattr(COUNTS, rate)
+def test_abstention_rates_count_every_question_once():
+    found = {
+        name: (rate.value, (rate.n_scored, rate.n_failed, rate.n_skipped))
+        for name, rate in abstention_rates(QUESTIONS).items()
+    }
 
-    assert (found.value, (found.n_scored, found.n_failed, found.n_skipped)) == (value, counts)
+    assert found == RATES
+    assert count_abstentions(QUESTIONS) == AbstentionCounts(50, 6, 4, 10, 30, 0)
 
 
-ALL_ANSWERABLE = AbstentionCounts(answerable_answered=5, answerable_abstained=1)
-ALL_UNANSWERABLE = AbstentionCounts(unanswerable_answered=2, unanswerable_abstained=2)
-NONE_DECLINED = AbstentionCounts(answerable_answered=5, unanswerable_answered=3)
-LOST = AbstentionCounts(answerable_answered=5, unanswerable_failed=2)
-
+ALL_ANSWERABLE, ALL_UNANSWERABLE = asked(5, 1, 0, 0, 0, 0), asked(0, 0, 0, 2, 2, 0)
 UNDEFINED = {
-    "nothing was declined":               (NONE_DECLINED,      "precision",         "no_abstentions"),
+    "nothing was declined":               (asked(5, 0, 0, 3, 0, 0), "precision",    "no_abstentions"),
+    "nothing was declined, one failed":   (asked(5, 0, 1, 3, 0, 0), "precision",    "no_abstentions"),
     "every question has an answer":       (ALL_ANSWERABLE,     "recall",            "no_unanswerable_questions"),
     "F1 without unanswerable questions":  (ALL_ANSWERABLE,     "f1",                "no_unanswerable_questions"),
-    "all unanswerable questions failed":  (LOST,               "recall",            "all_failed"),
+    "all unanswerable questions failed":  (asked(5, 0, 0, 0, 0, 2), "recall",       "all_failed"),
     "no question has an answer":          (ALL_UNANSWERABLE,   "over_refusal_rate", "no_answerable_questions"),
-    "all answerable questions failed":    (replace(ALL_UNANSWERABLE, answerable_failed=1), "over_refusal_rate", "all_failed"),
+    "all answerable questions failed":    (asked(0, 0, 1, 2, 2, 0), "over_refusal_rate", "all_failed"),
     "no false answers without questions": (ALL_ANSWERABLE,     "false_answer_rate", "no_unanswerable_questions"),
-    "no accuracy of nothing":             (AbstentionCounts(), "accuracy",          "nothing_to_score"),
+    "no accuracy of nothing":             ([],                 "accuracy",          "nothing_to_score"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("counts", "rate", "reason"), UNDEFINED.values(), ids=UNDEFINED)
-def test_abstention_rate_of_nothing_has_a_reason(counts, rate, reason):
-    summary = getattr(counts, rate)
+@pytest.mark.parametrize(("questions", "rate", "reason"), UNDEFINED.values(), ids=UNDEFINED)
+def test_abstention_rate_of_nothing_has_a_reason(questions, rate, reason):
+    summary = abstention_rates(questions)[rate]
 
     assert (summary.value, summary.confidence_interval, summary.reason) == (None, None, reason)
 
 
-def test_answering_every_unanswerable_question_scores_zero():
-    assert NONE_DECLINED.recall.value == NONE_DECLINED.f1.value == 0.0
+def test_abstention_f1_counts_failures_and_is_zero_if_nothing_was_declined():
+    unknown, zero = abstention_rates(asked(5, 1, 2, 0, 0, 1))["f1"], abstention_rates(asked(5, 0, 0, 3, 0, 0))["f1"]
+
+    assert (unknown.value, unknown.n_failed, unknown.n_skipped, unknown.coverage) == (None, 3, 6, 0.0)
+    assert (zero.value, zero.n_scored) == (0.0, 8)
 
 
 # 4 unanswerable: 2 declined; 6 answerable: 1 declined, 1 failed.
-ASKED = [
-    AskedQuestion(*flags)
-    for flags in [
-        (True, True), (True, True), (True, False), (True, False),
-        (False, True), (False, False), (False, False), (False, False), (False, False), (False, None),
-    ]
-]  # fmt: skip
+ASKED = [asked(0, 0, 0, 0, 2, 0), asked(0, 0, 0, 2, 0, 0), asked(0, 1, 0, 0, 0, 0), asked(4, 0, 1, 0, 0, 0)]
+ASKED = [question for part in ASKED for question in part]
 
 
-def test_abstention_rates_without_shared_documents_are_those_of_the_counts():
+def test_abstention_rates_have_wilsons_interval():
     rates = abstention_rates(ASKED)
 
-    counts = count_abstentions(ASKED)
-    assert rates == {name: getattr(counts, name) for name in RATES}
+    assert (rates["recall"].confidence_interval, rates["recall"].method) == (wilson_interval(2, 4), "wilson")
     # 2 of the 5 questions that are unanswerable or were declined are both; F1 = 2 x 2/5 / (1 + 2/5).
     low, high = wilson_interval(2, 5)
     assert rates["f1"].value == 4 / 7

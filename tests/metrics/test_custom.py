@@ -62,7 +62,10 @@ GOOD = {
 
 @pytest.mark.parametrize(("score", "expected"), GOOD.values(), ids=GOOD)
 def test_score(score, expected):
-    assert score_question(own(score), QUESTION).value == expected
+    found = score_question(own(score), QUESTION)
+
+    assert found.value == expected
+    assert found.record == (score(QUESTION) if isinstance(score(QUESTION), Evaluation) else None)
 
 
 BAD = {
@@ -94,10 +97,3 @@ def test_metric_without_bounds_takes_any_finite_number():
     assert score_question(own(lambda q: -1e9, -math.inf, math.inf), QUESTION).value == -1e9
     with pytest.raises(InputError):
         score_question(own(lambda q: math.inf, -math.inf, math.inf), QUESTION)
-
-
-def test_record_is_kept_beside_its_score():
-    given = record(score=0.5, explanation="Kind enough.")
-
-    assert score_question(own(lambda q: given), QUESTION) == (0.5, given)
-    assert score_question(own(lambda q: 0.5), QUESTION).record is None

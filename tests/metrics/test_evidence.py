@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.metrics.evidence import ComparedMetric, Rules, compare, failure_rate
-from rag_eval_pipeline.metrics.verdicts import is_flagged, verdict
+from rag_eval_pipeline.metrics.verdicts import verdict
 
 BY_DOCUMENT = Rules(units="documents")
 
@@ -40,26 +40,11 @@ def test_compare_finds_an_unchanged_system_equivalent():
     assert [part.adjusted_interval.low < 0 for part in evidence.values()] == [True, True]
 
 
-def test_compare_cannot_show_ten_points_with_fifty_questions():
-    metrics = [with_drops("EM", 5, 50), *(unchanged(f"metric {i}", 50) for i in range(11))]
-
-    assert verdict(compare(metrics, seed=3)["EM"]).kind == "inconclusive"
-
-
 def test_compare_does_not_flag_churn_without_a_net_change():
     # 30 of 500 answers became wrong and 30 others right.
     metric = ComparedMetric("EM", [0.0] * 30 + [1.0] * 470, [[1.0] * 470 + [0.0] * 30] * 5)
 
     assert verdict(compare([metric], seed=4)["EM"]).kind == "inconclusive"
-
-
-def test_compare_leaves_failures_out_of_the_pairs():
-    metric = unchanged("EM", 100)._replace(current=[None] * 3 + [1.0] * 97)
-
-    evidence = compare([metric], seed=5)["EM"]
-
-    assert (evidence.n_pairs, evidence.coverage) == (97, 0.97)
-    assert verdict(evidence).kind == "withheld"
 
 
 def test_failure_rate_can_regress_while_other_verdicts_are_withheld():
@@ -68,6 +53,7 @@ def test_failure_rate_can_regress_while_other_verdicts_are_withheld():
 
     evidence = compare([answered, failed], seed=6)
 
+    assert (evidence["EM"].n_pairs, evidence["EM"].coverage) == (180, 0.9)
     assert [verdict(part).kind for part in evidence.values()] == ["withheld", "regressed"]
     assert evidence["Failure rate"].coverage == 1.0
 
@@ -90,18 +76,6 @@ def test_compare_ignores_a_metric_that_applies_nowhere():
     assert evidence["EM"].p_corrected == evidence["EM"].p_value
 
 
-def test_compare_by_documents_counts_a_document_once():
-    # 40 questions fell, all of one document in 50: the test sees one change.
-    metric = with_drops("EM", 40, 2000)
-    documents = [f"document {i // 40}" for i in range(2000)]
-
-    evidence = compare([metric], seed=9, clusters=documents, rules=BY_DOCUMENT)["EM"]
-
-    assert (evidence.n_pairs, evidence.n_units) == (2000, 50)
-    assert evidence.p_value == 1 / 2
-    assert verdict(evidence).kind == "inconclusive"
-
-
 def test_compare_by_documents_flags_ten_falls_with_eight_metrics_and_not_nine():
     # 8 metrics: 8 x 2^-10 = 0.0078 and 8 x 2^-9 = 0.0156 against 0.01; 100 questions of 20 documents, 5 each.
     others = [unchanged(f"metric {i}", 100) for i in range(7)]
@@ -122,7 +96,8 @@ def test_compare_by_documents_needs_seven_documents():
     evidence = compare([with_drops("EM", 60, 60)], seed=21, clusters=documents, rules=BY_DOCUMENT)["EM"]
 
     # All six documents fell as a whole: p = 2^-6 is above 0.01, and one more would be needed.
-    assert (evidence.n_pairs, evidence.n_units, evidence.needed_units, evidence.smallest_drop) == (60, 6, 7, None)
+    assert (evidence.p_value, evidence.n_pairs, evidence.n_units) == (2**-6, 60, 6)
+    assert (evidence.needed_units, evidence.smallest_drop) == (7, None)
     assert verdict(evidence).kind == "inconclusive"
 
 
@@ -137,14 +112,6 @@ def test_compare_by_documents_does_not_call_few_large_documents_equivalent():
     assert (verdict(alone).kind, verdict(shared).kind) == ("equivalent", "inconclusive")
 
 
-def test_compare_counts_sign_assignments_where_it_can():
-    evidence = compare([with_drops("EM", 11), unchanged("F1")], seed=23)
-
-    # 11 questions fell, none rose: 2^-11. The other has no difference: all assignments are as extreme.
-    assert (evidence["EM"].p_value, evidence["EM"].p_corrected, evidence["F1"].p_value) == (2**-11, 2**-10, 1.0)
-    assert (evidence["EM"].is_exact, evidence["F1"].is_exact) == (True, True)
-
-
 def test_compare_draws_signs_only_for_metrics_that_need_it():
     rng = np.random.default_rng(24)
     graded = ComparedMetric("F1", rng.random(300).tolist(), [rng.random(300).tolist()])
@@ -153,7 +120,9 @@ def test_compare_draws_signs_only_for_metrics_that_need_it():
         compare(metrics, seed=25) for metrics in ([graded], [with_drops("EM", 11, 300), graded, unchanged("MRR", 300)])
     )
 
-    assert (beside["EM"].is_exact, beside["F1"].is_exact, beside["MRR"].is_exact) == (True, False, True)
+    assert [beside[name].is_exact for name in ("EM", "F1", "MRR")] == [True, False, True]
+    # 11 questions fell, none rose: 2^-11. MRR has no difference: all assignments are as extreme.
+    assert (beside["EM"].p_value, beside["MRR"].p_value) == (2**-11, 1.0)
     assert beside["F1"].p_value == alone["F1"].p_value
 
 
@@ -180,29 +149,9 @@ def test_compare_draws_more_signs_for_many_metrics():
 
 
 def test_compare_needs_distinct_metrics():
-    with pytest.raises(ValueError, match="each name once"):
-        compare([], seed=1)
-    with pytest.raises(ValueError, match="each name once"):
-        compare([unchanged("EM"), unchanged("EM")], seed=1)
-
-
-def test_compare_rarely_flags_noise():
-    """φ = 5 %, 200 questions, 3 metrics: at alpha 0.02 the first look flags 2 in 100 at most; 60 nights flag few."""
-    rng = np.random.default_rng(11)
-    unstable = rng.random((3, 200)) < 0.1  # of an unstable question two runs differ half of the time
-
-    def one_run():
-        return np.where(unstable, rng.random((3, 200)) < 0.5, 1.0)
-
-    flags = 0
-    for night in range(60):
-        runs = [one_run() for _ in range(5)]
-        tonight = one_run()
-        metrics = [ComparedMetric(str(i), tonight[i].tolist(), [run[i].tolist() for run in runs]) for i in range(3)]
-        flags += any(is_flagged(part) for part in compare(metrics, seed=night).values())
-
-    # The expectation is 1.2; more than 5 has a probability below 0.002.
-    assert flags <= 5
+    for metrics in ([], [unchanged("EM"), unchanged("EM")]):
+        with pytest.raises(ValueError, match="each name once"):
+            compare(metrics, seed=1)
 
 
 def test_compare_takes_means_and_effect_size_over_the_pairs():
@@ -218,11 +167,9 @@ def test_compare_takes_means_and_effect_size_over_the_pairs():
 def test_compare_ignores_documents_of_one_question():
     metric = with_drops("EM", 11)
 
-    alone, singly = (
-        compare([metric], seed=14, clusters=names) for names in (None, [f"z{i}" for i in range(500, 0, -1)])
-    )
+    singly = compare([metric], seed=14, clusters=[f"z{i}" for i in range(500, 0, -1)])
 
-    assert singly == alone
+    assert singly == compare([metric], seed=14)
     assert not singly["EM"].is_clustered
 
 

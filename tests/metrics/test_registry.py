@@ -20,7 +20,7 @@ from rag_eval_pipeline.metrics.retrieval.names import parse_measure
 from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
 from rag_eval_pipeline.metrics.spans import Citation, Span, find_tokens
 
-OWN = """
+CODE = """
 from rag_eval_pipeline.metrics.custom import MetricInfo
 from rag_eval_pipeline.metrics.retrieval.measures import Family
 import numpy as np
@@ -39,7 +39,7 @@ NOT_ONE = 3
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    (tmp_path / "own_measures.py").write_text(OWN)
+    (tmp_path / "own_measures.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     sys.modules.pop("own_measures", None)
@@ -101,9 +101,8 @@ def test_label(key, label):
     assert metric_label(key) == label
 
 
-def test_find_metric_info_knows_cutoffs_and_pages():
-    assert find_metric_info("page/ndcg@10") == find_metric_info("ndcg@5")
-    assert find_metric_info("ndcg").name == "ndcg"
+def test_find_metric_info_ignores_cutoff_and_page():
+    assert find_metric_info("page/ndcg@10").name == "ndcg@k"
     assert find_metric_info("politeness") is None
 
 
@@ -131,17 +130,9 @@ def test_installed_metric_with_a_taken_name_costs_only_itself(own):
     registry.metrics_by_key.cache_clear()
 
 
-BAD = {
-    "no path": ("own_measures", "bad_metric"),
-    "no such module": ("no_such_module:HALF", "bad_metric"),
-    "no such name": ("own_measures:NONE", "bad_metric"),
-    "no metric": ("own_measures:NOT_ONE", "bad_metric"),
-}
-
-
-@pytest.mark.parametrize(("path", "code"), BAD.values(), ids=BAD)
-def test_load_metric_refuses(own, path, code):
+@pytest.mark.parametrize("path", ["own_measures", "no_such_module:HALF", "own_measures:NONE", "own_measures:NOT_ONE"])
+def test_load_metric_refuses(own, path):
     with pytest.raises(InputError) as error:
         load_metric(path)
 
-    assert error.value.code == code
+    assert error.value.code == "bad_metric"

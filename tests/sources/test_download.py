@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download import cached, download, expand_headers
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 from tests.conftest import REPOSITORY
 from tests.web.certificates import Authority
 from tests.web.site import serve
@@ -438,8 +437,8 @@ KILLED = """
 import sys
 from pathlib import Path
 from rag_eval_pipeline.sources.download import download
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressConfig
+from rag_eval_pipeline.web.egress import EgressPolicy
 url, host, cache = sys.argv[1:]
 download(url, Path(cache), EgressPolicy(EgressConfig(allowed_hosts=[host])))
 """

@@ -5,8 +5,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 
 Answer = tuple[int, dict[str, str], bytes]
 

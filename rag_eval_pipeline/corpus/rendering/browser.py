@@ -27,7 +27,7 @@ from playwright.async_api import Browser, BrowserContext, Error, Playwright, Vie
 from rag_eval_pipeline.corpus.rendering.text_pages import TextPage, open_text_page
 from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.tls import authorities
 
 EXECUTABLE_VARIABLE = "RAG_EVAL_CHROMIUM"

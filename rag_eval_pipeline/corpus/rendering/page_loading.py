@@ -19,8 +19,8 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.content_types import Body, image_type
-from rag_eval_pipeline.web.egress.config import host_of
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import host_of
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from playwright.async_api import BrowserContext, Error
 
 from rag_eval_pipeline.corpus.rendering.browser import BrowserProcess, find_browser, launch, unprivileged_command
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 
 # What Chromium, or setpriv before it, says where a container refuses user namespaces or other users.
 _SANDBOX_REFUSED = ("No usable sandbox", "namespace sandbox", "credentials.cc", "zygote_host_impl", "setpriv:")

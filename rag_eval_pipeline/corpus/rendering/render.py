@@ -46,9 +46,8 @@ from rag_eval_pipeline.corpus.text.pdf import fix_dates, read_texts
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.text.tokens import tokenize
 from rag_eval_pipeline.web.content_types import Body, decode_text
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 
 CheckPage = Callable[[Mapping[str, Any], str], None]
 

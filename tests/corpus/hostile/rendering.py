@@ -9,8 +9,7 @@ from rag_eval_pipeline.corpus.document_renderer import DocumentRenderer
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.errors import DocumentError
-from rag_eval_pipeline.web.egress.config import EgressConfig
-from rag_eval_pipeline.web.egress.policy import EgressPolicy, system_resolver
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy, system_resolver
 
 
 class Outcome(NamedTuple):

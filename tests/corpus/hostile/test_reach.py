@@ -9,7 +9,7 @@ from corpus.hostile.prying import KINDS, MOVES
 from corpus.hostile.rendering import make_all, rendering
 from corpus.hostile.site import Reply, Site, running
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.web.egress.proxy import REFUSAL_HEADER
+from rag_eval_pipeline.web.egress_proxy import REFUSAL_HEADER
 from tests.web.certificates import Authority
 
 pytestmark = pytest.mark.browser

@@ -17,8 +17,8 @@ from rag_eval_pipeline.corpus.text.pdf import draw_page, read_texts
 from rag_eval_pipeline.corpus.text.pdf_worker import layer_text
 from rag_eval_pipeline.corpus.text.rtl import Drawn, TextObjects, drawn_lines
 from rag_eval_pipeline.web.content_types import Body
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from tests.faults.pdfs import one_page, stream
 
 BLOCKS = {

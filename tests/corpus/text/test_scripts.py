@@ -12,8 +12,8 @@ from rag_eval_pipeline.corpus.rendering.pool import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.web.content_types import Body
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.egress import EgressPolicy
+from rag_eval_pipeline.web.egress_proxy import EgressProxy
 
 pytestmark = pytest.mark.browser
 

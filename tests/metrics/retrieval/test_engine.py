@@ -1,29 +1,55 @@
-"""The engine gives what a plain walk down each ranking gives, to the last bit, however documents are named."""
+"""The engine ranks and judges as a plain sort does, and its scores equal pytrec_eval's to the last bit.
 
+`pytrec_eval.json` holds a small collection and the doubles of pytrec_eval-terrier 0.5.11 for it, in hexadecimal: ties,
+ids beyond ASCII, rankings out of order, negative grades, a query without a relevant document. Interpolated precision
+is compared at 0 and 1 only: trec_eval 9, which pytrec_eval contains, turns fractions of recall into ranks otherwise
+than trec_eval 10, whose published output `test_score_command` compares.
+"""
+
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.retrieval import runs
-from rag_eval_pipeline.metrics.retrieval.names import parse_measures
-from rag_eval_pipeline.metrics.retrieval.runs import Documents, Run, make_qrels, qrels_from_dict, run_from_dict
-from rag_eval_pipeline.metrics.retrieval.scoring import score, score_rankings
-from tests.metrics.retrieval.plain_measures import plain_scores
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.metrics.retrieval import files, runs
+from rag_eval_pipeline.metrics.retrieval.files import Columns, UnsortedRunError, group_by_query, iterate_queries
+from rag_eval_pipeline.metrics.retrieval.names import parse_measure, parse_measures
+from rag_eval_pipeline.metrics.retrieval.runs import (
+    Documents,
+    Run,
+    hash_ids,
+    make_qrels,
+    qrels_from_dict,
+    run_from_dict,
+)
+from rag_eval_pipeline.metrics.retrieval.scoring import rank_by_score, score, score_rankings
 
-MEASURES = parse_measures(
-    [
-        "num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret", "utility", "recip_rank", "set", "Rprec", "bpref",
-        "P.1,3,10", "recall.1,3,10", "success.1,3,10", "relative_P.1,3,10", "unj.1,3,10", "Rprec_mult.0.2,1,1.4",
-        "map", "infAP", "binG", "map_cut.1,3,10", "yaap", "gm_map", "gm_bpref", "iprec_at_recall", "11pt_avg",
-        "ndcg_cut.1,3,10", "ndcg", "dcg", "ideal_dcg", "ndcg_rel", "Rndcg", "G", "rbp", "rbp_resid",
-        *(f"{name}@{k}" for name in ("all_hit", "mrr", "rbp", "err") for k in (1, 3, 10)),
-    ]
-)  # fmt: skip
-MEASURES = tuple(measure for measure in MEASURES if measure.label != "num_q")
+TABLE = json.loads(Path(__file__).with_name("pytrec_eval.json").read_text())
+
+
+@pytest.mark.parametrize(("level", "compared"), [(1, 938), (2, 871)])
+def test_scores_equal_pytrec_eval_to_the_last_bit(level, compared):
+    expected = TABLE["expected"][str(level)]
+    qrels = {query: TABLE["qrels"][query] for query in expected}
+    measures = [parse_measure(name) for name in next(iter(expected.values()))]
+
+    found = score(run_from_dict(TABLE["run"]), qrels_from_dict(qrels), measures, level=level)
+
+    rows = zip(*(values.tolist() for values in found.values), strict=True)
+    ours = {
+        query: {measure.trec_name: float(value).hex() for measure, value in zip(measures, row, strict=True)}
+        for query, row in zip(found.queries, rows, strict=True)
+    }
+    assert ours == expected
+    assert sum(map(len, ours.values())) == compared
+
 
 # Few ids, so that rankings and judgements meet; of one, two, three and four bytes, and prefixes of one another.
 documents = st.one_of(
@@ -37,95 +63,71 @@ rankings = st.dictionaries(documents, scores, max_size=25)
 judgements = st.dictionaries(documents, st.integers(-1, 5), min_size=1, max_size=20)
 queries = st.sampled_from(["q1", "q2", "q10", "é", "Q"])
 collections = st.tuples(st.dictionaries(queries, rankings), st.dictionaries(queries, judgements, min_size=1))
+# The grade at each rank, which every other measure follows from, and what depends on the level.
+MEASURES = parse_measures(["relstring.25", "num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret"])
 
 
-def expected(run, qrels, level):
+def ranked(scored):
+    """Higher scores first, equal scores by the ids' bytes, the greatest first."""
+    return sorted(sorted(scored, key=str.encode, reverse=True), key=lambda document: -scored[document])
+
+
+def plain_scores(scored, judged, level):
+    grades = [judged.get(document) for document in ranked(scored)]
     return {
-        query: {measure.label: plain[measure.label] for measure in MEASURES}
-        for query in sorted(qrels)
-        for plain in [plain_scores(run.get(query, {}), qrels[query], level=level)]
-    }
-
-
-def by_query(found):
-    columns = [values.tolist() for values in found.values]
-    return {
-        query: dict(zip((measure.label for measure in MEASURES), row, strict=True))
-        for query, row in zip(found.queries, zip(*columns, strict=True), strict=True)
+        "num_ret": len(grades),
+        "num_rel": sum(grade >= level for grade in judged.values()),
+        "num_rel_ret": sum(grade is not None and grade >= level for grade in grades),
+        "relstring_25": "".join("-" if grade is None else "." if grade < 0 else str(grade) for grade in grades),
+        "num_nonrel_judged_ret": sum(grade is not None and 0 <= grade < level for grade in grades),
     }
 
 
 def coded(run, qrels, vocabulary, *, in_order):
     place = {name: code for code, name in enumerate(vocabulary)}
     names = None if in_order else pa.array(vocabulary, pa.string())
-    lengths = [len(scored) for scored in run.values()]
-    rows = [place[document] for scored in run.values() for document in scored]
-    values = [value for scored in run.values() for value in scored.values()]
-    judged = [place[document] for graded in qrels.values() for document in graded]
-    grades = [grade for graded in qrels.values() for grade in graded.values()]
+
+    def columns(side, dtype):
+        codes = np.array([place[document] for row in side.values() for document in row], dtype=np.int32)
+        values = np.array([value for row in side.values() for value in row.values()], dtype=dtype)
+        return Documents.from_codes(codes, names), values, [len(row) for row in side.values()]
+
+    retrieved, values, lengths = columns(run, np.float64)
+    judged, grades, n_judged = columns(qrels, np.int64)
     return (
-        Run(
-            list(run),
-            np.cumsum([0, *lengths]),
-            Documents.from_codes(np.array(rows, dtype=np.int32), names),
-            np.array(values, dtype=np.float64),
-        ),
-        make_qrels(
-            list(qrels),
-            np.repeat(np.arange(len(qrels)), [len(graded) for graded in qrels.values()]),
-            Documents.from_codes(np.array(judged, dtype=np.int32), names),
-            np.array(grades, dtype=np.int64),
-        ),
+        Run(list(run), np.cumsum([0, *lengths]), retrieved, values),
+        make_qrels(list(qrels), np.repeat(np.arange(len(qrels)), n_judged), judged, grades),
     )
 
 
-@given(collections, st.sampled_from([1, 2]), st.sampled_from(["ids", "codes", "codes in order"]), st.booleans(),
-       st.randoms(use_true_random=False))  # fmt: skip
-def test_scores_are_those_of_a_plain_walk(collection, level, naming, is_cut, random):
+NAMINGS = ["ids", "ids of one hash", "codes", "codes in order"]
+
+
+@given(collections, st.sampled_from([1, 2]), st.sampled_from(NAMINGS), st.booleans(), st.randoms(use_true_random=False))
+def test_ranks_and_grades_are_those_of_a_plain_sort(collection, level, naming, is_cut, random):
     run, qrels = collection
     vocabulary = sorted({document for part in (*run.values(), *qrels.values()) for document in part})
     if naming == "codes":
         random.shuffle(vocabulary)
+    if naming.startswith("ids"):
+        sides = run_from_dict(run), qrels_from_dict(qrels)
+    else:
+        sides = coded(run, qrels, vocabulary, in_order=naming == "codes in order")
+    if naming == "ids of one hash":
+        sides[0].documents.keys[:] = sides[1].documents.keys[:] = 7
     with pytest.MonkeyPatch.context() as patch:
         if is_cut:
-            # A block of one row is a block per query: every border of queries is then one of blocks.
-            patch.setattr(runs, "BLOCK_ROWS", 1)
-        if naming == "ids":
-            sides = run_from_dict(run), qrels_from_dict(qrels)
-        else:
-            sides = coded(run, qrels, vocabulary, in_order=naming == "codes in order")
-
+            patch.setattr(runs, "BLOCK_ROWS", 1)  # a block per query
         found = score(*sides, MEASURES, level=level)
 
-    assert by_query(found) == expected(run, qrels, level)
+    columns = zip(*(values.tolist() for values in found.values), strict=True)
+    by_query = {
+        query: dict(zip((measure.label for measure in MEASURES), row, strict=True))
+        for query, row in zip(found.queries, columns, strict=True)
+    }
+    assert by_query == {query: plain_scores(run.get(query, {}), qrels[query], level) for query in sorted(qrels)}
     assert found.missing == tuple(query for query in sorted(qrels) if query not in run)
     assert found.unjudged == len(run.keys() - qrels.keys())
-
-
-@given(collections)
-def test_ids_with_equal_keys_are_told_apart_by_name(collection):
-    run, qrels = collection
-    made, judged = run_from_dict(run), qrels_from_dict(qrels)
-    # The worst hash there is: one key for all.
-    made.documents.keys[:] = 7
-    judged.documents.keys[:] = 7
-
-    assert by_query(score(made, judged, MEASURES)) == expected(run, qrels, 1)
-
-
-@given(st.dictionaries(queries, st.tuples(st.lists(documents, unique=True), judgements), min_size=1))
-def test_rankings_score_like_runs(given_rankings):
-    names = [measure.name for measure in MEASURES if measure.label != "unj_1"]
-    run = {query: {d: -float(rank) for rank, d in enumerate(ranking)} for query, (ranking, _) in given_rankings.items()}
-    whole = expected(run, {query: grades for query, (_, grades) in given_rankings.items()}, 1)
-
-    found = score_rankings(given_rankings.values(), names)
-
-    for query, row in zip(given_rankings, found, strict=True):
-        if row is None:
-            assert whole[query]["num_rel"] == 0
-        else:
-            assert row == {m.name: whole[query][m.label] for m in MEASURES if m.name in row}
 
 
 def test_mean_is_added_up_in_the_byte_order_of_queries():
@@ -138,3 +140,140 @@ def test_mean_is_added_up_in_the_byte_order_of_queries():
     found = score(run_from_dict(run), qrels_from_dict(qrels), parse_measures(["recip_rank"]))
 
     assert found.summary(found.measures[0]) == total / 300
+
+
+# Rankings given as ids, as evaluations have them
+
+
+def test_score_rankings_keeps_the_order_of_queries():
+    given = [
+        (["x", "b"], {"b": 1}),  # rank 2
+        ([], {"a": 2}),  # nothing retrieved: a zero
+        (["a"], {"a": 0, "b": -1}),  # nothing relevant: no score
+        (["a"], {}),
+        # Grades below 1 are not relevant: only "good" at rank 3 counts, (2 / log2(4)) / (2 / log2(2)).
+        (["negative", "zero", "good"], {"negative": -1, "zero": 0, "good": 2}),
+        (["\ud800", "b"], {"b": 1}),  # not valid Unicode
+    ]
+
+    assert score_rankings(given, ["RR", "ndcg@3"]) == [
+        {"mrr": 1 / 2, "ndcg@3": 1 / math.log2(3)},
+        {"mrr": 0.0, "ndcg@3": 0.0},
+        None,
+        None,
+        {"mrr": 1 / 3, "ndcg@3": 1 / 2},
+        {"mrr": 1 / 2, "ndcg@3": 1 / math.log2(3)},
+    ]
+    assert score_rankings([], ["mrr"]) == []
+
+
+SORTED = {
+    "higher scores first": ([("a", 0.1), ("b", 0.3), ("c", 0.2)], ["b", "c", "a"]),
+    "equal scores by id, descending": ([("a", 1.0), ("c", 1.0), ("b", 1.0)], ["c", "b", "a"]),
+    "upper case sorts below lower case, as bytes do": ([("B", 1.0), ("a", 1.0)], ["a", "B"]),
+    "outside the basic plane last, unlike in UTF-16": ([("\uffee", 1.0), ("\U0001f600", 1.0)], ["\U0001f600", "\uffee"]),
+    "scores that differ in the ninth digit are no tie": ([("b", 1.0), ("a", 1.000000001)], ["a", "b"]),
+    "minus zero is zero": ([("a", 0.0), ("b", -0.0)], ["b", "a"]),
+    "infinite scores are scores": ([("a", -math.inf), ("b", 0.0), ("c", math.inf)], ["c", "b", "a"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("scored", "expected"), SORTED.values(), ids=SORTED)
+def test_rank_by_score_sorts_as_trec_eval(scored, expected):
+    assert rank_by_score(scored) == expected
+
+
+BAD = {
+    "NaN": (lambda: rank_by_score([("a", 1.0), ("b", math.nan)]), "bad_score"),
+    "a document twice with scores": (lambda: rank_by_score([("a", 1.0), ("a", 2.0)]), "duplicate_document"),
+    "a document twice in a ranking": (lambda: score_rankings([(["a", "b", "a"], {"a": 1})], ["mrr"]), "duplicate_document"),
+    "an unknown measure": (lambda: score_rankings([], ["bleu@5"]), "unknown_measure"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("work", "code"), BAD.values(), ids=BAD)
+def test_rankings_refuse(work, code):
+    with pytest.raises(InputError) as error:
+        work()
+
+    assert error.value.code == code
+
+
+# Runs that are read a piece at a time
+
+
+def piece(rows):
+    names = [query for query, _ in rows]
+    starts = [i for i, query in enumerate(names) if i == 0 or query != names[i - 1]]
+    ids = pa.array([str(document) for _, document in rows], pa.string())
+    return Columns([names[i] for i in starts], np.array(starts, dtype=np.int64), ids, np.arange(len(rows), dtype=float))
+
+
+def as_dict(*parts):
+    return {
+        query: [part.documents.name(row) for row in range(part.offsets[i], part.offsets[i + 1])]
+        for part in parts
+        for i, query in enumerate(part.queries)
+    }
+
+
+@given(st.lists(st.integers(0, 5), max_size=8), st.lists(st.integers(1, 7), max_size=30))
+def test_iterate_queries_cuts_no_query_and_loses_no_row(lengths, cuts):
+    rows = [(f"q{i}", document) for i, length in enumerate(lengths) for document in range(length)]
+    ends = np.cumsum([0, *cuts, len(rows) + 1]).tolist()
+    pieces = [piece(rows[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True) if rows[a:b]]
+
+    found = as_dict(*iterate_queries(pieces, "run"))
+
+    assert found == {f"q{i}": [str(n) for n in range(length)] for i, length in enumerate(lengths) if length}
+
+
+def test_group_by_query_joins_a_query_that_returns():
+    pieces = [piece([("q1", 1), ("q2", 1)]), piece([("q2", 2), ("q1", 2)])]
+
+    with pytest.raises(UnsortedRunError):
+        list(iterate_queries(pieces, "run"))
+    assert as_dict(group_by_query(pieces, "run")) == {"q1": ["1", "2"], "q2": ["1", "2"]}
+
+
+def test_file_of_many_pieces_scores_as_one(tmp_path, monkeypatch):
+    rows = [(f"q{i}", f"d{j}", float(j)) for i in range(40) for j in range(i % 7)]
+    pq.write_table(
+        pa.table(dict(zip(("qid", "docid", "score"), zip(*rows, strict=True), strict=True))), tmp_path / "run"
+    )
+    (tmp_path / "qrels").write_text("".join(f"q{i} 0 d{i % 5} 1\n" for i in range(40)))
+    measures = parse_measures(["recip_rank", "num_ret"])
+    whole = files.score_file(tmp_path / "run", tmp_path / "qrels", measures).scores
+
+    monkeypatch.setattr(files, "PIECE_ROWS", 5)
+    cut = files.score_file(tmp_path / "run", tmp_path / "qrels", measures).scores
+
+    assert [values.tolist() for values in cut.values] == [values.tolist() for values in whole.values]
+    # Of 40 queries those of no rows are missing: 0, 7, ..., 35.
+    assert cut.missing == whole.missing == ("q0", "q14", "q21", "q28", "q35", "q7")
+
+
+ids = st.lists(st.one_of(st.text(), st.text("ab", min_size=6, max_size=26)), max_size=40)
+
+
+@given(ids, st.sampled_from([pa.string(), pa.large_string(), pa.binary()]), st.integers(0, 5))
+def test_hash_is_equal_for_equal_ids(names, kind, start):
+    values = [name.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name in names]
+    array = pa.array([name.encode() for name in values] if pa.types.is_binary(kind) else values, kind)
+
+    keys = hash_ids(array)
+
+    assert hash_ids(array.slice(start)).tolist() == keys[start:].tolist()
+    by_name = {}
+    for name, key in zip(values, keys.tolist(), strict=True):
+        assert by_name.setdefault(name, key) == key
+
+
+def test_hash_differs_for_ids_that_differ_in_one_byte():
+    names = [f"{'x' * n}{letter}{'y' * m}" for n in range(12) for m in range(12) for letter in "abcdefgh"]
+    names += [f"{number}" for number in range(100_000)]
+
+    keys = hash_ids(pa.array(names))
+
+    # Of 101,152 keys of 32 bits some 1.2 pairs are equal by chance.
+    assert len(set(names)) - len(set(keys.tolist())) < 10

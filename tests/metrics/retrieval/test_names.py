@@ -57,9 +57,9 @@ def test_measure_is_the_arithmetic_of_its_definition(name, expected):
 
 
 def test_all_hit_needs_every_relevant_document():
-    (scores,) = score_rankings([(["a", "x", "b"], {"a": 1, "b": 1})], ["all_hit@1", "all_hit@2", "all_hit@3"])
-
-    assert list(scores.values()) == [0.0, 0.0, 1.0]
+    assert score_rankings([(["a", "x", "b"], {"a": 1, "b": 1})], ["all_hit@2", "all_hit@3"]) == [
+        {"all_hit@2": 0.0, "all_hit@3": 1.0}
+    ]
 
 
 def test_scores_are_in_the_range_of_their_row():
@@ -96,40 +96,17 @@ def test_other_names_are_understood(other, ours):
     assert parse_measure(ours).name == ours
 
 
-def test_measure_has_the_name_that_trec_eval_prints():
-    names = ("hit@5", "recall@5", "precision@5", "ndcg@5", "map@5", "mrr", "ndcg", "all_hit@5", "mrr@5")
-
-    assert [parse_measure(name).trec_name for name in names] == [
-        "success_5", "recall_5", "P_5", "ndcg_cut_5", "map_cut_5", "recip_rank", "ndcg", None, None,
-    ]  # fmt: skip
-
-
 def test_meaning_names_the_cutoff():
     assert parse_measure("recall@5").meaning == "Share of the relevant documents in the top 5."
 
 
-UNKNOWN = {
-    "no such measure": "bleu@5",
-    "a cutoff of zero": "hit@0",
-    "a cutoff with a leading zero": "hit@05",
-    "a missing cutoff": "recall",
-    "no cutoff after the sign": "ndcg@",
-    "several cutoffs": "P.5,10",
-    "a nickname": "official",
-    "a cutoff that is no whole number": "ndcg_cut.23.4",
-    "a negative cutoff": "P.-5",
-    "gains without grades": "ndcg.p=3",
-    "too few coefficients": "utility.1,2",
-    "a measure without parameters": "map.5",
-    "a persistence of one": "rbp(p=1)@10",
-    "a persistence of zero": "rbp(p=0)@10",
-    "a highest grade that is no whole number": "err(max_grade=1.5)@10",
-    "a parameter of another measure": "err(p=0.5)@10",
-    "nothing": "",
-}
+UNKNOWN = [
+    "", "bleu@5", "hit@0", "hit@05", "recall", "ndcg@", "P.5,10", "official", "ndcg_cut.23.4", "P.-5", "ndcg.p=3",
+    "utility.1,2", "map.5", "rbp(p=1)@10", "rbp(p=0)@10", "err(max_grade=1.5)@10", "err(p=0.5)@10",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", UNKNOWN.values(), ids=UNKNOWN)
+@pytest.mark.parametrize("name", UNKNOWN)
 def test_name_of_no_measure_is_refused(name):
     with pytest.raises(InputError) as error:
         parse_measure(name)

@@ -22,12 +22,15 @@ from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from rag_eval_pipeline.web.egress.config import EgressConfig, HostPort, host_of, secret
-from rag_eval_pipeline.web.egress.policy import (
+from rag_eval_pipeline.web.egress import (
     EgressBlocked,
+    EgressConfig,
     EgressPolicy,
     HostNowhere,
+    HostPort,
     HostUnresolved,
+    host_of,
+    secret,
     system_resolver,
 )
 
@@ -343,12 +346,13 @@ async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, li
     """Forward the final response, marked as the connection's last."""
     while True:
         head = await asyncio.wait_for(server.readuntil(b"\r\n\r\n"), _IDLE_LIMIT_S)
-        status, *fields = head[:-4].split(b"\r\n")
+        # A browser takes a bare newline for the end of a line, too: a header behind one must not pass unseen.
+        status, *fields = re.split(rb"[\r\n]+", head[:-4])
         # 1xx responses are interim; 101 would turn the connection into something else, and was never requested.
         if not re.match(rb"HTTP/1\.[01] 1\d\d", status):
             break
     kept = [f for f in fields if f.split(b":")[0].strip().lower() not in (b"connection", b"keep-alive", b"upgrade")]
-    kept = [f for f in kept if not f.lower().startswith((b"proxy-", REFUSAL_HEADER.encode()))]
+    kept = [f for f in kept if not f.strip().lower().startswith((b"proxy-", REFUSAL_HEADER.encode()))]
     client.write(b"\r\n".join([status, *kept, b"Connection: close", b"", b""]))
     await _receive(server, client, limit)
 

@@ -1,4 +1,4 @@
-"""A chat is asked with what its server takes, learned once; what comes back is one form, whole or streamed."""
+"""A chat request has what its server accepts, learned once; a reply has one form, whole or streamed."""
 
 import asyncio
 import json
@@ -58,25 +58,21 @@ async def failed(*steps, **arguments):
     return raised.value
 
 
-async def test_only_what_is_set_is_sent():
-    _, sent = await completed(said(), settings={"temperature": None, "seed": None, "max_tokens": 9})
+async def test_chat_sends_what_is_set_and_the_servers_further_fields():
+    settings = {"temperature": None, "seed": None, "max_tokens": 9, "extra_body": {"provider": {"order": ["a"]}}}
+    _, sent = await completed(said(), settings=settings)
 
     assert sent == [
         {
             "model": "m",
             "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
             "max_tokens": 9,
+            "provider": {"order": ["a"]},
         }
     ]
 
 
-async def test_fields_of_a_servers_own_are_sent():
-    _, sent = await completed(said(), settings={"extra_body": {"provider": {"order": ["a"]}}})
-
-    assert sent[0]["provider"] == {"order": ["a"]}
-
-
-async def test_a_reply_is_told_whole():
+async def test_chat_reply_has_text_model_usage_and_account():
     usage = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100}
     answer, _ = await completed(said(usage=usage, reasoning_content="Hm."), settings={"prices": PRICES})
 
@@ -97,16 +93,10 @@ USAGES = {
 
 
 @pytest.mark.parametrize(("usage", "expected"), USAGES.values(), ids=USAGES)
-async def test_usage(usage, expected):
+async def test_chat_usage(usage, expected):
     answer, _ = await completed(said(usage=usage))
 
     assert answer.usage == expected
-
-
-async def test_content_in_parts_is_joined():
-    answer, _ = await completed(said([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]))
-
-    assert answer.text == "ab"
 
 
 ENDINGS = {
@@ -115,24 +105,15 @@ ENDINGS = {
     "filtered":    (said(None, finish_reason="content_filter"), "",   "content_filter",  "content_filter"),
     "refused":     (said(None, refusal="I will not."),         "",    "I will not.",     "stop"),
     "empty":       (said(""),                                  "",    None,              "stop"),
+    "in parts":    (said([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]), "ab", None, "stop"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("step", "text", "refusal", "finish_reason"), ENDINGS.values(), ids=ENDINGS)
-async def test_endings(step, text, refusal, finish_reason):
+async def test_chat_reply_endings(step, text, refusal, finish_reason):
     answer, _ = await completed(step)
 
     assert (answer.text, answer.refusal, answer.finish_reason) == (text, refusal, finish_reason)
-
-
-async def test_a_schema_is_asked_for_strictly():
-    answer, sent = await completed(said("{}"), schema=SCHEMA)
-
-    assert sent[0]["response_format"] == {
-        "type": "json_schema",
-        "json_schema": {"name": "a_verdict", "strict": True, "schema": SCHEMA},
-    }
-    assert answer.mode == "json_schema"
 
 
 def refusing(*names, status=400):
@@ -146,96 +127,82 @@ def refusing(*names, status=400):
     return step
 
 
-def knowing_formats(*known):
+def knowing_formats(*known, refusal="response_format {} is unknown"):
     async def step(asked, writer):
         form = asked.json.get("response_format", {}).get("type", "plain")
-        answer = said("{}") if form in known else reply(400, {"message": f"response_format {form} is unknown"})
-        await answer(asked, writer)
+        await (said("{}") if form in known else reply(400, refusal.format(form)))(asked, writer)
 
     return step
 
 
-@pytest.mark.parametrize(("known", "requests"), [("json_schema", 1), ("json_object", 2), ("plain", 3)])
-async def test_a_schema_is_asked_for_as_strictly_as_the_server_can(known, requests):
-    async with serving(knowing_formats(known, "plain")) as server, opened(server) as endpoint:
+FORMATS = {
+    "a strict schema": (knowing_formats("json_schema", "plain"), "json_schema", 1),
+    "any JSON": (knowing_formats("json_object", "plain"), "json_object", 2),
+    "neither": (knowing_formats("plain"), "plain", 3),
+    "neither, and the refusal names nothing": (knowing_formats("plain", refusal="Bad Request"), "plain", 3),
+}
+
+
+@pytest.mark.parametrize(("step", "mode", "requests"), FORMATS.values(), ids=FORMATS)
+async def test_chat_requests_a_schema_as_strictly_as_the_server_can(step, mode, requests):
+    async with serving(step) as server, opened(server) as endpoint:
         chat = chat_over(endpoint)
         first = await chat.complete(ASK, schema=SCHEMA)
         second = await chat.complete(ASK, schema=SCHEMA)
 
-    assert (first.mode, first.requests) == (known, requests)
-    assert (second.mode, second.requests) == (known, 1)
+    assert (first.mode, first.requests) == (mode, requests)
+    assert (second.mode, second.requests) == (mode, 1)
+    assert server.asked[0].json["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "a_verdict", "strict": True, "schema": SCHEMA},
+    }
 
 
 REFUSED = {
     "the seed": ("seed",),
-    "the temperature": ("temperature",),
-    "nucleus sampling": ("top_p",),
     "several, one after the other": ("seed", "temperature", "top_p"),
+    "both names of the limit": ("max_tokens", "max_completion_tokens"),
 }
 
 
 @pytest.mark.parametrize("status", [400, 422])
 @pytest.mark.parametrize("names", REFUSED.values(), ids=REFUSED)
-async def test_a_field_that_is_refused_by_name_is_left_out(names, status):
+async def test_chat_omits_a_field_that_is_refused_by_name(names, status):
     answer, sent = await completed(refusing(*names, status=status), settings={"top_p": 0.5})
 
     assert not set(names) & set(sent[-1])
     assert answer.requests == len(sent) == len(names) + 1
 
 
-async def test_the_limit_of_a_reply_has_two_names():
+async def test_chat_renames_the_limit_of_a_reply():
     _, sent = await completed(refusing("max_tokens"), settings={"max_tokens": 9})
 
     assert ("max_tokens" in sent[0], "max_tokens" in sent[1], sent[1]["max_completion_tokens"]) == (True, False, 9)
 
 
-async def test_a_server_that_knows_neither_name_is_asked_without_a_limit():
-    _, sent = await completed(refusing("max_tokens", "max_completion_tokens"))
-
-    assert not {"max_tokens", "max_completion_tokens"} & set(sent[-1])
-
-
-async def test_a_bad_request_that_names_nothing_costs_the_schema_first():
-    async def step(asked, writer):
-        await (reply(400, "Bad Request") if "response_format" in asked.json else said("{}"))(asked, writer)
-
-    answer, _ = await completed(step, schema=SCHEMA)
-
-    assert (answer.mode, answer.requests) == ("plain", 3)
+TOO_LONG = {
+    "message": "maximum context length is 10, you asked for max_tokens 9",
+    "code": "context_length_exceeded",
+}
+UNLEARNED = {
+    "a question that is too long": ([reply(400, {"error": TOO_LONG})], 1),
+    "no form is accepted": ([reply(400, "no")] * 3, 3),
+}
 
 
-async def test_a_question_that_is_too_long_teaches_nothing():
-    too_long = reply(
-        400,
-        {
-            "error": {
-                "message": "maximum context length is 10, you asked for max_tokens 9",
-                "code": "context_length_exceeded",
-            }
-        },
-    )
-    async with serving(too_long, said()) as server, opened(server) as endpoint:
+@pytest.mark.parametrize(("refusals", "requests"), UNLEARNED.values(), ids=UNLEARNED)
+async def test_chat_learns_nothing_from_a_request_that_never_succeeded(refusals, requests):
+    async with serving(*refusals, said()) as server, opened(server) as endpoint:
         chat = chat_over(endpoint)
         with pytest.raises(EndpointError) as raised:
             await chat.complete(ASK, schema=SCHEMA)
         answer = await chat.complete(ASK, schema=SCHEMA)
 
-    assert (raised.value.code, raised.value.requests) == ("http_400", 1)
-    assert answer.mode == "json_schema"
+    assert (raised.value.code, raised.value.requests, answer.mode) == ("http_400", requests, "json_schema")
     assert "max_tokens" in server.asked[-1].json
 
 
-async def test_what_no_request_got_past_teaches_nothing():
-    async with serving(*[reply(400, "no")] * 3, said("{}")) as server, opened(server) as endpoint:
-        chat = chat_over(endpoint)
-        with pytest.raises(EndpointError) as raised:
-            await chat.complete(ASK, schema=SCHEMA)
-        answer = await chat.complete(ASK, schema=SCHEMA)
-
-    assert (raised.value.requests, answer.mode) == (3, "json_schema")
-
-
-async def test_many_who_begin_at_once_learn_from_one():
+async def test_chat_callers_that_begin_at_once_learn_from_one():
     async with serving(refusing("seed", "temperature")) as server, opened(server) as endpoint:
         chat = chat_over(endpoint)
         answers = await asyncio.gather(*(chat.complete(ASK) for _ in range(20)))
@@ -243,7 +210,7 @@ async def test_many_who_begin_at_once_learn_from_one():
     assert sum(answer.requests for answer in answers) == len(server.asked) == 22
 
 
-async def test_many_who_find_the_server_changed_learn_from_one():
+async def test_chat_callers_that_find_the_server_changed_learn_from_one():
     async with serving(said(), refusing("seed", "temperature")) as server, opened(server) as endpoint:
         chat = chat_over(endpoint)
         await chat.complete(ASK)
@@ -256,7 +223,7 @@ async def test_many_who_find_the_server_changed_learn_from_one():
     assert len(server.asked) == before + 1
 
 
-async def test_a_server_that_is_down_is_not_asked_by_one_after_the_other():
+async def test_chat_callers_do_not_queue_for_a_server_that_is_down():
     gate = asyncio.Event()
 
     async def step(asked, writer):
@@ -275,7 +242,7 @@ async def test_a_server_that_is_down_is_not_asked_by_one_after_the_other():
     assert {error.code for error in found} == {"http_503"}
 
 
-async def test_a_filter_before_the_model_is_a_refusal():
+async def test_chat_filter_before_the_model_is_a_refusal():
     error = await failed(reply(400, {"error": {"code": "content_filter", "message": "filtered"}}), schema=SCHEMA)
 
     assert (error.code, error.status, error.requests) == ("content_filter", "refused", 1)
@@ -295,13 +262,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("step", "code"), WRONG.values(), ids=WRONG)
-async def test_wrong_shapes(step, code):
+async def test_chat_reply_of_a_wrong_shape_is_an_error(step, code):
     error = await failed(step)
 
     assert (error.code, error.requests) == (code, 1)
 
 
-async def test_a_stream_is_joined_with_its_usage_at_the_end():
+async def test_chat_stream_is_joined_with_its_usage():
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     answer, sent = await completed(
         stream(
@@ -323,34 +290,25 @@ async def test_a_stream_is_joined_with_its_usage_at_the_end():
 
 
 ENDS = {
-    "an end without a reason": [chunk("a"), "data: [DONE]\n\n"],
-    "a reason without an end": [chunk("a", finish_reason="stop")],
-    "no empty line at the end": [chunk("a"), "data: [DONE]"],
-    "bare JSON lines": [chunk("a", finish_reason="stop").removeprefix("data: ")],
+    "an end without a reason": stream(chunk("a"), "data: [DONE]\n\n"),
+    "a reason without an end": stream(chunk("a", finish_reason="stop")),
+    "no empty line at the end": stream(chunk("a"), "data: [DONE]"),
+    "bare JSON lines": stream(chunk("a", finish_reason="stop").removeprefix("data: ")),
+    "cut behind its end": stream(chunk("a", finish_reason="stop"), end=False),
+    "one object in place of a stream": said("a"),
 }
 
 
-@pytest.mark.parametrize("pieces", ENDS.values(), ids=ENDS)
-async def test_a_stream_has_an_end(pieces):
-    answer, _ = await completed(stream(*pieces), stream=True)
-
-    assert answer.text == "a"
-
-
-async def test_a_stream_that_is_cut_behind_its_end_is_whole():
-    answer, _ = await completed(stream(chunk("a", finish_reason="stop"), end=False), stream=True)
+@pytest.mark.parametrize("step", ENDS.values(), ids=ENDS)
+async def test_chat_stream_has_an_end(step):
+    answer, _ = await completed(step, stream=True)
 
     assert (answer.text, answer.requests) == ("a", 1)
-
-
-async def test_a_server_that_does_not_stream_is_read_whole():
-    answer, _ = await completed(said(), stream=True)
-
-    assert (answer.text, answer.first_token_ms) == ("Because.", None)
+    assert (answer.first_token_ms is None) == (step is ENDS["one object in place of a stream"])
 
 
 @pytest.mark.parametrize("name", ["stream", "stream_options"])
-async def test_a_server_that_refuses_to_stream_is_asked_without(name):
+async def test_chat_does_without_a_stream_that_is_refused(name):
     async def step(asked, writer):
         if name in asked.json:
             await reply(400, {"message": f"{name} is unknown"})(asked, writer)
@@ -375,7 +333,7 @@ STREAM_FAULTS = {
 
 
 @pytest.mark.parametrize(("step", "code", "status", "partial"), STREAM_FAULTS.values(), ids=STREAM_FAULTS)
-async def test_a_stream_that_fails_keeps_the_text_so_far(step, code, status, partial):
+async def test_chat_stream_that_fails_keeps_the_text_so_far(step, code, status, partial):
     error = await failed(step, stream=True)
 
     assert (error.code, error.status, error.partial, error.requests) == (code, status, partial, 1)

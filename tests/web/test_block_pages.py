@@ -1,26 +1,101 @@
-"""Walls are told from documents: each kind by its signs, and never a document that only speaks of them."""
+"""Block pages are told from documents: each kind by its signs, and never a document that only names them."""
 
 import csv
+import re
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.page_reading import facts
-from rag_eval_pipeline.corpus.rendering.page_loading import MEASURE
-from rag_eval_pipeline.corpus.rendering.pool import browser_pool
 from rag_eval_pipeline.web import block_pages
-from rag_eval_pipeline.web.block_pages import SIGNS, PageFacts, detect_block_page, page_facts
-from rag_eval_pipeline.web.egress.policy import EgressPolicy
-from rag_eval_pipeline.web.egress.proxy import EgressProxy
+from rag_eval_pipeline.web.block_pages import HTML_BYTES, SIGNS, PageFacts, detect_block_page
 from tests.conftest import REPOSITORY
 
 SHARED_PAGES = REPOSITORY.parent / "shared" / "data" / "wiki-urls"
 BUNDLED = REPOSITORY / "data" / "sources"
 ASKED = "https://site.example/guide/lamps"
 SITE = "https://site.example"
+
+_BLOCKS = {"p", "div", "h1", "h2", "h3", "li", "ul", "ol", "tr", "td", "th", "table", "section", "article", "header"}
+_BLOCKS |= {"footer", "nav", "main", "form", "button", "br", "blockquote", "pre", "dl", "dt", "dd", "body", "label"}
+_UNSEEN = {"script", "style", "noscript", "template", "head", "select"}
+_VOID = {"br", "img", "input", "meta", "link", "hr", "embed", "area", "base", "col", "source", "wbr", "param", "track"}
+_PICTURES = {"img", "svg", "canvas", "video", "embed", "object", "iframe", "frame"}
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[tuple[str, bool]] = []
+        self.parts: list[str] = []
+        self.title = ""
+        self.headings: list[str] = []
+        self.paragraphs: list[str] = []
+        self.passwords = self.pictures = 0
+
+    @property
+    def unseen(self) -> bool:
+        return any(unseen for _, unseen in self.open)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        hidden = "hidden" in attributes or "display:none" in (attributes.get("style") or "").replace(" ", "")
+        if not hidden and not self.unseen:
+            self.passwords += tag == "input" and attributes.get("type") == "password"
+            large = int(re.sub(r"\D", "", attributes.get("width") or "") or 0) >= 100
+            self.pictures += tag in _PICTURES and large
+        if tag in _BLOCKS:
+            self.parts.append("\n")
+        if tag == "h1":
+            self.headings.append("")
+        if tag == "p":
+            self.paragraphs.append("")
+        if tag not in _VOID:
+            self.open.append((tag, hidden or tag in _UNSEEN))
+
+    def handle_endtag(self, tag: str) -> None:
+        if any(name == tag for name, _ in self.open):
+            while self.open.pop()[0] != tag:
+                pass
+        if tag in _BLOCKS:
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        names = [name for name, _ in self.open]
+        if "title" in names and "svg" not in names:
+            self.title += data
+        if self.unseen:
+            return
+        self.parts.append(data)
+        if "h1" in names:
+            self.headings[-1] += data
+        if "p" in names:
+            self.paragraphs[-1] += data
+
+
+def facts(html: str, *, url: str = ASKED, final_url: str | None = None) -> PageFacts:
+    """Return the facts of a page without a browser: near to what `measure.js` finds without style sheets."""
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    lines = [" ".join(line.split()) for line in "".join(reader.parts).splitlines()]
+    text = "\n".join(line for line in lines if line)
+    return PageFacts(
+        url=url,
+        final_url=final_url or url,
+        title=" ".join(reader.title.split()),
+        heading=" ".join(reader.headings[0].split()) if reader.headings else "",
+        text=text[:2000],
+        text_length=len(text),
+        prose_length=sum(len(part.strip()) for part in reader.paragraphs if len(part.strip()) >= 150),
+        password_fields=reader.passwords,
+        pictures=reader.pictures,
+        html=html.encode()[:HTML_BYTES].decode("latin-1"),
+    )
+
 
 NAV = "<nav>" + "".join(f"<a href=/{n}>Section {n}</a> " for n in range(60)) + "</nav>"
 FOOT = "<footer>" + "".join(f"<div>Useful link number {n}</div>" for n in range(40)) + "</footer>"
@@ -31,7 +106,7 @@ def page(title: str, body: str = "", head: str = "") -> str:
     return f"<!doctype html><html><head><title>{title}</title>{head}</head><body>{body}</body></html>"
 
 
-WALLS = {
+BLOCKED = {
     #                              code              page                                                                             final address
     "English":                    ("soft_404",       page("Page not found - Site", "<h1>Oops!</h1><p>Nothing here."), None),
     "with navigation":            ("soft_404",       page("Page Not Found | Site", NAV + "<h1>Page not found</h1>" + FOOT), None),
@@ -72,7 +147,7 @@ WALLS = {
     "Amazon":                     ("challenge_page", page("Amazon.com", "<p>Enter the characters you see below</p><p>Sorry, we just need to make sure you're not a robot."), None),
     "Google":                     ("challenge_page", page("https://www.google.com/search", "<p>Our systems have detected unusual traffic from your computer network."), "https://www.google.com/sorry/index?q=1"),
     "hCaptcha and no more":       ("challenge_page", page("Site", "<p>Please confirm that you are not a robot</p><div class=h-captcha></div>"), None),
-    "DDoS-EgressProxy":                 ("challenge_page", page("DDoS-EgressProxy", "<h1>Checking your browser before accessing site.example</h1>"), None),
+    "DDoS-Guard":                 ("challenge_page", page("DDoS-Guard", "<h1>Checking your browser before accessing site.example</h1>"), None),
     "password":                   ("login_wall",     page("Site", "<form><label>E-mail</label><input><label>Password</label><input type=password></form>"), None),
     "login with navigation":      ("login_wall",     page("Log in - Site", "<h1>Welcome back</h1><input type=password>" + "<div>Useful link</div>" * 30), None),
     "e-mail first":               ("login_wall",     page("Sign in to your account", "<input type=email><button>Next</button>"), None),
@@ -94,8 +169,8 @@ WALLS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "html", "final_url"), WALLS.values(), ids=WALLS)
-def test_a_wall_is_known_by_its_signs(code, html, final_url):
+@pytest.mark.parametrize(("code", "html", "final_url"), BLOCKED.values(), ids=BLOCKED)
+def test_block_page_is_detected_by_its_signs(code, html, final_url):
     found = detect_block_page(facts(html, url=ASKED, final_url=final_url))
 
     assert found is not None
@@ -151,11 +226,11 @@ DOCUMENTS = {
 
 
 @pytest.mark.parametrize(("html", "url", "final_url"), DOCUMENTS.values(), ids=DOCUMENTS)
-def test_a_document_that_looks_like_one_is_none(html, url, final_url):
+def test_document_that_looks_like_a_block_page_is_none(html, url, final_url):
     assert detect_block_page(facts(html, url=url or ASKED, final_url=final_url)) is None
 
 
-def test_the_reason_names_the_sign_and_how_little_else_there_is():
+def test_block_page_reason_names_the_sign_and_the_length_of_the_text():
     html = page("Just a moment...", "<p>Wait</p>")
 
     found = detect_block_page(facts(html))
@@ -165,10 +240,10 @@ def test_the_reason_names_the_sign_and_how_little_else_there_is():
 
 
 @pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: f"{sign.code}-{sign.place}-{sign.meaning}")
-def test_each_sign_has_a_page_here_that_is_known_by_it(monkeypatch, sign):
+def test_block_page_sign_has_a_page_here(monkeypatch, sign):
     monkeypatch.setattr(block_pages, "SIGNS", (sign,))
 
-    found = [detect_block_page(facts(html, url=ASKED, final_url=final_url)) for _, html, final_url in WALLS.values()]
+    found = [detect_block_page(facts(html, url=ASKED, final_url=final_url)) for _, html, final_url in BLOCKED.values()]
 
     assert any(one is not None and f"as {sign.meaning} does" in one.reason for one in found)
 
@@ -177,7 +252,7 @@ REAL = sorted(SHARED_PAGES.glob("pages/*.html")) + sorted(BUNDLED.rglob("*.html"
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
-def test_no_real_document_is_taken_for_a_wall(path):
+def test_real_document_is_no_block_page(path):
     assert detect_block_page(facts(path.read_text("utf-8", "replace"), url=addresses().get(path.name, ASKED))) is None
 
 
@@ -198,51 +273,20 @@ def addresses() -> dict[str, str]:
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=300), st.integers(8001, 10**7))
-def test_a_page_full_of_text_is_never_a_wall_by_its_words(title, heading, text, length):
+def test_page_full_of_text_is_no_block_page_by_its_words(title, heading, text, length):
     page = PageFacts(ASKED, ASKED, title, heading, text, length, password_fields=1)
 
     assert detect_block_page(page) is None
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=300), st.text(max_size=60), st.text(max_size=300))
-def test_any_page_gets_an_answer_in_one_line(title, heading, text, path, html):
+def test_block_page_reason_is_one_line(title, heading, text, path, html):
     found = detect_block_page(PageFacts(f"{SITE}/{path}", f"{SITE}/", title, heading, text, len(text), html=html))
 
     assert found is None or ("\n" not in found.reason and len(found.reason) < 300)
 
 
-BROWSER = {
-    #                             page                                                                                              code
-    "a wall by its title":       (page("Page not found", "<h1>Page not found</h1>" + NAV),                                          "soft_404"),
-    "a visible password field":  (page("Site", "<form><input type=password></form>"),                                               "login_wall"),
-    "an unseen password field":  (page("Site", "<p>Short.</p><div hidden><input type=password></div>"),                             None),
-    "an empty page":             (page("Site", "<div></div><img width=500 height=500 style='visibility:hidden'>"),                  "empty_page"),
-    "frames":                    ("<frameset cols='50%,50%'><frame src='data:text/html,a'><frame src='data:text/html,b'></frameset>", None),
-    "a drawing":                 (page("Site", "<svg width=400 height=300><rect width=400 height=300 /></svg>"),                     None),
-    "a component's own text":    (page("Site", "<x-a></x-a><script>document.querySelector('x-a').attachShadow({mode:'open'}).innerHTML='<p>Text'</script>"), None),
-    "prose":                     (page("Page not found", PROSE * 3),                                                                None),
-    "a form called title":       (page("Site", "<form name=title>Lamps</form>"),                                                    None),
-    "unseen prose":              (page("Page not found", f"<div hidden>{PROSE * 3}</div>"),                                         "soft_404"),
-}  # fmt: skip
-
-
-@pytest.mark.browser
-async def test_the_browser_measures_what_walls_are_known_by(own_temp):
-    found = {}
-    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
-        process = await pool.process()
-        async with process.context(scripts=True) as context:
-            view = await context.new_page()
-            for name, (html, _) in BROWSER.items():
-                await view.set_content(html)
-                measured = await view.evaluate(MEASURE)
-                seen = detect_block_page(page_facts(measured, url=ASKED, final_url=ASKED, body=html.encode()))
-                found[name] = seen and seen.code
-
-    assert found == {name: code for name, (_, code) in BROWSER.items()}
-
-
-def test_a_page_that_was_asked_for_by_the_walls_own_address_is_no_wall():
+def test_page_requested_by_the_address_of_a_block_page_is_none():
     asked = f"{SITE}/consent/form"
 
     sent = facts(page("Form", "<p>Ask the harbour office."), url=ASKED, final_url=asked)

@@ -1,0 +1,310 @@
+"""`rag-eval spans` reads citations and texts strictly, scores what has a prediction, and reports what has none."""
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from rag_eval_pipeline.cli.scoring import spans
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.metrics.span_files import CitedQuestion, ReadOptions, read_gold, read_predicted, read_texts
+from rag_eval_pipeline.metrics.spans import Citation, Span
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def place(start, end, file_name="a.pdf"):
+    return {"file_name": file_name, "start_char": start, "end_char": end}
+
+
+GOLD = [
+    {"query_id": "exact", "citations": [place(0, 100)]},
+    {"query_id": "half", "citations": [place(0, 100), place(200, 300)]},
+    {"query_id": "lost", "citations": [place(0, 100)]},
+    {"query_id": "none", "citations": []},
+]
+PREDICTED = [
+    {"query_id": "half", "answer": "It did [a:1:0-100]."},
+    {"query_id": "exact", "citations": [place(0, 100)]},
+    {"query_id": "none", "citations": []},
+    {"query_id": "other", "citations": [place(0, 5)]},
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    write(tmp_path / "gold.jsonl", GOLD)
+    write(tmp_path / "cited.jsonl", PREDICTED)
+    return tmp_path
+
+
+def run(files, *options):
+    app = typer.Typer()
+    app.command()(spans)
+    arguments = ["--gold", str(files / "gold.jsonl"), "--predicted", str(files / "cited.jsonl"), *map(str, options)]
+    result = CliRunner().invoke(app, arguments)
+    if isinstance(result.exception, InputError):
+        raise result.exception
+    return result
+
+
+def test_spans_means_are_over_questions_and_totals_over_gold_spans(files):
+    found = json.loads(run(files, "--json", "-q").stdout)
+
+    # Questions: 1 and 1/2. Gold spans: 1, 1, 0 of three.
+    jaccard = found["measures"]["exact_jaccard"]
+    assert (jaccard["value"], jaccard["n_scored"], jaccard["n_failed"], jaccard["n_skipped"]) == (0.75, 2, 1, 1)
+    assert jaccard["coverage"] == 2 / 3
+    assert found["span_accuracy"] == {
+        "mean_exact_jaccard": 2 / 3, "mean_tolerance_jaccard": 2 / 3, "perfect_matches": 2, "good_matches": 2,
+        "true_spans": 3, "predicted_spans": 2,
+    }  # fmt: skip
+    assert found["questions"] == {
+        "scored": 2, "failed": {"lost": "missing"}, "skipped": {"none": "nothing_to_cite"}, "unknown": ["other"],
+    }  # fmt: skip
+    for name, summary in found["measures"].items():
+        values = [scores[name] for scores in found["scores"].values()]
+        assert summary["value"] == sum(values) / len(values)
+
+
+def test_spans_table_lists_questions_before_means_and_what_has_no_score(files):
+    result = run(files, "-q")
+
+    assert "1 questions have no prediction and no score: lost (missing)" in result.stderr
+    assert "none (nothing_to_cite)" in result.stderr
+    assert "not in the gold file: other" in result.stderr
+    assert result.stdout.splitlines()[0].split() == ["exact_jaccard", "exact", "1.0000"]
+    lines = {line.split()[0]: line.split() for line in result.stdout.splitlines()}
+    assert (lines["exact_jaccard"][1], lines["exact_jaccard"][-3:]) == ("0.7500", ["2", "1", "1"])
+    assert "0.6667," in lines["over"]
+
+
+OPTIONS = {
+    "tolerance 0": (place(5, 100), ["--tolerance", 0], "tolerance_jaccard", 0.95),
+    "tolerance 5": (place(5, 100), ["--tolerance", 5], "tolerance_jaccard", 1.0),
+    "end inclusive": (place(0, 99), ["--end-inclusive", "predicted"], "exact_jaccard", 1.0),
+}
+
+
+@pytest.mark.parametrize(("cited", "options", "measure", "expected"), OPTIONS.values(), ids=OPTIONS)
+def test_spans_options(files, cited, options, measure, expected):
+    write(files / "cited.jsonl", [{"query_id": "exact", "citations": [cited]}])
+
+    assert json.loads(run(files, "--json", *options).stdout)["measures"][measure]["value"] == expected
+
+
+def test_spans_scores_words_with_texts(files):
+    (files / "texts.json").write_text(json.dumps({"a.pdf": "word " * 40}))
+
+    result = run(files, "--json", "--documents", files / "texts.json")
+
+    found = json.loads(result.stdout)
+    # half: 20 of 20 predicted words, 20 of 20 gold ones, since [200, 300) is behind the end of the text.
+    assert found["measures"]["token_f1"]["value"] == 1.0
+    assert found["documents"] == {"without_text": [], "spans_out_of_bounds": 0}
+
+
+def test_spans_says_which_documents_have_no_text(files):
+    (files / "texts.json").write_text(json.dumps({"a.pdf": "short"}))
+    write(files / "cited.jsonl", [{"query_id": "exact", "citations": [place(0, 100), place(0, 1, "b.pdf")]}])
+
+    result = run(files, "--documents", files / "texts.json")
+
+    # Left out: exact, of which a text is missing. The other three have no prediction.
+    line = next(line for line in result.stdout.splitlines() if line.startswith("token_f1"))
+    assert line.split()[-3:] == ["0", "3", "1"]
+    assert "1 cited documents have no text: b.pdf" in result.stderr
+    assert "1 predicted spans end after their document's text" in result.stderr
+
+
+def test_spans_without_predictions_has_no_number(files):
+    (files / "cited.jsonl").write_text("")
+
+    found = json.loads(run(files, "--json").stdout)
+
+    assert found["measures"]["span_f1"] | {"value": None, "reason": "all_failed"} == found["measures"]["span_f1"]
+    assert found["span_accuracy"]["mean_exact_jaccard"] is None
+    assert "over gold spans: mean_exact_jaccard -" in run(files).stdout
+
+
+def test_spans_names_file_and_row_of_an_error(files):
+    write(files / "cited.jsonl", [{"query_id": "exact"}])
+
+    with pytest.raises(InputError, match=r"cited\.jsonl, row 1"):
+        run(files)
+
+
+# Files of citations and texts
+
+PLACE = {"file_name": "a.pdf", "page_number": 2, "start_char": 10, "end_char": 20}
+CITED = (Citation("a.pdf", 2, Span(10, 20)),)
+DATASET = {
+    "schema_version": "1.0", "dataset_id": "d", "name": "D", "version": "1.0.0",
+    "queries": [
+        {"query_id": "0", "query_text": "?", "relevant_documents": ["a.pdf"], "citations": [PLACE]},
+        {"query_id": "1", "query_text": "?", "relevant_documents": [], "metadata": {"is_impossible": True}},
+        {"query_id": "2", "query_text": "?", "relevant_documents": ["a.pdf"]},
+    ],
+}  # fmt: skip
+
+
+def annotation(query_id, annotator, citations):
+    return {
+        "annotation_id": f"{annotator}-{query_id}", "query_id": query_id, "annotator_id": annotator,
+        "citations": [{**place, "text": "t"} for place in citations],
+    }  # fmt: skip
+
+
+def test_gold_of_a_dataset_has_the_reason_why_there_is_none(tmp_path):
+    path = tmp_path / "d_v1.0.0.eval.json"
+    path.write_text(json.dumps(DATASET))
+
+    assert list(read_gold(path, ReadOptions()).values()) == [
+        CitedQuestion("0", CITED), CitedQuestion("1", None, "impossible"), CitedQuestion("2", None, "no_gold_spans"),
+    ]  # fmt: skip
+
+
+def test_gold_of_annotations_is_the_source_or_the_named_annotator(tmp_path):
+    path = tmp_path / "d_v1.0.0.gt.json"
+    annotations = [annotation("0", "source", [PLACE]), annotation("0", "ada", []), annotation("1", "ada", [PLACE])]
+    path.write_text(json.dumps(annotations))
+
+    assert read_gold(path, ReadOptions()) == {"0": CitedQuestion("0", CITED)}
+    ada = {"0": CitedQuestion("0", ()), "1": CitedQuestion("1", CITED)}
+    assert read_gold(path, ReadOptions(annotator="ada")) == ada
+
+    path.write_text(json.dumps([annotation("0", "ada", [PLACE]), annotation("0", "bell", [PLACE])]))
+    for options, code in ((ReadOptions(), "several_annotators"), (ReadOptions(annotator="cleo"), "unknown_annotator")):
+        with pytest.raises(InputError) as error:
+            read_gold(path, options)
+        assert error.value.code == code
+
+
+ROWS = {
+    "places": ({"query_id": "0", "citations": [PLACE]}, CITED),
+    "the specification's other name": ({"query_id": "0", "citation_spans": [PLACE]}, CITED),
+    "a number as id": ({"query_id": 0, "citations": [PLACE]}, CITED),
+    "no page": ({"query_id": "0", "citations": [{**PLACE, "page_number": None}]}, (CITED[0]._replace(page=None),)),
+    "further keys": ({"query_id": "0", "model": "m", "citations": [{**PLACE, "confidence_score": 1}]}, CITED),
+    "citations in the text": ({"query_id": "0", "answer": "In 1887 [a.pdf:2:10-20]."}, CITED),
+    "an answer without citations": ({"query_id": "0", "answer": "In 1887."}, ()),
+    "nothing cited": ({"query_id": "0", "citations": []}, ()),
+    "a name without its ending": ({"query_id": "0", "citations": [{**PLACE, "file_name": "a"}]}, CITED),
+}
+
+
+@pytest.mark.parametrize(("row", "expected"), ROWS.values(), ids=ROWS)
+def test_row_of_citations(tmp_path, row, expected):
+    path = write(tmp_path / "cited.jsonl", [row])
+
+    assert read_predicted(path, ReadOptions({"a.pdf"})) == {"0": CitedQuestion("0", expected)}
+
+
+def test_rows_are_read_from_an_array_and_from_gzip(tmp_path):
+    row = {"query_id": "0", "citations": [{**PLACE, "start_char": 20}]}
+    (tmp_path / "c.json").write_text(json.dumps([row], indent=2))
+    (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress(json.dumps(row).encode()))
+
+    for name in ("c.json", "c.jsonl.gz"):
+        (question,) = read_predicted(tmp_path / name, ReadOptions(end_inclusive=True)).values()
+        assert question.citations == (Citation("a.pdf", 2, Span(20, 21)),)
+
+
+SOUND = {"query_id": "0", "citations": [PLACE]}
+BAD = {
+    "no id": ({"citations": []}, "bad_row", "query_id"),
+    "true as id": ({"query_id": True, "citations": []}, "bad_row", "query_id"),
+    "neither citations nor answer": ({"query_id": "1"}, "bad_row", "citations"),
+    "an answer that is no text": ({"query_id": "1", "answer": 5}, "bad_row", "answer"),
+    "citations that are no list": ({"query_id": "1", "citations": PLACE}, "bad_row", "citations"),
+    "a place that is no object": ({"query_id": "1", "citations": [[1, 2]]}, "bad_row", "citations[0]"),
+    "no file": ({"query_id": "1", "citations": [{"start_char": 1, "end_char": 2}]}, "bad_row", "citations[0].file_name"),
+    "an offset as text": ({"query_id": "1", "citations": [{**PLACE, "start_char": "1"}]}, "bad_row", "citations[0].start_char"),
+    "a negative offset": ({"query_id": "1", "citations": [{**PLACE, "start_char": -1}]}, "bad_row", "citations[0].start_char"),
+    "page zero": ({"query_id": "1", "citations": [{**PLACE, "page_number": 0}]}, "bad_row", "citations[0].page_number"),
+    "an empty span": ({"query_id": "1", "citations": [PLACE, {**PLACE, "end_char": 10}]}, "empty_span", "citations[1].end_char"),
+    "a question twice": (SOUND, "duplicate_query", None),
+    "a list as row": ([], "bad_row", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "code", "field"), BAD.values(), ids=BAD)
+def test_bad_row_is_named_with_its_field(tmp_path, row, code, field):
+    path = write(tmp_path / "cited.jsonl", [SOUND, row])
+
+    with pytest.raises(InputError) as error:
+        read_predicted(path, ReadOptions())
+
+    found = error.value
+    assert (found.code, found.file, found.row, found.field) == (code, str(path), 2, field)
+
+
+def test_line_that_is_no_json_is_named_after_blank_ones(tmp_path):
+    path = tmp_path / "cited.jsonl"
+    path.write_text(json.dumps(SOUND) + "\n\n{broken\n")
+
+    with pytest.raises(InputError) as error:
+        read_predicted(path, ReadOptions())
+
+    assert (error.value.code, error.value.row) == ("bad_json", 3)
+    assert ".results.json" in error.value.hint
+
+
+def test_files_of_the_other_side_are_refused(tmp_path):
+    for read, name in ((read_gold, "e.results.json"), (read_predicted, "d.eval.json"), (read_predicted, "d.gt.json")):
+        with pytest.raises(InputError) as error:
+            read(tmp_path / name, ReadOptions())
+        assert error.value.code == "wrong_kind"
+
+
+TEXTS = {"a.pdf": "One.\fTwo.", "b.pdf": "Three."}
+
+
+def test_texts_are_read_from_pages_json_lines_and_a_dataset(tmp_path):
+    rows = [("a.pdf", 2, "Two."), ("b.pdf", 1, "Three."), ("a.pdf", 1, "One.")]
+    columns = dict(zip(("file_name", "page", "text"), map(list, zip(*rows, strict=True)), strict=True))
+    pq.write_table(pa.table({**columns, "start": [5, 0, 0]}), tmp_path / "pages.parquet")
+    (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
+    write(tmp_path / "texts.jsonl", [{"file_name": name, "text": text} for name, text in TEXTS.items()])
+    documents = [{"document_id": name, "content": text} for name, text in TEXTS.items()]
+    (tmp_path / "d.eval.json").write_text(json.dumps({**DATASET, "queries": [], "documents": documents}))
+
+    for name in ("pages.parquet", "texts.json", "texts.jsonl", "d.eval.json"):
+        assert read_texts(tmp_path / name) == TEXTS
+
+
+BAD_TEXTS = {
+    "a list": ("t.json", "[1]", "bad_row"),
+    "a text that is none": ("t.json", '{"a.pdf": 5}', "bad_row"),
+    "a line without a name": ("t.jsonl", '{"text": "t"}', "bad_row"),
+    "a line without a text": ("t.jsonl", '{"file_name": "a.pdf"}', "bad_row"),
+    "a document twice": ("t.jsonl", '{"file_name": "a", "text": ""}\n' * 2, "duplicate_document"),
+    "no JSON": ("t.jsonl", "{", "bad_json"),
+    "no parquet": ("t.parquet", "PAR", "bad_parquet"),
+    "a dataset without documents": ("d.eval.json", json.dumps({**DATASET, "queries": []}), "no_documents"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "code"), BAD_TEXTS.values(), ids=BAD_TEXTS)
+def test_file_without_texts_is_refused(tmp_path, name, text, code):
+    (tmp_path / name).write_text(text)
+
+    with pytest.raises(InputError) as error:
+        read_texts(tmp_path / name)
+
+    assert error.value.code == code
+
+
+def test_missing_file_is_named(tmp_path):
+    for name in ("t.parquet", "t.jsonl", "t.json"):
+        for read in (read_texts, lambda path: read_predicted(path, ReadOptions())):
+            with pytest.raises(InputError) as error:
+                read(tmp_path / name)
+            assert error.value.code == "missing_file"
