@@ -57,6 +57,7 @@ def conversions(made_once: MadeOnce) -> Conversions:
             assert killed.returncode == -signal.SIGKILL
             assert not Workspace(other).benchmark(name).stamp.exists()
         products["after a killed run"] = _converted(other)
+        assert sorted(path.name for path in (other / "corpus").iterdir()) == NAMES  # no temporary folder is left
         for folder in GENERATED:
             shutil.rmtree(other / folder)
         products["from an empty folder"] = _converted(other)
