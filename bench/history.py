@@ -3,15 +3,14 @@
     python bench/history.py [--benchmarks 10] [--systems 3] [--nights 365] [--questions 200] [--keep DIR]
 
 One evaluation of every pair is written by the project's own writers; the other nights are copies of its files with ids
-and times of their own (results, history tables, seals, records; the scores' parquet files are linked), because a
+and times of their own (results, history tables, records; the scores' parquet files are linked), because a
 year's worth of scoring is not what is measured. Each command is a process of its own, so that its peak memory is its
-own. `first` reads everything: an index of the history is not there yet. `again` is what every later call takes.
+own. `first` reads everything: the history's file is not there yet. `again` is what every later call takes.
 
 Nothing here is a limit of a test: machines differ.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -79,7 +78,7 @@ def main() -> None:
 def make(workspace: Workspace, given: argparse.Namespace) -> None:
     """Every pair's first nights by the writers, then a copy of the last of them a night."""
     from rag_eval_pipeline.reporting.baselines import pin
-    from rag_eval_pipeline.reporting.history_table import update_history
+    from rag_eval_pipeline.reporting.history import update_history
     from rag_eval_pipeline.reporting.regressions import write_comparisons
     from tests.reporting.made_nights import FIRST, publish_night, register
 
@@ -116,8 +115,7 @@ def make(workspace: Workspace, given: argparse.Namespace) -> None:
 def read_night(workspace: Workspace, evaluation_id: str) -> Copied:
     import pyarrow.parquet as pq
 
-    from rag_eval_pipeline.reporting.history_table import TABLES
-    from rag_eval_pipeline.reporting.seals import history_folder
+    from rag_eval_pipeline.reporting.history import TABLES, history_folder
 
     results = (workspace.results / f"{evaluation_id}.results.json").read_bytes()
     return Copied(
@@ -136,7 +134,7 @@ def copy_night(workspace: Workspace, copied: Copied, night: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from rag_eval_pipeline.reporting.seals import history_folder
+    from rag_eval_pipeline.reporting.history import history_folder
     from tests.reporting.made_nights import FIRST
 
     opened = FIRST + timedelta(days=night)
@@ -159,8 +157,6 @@ def copy_night(workspace: Workspace, copied: Copied, night: int) -> None:
             place = rows.schema.get_field_index(column)
             rows = rows.set_column(place, column, pa.array([value] * rows.num_rows, kind))
         pq.write_table(rows, history_folder(workspace) / table / f"{name}.parquet", compression="zstd")
-    state = {"sha256": hashlib.sha256(results).hexdigest(), "timestamp": stated}
-    (history_folder(workspace) / "seals" / f"{name}.json").write_text(json.dumps({"states": [state]}))
 
 
 def lengthen_nights(workspace: Workspace, benchmark: str, system: str, nights: range) -> None:
@@ -183,7 +179,7 @@ def measure(workspace: Workspace) -> None:
     files = list(workspace.results.glob("eval_run_*"))
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} results, {size / 1e6:.0f} MB")
-    (workspace.results.parent / "history" / "index.sqlite").unlink(missing_ok=True)
+    (workspace.results.parent / "history" / "results.parquet").unlink(missing_ok=True)
     newest, other = (path.name.partition(".")[0] for path in sorted(files)[-1:-7:-5])
     cli = [sys.executable, "-m", "rag_eval_pipeline.cli"]
     where = ["--workspace", str(workspace.root)]
@@ -192,6 +188,7 @@ def measure(workspace: Workspace) -> None:
     run("leaderboard", [*cli, "leaderboard", *where])
     run("history, all pairs", [*cli, "history", *where])
     run("history, one pair", [*cli, "history", workspace.benchmarks()[0], workspace.systems()[0], *where])
+    run("history --verify", [*cli, "history", "--verify", *where])
     for name, sql in SQL.items():
         run(f"history --sql, {name}", [*cli, "history", "--sql", sql, *where])
     run("compare", [*cli, "compare", other, newest, *where], codes=(0, 2, 3))
@@ -204,9 +201,9 @@ def commands(workspace: Workspace) -> Iterator[tuple[str, str]]:
     board = AGGREGATE.format(module="leaderboard", name="write_leaderboard", root=root)
     yield "write_leaderboard, first", board
     yield "write_leaderboard, again", board
-    yield "write_comparisons, a night", AGGREGATE.format(module="comparison", name="write_comparisons", root=root)
-    yield "write_comparisons, again", AGGREGATE.format(module="comparison", name="write_comparisons", root=root)
-    yield "write_benchmark_files", AGGREGATE.format(module="benchmark_files", name="write_benchmark_files", root=root)
+    yield "write_comparisons, a night", AGGREGATE.format(module="regressions", name="write_comparisons", root=root)
+    yield "write_comparisons, again", AGGREGATE.format(module="regressions", name="write_comparisons", root=root)
+    yield "write_benchmark_files", AGGREGATE.format(module="summaries", name="write_benchmark_files", root=root)
 
 
 def run(name: str, command: list[str], codes: tuple[int, ...] = (0,)) -> None:

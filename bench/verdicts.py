@@ -19,7 +19,6 @@ import numpy as np
 from scipy.special import chdtri
 from simulated_nights import NAMES, Pool, Scores, System, changed, new_system, real_pool, runs, synthetic_pool
 
-from rag_eval_pipeline.metrics.evidence import RULES, ComparedMetric, Evidence, compare
 from rag_eval_pipeline.metrics.intervals import Interval, number_units
 from rag_eval_pipeline.metrics.significance import (
     Noise,
@@ -35,7 +34,11 @@ from rag_eval_pipeline.metrics.significance import (
 from rag_eval_pipeline.metrics.verdicts import (
     BASELINE_RUNS,
     ROUNDING,
+    RULES,
+    ComparedMetric,
+    Evidence,
     alerts,
+    compare,
     confirm_flags,
     flip_share,
     is_flagged,

@@ -1,7 +1,7 @@
 """The evidence that the procedure of verdicts has for its example: a drop of 3.1 points on 500 questions."""
 
-from rag_eval_pipeline.metrics.evidence import Evidence
 from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.verdicts import Evidence
 
 DROP = Evidence(
     metric="EM",

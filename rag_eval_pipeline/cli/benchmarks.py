@@ -195,7 +195,7 @@ def validate(
     """
     from dataclasses import asdict
 
-    from rag_eval_pipeline.formats.findings import Finding
+    from rag_eval_pipeline.formats.model import Finding
     from rag_eval_pipeline.formats.validation import examine, schema_version_of
 
     findings: dict[str, list[Finding]] = {}

@@ -29,13 +29,13 @@ def history(
 
     Example: rag-eval history skarn-railway embedded
     """
-    from rag_eval_pipeline.reporting.history_lines import history_rows
+    from rag_eval_pipeline.reporting.history import history_rows
 
     root = find_workspace(workspace)
     if sql is not None:
         _query(root, sql, as_json)
         return
-    rows, damaged = history_rows(root, benchmark, system, anew=verify)
+    rows, damaged = history_rows(root, benchmark, system, verify=verify)
     emit(rows, as_json, (_history_line(row) for row in rows))
     for line in damaged:
         typer.echo(f"rag-eval: {line}", err=True)
@@ -66,7 +66,7 @@ def power(
 
 
 def _query(root: Workspace, sql: str, as_json: bool) -> None:
-    from rag_eval_pipeline.reporting.history_table import query_history
+    from rag_eval_pipeline.reporting.history import query_history
 
     rows = query_history(root, sql)
     emit(rows, as_json, ("\t".join(str(value) for value in row.values()) for row in rows))

@@ -66,8 +66,16 @@ def spans(
 
     Example: rag-eval spans --gold bench.eval.json --predicted cited.jsonl --documents pages.parquet
     """
-    from rag_eval_pipeline.metrics.span_files import ReadOptions, read_gold, read_predicted, read_texts
-    from rag_eval_pipeline.metrics.span_report import compare_spans, notes, report_lines, to_json
+    from rag_eval_pipeline.metrics.span_report import (
+        ReadOptions,
+        compare_spans,
+        notes,
+        read_gold,
+        read_predicted,
+        read_texts,
+        report_lines,
+        to_json,
+    )
     from rag_eval_pipeline.metrics.spans import find_tokens
 
     texts = None if documents is None else {name: find_tokens(text) for name, text in read_texts(documents).items()}

@@ -37,7 +37,7 @@ def probe(
 
     Example: rag-eval system probe embedded --questions 1
     """
-    from rag_eval_pipeline.evaluation.probing import probe as run
+    from rag_eval_pipeline.evaluation.asking import probe as run
 
     found = run(find_workspace(workspace), name, benchmark, questions=questions)
     emit(found, as_json, [line for row in found["questions"] for line in _lines(row)])

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.ahead import Behind
+from rag_eval_pipeline.storage.background import BackgroundWriter
 from rag_eval_pipeline.storage.files import ScratchFolder, publish, publishing
 
 BATCH_ROWS = 4_096  # questions in a row group; bounds the memory of a reader that goes through the file
@@ -145,7 +145,7 @@ class QuestionSpool:
         self._path = self._folder.path / "questions.parquet"
         self._file = self._path.open("wb")
         self._table = _writer(self._file)
-        self._background = Behind(self._table.write_batch)
+        self._background = BackgroundWriter(self._table.write_batch)
         self._names_documents = False
 
     def add(self, batch: pa.RecordBatch) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_v
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.versions import SEMVER
+from rag_eval_pipeline.formats.fields import SEMVER
 from rag_eval_pipeline.formats.yaml import YamlDocument, read_yaml, resolve_scalars
 from rag_eval_pipeline.sources.spec import SourceSpec, SpecPart, Text, listed, shown_path
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths

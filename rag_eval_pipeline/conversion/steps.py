@@ -105,7 +105,7 @@ from rag_eval_pipeline.formats.json_rows import write_rows
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.spec import shown_path
-from rag_eval_pipeline.storage.ahead import ahead
+from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover, sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
@@ -253,7 +253,7 @@ def train_json(conversion: Conversion) -> StepReport:
     conversion.require("corpus")
     absent_documents = _missing_documents(conversion)
     tally = _Tally(_on_disk(conversion))
-    remaining = absent_documents.drop(ahead(iterate_batches(paths.questions)))
+    remaining = absent_documents.drop(prefetch(iterate_batches(paths.questions)))
     write_rows(paths.train_json, tally.counting(remaining), train_rows, depth=TRAIN_DEPTH)
     earlier = [record for record in read_quarantine(paths.quarantine) if record.stage != DOCUMENTS_STAGE]
     records = [*earlier, *absent_documents.quarantined]
@@ -616,7 +616,7 @@ def _missing_documents(conversion: Conversion) -> MissingDocuments:
 def _remaining(conversion: Conversion, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     absent_documents = _missing_documents(conversion)
     questions = iterate_batches(conversion.paths.questions, None if absent_documents.missing else columns)
-    return absent_documents.drop(ahead(questions))
+    return absent_documents.drop(prefetch(questions))
 
 
 def _first_questions(conversion: Conversion) -> list[Question]:

@@ -13,16 +13,18 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
+import msgspec
 import psutil
 
-from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.evaluation.budget import Usage, UsageLedger
-from rag_eval_pipeline.evaluation.corpus import system_corpus
-from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.evaluation.budget import UsageLedger
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents, system_corpus
+from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.evaluation.runs import (
     Evaluation,
     Which,
@@ -39,6 +41,7 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, failed_answer
+from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys
 from rag_eval_pipeline.workspace import Workspace
 
 SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
@@ -82,13 +85,6 @@ def ask(
     workspace: Workspace, pair: Pair, *, now: datetime, progress: Progress | None = None, which: Which = "missing"
 ) -> AskingReport:
     """Open or resume the pair's evaluation and bring it to the state `answered`.
-
-    Args:
-        workspace: Where.
-        pair: What.
-        now: Aware; dates a new evaluation.
-        progress: Called with the number of answers and of questions.
-        which: Which questions to ask; see `runs.Which`.
 
     Raises:
         InputError: `nothing_failed` if only failed questions are wanted and no evaluation has any.
@@ -149,8 +145,7 @@ async def _ask_missing(
             def keep(answer: RagAnswer) -> None:
                 nonlocal done
                 journal.append(answer)
-                usage = answer.usage
-                ledger.add(Usage(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
+                ledger.book(answer.usage)
                 done += 1
                 if progress:
                     progress(done, len(pair.queries))
@@ -220,11 +215,7 @@ async def run_queries(
     """Ask questions in order, several at once; memory does not grow with their number.
 
     Args:
-        system: Whom.
-        queries: What.
         keep: Takes each terminal answer, in the order of arrival.
-        in_flight: Questions under way at once.
-        timeout_s: For one question; None for a system with limits of its own.
         reserve: Awaited before each question, for room in a budget; raises once nothing is left.
 
     Raises:
@@ -294,3 +285,82 @@ def sample_resources() -> Iterator[ResourceSamples]:
         stop.set()
         thread.join()
         take()
+
+
+# --- probing: a few questions that show how replies are parsed
+
+
+def probe(workspace: Workspace, system: str, benchmark: str | None, *, questions: int) -> dict[str, Any]:
+    """Ask a system a benchmark's first questions, one after the other, and return what was parsed from its replies.
+
+    Nothing is written, scored or booked. Without a benchmark the first converted one is used that the system takes.
+
+    Raises:
+        InputError: `no_converted_benchmark`, and the faults of the system's file.
+        ServiceError: Those of a server that cannot be used.
+    """
+    pair = load_pair(workspace, benchmark or _first_converted(workspace, system), system)
+    return asyncio.run(_probe(workspace, pair, questions))
+
+
+async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, Any]:
+    replies: list[Any] = []
+
+    def observe(value: Any) -> Any:
+        replies.append(observed(value))
+        if file.kind == "openai":
+            mark_read(replies[-1], CHAT_COMPLETION)
+        return replies[-1]
+
+    file, settings = pair.system_file, pair.system_file.settings
+    if "ingestor" in type(settings).model_fields:
+        settings = settings.model_copy(update={"ingestor": None})  # the collection is asked as it is
+    corpus = system_corpus(workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus)
+    corpus = replace(corpus, observe=observe)
+    files = CorpusFiles.read(pair.paths)
+    answers: list[RagAnswer] = []
+    rows: list[dict[str, Any]] = []
+    async with file.traits.open(settings, corpus) as opened:
+        for query in islice(pair.queries, questions):
+            await run_queries(
+                opened,
+                [Query(query.query_id, query.query_text)],
+                answers.append,
+                in_flight=1,
+                timeout_s=None if file.traits.has_own_limits else pair.settings.timeout_seconds,
+            )
+            unread = dict.fromkeys(key for reply in replies for key in unread_keys(reply))
+            rows.append(_row(query.query_text, answers[-1], files, list(unread)))
+            replies.clear()
+        warnings = [*opened.warnings(), *retrieved_documents(answers, files, kind=file.kind).warnings()]
+    return {
+        "benchmark": pair.paths.name,
+        "system": pair.system,
+        "kind": file.kind,
+        "answered": sum(answer.status == "ok" for answer in answers),
+        "questions": rows,
+        "warnings": warnings,
+    }
+
+
+def _row(question: str, answer: RagAnswer, files: CorpusFiles, unread: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(answer)
+    shown = ("query_id", "status", "answer", "abstained", "error", "error_code", "model", "latency_ms", "usage")
+    return {
+        "question": question,
+        **{name: row[name] for name in shown},
+        "passages": [{**passage, "is_known": passage["document"] in files} for passage in row["contexts"]],
+        "citations": [{**citation, "is_known": citation["file_name"] in files} for citation in row["citations"]],
+        "keys_left_unread": unread,
+    }
+
+
+def _first_converted(workspace: Workspace, system: str) -> str:
+    file = find_system_file(workspace, system)
+    for name in workspace.benchmarks():
+        if file.takes(name) and workspace.benchmark(name).stamp.exists():
+            return name
+    raise InputError(
+        "no_converted_benchmark", workspace.system_file(system), "a system that takes a converted benchmark",
+        hint="Convert one, or name it: --benchmark NAME.",
+    )  # fmt: skip

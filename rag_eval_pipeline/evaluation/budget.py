@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -38,6 +38,11 @@ class Usage(msgspec.Struct, frozen=True):
     tokens: int = 0
     usd: float = 0.0
 
+    @classmethod
+    def of(cls, reported: "ReportedUsage") -> Self:
+        """Return what an answer or a judgement reports."""
+        return cls(reported.requests, reported.total_tokens, reported.estimated_cost_usd)
+
     def plus(self, other: "Usage") -> "Usage":
         """Return the sum of both."""
         return Usage(self.requests + other.requests, self.tokens + other.tokens, self.usd + other.usd)
@@ -51,6 +56,17 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(self.requests * count, self.tokens * count, self.usd * count)
 
 
+class ReportedUsage(Protocol):
+    """The usage of an answer or of a judgement."""
+
+    @property
+    def requests(self) -> int: ...  # noqa: D102
+    @property
+    def total_tokens(self) -> int: ...  # noqa: D102
+    @property
+    def estimated_cost_usd(self) -> float: ...  # noqa: D102
+
+
 class UsageLedger:
     """The usage of one evaluation on one account, and the budget of the account; a context manager.
 
@@ -58,8 +74,6 @@ class UsageLedger:
         folder: Of all accounts.
         account: Whose budget it is, such as `system-blueprint` or `judge-openai`.
         evaluation_id: Of the evaluation that uses it.
-        budget: What one UTC day may cost.
-        clock: Returns the time, aware.
     """
 
     def __init__(
@@ -80,7 +94,7 @@ class UsageLedger:
         self._begin_day()
 
     async def reserve(self) -> None:
-        """Wait until there is room for one more answer; `add` books it when it has arrived.
+        """Wait until there is room for one more answer; `book` books it when it has arrived.
 
         An answer is expected to cost as much as the most expensive one so far. With a budget, the first answer is
         awaited before a second question is asked. The last answer of a day may cost more than is left.
@@ -98,8 +112,12 @@ class UsageLedger:
             )  # fmt: skip
         self._under_way += 1
 
-    def add(self, spent: Usage) -> None:
+    def book(self, usage: ReportedUsage) -> None:
         """Book what one answer used, in place of what was reserved for it."""
+        self.add(Usage.of(usage))
+
+    def add(self, spent: Usage) -> None:
+        """Book an amount; see `book`."""
         self._under_way = max(0, self._under_way - 1)
         if spent.requests:  # an answer from a cache used nothing
             self._most_expensive = spent if self._most_expensive is None else self._most_expensive.at_least(spent)
@@ -139,7 +157,7 @@ class UsageLedger:
         if self._unwritten:
             atomic_write(self._path, msgspec.json.encode(self._own) + b"\n")
             self._unwritten = False
-        self._others = self._sum_of_others()
+        self._others = _sum(self._path.parent, but=self._path.name)
         self._flushed_at = time.monotonic()
 
     def __enter__(self) -> "UsageLedger":
@@ -155,21 +173,19 @@ class UsageLedger:
     def _begin_day(self) -> None:
         self._day = self._clock().astimezone(UTC).date()
         self._own = read_spent(self._path)
-        self._others = self._sum_of_others()
-
-    def _sum_of_others(self) -> Usage:
-        total = Usage()
-        for path in self._path.parent.glob("*.json"):
-            if path.name != self._file_name:
-                total = total.plus(read_spent(path))
-        return total
+        self._others = _sum(self._path.parent, but=self._path.name)
 
 
 def spent_today(folder: Path, account: str, now: datetime) -> Usage:
     """Return what an account has used on the UTC day of `now`."""
+    return _sum(folder / now.astimezone(UTC).date().isoformat() / account)
+
+
+def _sum(folder: Path, *, but: str = "") -> Usage:
     total = Usage()
-    for path in (folder / now.astimezone(UTC).date().isoformat() / account).glob("*.json"):
-        total = total.plus(read_spent(path))
+    for path in folder.glob("*.json"):
+        if path.name != but:
+            total = total.plus(read_spent(path))
     return total
 
 
@@ -186,14 +202,11 @@ class Estimate:
     """What an evaluation will use.
 
     Args:
-        questions: Of the pair.
         to_ask: Of those, not answered yet and not to be copied from an earlier night.
         requests: HTTP requests; one a question where nothing was measured.
         tokens: None where nothing was measured.
         usd: By the prices of the system's file; None where nothing was measured.
         basis: The evaluation whose answers these means are of; None without one.
-        spent: What the system has used today.
-        budget: What it may use in a day.
         judge_requests: Of the judge: more where answers have many claims, fewer where its cache has judged them.
     """
 
@@ -219,21 +232,14 @@ class Estimate:
 
 
 def estimate(workspace: Workspace, pair: Pair, *, now: datetime, which: Which = "missing") -> Estimate:
-    """Estimate the pair's next evaluation; nothing is sent or written.
-
-    Args:
-        workspace: Where.
-        pair: What.
-        now: Aware; its UTC day's budget counts.
-        which: Which questions to ask; see `runs.Which`.
-    """
+    """Estimate the pair's next evaluation; nothing is sent or written."""
     to_ask = len(questions_to_ask(workspace, pair, which=which))
     measured = newest_usage(workspace, pair)
     tokens = usd = None
     requests = 1.0
     if measured is not None:
-        n = measured.answers
-        requests, tokens, usd = measured.requests / n, to_ask * measured.tokens / n, to_ask * measured.usd / n
+        n, used = measured.answers, measured.used
+        requests, tokens, usd = used.requests / n, to_ask * used.tokens / n, to_ask * used.usd / n
     return Estimate(
         questions=len(pair.queries),
         to_ask=to_ask,
@@ -248,21 +254,11 @@ def estimate(workspace: Workspace, pair: Pair, *, now: datetime, which: Which = 
 
 
 class MeasuredUsage(NamedTuple):
-    """What the answers of an evaluation used.
-
-    Args:
-        evaluation_id: Whose.
-        answers: How many; one or more.
-        requests: HTTP requests for all of them.
-        tokens: Of prompts and completions.
-        usd: By the prices of then.
-    """
+    """An evaluation, the number of its answers (one or more), and what all of them used."""
 
     evaluation_id: str
     answers: int
-    requests: float
-    tokens: float
-    usd: float
+    used: Usage
 
 
 def newest_usage(workspace: Workspace, pair: Pair) -> MeasuredUsage | None:
@@ -271,13 +267,12 @@ def newest_usage(workspace: Workspace, pair: Pair) -> MeasuredUsage | None:
         total, n = Usage(), 0
         try:
             for answer in iter_responses(evaluation.responses):
-                usage = answer.usage
-                total = total.plus(Usage(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
+                total = total.plus(Usage.of(answer.usage))
                 n += 1
         except InputError:
             continue
         if n:
-            return MeasuredUsage(evaluation.record.evaluation_id, n, total.requests, total.tokens, total.usd)
+            return MeasuredUsage(evaluation.record.evaluation_id, n, total)
     return None
 
 

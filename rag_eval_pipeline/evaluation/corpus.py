@@ -108,11 +108,7 @@ def system_corpus(workspace: Workspace, paths: BenchmarkPaths, system: str, *, f
 
 
 class CorpusTexts:
-    """Sentences of a corpus by their offsets; a document is split into sentences when it is first cited.
-
-    Args:
-        pages: Of every document, each once.
-    """
+    """Sentences of a corpus by their offsets; a document is split into sentences when it is first cited."""
 
     def __init__(self, pages: Iterable[PageText]) -> None:
         by_document: defaultdict[str, list[PageText]] = defaultdict(list)
@@ -188,13 +184,8 @@ class RetrievedDocuments:
     what it found cannot be known. Such a question has no retrieval score, instead of 0.
 
     Args:
-        answers: Answers that arrived.
-        passages: Retrieved passages in them.
-        unnamed: Passages without a document's name.
-        unknown: Passages that name a document which the corpus does not have.
         returned: The first unknown name, as the system returned it.
         in_corpus: The name in the corpus that is most similar to it.
-        kind: Of the system.
     """
 
     answers: int

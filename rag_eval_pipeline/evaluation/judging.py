@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.budget import Usage, UsageLedger
+from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts
 from rag_eval_pipeline.evaluation.pair import Pair, load_pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newest_evaluation
@@ -42,7 +41,6 @@ from rag_eval_pipeline.judges.judgement import (
     Claim,
     Judge,
     Judgement,
-    JudgeUsage,
 )
 from rag_eval_pipeline.judges.settings import JudgeSettings, open_judge
 from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
@@ -69,32 +67,13 @@ CASES_AT_ONCE = 256  # in memory; the judge limits its own concurrency
 PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
 
-class DailyJudgeBudget(NamedTuple):
-    """What judging may cost today, and where it is booked."""
+def judge_budget(workspace: Workspace, settings: JudgeSettings, account: str) -> UsageLedger:
+    """Return the daily budget of a judge, a context manager; no other process has the same account.
 
-    spending: UsageLedger
-
-    async def reserve(self) -> None:
-        """Wait for room; raise `ServiceError` `budget_spent` if nothing is left today."""
-        await self.spending.reserve()
-
-    def book(self, usage: JudgeUsage) -> None:
-        """Book what one answer used."""
-        self.spending.add(Usage(usage.requests, usage.total_tokens, usage.estimated_cost_usd))
-
-
-@contextmanager
-def judge_budget(workspace: Workspace, settings: JudgeSettings, account: str) -> Iterator[DailyJudgeBudget]:
-    """Open the budget of a judge; it is written when the block ends.
-
-    Args:
-        workspace: Where accounts are stored.
-        settings: Whose budget it is.
-        account: Who spends: an evaluation's id, or a calibration of one; no other process has the same.
+    The account is an evaluation's id, or that of a calibration.
     """
     clock = partial(datetime.now, UTC)
-    with UsageLedger(workspace.spending, f"judge-{settings.kind}", account, settings.budget, clock=clock) as spending:
-        yield DailyJudgeBudget(spending)
+    return UsageLedger(workspace.spending, f"judge-{settings.kind}", account, settings.budget, clock=clock)
 
 
 def judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
@@ -198,7 +177,7 @@ async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pai
         return rows
 
 
-async def _judge_batch(judge: Judge, cases: list[Case | None], budget: DailyJudgeBudget) -> list[Judgement | None]:
+async def _judge_batch(judge: Judge, cases: list[Case | None], budget: UsageLedger) -> list[Judgement | None]:
     async def one(case: Case | None) -> Judgement | None:
         if case is None:
             return None
@@ -220,8 +199,6 @@ def judgement_scores(case: Case, judgement: Judgement, *, judges_support: bool =
     """Return the scores that follow from a judgement; failed, with its code, for one that failed.
 
     Args:
-        case: What was judged.
-        judgement: Its verdicts.
         judges_support: Whether the judge compares claims with texts; without, those scores are absent.
     """
     if judgement.status != "completed":
@@ -327,14 +304,6 @@ def calibrate_judge(
     progress: Callable[[str], Callable[[int, int], None]],
 ) -> TrustCard:
     """Compare the judge of one or more evaluations with labels of their answers.
-
-    Args:
-        workspace: With the evaluations.
-        benchmark: Whose answers were labelled.
-        labelled: One or more; all of one judge.
-        labels_by: Whose labels they are.
-        judges_twice: Whether a judge that may differ is asked again.
-        progress: Makes a progress callback from a title.
 
     Raises:
         InputError: `no_evaluation`, `not_answered`, `other_dataset`, `other_judge`, `no_judge`, `bad_option`, or what

@@ -7,11 +7,15 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from rag_eval_pipeline.evaluation.corpus import NOTHING_KNOWN
-from rag_eval_pipeline.evaluation.custom_metrics import custom_columns, load_custom_metrics
 from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES, NO_JUDGE, PREFIX, SUPPORT_MEASURES
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation
-from rag_eval_pipeline.evaluation.scoring import ANSWER_MEASURES, CITATION_MEASURES, CONTEXT_MEASURES
+from rag_eval_pipeline.evaluation.scoring import (
+    ANSWER_MEASURES,
+    CITATION_MEASURES,
+    CONTEXT_MEASURES,
+    custom_metrics_of,
+)
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, read_responses, read_scores
 from rag_eval_pipeline.formats import results as form
@@ -33,11 +37,6 @@ class JudgedShares:
     """Claims and citations counted over all judged answers of an evaluation, with intervals.
 
     An answer's claims are resampled together, as are the answers to questions that share documents.
-
-    Args:
-        rows: Judge scores, one per question.
-        clusters: Question -> its cluster.
-        judges_support: Whether the judge compares claims with texts; without, those shares are null.
     """
 
     def __init__(self, rows: Sequence[QueryScores], clusters: Mapping[str, str], *, judges_support: bool) -> None:
@@ -189,9 +188,7 @@ class MeanGroup(NamedTuple):
     """The rows over which some measures are averaged.
 
     Args:
-        rows: One per question.
         measures: Name in the results -> name in the rows.
-        level: Of retrieval.
         left_out: Questions that have no row here; they are skipped.
         own: Custom metrics, which decide for themselves whether they apply to a question without an answer.
         reasons: Name in the rows -> why it has no value, if no question has one.
@@ -206,13 +203,7 @@ class MeanGroup(NamedTuple):
 
 
 class Means:
-    """The mean of each measure of each group; questions are resampled once for all measures.
-
-    Args:
-        groups: By name.
-        clusters: Question -> its cluster, for the intervals.
-        seed: Of the resampling.
-    """
+    """The mean of each measure of each group; questions are resampled once for all measures."""
 
     def __init__(self, groups: Mapping[str, MeanGroup], clusters: Mapping[str, str], *, seed: int) -> None:
         scores = {
@@ -287,10 +278,12 @@ def _common_reason(rows: Sequence[QueryScores]) -> str | None:
 def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
     """Compute every mean of a results file."""
     measures = settings.measure_names
-    own = load_custom_metrics(settings.custom_metrics).values()
 
-    def own_of(kind: str) -> frozenset[str]:
-        return frozenset(custom_columns(own, kind))
+    def custom(kind: str) -> list[str]:
+        return [metric.metric.name for metric in custom_metrics_of(settings.custom_metrics, kind)]
+
+    def group(rows: Sequence[QueryScores], names: Iterable[str], kind: str, **more: Any) -> MeanGroup:
+        return MeanGroup(rows, named([*names, *custom(kind)]), own=frozenset(custom(kind)), **more)
 
     located = [row for query, row in zip(parts.queries, parts.retrieval, strict=True) if query.citations]
     pairs = list(zip(parts.queries, parts.answer_scores, strict=True))
@@ -308,33 +301,16 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
         "pages": MeanGroup(
             located, {name: PAGE + name for name in measures}, level="page", left_out=len(pairs) - len(located)
         ),
-        "contexts": MeanGroup(
-            parts.retrieval,
-            named([*CONTEXT_MEASURES, *custom_columns(own, "retrieval_scores")]),
-            own=own_of("retrieval_scores"),
+        "contexts": group(parts.retrieval, CONTEXT_MEASURES, "retrieval_scores"),
+        "citations": group(
+            parts.citations, [name for name in CITATION_MEASURES if name not in SPAN_COUNTS], "citation_scores"
         ),
-        "citations": MeanGroup(
-            parts.citations,
-            named(
-                name
-                for name in [*CITATION_MEASURES, *custom_columns(own, "citation_scores")]
-                if name not in SPAN_COUNTS
-            ),
-            own=own_of("citation_scores"),
-        ),
-        "answers": MeanGroup(
-            parts.answer_scores,
-            named(name for name in [*ANSWER_MEASURES, *custom_columns(own, "answer_scores")] if name != "abstained"),
-            own=own_of("answer_scores"),
+        "answers": group(
+            parts.answer_scores, [name for name in ANSWER_MEASURES if name != "abstained"], "answer_scores"
         ),
         "answerable": MeanGroup(answerable, named(["exact_match", "f1"]), left_out=len(unanswerable)),
         "unanswerable": MeanGroup(unanswerable, named(["exact_match"]), left_out=len(answerable)),
-        "judged": MeanGroup(
-            parts.judged,
-            named([*judged, *custom_columns(own, "judge_scores")]),
-            own=own_of("judge_scores"),
-            reasons=without_support,
-        ),
+        "judged": group(parts.judged, judged, "judge_scores", reasons=without_support),
         "overall": MeanGroup(parts.overall, named(OVERALL)),
     }
     return Means(groups, parts.clusters, seed=settings.random_seed)
@@ -350,13 +326,7 @@ def further_metrics(means: Means) -> dict[str, form.Metric]:
 def retrieval_level(
     n_documents: int, by_document: Mapping[str, form.Metric], by_page: Mapping[str, form.Metric]
 ) -> form.Level:
-    """Choose the level to show first: pages in a small corpus, if nearly all questions with documents have pages too.
-
-    Args:
-        n_documents: Documents of the corpus.
-        by_document: Retrieval metrics at document level.
-        by_page: The same measures at page level.
-    """
+    """Choose the level to show first: pages if the corpus is small and nearly all its questions have pages."""
     documents = sum(metric.n_scored for metric in by_document.values())
     pages = sum(metric.n_scored for metric in by_page.values())
     return "page" if n_documents < FEW_DOCUMENTS and documents and pages >= PAGE_SHARE * documents else "document"

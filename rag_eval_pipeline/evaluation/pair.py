@@ -58,7 +58,7 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
                 )  # fmt: skip
         dataset = EvaluationDataset.read(dataset_path)
         if not dataset.queries:
-            raise InputError("no_questions", dataset_path, "one question or more", hint="Mend the benchmark's sources.")
+            raise InputError("no_questions", dataset_path, "one question or more", hint="Fix the benchmark's sources.")
     file = find_system_file(workspace, system)
     settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     return Pair(
@@ -68,19 +68,20 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         stamp=stamp,
         dataset=dataset,
         settings=settings,
-        fingerprints=Fingerprints(
-            dataset=stamp.dataset_fingerprint,
-            corpus=stamp.corpus_fingerprint,
-            system=system_fingerprint(file),
-            metrics=metrics_fingerprint(settings),
-            judge=judge_fingerprint(settings.judge),
-        ),
+        fingerprints=fingerprints_of(stamp, file, settings),
     )
 
 
-def system_fingerprint(file: SystemFile) -> str:
-    """Return a digest of what can change a system's answers: kind, version, settings, limit and code."""
-    return digest([file.kind, file.version, answer_settings(file.settings), file.limit, file.traits.version])
+def fingerprints_of(stamp: Stamp, file: SystemFile, settings: EvaluationSettings) -> Fingerprints:
+    """Return the fingerprints of today's files; the system's covers what can change its answers."""
+    system = [file.kind, file.version, answer_settings(file.settings), file.limit, file.traits.version]
+    return Fingerprints(
+        dataset=stamp.dataset_fingerprint,
+        corpus=stamp.corpus_fingerprint,
+        system=digest(system),
+        metrics=metrics_fingerprint(settings),
+        judge=judge_fingerprint(settings.judge),
+    )
 
 
 def find_system_file(workspace: Workspace, system: str) -> SystemFile:

@@ -69,9 +69,6 @@ class Published:
 
     Args:
         partial: Headline metric that some questions are missing from -> questions in it, and in all.
-        judging: How many answers the judge judged.
-        faults: One line for each error of a custom metric, the first few per metric.
-        warnings: As in the results.
     """
 
     evaluation_id: str
@@ -100,13 +97,7 @@ def ask_pair(
 
 
 def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
-    """Score the pair's newest evaluation; answers scored with other settings are scored again, and no system is asked.
-
-    Args:
-        workspace: Where.
-        pair: What.
-        kind: One of `SCORE_FILES`.
-    """
+    """Score the pair's newest evaluation; answers scored with other settings are scored again, without asking."""
     with locked_pair(workspace, pair):
         return SCORERS[kind](workspace, evaluation_to_score(workspace, pair), pair)
 
@@ -117,7 +108,7 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         evaluation = _scored(workspace, pair)
         results = publish(workspace, evaluation, pair, now=datetime.now(UTC))
     path = results_path(workspace, results.evaluation_id)
-    figures = headline(results)
+    values = headline(results)
     preview = [
         {
             "question": query.query_text, "answer": query.generated_answer or query.error or "",
@@ -132,7 +123,7 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         title=title,
         path=path,
         findings=validate(path),
-        headline=figures,
+        headline=values,
         metrics=_shares(results),
         preview=preview,
         partial=_partial(results),

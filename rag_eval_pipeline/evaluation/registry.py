@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, is_converted, source_digest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.pair import system_fingerprint
+from rag_eval_pipeline.evaluation.pair import fingerprints_of
 from rag_eval_pipeline.evaluation.runs import newest_evaluation, same_answers, same_scoring
-from rag_eval_pipeline.evaluation.settings import digest, merged_settings, metrics_fingerprint
+from rag_eval_pipeline.evaluation.settings import digest, merged_settings
 from rag_eval_pipeline.formats.io import read_bytes
-from rag_eval_pipeline.formats.results import Fingerprints
-from rag_eval_pipeline.judges.settings import judge_fingerprint
 from rag_eval_pipeline.systems.config import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import NAME, SYSTEM_SUFFIX, Workspace
 
@@ -27,12 +25,8 @@ class Registry:
     """The contents of the folders at one moment.
 
     Args:
-        benchmarks: Name -> digest of its folder.
         systems: Name -> digest of its file, invalid files included, disabled ones not.
-        stamps: Name -> stamp of each converted benchmark.
         stamped: Name -> when the stamp was written, in nanoseconds.
-        system_files: Name -> settings of the valid files.
-        faults: One line for each invalid file.
     """
 
     benchmarks: dict[str, str]
@@ -101,13 +95,7 @@ def pending_evaluation(workspace: Workspace, registry: Registry, benchmark: str,
         settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     except InputError:
         return asked_for  # the evaluation will report what is wrong with its settings
-    today = Fingerprints(
-        dataset=stamp.dataset_fingerprint,
-        corpus=stamp.corpus_fingerprint,
-        system=system_fingerprint(file),
-        metrics=metrics_fingerprint(settings),
-        judge=judge_fingerprint(settings.judge),
-    )
+    today = fingerprints_of(stamp, file, settings)
     if not same_answers(newest.record.fingerprints, today):
         return asked_for
     if same_scoring(newest.record.fingerprints, today):

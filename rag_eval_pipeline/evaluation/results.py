@@ -9,15 +9,17 @@ import math
 import os
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_file
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents
-from rag_eval_pipeline.evaluation.custom_metrics import describe_custom_metrics, first_faults
 from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.means import (
     SPAN_COUNTS,
@@ -30,13 +32,18 @@ from rag_eval_pipeline.evaluation.means import (
 )
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, EvaluationRecord, load_evaluation
+from rag_eval_pipeline.evaluation.scoring import is_fault
+from rag_eval_pipeline.evaluation.settings import load_custom_metrics
 from rag_eval_pipeline.evaluation.storage import QueryScores, scored_evaluation_id
-from rag_eval_pipeline.evaluation.thresholds import results_thresholds
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.store import read_results_header
+from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.judgement import Judgement
+from rag_eval_pipeline.judges.trust_card import is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates, count_abstentions
+from rag_eval_pipeline.metrics.claims import THRESHOLDS, QualityThresholds, broken_thresholds
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
 from rag_eval_pipeline.systems.base import Citation, RagAnswer
@@ -46,6 +53,10 @@ from rag_eval_pipeline.workspace import Workspace
 logger = logging.getLogger(__name__)
 NO_BASELINE = "no_baseline"
 IN_VERDICTS = "in_verdict_file"
+VERDICTS_FILE = "verdicts.config.yaml"
+THRESHOLDS_KEY = "quality_thresholds"  # in that file
+JUDGED = frozenset({"citation_validity", "answer_consistency", "hallucination_tolerance"})
+FAULTS_SHOWN = 10  # per metric; a metric that always fails always fails alike
 
 
 def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
@@ -124,8 +135,8 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         judge_metrics=means.all_of("judged"),
         performance_metrics=performance(workspace, evaluation, pair, parts.answers),
         further_metrics=further_metrics(means),
-        own_metrics=describe_custom_metrics(record.settings.custom_metrics),
-        metric_faults=first_faults(parts.retrieval, parts.citations, parts.answer_scores, parts.judged),
+        own_metrics=_custom_metrics(record.settings.custom_metrics),
+        metric_faults=tuple(_first_faults(parts)),
         warnings=(*record.warnings, *retrieved.warnings()),
         quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),
         query_results=tuple(query_results(parts)),
@@ -421,3 +432,115 @@ def metadata(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> form.R
             "statistical_tests": against_baseline(workspace, evaluation.record).verdicts,
         },
     )
+
+
+def _custom_metrics(names: Iterable[str]) -> dict[str, form.OwnMetric]:
+    """Describe the custom metrics that settings name, by key."""
+    described = {}
+    for name, definition in load_custom_metrics(names).items():
+        info = definition.metric
+        low, high = (bound if math.isfinite(bound) else None for bound in info.range)
+        described[info.name] = form.OwnMetric(
+            definition=name, meaning=info.meaning, source=info.source, direction=info.direction, low=low, high=high,
+            levels=info.levels, room=info.category, version=info.version,
+        )  # fmt: skip
+    return described
+
+
+def _first_faults(parts: ScoredRun) -> Iterator[form.MetricFault]:
+    """Yield the first errors of each metric; its mean counts them all."""
+    shown: Counter[str] = Counter()
+    for row in (*parts.retrieval, *parts.citations, *parts.answer_scores, *parts.judged):
+        for name, line in row.faults.items():
+            if is_fault(line) and shown[name] < FAULTS_SHOWN:
+                shown[name] += 1
+                yield form.MetricFault(metric=name, query_id=row.query_id, message=line)
+
+
+# --- quality thresholds of verdicts.config.yaml
+
+
+def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
+    """Read the thresholds of a workspace; none without the file.
+
+    They move no score, so they are read when results are published and are in no fingerprint.
+
+    Raises:
+        InputError: `bad_yaml`, or `bad_format` naming the first bad limit.
+    """
+    path = workspace.config / VERDICTS_FILE
+    settings = read_settings(path, missing_ok=True)
+    try:
+        return QualityThresholds.model_validate(settings.get(THRESHOLDS_KEY) or {})
+    except pydantic.ValidationError as error:
+        raise bad_format(f"{path}, {THRESHOLDS_KEY}", error) from error
+
+
+class ThresholdCheck(NamedTuple):
+    """A threshold and the value compared with it.
+
+    Args:
+        bound: Whether the limit is the least or the most allowed.
+        is_broken: None if unknown; `reason` says why.
+        reason: `no_value`, or `not_calibrated` for a judge that was not compared with people's labels.
+    """
+
+    limit: float
+    bound: Literal["least", "most"]
+    value: float | None
+    is_broken: bool | None
+    reason: Literal["no_value", "not_calibrated"] | None = None
+
+
+def check_thresholds(
+    thresholds: QualityThresholds, values: Mapping[str, float | None], *, is_calibrated: bool
+) -> dict[str, ThresholdCheck]:
+    """Compare each threshold that is set with its value in an evaluation.
+
+    `is_calibrated` says whether the judge is, for support, on this benchmark; otherwise its values break no threshold.
+    """
+    means = {measure: value for name, (measure, _) in THRESHOLDS.items() if (value := values[name]) is not None}
+    broken = broken_thresholds(means, thresholds)
+    held = {}
+    for name, (_, is_most) in THRESHOLDS.items():
+        limit: float | None = getattr(thresholds, name)
+        if limit is None:
+            continue
+        bound: Literal["least", "most"] = "most" if is_most else "least"
+        if values[name] is None:
+            held[name] = ThresholdCheck(limit, bound, None, None, "no_value")
+        elif name in JUDGED and not is_calibrated:
+            held[name] = ThresholdCheck(limit, bound, values[name], None, "not_calibrated")
+        else:
+            held[name] = ThresholdCheck(limit, bound, values[name], name in broken)
+    return held
+
+
+def results_thresholds(
+    workspace: Workspace, record: EvaluationRecord, citations: form.CitationMetrics, answers: form.AnswerQualityMetrics,
+    parts: ScoredRun,
+) -> dict[str, form.HeldThreshold]:  # fmt: skip
+    """Return the workspace's thresholds for the results of an evaluation, with how many answers break each."""
+    thresholds = read_quality_thresholds(workspace)
+    values = {
+        "span_accuracy": citations.span_accuracy.mean_tolerance_jaccard,
+        "citation_validity": citations.citation_correctness.value,
+        "answer_consistency": answers.factual_consistency.value,
+        "hallucination_tolerance": answers.hallucination_rate.value,
+    }
+    calibrated = is_calibrated(
+        read_trust_cards(workspace.trust_cards),
+        benchmark=record.benchmark,
+        fingerprint=record.fingerprints.judge,
+        task="support",
+    )
+    scores = [{**one.scores, **other.scores} for one, other in zip(parts.citations, parts.judged, strict=True)]
+    counts = Counter(name for own in scores for name in broken_thresholds(own, thresholds))
+    return {
+        name: form.HeldThreshold(
+            **held._asdict(),
+            answers_scored=sum(THRESHOLDS[name][0] in own for own in scores),
+            answers_broken=None if held.reason else counts[name],
+        )
+        for name, held in check_thresholds(thresholds, values, is_calibrated=calibrated).items()
+    }

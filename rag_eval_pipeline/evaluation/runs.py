@@ -164,8 +164,6 @@ def create_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Eva
     """Create an evaluation under a new id; it is not yet the newest of its pair.
 
     Args:
-        workspace: Where.
-        now: Aware; its UTC date goes into the id.
         fields: Of `EvaluationRecord`, without id, state and times.
     """
     folder = _create_folder(workspace, now.astimezone(UTC).strftime("%Y%m%d"))
@@ -278,11 +276,6 @@ def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evalu
     """Copy all answers of a published evaluation, with its date, to be scored with today's metrics and judge.
 
     The copy becomes the pair's newest evaluation unless the pair has been evaluated since.
-
-    Args:
-        workspace: Where.
-        pair: As it is today; the system may have changed since it answered.
-        old: Whose answers.
 
     Raises:
         InputError: `bad_responses`.

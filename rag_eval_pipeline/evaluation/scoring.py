@@ -2,12 +2,14 @@
 
 A question to which measures do not apply is `skipped`, answered or not: retrieval and citations of an impossible
 question, citations where no gold text was located. Any other question without an answer is `failed` and has no score.
+An error in a custom metric costs the score of one question: it is stored, counted and reported.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.corpus import (
     CorpusFiles,
     CorpusTexts,
@@ -16,11 +18,12 @@ from rag_eval_pipeline.evaluation.corpus import (
     places,
     retrieved_documents,
 )
-from rag_eval_pipeline.evaluation.custom_metrics import add_custom_scores, custom_columns, is_fault, load_custom_metrics
 from rag_eval_pipeline.evaluation.judging import add_evaluator_scores, judge_answers, make_case
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
+from rag_eval_pipeline.evaluation.settings import KIND_OF, load_custom_metrics
 from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, iter_responses, scored_evaluation_id, write_scores
+from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.evaluations import BatchStatus, EvaluationBatch
@@ -28,6 +31,8 @@ from rag_eval_pipeline.formats.evaluations import Evaluation as EvaluationOfQues
 from rag_eval_pipeline.judges.claims import verbatim_share
 from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, joint_scores
 from rag_eval_pipeline.metrics.claims import context_scores
+from rag_eval_pipeline.metrics.custom import AnsweredQuestion, Passage, QuestionMetric, score_question
+from rag_eval_pipeline.metrics.metric_info import MetricInfo
 from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
 from rag_eval_pipeline.metrics.spans import Citation, Span
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
@@ -44,6 +49,8 @@ ANSWER_MEASURES = (
     "joint_f1", "verbatim_share",
 )  # fmt: skip
 CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_precision", "context_char_iou")
+NOT_JUDGED = "not_judged"
+_STATUSES = frozenset({*get_args(form.Status), NOT_JUDGED})
 _Ranking = tuple[list[str], dict[str, int]]  # documents in rank order, and the grades of the relevant ones
 NO_RANKING: _Ranking = ([], {})  # for a question without relevant pages: it has no page-level score
 
@@ -83,10 +90,6 @@ def score_rows(
     """Compute and publish the rows of one score asset.
 
     Args:
-        evaluation: Answered.
-        pair: Whose.
-        kind: One of `SCORE_FILES`.
-        measures: Columns.
         score: Returns the scores of one answered question, or the input of `finish`.
         skipped: Returns why the measures do not apply to a question; None where they do.
         finish: Computes the scores of all questions at once.
@@ -115,14 +118,17 @@ def publish_rows(
 ) -> ScoringReport:
     """Publish the rows of one score asset with the scores of custom metrics added."""
     evaluation_id = evaluation.record.evaluation_id
-    metrics = load_custom_metrics(evaluation.record.settings.custom_metrics).values()
-    if names := custom_columns(metrics, kind):
+    metrics = custom_metrics_of(evaluation.record.settings.custom_metrics, kind)
+    if metrics:
         asked = zip(pair.queries, iter_responses(evaluation.responses), strict=True)
-        added = add_custom_scores(rows, kind, metrics, asked, CorpusFiles.read(pair.paths))
-        rows = added.rows
-        if added.records:
-            write_records(evaluation, kind, added.records)
-    write_scores(evaluation.scores(kind), rows, [*measures, *names], evaluation_id=evaluation_id)
+        rows, records = add_custom_scores(rows, metrics, asked, CorpusFiles.read(pair.paths))
+        if records:
+            batch = EvaluationBatch(
+                batch_id=f"{evaluation_id}/{kind}", evaluations=tuple(records), status=BatchStatus.COMPLETED
+            )
+            batch.write(evaluation.scores(kind).with_suffix(".evaluations.json"))
+    columns = [*measures, *(metric.metric.name for metric in metrics)]
+    write_scores(evaluation.scores(kind), rows, columns, evaluation_id=evaluation_id)
     if evaluation.record.state == "answered" and all(
         scored_evaluation_id(evaluation.scores(name)) == evaluation_id for name in SCORE_FILES
     ):
@@ -130,12 +136,83 @@ def publish_rows(
     return ScoringReport(evaluation_id, tuple(rows))
 
 
-def write_records(evaluation: Evaluation, kind: str, records: Sequence[EvaluationOfQuestion]) -> None:
-    """Write the evaluation records that custom metrics returned: `<kind>.evaluations.json`, beside the scores."""
-    batch = EvaluationBatch(
-        batch_id=f"{evaluation.record.evaluation_id}/{kind}", evaluations=tuple(records), status=BatchStatus.COMPLETED
+def custom_metrics_of(names: Iterable[str], kind: str) -> list[QuestionMetric]:
+    """Return the custom metrics, of those that settings name, whose scores are stored with a kind of scores."""
+    return [metric for metric in load_custom_metrics(names).values() if KIND_OF[metric.metric.category] == kind]
+
+
+def is_fault(line: str) -> bool:
+    """Whether the reason of a missing score is an error in a metric, and not in the answer or its judgement."""
+    return line not in _STATUSES
+
+
+def add_custom_scores(
+    rows: Sequence[QueryScores],
+    metrics: Sequence[QuestionMetric],
+    asked: Iterable[tuple[EvaluationQuery, RagAnswer]],
+    files: CorpusFiles,
+) -> tuple[list[QueryScores], list[EvaluationOfQuestion]]:
+    """Return the score rows with the scores of custom metrics, and the evaluation records that these returned."""
+    names = files.names()
+    added: list[QueryScores] = []
+    records: list[EvaluationOfQuestion] = []
+    for row, (query, answer) in zip(rows, asked, strict=True):
+        scores, faults = dict(row.scores), dict(row.faults)
+        question = _question(query, answer, row, files, names) if answer.status == "ok" else None
+        for metric in metrics:
+            key = metric.metric.name
+            if not _applies(metric.metric, query, answer, row):
+                continue
+            if question is None or ("judge" in metric.metric.needs and row.outcome == "failed"):
+                faults[key] = answer.status if question is None else NOT_JUDGED
+                continue
+            try:
+                value, record = score_question(metric, question)
+            except InputError as error:
+                faults[key] = str(error)
+                continue
+            if value is not None:
+                scores[key] = value
+            if record is not None:
+                records.append(record)
+        added.append(replace(row, scores=scores, faults=faults))
+    return added, records
+
+
+def _applies(metric: MetricInfo, query: EvaluationQuery, answer: RagAnswer, row: QueryScores) -> bool:
+    """Whether question, answer and judgement have what a metric needs; a failed answer or judgement counts as had."""
+    has = {
+        "accepted_answers": bool(query.accepted_answers),
+        "relevant": bool(query.relevant_documents),
+        "gold_spans": bool(query.citations),
+        "answer": answer.status != "ok" or answer.answer is not None,  # a recording of retrieval alone has none
+        "judge": row.outcome != "skipped",
+    }
+    return all(has.get(need, True) for need in metric.needs)
+
+
+def _question(
+    query: EvaluationQuery, answer: RagAnswer, row: QueryScores, files: CorpusFiles, names: frozenset[str]
+) -> AnsweredQuestion:
+    text = answer.answer or ""
+    passages = sorted(answer.contexts, key=lambda passage: passage.rank)
+    return AnsweredQuestion(
+        query_id=query.query_id,
+        question=query.query_text,
+        accepted_answers=query.accepted_answers,
+        is_impossible=query.is_impossible,
+        relevant_documents=[files.canonical(name) for name in query.relevant_documents],
+        gold_citations=places(query.citations, files),
+        metadata=query.metadata,
+        answer=text,
+        text="" if answer.abstained else strip_citations(text, names),
+        is_abstention=answer.abstained,
+        citations=places(answer.citations, files),
+        passages=[Passage(files.canonical(one.document), one.page, one.text, one.score) for one in passages],
+        latency_ms=answer.latency_ms,
+        total_tokens=answer.usage.total_tokens,
+        scores=row.scores,
     )
-    batch.write(evaluation.scores(kind).with_suffix(".evaluations.json"))
 
 
 class _Rankings(NamedTuple):

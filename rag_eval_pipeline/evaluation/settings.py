@@ -4,18 +4,19 @@ The merged settings are stored with the evaluation; those that can move a score 
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.custom_metrics import load_custom_metrics
 from rag_eval_pipeline.formats.evaluations import EvaluationConfig
 from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, field_path
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.settings import JudgeSettings
+from rag_eval_pipeline.metrics.custom import QuestionMetric, find_metric
+from rag_eval_pipeline.metrics.registry import built_in_metrics
 from rag_eval_pipeline.metrics.retrieval.names import parse_measure
 from rag_eval_pipeline.workspace import Workspace
 
@@ -23,6 +24,12 @@ from rag_eval_pipeline.workspace import Workspace
 # custom metric is uninstalled.
 TO_BE_USED = "to_be_used"
 METRICS_VERSION = "retrieval/2 spans/2 answers/1"  # raised whenever a score moves; old and new nights are not compared
+# Category of a metric -> the scores that it is stored with.
+KIND_OF = {
+    "retrieval": "retrieval_scores", "contexts": "retrieval_scores", "citations": "citation_scores",
+    "answers": "answer_scores", "claims": "judge_scores",
+}  # fmt: skip
+COLUMNS = ("query_id", "outcome", "reason", "faults")  # of the score files, besides measures
 
 
 class EvaluationSettings(Model):
@@ -88,13 +95,7 @@ class EvaluationSettings(Model):
 def merged_settings(
     workspace: Workspace, benchmark: Mapping[str, Any], system: Mapping[str, Any], *, of: str
 ) -> EvaluationSettings:
-    """Merge the settings of one pair.
-
-    Args:
-        workspace: With evaluation_defaults, which may be absent.
-        benchmark: `evaluation:` of the benchmark.yaml.
-        system: `evaluation:` of the system's file.
-        of: The pair, for messages.
+    """Merge the evaluation settings of one pair (`of`, for messages): defaults, the benchmark's, the system's.
 
     Raises:
         InputError: `bad_yaml`, `bad_setting` naming the first bad one, or what `load_custom_metrics` raises.
@@ -116,6 +117,44 @@ def merged_settings(
         ) from error  # fmt: skip
     load_custom_metrics(settings.custom_metrics)  # so that a missing one is reported before anything is asked
     return settings
+
+
+def load_custom_metrics(names: Iterable[str]) -> dict[str, QuestionMetric]:
+    """Load the metrics that settings name, by that name.
+
+    Raises:
+        InputError: `unknown_metric`; `bad_metric` for what cannot be imported, is no `QuestionMetric` or has an unknown
+            category; `duplicate_metric` for a name that is taken.
+    """
+    found: dict[str, QuestionMetric] = {}
+    taken = set(COLUMNS)
+    for name in names:
+        definition = find_metric(name)
+        if not isinstance(definition, QuestionMetric):
+            raise InputError(
+                "bad_metric", f"metric {name}", "a QuestionMetric", found=type(definition).__name__,
+                hint="A Family of retrieval measures belongs into `measures`.",
+            )  # fmt: skip
+        info = definition.metric
+        if info.category not in KIND_OF:
+            expected = f"one of the categories {', '.join(KIND_OF)}"
+            raise InputError("bad_metric", f"metric {name}", expected, found=info.category)
+        if info.name in taken or _is_built_in(info.name):
+            expected = "each name once, and none that is built in"
+            raise InputError("duplicate_metric", "metrics", expected, found=info.name)
+        taken.add(info.name)
+        found[name] = definition
+    return found
+
+
+def _is_built_in(name: str) -> bool:
+    if any(name in (info.name, *info.aliases) for info in built_in_metrics()):
+        return True
+    try:
+        parse_measure(name)
+    except InputError:
+        return False
+    return True
 
 
 def metrics_fingerprint(settings: EvaluationSettings) -> str:

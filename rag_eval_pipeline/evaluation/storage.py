@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.settings import COLUMNS
 from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
@@ -59,7 +60,6 @@ class QueryScores:
     """One question's scores in one score asset.
 
     Args:
-        query_id: Whose.
         outcome: `failed` when the system gave no answer, `skipped` when the measures do not apply.
         reason: Why not scored: the answer's status, `impossible`, `no_relevant_documents`, `no_contexts`,
             `unknown_documents`, `no_documents_named`, `no_gold_spans`.
@@ -122,13 +122,12 @@ def read_scores(path: Path) -> list[QueryScores]:
         rows = parquet.read_rows(path)
     except (FileNotFoundError, pa.ArrowException) as error:
         raise _damaged("bad_scores", path, "the scores of an evaluation", error) from error
-    not_measures = ("query_id", "outcome", "reason", FAULTS)
     return [
         QueryScores(
             row["query_id"],
             row["outcome"],
             row["reason"],
-            {name: value for name, value in row.items() if name not in not_measures and value is not None},
+            {name: value for name, value in row.items() if name not in COLUMNS and value is not None},
             dict(row.get(FAULTS) or ()),
         )
         for row in rows

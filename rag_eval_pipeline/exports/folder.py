@@ -1,6 +1,6 @@
 """The target folder of an export, which appears completely or not at all and never replaces files of others.
 
-The formats have no place for a mark of ours, so an earlier export looks like anybody's files. A target has to be
+The formats have no place for a mark of ours, so an earlier export looks like any other folder. A target has to be
 missing or empty. With `overwrite` it may hold files, but only those that the export writes: a PDF left over in
 `corpus/` would be ingested, and other files would be lost.
 """
@@ -21,12 +21,7 @@ CHUNK_BYTES = 1024 * 1024
 
 
 def check_target(workspace: Workspace, target: Path, *, overwrite: bool) -> None:
-    """Refuse a target that cannot be written, before anything else is done.
-
-    Raises:
-        InputError: `target_is_link`, `target_is_file`, `target_not_empty`, and `target_in_workspace` for the folders
-            that this project reads.
-    """
+    """Refuse a target that cannot be written, before anything else is done."""
     if target.is_symlink():
         raise InputError(
             "target_is_link", target, "a folder", found=os.readlink(target), hint="Name the folder itself."
@@ -49,9 +44,6 @@ def publishing_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
         target: The final path; its parents are created. A reader sees nothing or everything; with `overwrite` there is
             a moment without a folder, between two renames, but never a mixture.
         overwrite: Whether existing files are replaced.
-
-    Raises:
-        InputError: `target_not_empty`, or `foreign_file` if the target holds a file that was not written now.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=target.parent))
@@ -78,11 +70,7 @@ def files_below(folder: Path) -> set[str]:
 
 
 def copy_checked(source: Path, target: Path, sha256: str) -> None:
-    """Copy a document; never link it, because changes to the copy must not reach the corpus.
-
-    Raises:
-        InputError: `missing_document`, or `changed_document` if its bytes are not those of the manifest.
-    """
+    """Copy a document; never link it, because changes to the copy must not reach the corpus."""
     digest = hashlib.sha256()
     hint = "Convert the benchmark again."
     try:

@@ -41,10 +41,6 @@ def write_nvidia(source: ExportSource, folder: Path) -> Written:
 
     Lost: all accepted answers but the first, query type, difficulty, citations, the source's id and metadata; of
     answers the citations, statuses, errors and latencies.
-
-    Raises:
-        InputError: `unknown_document` if a context names a file that the corpus lacks, `changed_dataset`, or an error
-            of a document.
     """
     rows = source.train_rows()
     files = {document.file_name: document for document in source.documents}
@@ -67,11 +63,7 @@ def write_nvidia(source: ExportSource, folder: Path) -> Written:
 
 
 def read_nvidia(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the questions of an evaluation root.
-
-    Raises:
-        InputError: `missing_file`, `bad_format`, or `unknown_document` for a context without a file in `corpus/`.
-    """
+    """Return the questions of an evaluation root."""
     path, corpus = folder / "train.json", folder / "corpus"
     rows = read_train_json(path)
     files = {name for _, _, names in os.walk(corpus) for name in names}
@@ -141,7 +133,6 @@ def _write_results(source: ExportSource, answers: Answers, rows: Sequence[TrainR
         "answer.latency_ms": sum(answer.latency_ms is not None for answer in answers.given.values()),
         "answer.contexts.score": answers.passage_scores,
     }
-    lost = {name: number for name, number in lost.items() if number}
     return Written({"answers": len(asked) - answers.failed}, lost, tuple(answers.notes()))
 
 

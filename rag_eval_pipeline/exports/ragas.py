@@ -5,36 +5,22 @@ A row is a `SingleTurnSample` with a `query_id`, which ragas ignores. Further fa
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exports.source import ExportSource, Identity, Written
+from rag_eval_pipeline.exports.source import ExportSource, Identity, Written, read_lines
 from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.io import parse_json
 from rag_eval_pipeline.formats.train_json import TrainRow
-from rag_eval_pipeline.formats.trec import lines
 from rag_eval_pipeline.storage.files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 
-Line = TypeVar("Line", bound=msgspec.Struct)
-
 
 class RagasRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A row; unknown values have no key.
-
-    Args:
-        reference: The expected answer; absent if the question is unanswerable.
-        reference_contexts: Gold texts.
-        reference_context_ids: Relevant documents; empty if the source names none.
-        retrieved_contexts: Passages in rank order; absent unless the system answered.
-        retrieved_context_ids: The document of each passage.
-        response: The answer as the system gave it, with citations.
-    """
+    """A row; unknown values have no key, and passages are in rank order."""
 
     query_id: str
     user_input: str
@@ -83,20 +69,16 @@ def write_ragas(source: ExportSource, folder: Path) -> Written:
         "answer.abstained": answers.abstained,
         "answer.contexts.score": answers.passage_scores,
     }
-    return Written(counts, {name: number for name, number in lost.items() if number}, (*notes, *answers.notes()))
+    return Written(counts, lost, (*notes, *answers.notes()))
 
 
 def read_ragas(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the questions of such a folder.
-
-    Raises:
-        InputError: `missing_file`, `bad_format`.
-    """
-    metadata = {line.query_id: line.metadata for line in _read_lines(folder / "metadata.jsonl", _Metadata)}
+    """Return the questions of such a folder."""
+    metadata = {line.query_id: line.metadata for line in read_lines(folder / "metadata.jsonl", _Metadata)}
     path = folder / "dataset.jsonl"
     queries = (
         unpack_metadata(row.query_id, row.user_input, row.reference_context_ids, metadata.get(row.query_id, {}))
-        for row in _read_lines(path, RagasRow)
+        for row in read_lines(path, RagasRow)
     )
     return identity.dataset(path, queries)
 
@@ -114,15 +96,6 @@ def _row(source: ExportSource, query: EvaluationQuery, row: TrainRow, answer: Ra
         retrieved_context_ids=None if passages is None else [source.names.canonical(p.document) for p in passages],
         response=None if answer is None else answer.answer,
     )
-
-
-def _read_lines(path: Path, kind: type[Line]) -> Iterator[Line]:
-    for number, line in lines(path):
-        try:
-            yield msgspec.convert(parse_json(line, path), kind)
-        except (InputError, msgspec.ValidationError) as error:
-            expected = "a line as the export writes it"
-            raise InputError("bad_format", path, expected, row=number, found=str(error)) from error
 
 
 def _write_lines(path: Path, values: Iterable[msgspec.Struct]) -> None:

@@ -47,13 +47,7 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """The result of an export.
-
-    Args:
-        counts: What the files hold: questions, documents, judgements, answers.
-        lost: Field -> number of its values that the files do not give back.
-        notes: Remarks for users, one line each.
-    """
+    """What was exported: `lost` is the number of values of each field that the files do not give back."""
 
     benchmark: str
     format: str
@@ -94,11 +88,6 @@ def export(
         target: A folder that is missing or empty.
         evaluation: An evaluation's id, or a system's name for its newest evaluation; its answers are exported too.
         options: The choices of the format, and whether the target may be overwritten.
-
-    Raises:
-        InputError: `unknown_format`, `no_benchmark`, what `check_target`, `publishing_folder` and `load_source` raise,
-            or an error of a file or of the format.
-        ServiceError: `locked` if a conversion of the benchmark does not end.
     """
     if format not in FORMATS:
         raise InputError("unknown_format", "--format", f"one of {', '.join(FORMATS)}", found=format)
@@ -125,7 +114,7 @@ def export(
         evaluation_id=None if source.answers is None else source.answers.evaluation_id,
         files=files,
         counts=written.counts,
-        lost=lost | written.lost,
+        lost=lost | {name: number for name, number in written.lost.items() if number},
         notes=written.notes,
     )
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from rag_eval_pipeline.corpus.text.pages import document_text
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written, page_id
+from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written, page_id, read_lines
 from rag_eval_pipeline.formats.beir import BeirDocument, beir_dataset, beir_query, read_beir, write_beir
 from rag_eval_pipeline.formats.csv import csv_bytes, json_cell
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
@@ -33,7 +33,6 @@ from rag_eval_pipeline.formats.trec import (
     encode_id,
     iterate_qrels,
     iterate_topics,
-    lines,
     write_qrels,
     write_run,
     write_topics,
@@ -59,9 +58,6 @@ def write_evret(source: ExportSource, folder: Path) -> Written:
     Names stay as they are, `"` and `=` included: Evret compares ids exactly, so no cell is changed for spreadsheets.
 
     Lost: query type, difficulty, citations, impossibility, the source's id and metadata.
-
-    Raises:
-        InputError: `no_answers_in_format` if an evaluation was requested.
     """
     source.refuse_answers("evret")
     dataset = whole = source.dataset
@@ -106,11 +102,7 @@ def _evret_query(query: EvaluationQuery) -> dict[str, Any]:
 
 
 def read_evret(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the dataset of `<id>.json`.
-
-    Raises:
-        InputError: `missing_file`, or an error of the file.
-    """
+    """Return the dataset of `<id>.json`."""
     dataset = read_evret_dataset(folder / f"{identity.dataset_id}.json").dataset
     return dataset.model_copy(update=identity._asdict() | {"name": identity.name or identity.dataset_id})
 
@@ -123,9 +115,6 @@ def write_beir_folder(source: ExportSource, folder: Path) -> Written:
     query is in its `metadata`.
 
     Lost: the dataset's name, version, description and metadata.
-
-    Raises:
-        InputError: `no_answers_in_format` if an evaluation was requested.
     """
     source.refuse_answers("beir")
     queries = source.dataset.queries
@@ -144,7 +133,7 @@ def write_beir_folder(source: ExportSource, folder: Path) -> Written:
 
 
 def read_beir_folder(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the dataset of a BEIR folder; errors as `read_beir` and `beir_dataset`."""
+    """Return the dataset of a BEIR folder."""
     return beir_dataset(read_beir(folder), dataset_id=identity.dataset_id, version=identity.version, name=identity.name)
 
 
@@ -176,19 +165,10 @@ def write_trec(source: ExportSource, folder: Path) -> Written:
 
 
 def read_trec(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the questions and relevant documents of a folder.
-
-    Args:
-        folder: An export, or a folder with `topics.tsv` and `qrels.txt` from elsewhere; ids are decoded only if there
-            is a `names.jsonl`.
-        identity: Id, version and name of the dataset.
-
-    Raises:
-        InputError: `unknown_query` if a judgement names no topic, or an error of a file.
-    """
+    """Return the questions and relevant documents of a folder; ids are decoded only if there is a `names.jsonl`."""
     names_path = folder / "names.jsonl"
     is_export = names_path.exists()
-    names = _read_names(names_path) if is_export else []
+    names = list(read_lines(names_path, _Name)) if is_export else []
     texts = {name.query: name.text for name in names if name.text is not None}
     relevant = {name.query: name.relevant_documents for name in names if name.relevant_documents is not None}
     decode = decode_id if is_export else str
@@ -243,7 +223,7 @@ def _write_run(path: Path, rankings: dict[str, Ranking], answers: Answers, count
             "decreasing"
         )
     counts = counts | {"retrieved": write_run(path, run)}
-    return Written(counts, {name: number for name, number in lost.items() if number}, tuple(notes))
+    return Written(counts, dict(lost), tuple(notes))
 
 
 def _is_decreasing(scores: list[float | None]) -> bool:
@@ -263,14 +243,3 @@ def _changed_names(
             yield _Name(query=query.query_id, text=query.query_text)
         if query.relevant_documents != judged[query.query_id]:
             yield _Name(query=query.query_id, relevant_documents=list(query.relevant_documents))
-
-
-def _read_names(path: Path) -> list[_Name]:
-    names = []
-    for row, line in lines(path):
-        try:
-            names.append(msgspec.json.decode(line, type=_Name))
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            expected = "a line as the export writes it"
-            raise InputError("bad_format", path, expected, row=row, found=str(error)) from error
-    return names

@@ -1,11 +1,11 @@
 """What is exported: a benchmark as its conversion wrote it and, if requested, one system's answers to it."""
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
+import msgspec
 import pydantic
 
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
@@ -17,29 +17,28 @@ from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, scored_evaluation_id
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.io import parse_json
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
+from rag_eval_pipeline.formats.trec import lines
+from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths, Workspace
+
+Line = TypeVar("Line", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """The user's choices beyond the format.
+    """The user's choices beyond the format."""
 
-    Args:
-        documents: Evret: include the texts of the documents.
-        level: BEIR and TREC: whether documents or pages are judged and retrieved.
-        overwrite: Replace a target that holds no files except those that are written.
-    """
-
-    documents: bool = False
-    level: Literal["document", "page"] = "document"
-    overwrite: bool = False
+    documents: bool = False  # Evret: include the texts of the documents
+    level: Literal["document", "page"] = "document"  # BEIR and TREC: what is judged and retrieved
+    overwrite: bool = False  # replace a target that holds no files except those that are written
 
 
 class Written(NamedTuple):
-    """What a format's writer reports: counts, values of answers that were lost by field, and notes for users."""
+    """What a format's writer reports: counts, numbers of lost values of answers by field, and notes for users."""
 
     counts: dict[str, int]
     lost: dict[str, int] = {}
@@ -54,15 +53,7 @@ class Identity(NamedTuple):
     name: str | None = None
 
     def dataset(self, path: Path, queries: Iterable[EvaluationQuery]) -> EvaluationDataset:
-        """Return a dataset of this identity.
-
-        Args:
-            path: The file that the queries come from, for messages.
-            queries: Consumed here, so that their errors name that file.
-
-        Raises:
-            InputError: `bad_format` for an empty question, `duplicate_id`, `bad_version`.
-        """
+        """Return a dataset of this identity; errors of the queries name `path`."""
         name = self.name or self.dataset_id
         try:
             return EvaluationDataset(
@@ -131,11 +122,7 @@ class ExportSource:
     label: str
 
     def train_rows(self) -> list[TrainRow]:
-        """Return the rows of `train.json`.
-
-        Raises:
-            InputError: `changed_dataset` if they are not those of the dataset, or an error of the file.
-        """
+        """Return the rows of `train.json`."""
         rows = read_train_json(self.paths.train_json)
         if [str(row.id) for row in rows] != [query.query_id for query in self.dataset.queries]:
             raise _changed_dataset(self.paths.train_json, self.paths.name)
@@ -181,6 +168,16 @@ class ExportSource:
             raise InputError("no_answers_in_format", "--evaluation", expected, found=format)
 
 
+def read_lines(path: Path, kind: type[Line]) -> Iterator[Line]:
+    """Yield the records of a file of JSON lines that an export wrote."""
+    for number, line in lines(path):
+        try:
+            yield msgspec.convert(parse_json(line, path), kind)
+        except (InputError, msgspec.ValidationError) as error:
+            expected = "a line as the export writes it"
+            raise InputError("bad_format", path, expected, row=number, found=str(error)) from error
+
+
 def page_id(file_name: str, page: int) -> str:
     """Return `<file name>#page=<1-based page>`, the fragment of RFC 8118; no corpus file's name ends like that."""
     return f"{file_name}#page={page}"
@@ -189,12 +186,7 @@ def page_id(file_name: str, page: int) -> str:
 def load_source(
     workspace: Workspace, name: str, *, evaluation: str | None, options: ExportOptions, label: str
 ) -> ExportSource:
-    """Load a benchmark whose conversion is current and whose files are unchanged; the caller holds its lock.
-
-    Raises:
-        InputError: `not_converted`, `stale_conversion`, `changed_dataset`, what `find_answers` raises, or an error of a
-            file.
-    """
+    """Load a benchmark whose conversion is current and whose files are unchanged; the caller holds its lock."""
     paths = workspace.benchmark(name)
     stamp = current_stamp(paths, source_digest(paths))
     dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)
@@ -213,18 +205,7 @@ def load_source(
 
 
 def find_answers(workspace: Workspace, evaluation: str, stamp: Stamp, dataset: EvaluationDataset) -> Answers:
-    """Return the answers of an evaluation.
-
-    Args:
-        workspace: The workspace.
-        evaluation: An evaluation's id, or a system's name for its newest evaluation of this benchmark.
-        stamp: The stamp of the benchmark's conversion.
-        dataset: The dataset that the conversion wrote.
-
-    Raises:
-        InputError: `no_evaluation`, `other_benchmark`, `not_answered`, `stale_evaluation`, `foreign_answers`, or an
-            error of a file.
-    """
+    """Return the answers of an evaluation, found by its id or by the system whose newest evaluation it is."""
     found = _find_evaluation(workspace, evaluation, stamp.benchmark)
     record, prints = found.record, found.record.fingerprints
     if record.benchmark != stamp.benchmark:
@@ -267,12 +248,7 @@ def _read_scores(evaluation: Evaluation) -> dict[str, dict[str, float]]:
 def _check_digests(paths: BenchmarkPaths, stamp: Stamp, dataset: Path) -> None:
     stamped = {dataset: stamp.dataset_fingerprint, **{paths.dataset / name: sha for name, sha in stamp.files.items()}}
     for path, sha256 in stamped.items():
-        try:
-            with path.open("rb") as file:
-                is_unchanged = hashlib.file_digest(file, "sha256").hexdigest() == sha256
-        except FileNotFoundError:
-            is_unchanged = False
-        if not is_unchanged:
+        if not path.exists() or sha256_of(path) != sha256:
             raise _changed_dataset(path, paths.name)
 
 

@@ -115,11 +115,7 @@ def krippendorff_alpha(units: Iterable[Sequence[float]], level: Level) -> Alpha:
 
 
 def citation_agreement(truth: GroundTruth, *, rules: AgreementRules = RULES) -> CitationAgreement:
-    """Return the agreement of a dataset's citation annotations.
-
-    Raises:
-        InputError: `duplicate_annotation`: one annotator has two annotations of one question.
-    """
+    """Return the agreement of a dataset's citation annotations."""
     queries: defaultdict[str, dict[str, CitationAnnotation]] = defaultdict(dict)
     for annotation in truth.citation_annotations:
         known = queries[annotation.query_id].setdefault(annotation.annotator_id, annotation)
@@ -150,11 +146,7 @@ def citation_agreement(truth: GroundTruth, *, rules: AgreementRules = RULES) -> 
 
 
 def score_agreement(truth: GroundTruth) -> tuple[ScoreAgreement, ...]:
-    """Return alpha of each quality score; a unit is one answer to one question, so different answers never compare.
-
-    Raises:
-        InputError: `duplicate_annotation`: one annotator has two judgements of one answer.
-    """
+    """Return alpha of each quality score; a unit is one answer to one question, so different answers never compare."""
     answers: defaultdict[tuple[str, str], dict[str, AnswerQualityAnnotation]] = defaultdict(dict)
     for annotation in truth.quality_annotations:
         known = answers[annotation.query_id, annotation.answer_text].setdefault(annotation.annotator_id, annotation)
@@ -177,9 +169,6 @@ def blind_sample(query_ids: Iterable[str], *, share: float = BLIND_SHARE, seed: 
         query_ids: Of the dataset; a repeated one counts once. A dataset that grows keeps most of its sample.
         share: In (0, 1]; the number is rounded up.
         seed: Another seed gives another sample.
-
-    Raises:
-        ValueError: A share outside (0, 1].
     """
     if not 0 < share <= 1:
         raise ValueError(f"expected a share in (0, 1], found {share}")

@@ -1,4 +1,4 @@
-r"""Checks of annotations against the documents and against themselves, and spans moved to where their text stands.
+"""Checks of annotations against the documents and against themselves, and spans moved to their texts.
 
 Offsets mean something in one extraction of a text only. A quoted text that is not at its span is searched: first as it
 is, then with white space evened out; of several places the one nearest to the span counts. A document's text is its
@@ -49,13 +49,7 @@ class Anchored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reanchored:
-    """A ground truth whose spans are where their texts are.
-
-    Args:
-        truth: With document offsets and page numbers; citations without a place are unchanged.
-        fits: Number of citations by fit.
-        lost: The citations without a place, such as `annotation 'a_1', citations[0]`.
-    """
+    """A ground truth whose spans are where their texts are."""
 
     truth: GroundTruth
     fits: Mapping[Fit, int]
@@ -85,7 +79,7 @@ class DocumentText:
         return len(self.text) if is_last else self.page_starts[page] - len(PAGE_BREAK)
 
     def at_span(self, citation: AnnotatedCitation, base: OffsetBase = "document") -> Anchored | None:
-        """Return the citation's span in document offsets if its text stands there."""
+        """Return the citation's span in document offsets if its text is there."""
         limit = self.limit(citation, base)
         if limit is None:
             return None
@@ -99,7 +93,7 @@ class DocumentText:
         return None
 
     def anchor(self, citation: AnnotatedCitation, base: OffsetBase = "document") -> Anchored:
-        """Return where the citation's text stands: at its span, or else nearest to it."""
+        """Return where the citation's text is: at its span, or else nearest to it."""
         if self.limit(citation, base) is None:
             return Anchored("no_page")
         return self.at_span(citation, base) or self._found(
@@ -154,13 +148,7 @@ def offset_base(truth: GroundTruth, texts: Mapping[str, str]) -> OffsetBase:
 
 
 def reanchor(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase = "document") -> Reanchored:
-    """Return the ground truth in document offsets, each span where its text stands.
-
-    Args:
-        truth: Of one dataset.
-        texts: Documents by file name.
-        base: What its offsets count from; `offset_base` detects it.
-    """
+    """Return the ground truth in document offsets, each span moved to its text; `offset_base` detects the base."""
     documents = {name: DocumentText(text) for name, text in texts.items()}
     fits: Counter[Fit] = Counter()
     lost: list[str] = []
@@ -224,13 +212,7 @@ class QualityCheck:
 def check_quality(
     truth: GroundTruth, texts: Mapping[str, str] | None = None, *, base: OffsetBase = "document"
 ) -> tuple[QualityCheck, ...]:
-    """Run all checks; those against the documents only if there are texts.
-
-    Args:
-        truth: Of one dataset.
-        texts: Every document of the corpus by file name, pages joined by form feeds.
-        base: What the spans' offsets count from.
-    """
+    """Run all checks; those against the documents only if there are texts."""
     own = (
         annotation_ids_are_unique(truth),
         spans_are_disjoint(truth, base),
@@ -306,7 +288,7 @@ def texts_stand_at_their_spans(
 def annotation_ids_are_unique(truth: GroundTruth) -> QualityCheck:
     """Check that no annotator uses an annotation id twice."""
     times = Counter((annotation.annotator_id, annotation.annotation_id) for annotation in truth.annotations)
-    offenders = [f"annotation {i!r} of {who!r}: stands {n} times" for (who, i), n in times.items() if n > 1]
+    offenders = [f"annotation {i!r} of {who!r}: occurs {n} times" for (who, i), n in times.items() if n > 1]
     return _check("annotation_ids_are_unique", len(times), offenders)
 
 

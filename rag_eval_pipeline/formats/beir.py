@@ -25,7 +25,7 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument
 from rag_eval_pipeline.formats.io import parse_json
-from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.formats.model import bad_format, decoding_error
 from rag_eval_pipeline.formats.trec import Qrel, SeenPairs, lines
 from rag_eval_pipeline.storage.files import publishing
 
@@ -72,11 +72,7 @@ def write_beir(
     *,
     split: str = "test",
 ) -> None:
-    """Publish the three files, each in constant memory.
-
-    Raises:
-        InputError: `bad_id` for an empty id.
-    """
+    """Publish the three files, each in constant memory."""
     for name, records in (("corpus.jsonl", corpus), ("queries.jsonl", queries)):
         path = folder / name
         with publishing(path) as file:
@@ -106,11 +102,7 @@ def read_beir(folder: Path, *, split: str = "test") -> Beir:
 
 
 def iterate_corpus(path: Path) -> Iterator[BeirDocument]:
-    """Yield the documents of a `corpus.jsonl`, plain or gzip-compressed, in its order.
-
-    Raises:
-        InputError: `missing_file`, `bad_gzip`, and with the line `bad_json`, `bad_format`, `duplicate_id`.
-    """
+    """Yield the documents of a `corpus.jsonl`, plain or gzip-compressed, in its order."""
     return _records(path, BeirDocument)
 
 
@@ -120,11 +112,7 @@ def iterate_queries(path: Path) -> Iterator[BeirQuery]:
 
 
 def iterate_qrels(path: Path) -> Iterator[Qrel]:
-    """Yield the judgements of a `qrels/<split>.tsv` in its order.
-
-    Raises:
-        InputError: `missing_file`, and with the line `bad_header`, `bad_fields`, `bad_number`, `duplicate_document`.
-    """
+    """Yield the judgements of a `qrels/<split>.tsv` in its order."""
     seen = SeenPairs()
     try:
         with path.open("rb") as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
@@ -168,18 +156,7 @@ def beir_query(query: EvaluationQuery, *, judged: Iterable[str]) -> BeirQuery:
 def beir_dataset(
     beir: Beir, *, dataset_id: str, version: str = "0.0.0", name: str | None = None, documents: bool = False
 ) -> EvaluationDataset:
-    """Return a folder as an evaluation dataset: queries in their order, relevant documents in the order of the qrels.
-
-    Args:
-        beir: From `read_beir`.
-        dataset_id: BEIR's files state no id and no version.
-        version: Of the dataset.
-        name: The id unless given.
-        documents: Include the corpus.
-
-    Raises:
-        InputError: `unknown_query` if a judgement names a query that does not exist, `bad_format` for an empty text.
-    """
+    """Return a folder as an evaluation dataset, whose name is the id unless given; `documents` includes the corpus."""
     for query_id in beir.qrels:
         if query_id not in beir.queries:
             raise InputError("unknown_query", "qrels", "ids of queries.jsonl", field="query-id", found=query_id)
@@ -214,10 +191,7 @@ def _records(path: Path, record_type: type[Line]) -> Iterator[Line]:
             fault.found = error.found  # it is an excerpt already
             raise fault from error
         except msgspec.ValidationError as error:
-            message, _, place = str(error).partition(" - at ")
-            raise InputError(
-                "bad_format", path, message[:1].lower() + message[1:], row=row, field=place.strip("`") or None
-            ) from error
+            raise decoding_error(error, path, row=row) from error
         if not record.id or record.id in seen:
             raise InputError("duplicate_id", path, "ids, each once", row=row, field="_id", found=record.id)
         seen.add(record.id)
@@ -236,12 +210,7 @@ def _cell(text: str) -> str:
 
 
 def pack_metadata(query: EvaluationQuery, *, judged: Sequence[str]) -> dict[str, Any]:
-    """Return everything of a query but its id and text; absent fields have no key.
-
-    Args:
-        query: The query.
-        judged: The relevant documents in the format's judgements; the query's own are written too if they differ.
-    """
+    """Return everything of a query but its id and text; absent fields have no key."""
     packed = {SOURCE_PREFIX + key if _needs_prefix(key) else key: value for key, value in query.metadata.items()}
     for name in ("query_type", "difficulty", "ground_truth_answer"):
         if (value := getattr(query, name)) is not None:

@@ -2,7 +2,7 @@ r"""Citations: the span model of the specifications and the grammar in which ans
 
 Standard `[file:page:start-end]`, several spans `[file:page:s1-e1,s2-e2]`, with an excerpt `[file:page:start-end |
 excerpt: "..."]`, and several brackets in a row. Offsets are half-open code points into the document's text (pages
-joined by one form feed). In an excerpt a backslash stands before `"` and `\`, and `\n` is a line's end; a backslash
+joined by one form feed). In an excerpt a backslash precedes `"` and `\`, and `\n` is a line's end; a backslash
 before anything else is one, as in `C:\data`, which writers of answers seldom double. What is written is read again.
 Source: Citation Accuracy Evaluation 2.1, 2.2; Evaluation Data Formats 2.1.
 """
@@ -51,7 +51,7 @@ class CitationSpan(Model):
 
 
 def format_citation(file_name: str, page: int, spans: Sequence[tuple[int, int]], *, excerpt: str | None = None) -> str:
-    """A citation in the standard or the several-spans format, extended by an excerpt where there is one."""
+    """Return a citation in the standard or the several-spans format, extended by an excerpt where there is one."""
     places = ",".join(f"{start}-{end}" for start, end in spans)
     if excerpt is None:
         return f"[{file_name}:{page}:{places}]"
@@ -60,13 +60,7 @@ def format_citation(file_name: str, page: int, spans: Sequence[tuple[int, int]],
 
 
 class Marker(NamedTuple):
-    """One citation as it stands in an answer.
-
-    Args:
-        start: First code point of its bracket.
-        end: One past the last.
-        spans: The places it names, in its order; empty and reversed spans are left out.
-    """
+    """A citation in an answer: its bracket, and the places it names without empty and reversed spans."""
 
     start: int
     end: int
@@ -74,7 +68,7 @@ class Marker(NamedTuple):
 
 
 def find_citations(answer: str, known_files: Collection[str] = ()) -> list[Marker]:
-    """The citations of an answer in order, with where they stand.
+    """Return the citations of an answer in order, with their places.
 
     Args:
         answer: An answer's text.
@@ -91,7 +85,7 @@ def find_citations(answer: str, known_files: Collection[str] = ()) -> list[Marke
 
 
 def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[CitationSpan]:
-    """The cited places of an answer in order; arguments as in `find_citations`."""
+    """Return the cited places of an answer in order; arguments as in `find_citations`."""
     return [span for marker in find_citations(answer, known_files) for span in marker.spans]
 
 
@@ -110,12 +104,12 @@ def _marker(match: re.Match[str], known_files: Collection[str]) -> Marker:
         for start, end in pairs
         if end > start and page >= 1
     )
-    # A match may begin at an earlier bracket of the line; the citation's own stands before its file name.
+    # A match may begin at an earlier bracket of the line; the citation's bracket is the one before its file name.
     return Marker(places.start("page") - len(f"[{name}:"), places.end(), spans)
 
 
 def _longer_name(match: re.Match[str], known_files: Collection[str]) -> tuple[str, re.Match[str]] | None:
-    """A known name that goes on behind the first places, such as `a:1:2-3].pdf`, and the places after it."""
+    """Return a known name that goes on behind the first places, such as `a:1:2-3].pdf`, and the places after it."""
     text, first = match.string, match.start("page") - 1
     line = text.find("\n", first)
     stop = min(match.start() + _LONGEST_NAME, len(text) if line < 0 else line)
@@ -129,7 +123,7 @@ def _longer_name(match: re.Match[str], known_files: Collection[str]) -> tuple[st
 
 
 def strip_citations(answer: str, known_files: Collection[str] = ()) -> str:
-    """The answer without its citations, for scorers that compare words; arguments as in `parse_citations`."""
+    """Return the answer without its citations, for scorers that compare words; arguments as in `find_citations`."""
     bare, position = [], 0
     for marker in find_citations(answer, known_files):
         bare.append(answer[position : marker.start])
@@ -139,7 +133,7 @@ def strip_citations(answer: str, known_files: Collection[str] = ()) -> str:
 
 
 def _name_start(matched: str, known_files: Collection[str]) -> int:
-    """Where the file name begins in what stood between a first bracket and the page.
+    """Return where the file name begins in the text between a first bracket and the page.
 
     The longest tail that is a file of the corpus; else the shortest tail whose own brackets close.
     """

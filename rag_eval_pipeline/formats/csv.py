@@ -31,12 +31,7 @@ class CsvTable(NamedTuple):
 
 
 def read_csv_table(path: Path) -> CsvTable:
-    """Return the records of a CSV file without its empty lines.
-
-    Raises:
-        InputError: `missing_file`, `unreadable_file`, `bad_encoding`, `bad_csv`: no header, a repeated column, a record
-            of another width, an unclosed quote.
-    """
+    """Return the records of a CSV file without its empty lines."""
     text = decode_utf8(read_bytes(path), path)
     csv.field_size_limit(sys.maxsize)  # one cell may hold a document; the default is 128 kB
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -88,11 +83,7 @@ def text_of_cell(cell: str) -> str | None:
 
 
 def value_of_cell(cell: str, path: Path, row: int, column: str) -> Any:
-    """Return the value of a JSON cell.
-
-    Raises:
-        InputError: `bad_json`, with row and column.
-    """
+    """Return the value of a JSON cell."""
     try:
         return parse_json(cell.encode(), path)
     except InputError as error:

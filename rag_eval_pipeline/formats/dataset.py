@@ -2,7 +2,7 @@
 
 Datasets are read from `.eval.json`, `.eval.json.gz`, `.eval.yaml`, `.eval.yml` and `.eval.csv`, and written as JSON.
 The older form without name or version is read with both filled in. In CSV a row is a question; the dataset's own fields
-have columns of their own (`dataset_id`, `name`, ..., `dataset_metadata`, `documents`), each with one value that any
+have separate columns (`dataset_id`, `name`, ..., `dataset_metadata`, `documents`), each with one value that any
 row may hold, so that sorting the rows in a spreadsheet loses nothing.
 Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
 """
@@ -19,18 +19,21 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.csv import CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
 from rag_eval_pipeline.formats.evret import read_evret_csv, read_evret_json
-from rag_eval_pipeline.formats.findings import Finding, errors_in, finding, model_findings
+from rag_eval_pipeline.formats.fields import UNVERSIONED, SemanticVersion, split_version
 from rag_eval_pipeline.formats.io import JSON, parse_json, read_json_bytes
 from rag_eval_pipeline.formats.model import (
     SCHEMA_VERSION,
     FileModel,
+    Finding,
     JsonObject,
     JsonValue,
     Model,
     SchemaVersion,
+    errors_in,
+    finding,
+    model_findings,
     parse_value,
 )
-from rag_eval_pipeline.formats.versions import UNVERSIONED, SemanticVersion, split_version
 from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data
 
 CSV = (".csv",)
@@ -121,7 +124,7 @@ class EvaluationDataset(FileModel):
     created_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="Release of the source, UTC.")
     metadata: DatasetMetadata = pydantic.Field(DatasetMetadata(), description="About the dataset.")
     queries: tuple[EvaluationQuery, ...] = pydantic.Field(description="The questions.")
-    documents: tuple[SourceDocument, ...] | None = pydantic.Field(None, description="Left out unless asked for inline.")
+    documents: tuple[SourceDocument, ...] | None = pydantic.Field(None, description="Left out unless requested.")
 
     @pydantic.model_validator(mode="after")
     def _unique_ids(self) -> Self:
@@ -131,20 +134,12 @@ class EvaluationDataset(FileModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the dataset of a file in any form.
-
-        Raises:
-            InputError: As `read_evaluation_dataset`.
-        """
+        """Return the dataset of a file in any form."""
         return cls.model_validate(read_evaluation_dataset(path).dataset)
 
     @classmethod
     def from_json(cls, path: Path | str) -> Self:
-        """Return the dataset of a JSON file: an evaluation dataset if it has a `dataset_id`, else Evret's.
-
-        Raises:
-            InputError: As `read_evaluation_dataset` or `read_evret_dataset`.
-        """
+        """Return the dataset of a JSON file: an evaluation dataset if it has a `dataset_id`, else Evret's."""
         path = Path(path)
         read = read_evaluation_dataset if is_evaluation_dataset(path) else read_evret_dataset
         return cls.model_validate(read(path).dataset)
@@ -160,7 +155,7 @@ def _require_unique(what: str, ids: Iterable[str]) -> None:
     for one in ids:
         if one in seen:
             raise PydanticCustomError(
-                "duplicate_id", "{what} ids without repeats, but {id} stands twice", {"what": what, "id": repr(one)}
+                "duplicate_id", "{what} ids without repeats, but {id} occurs twice", {"what": what, "id": repr(one)}
             )
         seen.add(one)
 
@@ -219,11 +214,7 @@ def dataset_findings(path: Path, error: pydantic.ValidationError) -> list[Findin
 
 
 def is_evaluation_dataset(path: Path) -> bool:
-    """Return whether a JSON or CSV file is an evaluation dataset by its content: it has a `dataset_id`.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
+    """Return whether a JSON or CSV file is an evaluation dataset by its content: it has a `dataset_id`."""
     if path.name.endswith(CSV):
         return "dataset_id" in read_csv_table(path).columns
     return has_key(read_json_bytes(path), "dataset_id")
@@ -242,14 +233,6 @@ def read_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
     """Return the dataset of Evret's JSON or CSV, named after the file.
 
     Evret's datasets have neither id nor version: `flights.json` is `flights` 0.0.0, `flights_v1.2.0.json` is 1.2.0.
-
-    Args:
-        path: `.json`, `.json.gz` or `.csv`.
-        strict: Refuse queries with both document labels and expected answers.
-
-    Raises:
-        InputError: The file cannot be read, or its first error (`bad_format`, `empty_question`, `duplicate_id`,
-            `bad_labels`, `two_labels`, `missing_column`) with the number of the others.
     """
     read = parse_evret_dataset(path, strict=strict)
     if errors := errors_in(read.findings):
@@ -258,11 +241,7 @@ def read_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
 
 
 def parse_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
-    """Return the good records as a dataset, and every finding, errors among them.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
+    """Return the good records as a dataset, and every finding, errors among them."""
     read = (read_evret_csv if path.name.endswith(CSV) else read_evret_json)(path, strict=strict)
     name = split_version(dataset_stem(path))
     dataset = EvaluationDataset(

@@ -1,4 +1,4 @@
-"""Evaluations: what an evaluator says of an event, alone, in batches, and compared; and how evaluators are run.
+"""Evaluations: an evaluator's verdicts on events, alone, in batches and compared, and how evaluators are run.
 
 A score keeps its type (1, 1.0 and true are three scores), only a completed evaluation has one, and times are UTC. An
 evaluation that is read gets the model that its fields fit. `metrics` computes the numbers of
@@ -109,7 +109,7 @@ class EvaluationError(Model):
 
 
 class Evaluation(Model):
-    """What one evaluator says of one event."""
+    """One evaluator's verdict on one event."""
 
     evaluation_id: Name = pydantic.Field(description="Unique; `new_evaluation_id` makes one.")
     target_event_id: Name = pydantic.Field(description="The event that is evaluated.")
@@ -163,11 +163,11 @@ class QualityEvaluation(Evaluation):
 class FactualClaim(Model):
     """One claim of a response."""
 
-    claim: Text = pydantic.Field(description="What is said.")
+    claim: Text = pydantic.Field(description="The statement.")
     verified: Truth | None = pydantic.Field(None, description="Whether sources bear it out; null: not checked.")
     confidence: Share | None = pydantic.Field(None, description="In that.")
     sources: tuple[Text, ...] = pydantic.Field((), description="Which were consulted.")
-    correct_value: Text | None = pydantic.Field(None, description="What it should have said.")
+    correct_value: Text | None = pydantic.Field(None, description="The correct statement.")
 
 
 class FactualAccuracyEvaluation(Evaluation):
@@ -201,11 +201,11 @@ class ToxicityEvaluation(Evaluation):
 
 
 class RelevanceEvaluation(Evaluation):
-    """How far a response answers what was asked."""
+    """How well a response answers the question."""
 
     query_intent_match: Share = pydantic.Field(description="With what was meant.")
     topic_alignment: Share = pydantic.Field(description="With the topic.")
-    information_completeness: Share = pydantic.Field(description="Of what was asked for.")
+    information_completeness: Share = pydantic.Field(description="Of the requested information.")
 
 
 class LengthRange(Model):
@@ -308,7 +308,7 @@ MODELS: Mapping[str, type[Evaluation]] = {
 
 
 class CustomEvaluation(Evaluation):
-    """An evaluation by a custom evaluator, with fields of its own; null means absent."""
+    """An evaluation by a custom evaluator, with custom fields; null means absent."""
 
     model_config = pydantic.ConfigDict(extra="allow")
 
@@ -364,11 +364,7 @@ _ANY: pydantic.TypeAdapter[Evaluation] = pydantic.TypeAdapter(AnyEvaluation)
 
 
 def read_evaluation(data: Any) -> Evaluation:
-    """Return the evaluation in a JSON value, as the model that its fields fit.
-
-    Raises:
-        pydantic.ValidationError: It fits none.
-    """
+    """Return the evaluation in a JSON value, as the model that its fields fit."""
     return _ANY.validate_python(data)
 
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.csv import read_csv_table
-from rag_eval_pipeline.formats.findings import Finding, finding, listed
 from rag_eval_pipeline.formats.io import read_json
+from rag_eval_pipeline.formats.model import Finding, finding, listed
 
 IDS = ("query_id", "id")
 TEXTS = ("query_text", "query")
@@ -37,15 +37,7 @@ class EvretRecords(NamedTuple):
 
 
 def read_evret_json(path: Path, *, strict: bool = False) -> EvretRecords:
-    """Return the records of Evret's JSON.
-
-    Args:
-        path: `.json` or `.json.gz`.
-        strict: Refuse queries with both document labels and expected answers.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
+    """Return the records of Evret's JSON."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise InputError("bad_format", path, "an object with queries", found=value)
@@ -63,11 +55,7 @@ def read_evret_json(path: Path, *, strict: bool = False) -> EvretRecords:
 
 
 def read_evret_csv(path: Path, *, strict: bool = False) -> EvretRecords:
-    """Return the records of Evret's CSV, which has no documents.
-
-    Raises:
-        InputError: The file cannot be read, or `missing_column`.
-    """
+    """Return the records of Evret's CSV, which has no documents."""
     table = read_csv_table(path)
     if not set(TEXTS) & set(table.columns):
         raise InputError(

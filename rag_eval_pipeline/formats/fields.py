@@ -1,17 +1,17 @@
-"""Field types for what people and other programs fill in: numbers, times, scores, open objects.
+"""Field types for what people and other programs fill in: numbers, times, scores, versions, open objects.
 
-A boolean is never a number, and text never one either. Open objects hold what JSON can carry with their keys in order,
-so that equal content gives equal bytes.
+A boolean is never a number, and text never one either; numbers are finite, times become UTC. Open objects hold what
+JSON can carry with their keys in order, so that equal content gives equal bytes.
 """
 
-import contextlib
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pydantic
+import semver
 from pydantic_core import PydanticCustomError
 
 _ISO_8601 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
@@ -21,29 +21,9 @@ def _bad(code: str, expected: str) -> PydanticCustomError:
     return PydanticCustomError(code, "{expected}", {"expected": expected})
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise _bad("whole_number", "a whole number")
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) in (int, float):
-        with contextlib.suppress(OverflowError):  # an integer of 400 digits
-            if math.isfinite(number := float(value)):
-                return number
-    raise _bad("finite_number", "a finite number")
-
-
 def _offset(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise _bad("bad_span", "a whole number of 0 or more")
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if type(value) is not bool:
-        raise _bad("truth", "true or false")
     return value
 
 
@@ -68,11 +48,7 @@ def _score(value: Any) -> Any:
 
 
 def canonical(value: Any) -> Any:
-    """Return the value with the keys of its objects in order and its lists as lists.
-
-    Raises:
-        ValueError: Something that JSON cannot carry: NaN, an infinity, a lone surrogate, a key that is no text, ....
-    """
+    """Return the value with the keys of its objects in order and its lists as lists."""
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise ValueError("keys that are text")
@@ -106,57 +82,72 @@ def _in_order(value: dict[str, Any]) -> dict[str, Any]:
 
 
 Text = Annotated[str, pydantic.AfterValidator(_text)]
-"""Any text that UTF-8 can carry."""
-
-Name = Annotated[Text, pydantic.Field(min_length=1)]
-"""A text of one character or more."""
-
-Whole = Annotated[int, pydantic.BeforeValidator(_whole)]
-"""An integer; no boolean, no float, no text."""
-
+Name = Annotated[str, pydantic.Field(min_length=1), pydantic.AfterValidator(_text)]
+Whole = Annotated[int, pydantic.Field(strict=True)]
 Count = Annotated[Whole, pydantic.Field(ge=0)]
-"""A whole number of 0 or more."""
-
-Offset = Annotated[int, pydantic.BeforeValidator(_offset), pydantic.Field(ge=0)]
-"""A position in a text, in code points from 0."""
-
-Number = Annotated[float, pydantic.BeforeValidator(_number)]
-"""A finite number; no boolean, no text."""
-
+Offset = Annotated[int, pydantic.Field(ge=0), pydantic.BeforeValidator(_offset)]  # in code points
+Number = Annotated[float, pydantic.Field(strict=True, allow_inf_nan=False)]
 Amount = Annotated[Number, pydantic.Field(ge=0)]
-"""A finite number of 0 or more."""
-
 Share = Annotated[Number, pydantic.Field(ge=0, le=1)]
-"""A number in [0, 1]."""
-
-Truth = Annotated[bool, pydantic.BeforeValidator(_truth)]
-"""True or false; not 1, not "false"."""
-
-Moment = Annotated[
-    pydantic.AwareDatetime,
-    pydantic.BeforeValidator(_moment),
-    pydantic.AfterValidator(_utc),
-]
-"""A time with its zone, kept and written as UTC."""
-
+Truth = Annotated[bool, pydantic.Field(strict=True)]
+Moment = Annotated[pydantic.AwareDatetime, pydantic.BeforeValidator(_moment), pydantic.AfterValidator(_utc)]
 Score = Annotated[
     pydantic.StrictBool | pydantic.StrictInt | pydantic.StrictFloat | pydantic.StrictStr | None,
     pydantic.Field(union_mode="left_to_right"),  # 1, 1.0 and true are equal in Python, and stay what they are
     pydantic.BeforeValidator(_score),
 ]
-"""A score of any type; its type survives writing and reading."""
-
 Open = Annotated[dict[str, Any], pydantic.AfterValidator(canonical)]
-"""An object with keys of its writer's choice."""
-
 Numbers = Annotated[dict[Name, Number], pydantic.AfterValidator(_in_order)]
-"""Numbers by name, in the order of their names."""
-
 Shares = Annotated[dict[Name, Share], pydantic.AfterValidator(_in_order)]
-"""Numbers in [0, 1] by name, in the order of their names."""
-
 Texts = Annotated[dict[Name, Text], pydantic.AfterValidator(_in_order)]
-"""Texts by name, in the order of their names."""
-
 Version = Annotated[str, pydantic.Field(pattern=r"^v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$")]
-"""A semantic version, with or without `v`."""
+
+
+MAX_LENGTH = 128  # a version becomes part of file names
+UNVERSIONED = "0.0.0"  # of a dataset that states no version
+
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_IDENTIFIER = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+# For JSON Schemas and pydantic's `pattern`; the regular expression of Semantic Versioning 2.0 without groups.
+SEMVER = (
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_IDENTIFIER}(?:\.{_IDENTIFIER})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+
+
+class VersionedName(NamedTuple):
+    """An id and the version that stood at its end; None where it has none."""
+
+    dataset_id: str
+    version: str | None
+
+
+def parse_version(text: str) -> semver.Version | None:
+    """Return the version, which compares by precedence; None if the text is not a semantic version."""
+    return semver.Version.parse(text) if len(text) <= MAX_LENGTH and semver.Version.is_valid(text) else None
+
+
+def newest_versions(versions: Iterable[str]) -> list[str]:
+    """Return the highest of the versions: several if they differ in their build only, none if none is a version."""
+    parsed = [(version, text) for text in versions if (version := parse_version(text)) is not None]
+    highest = max((version for version, _ in parsed), default=None)
+    return [text for version, text in parsed if version == highest]
+
+
+def split_version(name: str) -> VersionedName:
+    """Return `personal_rag_eval_v1.0.0` as id and version."""
+    dataset_id, _, version = name.rpartition("_v")
+    if dataset_id and parse_version(version) is not None:
+        return VersionedName(dataset_id, version)
+    return VersionedName(name, None)
+
+
+def _checked(text: str) -> str:
+    if parse_version(text) is None:
+        raise PydanticCustomError("bad_version", "a semantic version such as 1.2.0")
+    return text
+
+
+SemanticVersion = Annotated[
+    str, pydantic.AfterValidator(_checked), pydantic.Field(json_schema_extra={"pattern": f"^{SEMVER}$"})
+]
+"""A text that is a semantic version."""

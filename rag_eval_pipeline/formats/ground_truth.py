@@ -1,11 +1,11 @@
 """`<id>_v<version>.gt.json`: the annotations of a dataset version, and the folder they are imported from.
 
-An annotation holds one annotator's citations for a question, or one annotator's judgement of an answer; its fields say
-which. Spans are half-open `[start, end)` in code points of the document's text.
+An annotation holds one annotator's citations for a question, or one annotator's judgement of an answer; its
+fields decide which. Spans are half-open `[start, end)` in code points of the document's text.
 
 Evaluation Data Formats 2.2 shows single annotations and leaves their container open; ours is `{schema_version,
 dataset_id, version, annotations}`. A bare list and a single annotation are read too; then the file's name or the caller
-says whose they are. A bad annotation never costs a good one: its error names the file, the annotation's id, and the
+names the dataset. A bad annotation never costs a good one: its error names the file, the annotation's id, and the
 field with the citation's index.
 Source: Evaluation Data Formats 2.2, 3.2.
 """
@@ -23,7 +23,7 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.fields import Moment, Name, Number, Offset, Open, Share, Text, Texts, Whole
+from rag_eval_pipeline.formats.fields import UNVERSIONED, Moment, Name, Number, Offset, Open, Share, Text, Texts, Whole
 from rag_eval_pipeline.formats.io import JSON, read_json
 from rag_eval_pipeline.formats.model import (
     SCHEMA_VERSION,
@@ -37,7 +37,6 @@ from rag_eval_pipeline.formats.model import (
     model_errors,
     parse_value,
 )
-from rag_eval_pipeline.formats.versions import UNVERSIONED
 from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data, resolve_scalars
 
 Kind = Literal["citation", "quality"]
@@ -88,7 +87,7 @@ class CitationAnnotation(Model):
     annotator_id: Name = pydantic.Field(description='"source" for spans that came with the benchmark.')
     timestamp: Moment | None = pydantic.Field(None, description="When it was made.")
     citations: tuple[AnnotatedCitation, ...] = pydantic.Field(
-        description="In the source's order; none says that nothing is to be cited. Read from `citation_spans` too."
+        description="In the source's order; none means that nothing is to be cited. Read from `citation_spans` too."
     )
     quality_checks: Texts = pydantic.Field(default_factory=dict, description="What was checked, and how it went.")
     metadata: Open = pydantic.Field(default_factory=dict, description="Time taken, tools, notes.")
@@ -106,7 +105,7 @@ class CitationAnnotation(Model):
 class QualityScores(Model):
     """Quality of an answer by dimension; scores outside [0, 1] are read and reported by the checks."""
 
-    completeness: Number = pydantic.Field(description="Covers what was asked.")
+    completeness: Number = pydantic.Field(description="Covers the question.")
     accuracy: Number = pydantic.Field(description="Is right.")
     relevance: Number = pydantic.Field(description="Keeps to the question.")
     clarity: Number = pydantic.Field(description="Is understood at once.")
@@ -129,7 +128,7 @@ class AspectRatings(Model):
 
 
 class Feedback(Model):
-    """What the annotator would tell the writer."""
+    """Advice to the writer of the answer."""
 
     strengths: tuple[Text, ...] = pydantic.Field((), description="What is good.")
     weaknesses: tuple[Text, ...] = pydantic.Field((), description="What is not.")
@@ -207,11 +206,7 @@ class GroundTruth(FileModel):
     def read(
         cls, path: Path, *, dataset_id: str | None = None, version: str | None = None, end_inclusive: bool = False
     ) -> Self:
-        """Return the content of a file; arguments as in `read_annotation_file`.
-
-        Raises:
-            InputError: As `read_annotation_file`, or the first bad annotation with the number of the others.
-        """
+        """Return the content of a file; arguments as in `read_annotation_file`."""
         file = read_annotation_file(path, dataset_id=dataset_id, version=version, end_inclusive=end_inclusive)
         if file.errors:
             first, *others = file.errors
@@ -269,9 +264,9 @@ def read_annotation_file(
 
     Args:
         path: `.json`, `.json.gz`, `.yaml` or `.yml`.
-        dataset_id: Whose annotations these are, if neither the file nor its name says.
+        dataset_id: Of a file that names no dataset, neither inside nor by its name.
         version: Of that dataset, likewise; else 0.0.0.
-        annotator_id: Of annotations that do not say who made them.
+        annotator_id: Of annotations without one.
         end_inclusive: The file's `end_char` is the last character, not the one after it.
 
     Raises:
@@ -362,7 +357,7 @@ def _next(value: Any) -> Any:
 
 
 def _first_error(error: pydantic.ValidationError, shown: Path | str) -> InputError:
-    """Return the first of pydantic's errors with the number of the others; spans have codes of their own."""
+    """Return the first of pydantic's errors with the number of the others; spans have separate codes."""
     first, *others = model_errors(error)
     code = first["type"] if first["type"] in _SPAN_CODES else code_of(first)
     found = None if first["type"] in ("missing", "empty_span") else first["input"]
@@ -373,16 +368,7 @@ def _first_error(error: pydantic.ValidationError, shown: Path | str) -> InputErr
 
 @dataclass(frozen=True, slots=True)
 class AnnotationImport:
-    """The annotations of a folder; every one that was read is either imported or refused.
-
-    Args:
-        truths: One per dataset version, sorted by id and version.
-        findings: Every annotation, file or folder that was not imported, and why.
-        files: Number of files read.
-        read: Number of annotations in them.
-        imported: Number of annotations in `truths`.
-        refused: Number of annotations that findings name.
-    """
+    """The annotations of a folder; every one that was read is either imported or refused."""
 
     truths: tuple[GroundTruth, ...]
     findings: tuple[InputError, ...]
@@ -428,12 +414,6 @@ def import_annotations(
 
     A folder's name is its annotator's id. Links are never followed. If one annotator annotated a question twice, equal
     annotations count once; of different ones neither is imported, because only the annotator knows which is right.
-
-    Args:
-        folder: `ground_truth/annotations`; nothing is imported if it does not exist.
-        dataset_id: Of files that name no dataset, neither inside nor by `<dataset_id>_v<version>.gt.json`.
-        version: Likewise.
-        end_inclusive: All files count the last character in.
     """
     findings: list[InputError] = []
     refused: list[InputError] = []

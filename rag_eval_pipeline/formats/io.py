@@ -40,11 +40,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decode_utf8(data: bytes, path: Path | str) -> str:
-    """Return the text of UTF-8 bytes without a byte order mark; `path` is for messages.
-
-    Raises:
-        InputError: `bad_encoding`.
-    """
+    """Return the text of UTF-8 bytes without a byte order mark; `path` is for messages."""
     data = data.removeprefix(BYTE_ORDER_MARK)
     try:
         return data.decode()
@@ -54,11 +50,7 @@ def decode_utf8(data: bytes, path: Path | str) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Return the value of a JSON file, strictly read and decompressed when its name ends in `.gz`.
-
-    Raises:
-        InputError: As `read_json_bytes`.
-    """
+    """Return the value of a JSON file, strictly read and decompressed when its name ends in `.gz`."""
     return parse_json(read_json_bytes(path), path)
 
 
@@ -66,39 +58,24 @@ def read_json_bytes(path: Path) -> bytes:
     """Return a JSON file's bytes, decompressed when its name ends in `.gz`, checked, without a byte order mark.
 
     For decoders that build typed records: a file of a million questions costs its bytes and a second per 100 MB.
-
-    Raises:
-        InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `too_large`, `bad_encoding`, `bad_json`.
     """
     return checked_json(read_plain_bytes(path), path)
 
 
 def read_plain_bytes(path: Path) -> bytes:
-    """Return the file's bytes, decompressed when its name ends in `.gz`.
-
-    Raises:
-        InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `too_large`.
-    """
+    """Return the file's bytes, decompressed when its name ends in `.gz`."""
     data = read_bytes(path)
     return gunzip(data, path) if path.name.endswith(".gz") else data
 
 
 def checked_json(data: bytes, path: Path | str) -> bytes:
-    """Return the bytes without a byte order mark if they are strict JSON; `path` is for messages.
-
-    Raises:
-        InputError: `bad_encoding`, `bad_json`.
-    """
+    """Return the bytes without a byte order mark if they are strict JSON; `path` is for messages."""
     _load(data, path, build=False)
     return data.removeprefix(BYTE_ORDER_MARK)
 
 
 def parse_json(data: bytes, path: Path | str) -> Any:
-    """Return the value of strict JSON; `path` is for messages.
-
-    Raises:
-        InputError: `bad_encoding`, `bad_json`.
-    """
+    """Return the value of strict JSON; `path` is for messages."""
     return _load(data, path, build=True)
 
 
@@ -167,11 +144,7 @@ def strict_json(text: str, *, build: bool = True, allow_nan: bool = False) -> An
 
 
 def gunzip(data: bytes, path: Path | str) -> bytes:
-    """Return the content of gzip bytes; `path` is for messages.
-
-    Raises:
-        InputError: `bad_gzip`, `too_large`.
-    """
+    """Return the content of gzip bytes; `path` is for messages."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             content = file.read(MAX_UNPACKED_BYTES + 1)
@@ -190,20 +163,13 @@ def gzip_bytes(data: bytes, *, level: int = GZIP_LEVEL) -> bytes:
 def compress_evaluation_data(data: Any, *, level: int = GZIP_LEVEL) -> bytes:
     """Return a JSON value as gzip of compact JSON.
 
-    Raises:
-        ValueError: A NaN or an infinity.
-
     Source: Evaluation Data Formats 3.4.
     """
     return gzip_bytes(_dump(data, separators=(",", ":")), level=level)
 
 
 def decompress_evaluation_data(packed: bytes, *, source: Path | str = "compressed data") -> Any:
-    """Return the JSON value of gzip bytes; `source` is for messages.
-
-    Raises:
-        InputError: `bad_gzip`, `too_large`, `bad_encoding`, `bad_json`.
-    """
+    """Return the JSON value of gzip bytes; `source` is for messages."""
     return parse_json(gunzip(packed, source), source)
 
 

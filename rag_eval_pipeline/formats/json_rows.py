@@ -34,10 +34,7 @@ def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
 
     Args:
         column: Text, whole numbers, booleans, or lists and structs of them. In a struct null fields are left out.
-        depth: How deep the values stand in a file indented by two spaces; None: on one line, with `, ` and `: `.
-
-    Raises:
-        TypeError: For other types: text of floats is Python's to write.
+        depth: Nesting level of the values in a file indented by two spaces; None: on one line, with `, ` and `: `.
     """
     kind = column.type
     if pa.types.is_string(kind):
@@ -58,12 +55,7 @@ def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
 
 
 def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
-    """Return objects of members that are JSON text already; a null member is left out.
-
-    Args:
-        members: By name, one length.
-        depth: As in `texts`.
-    """
+    """Return objects of members that are JSON text already; a null member is left out."""
     before, between, after = _layout(depth)
     names = [json.dumps(name, ensure_ascii=False) + ": " for name in members]
     columns = list(members.values())
@@ -92,13 +84,7 @@ def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None
 
 
 def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
-    """Return lists of items that are JSON text already; null where the list is null.
-
-    Args:
-        column: The lists, of any items.
-        items: Text of all their items in order, nowhere null.
-        depth: As in `texts`.
-    """
+    """Return lists of items that are JSON text already; null where the list is null."""
     before, between, after = _layout(depth)
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = pc.cumulative_sum(lengths).cast(pa.int32())
@@ -109,19 +95,14 @@ def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
 
 
 def consecutive(rows: pa.Array, depth: int) -> memoryview:
-    """Return the bytes of rows as consecutive elements of an array.
-
-    Args:
-        rows: JSON text of each, nowhere null.
-        depth: At which they were written.
-    """
+    """Return the bytes of rows as consecutive elements of an array."""
     between = ",\n" + INDENT * depth
     ended = pc.binary_join_element_wise(rows, between, "")  # then the column's bytes are those of the file
     return memoryview(_values(ended))[: -len(between)]
 
 
 def _layout(depth: int | None) -> tuple[str, str, str]:
-    """Return what stands after a bracket, between members, and before the closing bracket."""
+    """Return the text after a bracket, between members, and before the closing bracket."""
     if depth is None:
         return "", ", ", ""
     return "\n" + INDENT * (depth + 1), ",\n" + INDENT * (depth + 1), "\n" + INDENT * depth
@@ -172,9 +153,9 @@ def write_rows(
         path: The file.
         batches: The rows.
         render: JSON text of each row of a batch, at `depth`.
-        depth: How deep a row stands in the file.
-        head: What stands before the array.
-        tail: What stands after it.
+        depth: Nesting level of a row.
+        head: Text before the array.
+        tail: Text after it.
         check: Called with the bytes of each batch's rows, with commas between them, in order.
     """
     between = ("\n" + INDENT * depth).encode()

@@ -6,14 +6,15 @@ number, true or false where the model takes one, and text where it takes text (`
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, excerpt, fault_line
 from rag_eval_pipeline.formats.io import JSON, gzip_bytes, read_json_bytes
 from rag_eval_pipeline.formats.yaml import YAML, Unquoted, read_yaml_data, resolve_scalars
 from rag_eval_pipeline.storage.files import atomic_write
@@ -54,7 +55,7 @@ class FileModel(Model):
     """The schema version that is written, and the only one that is read until a release has published another."""
 
     keeps_nulls: ClassVar[bool] = False
-    """Whether nulls are written, for readers that look for the keys."""
+    """Whether nulls are written, for readers that expect every key."""
 
     @pydantic.field_validator("schema_version", check_fields=False)
     @classmethod
@@ -63,23 +64,14 @@ class FileModel(Model):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the content of a `.json`, `.json.gz`, `.yaml` or `.yml` file.
-
-        Raises:
-            InputError: The file cannot be read, or its content is wrong: `bad_format`, `newer_schema`, ... for the
-                first error, with the number of the others.
-        """
+        """Return the content of a `.json`, `.json.gz`, `.yaml` or `.yml` file."""
         try:
             return parse_file(cls, path)
         except pydantic.ValidationError as error:
             raise bad_format(path, error) from error
 
     def write(self, path: Path) -> None:
-        """Publish the file atomically as `.json`, or compact as `.json.gz`; equal content gives equal bytes.
-
-        Raises:
-            InputError: `unknown_form`: another ending.
-        """
+        """Publish the file atomically as `.json`, or compact as `.json.gz`; equal content gives equal bytes."""
         if path.name.endswith(".json.gz"):
             atomic_write(path, gzip_bytes(self.model_dump_json(exclude_none=not self.keeps_nulls).encode()))
         elif path.name.endswith(".json"):
@@ -112,12 +104,7 @@ def _numbers(version: str) -> tuple[int, ...] | None:
 
 
 def parse_file(model: type[AnyModel], path: Path) -> AnyModel:
-    """Return the model that a JSON or YAML file holds, recognised by its ending.
-
-    Raises:
-        InputError: The file cannot be read, or is neither JSON nor YAML.
-        pydantic.ValidationError: The content does not fit the model.
-    """
+    """Return the model that a JSON or YAML file holds, recognised by its ending."""
     if path.name.endswith(JSON):
         return _validated(model, read_json_bytes(path))
     if path.name.endswith(YAML):
@@ -126,11 +113,7 @@ def parse_file(model: type[AnyModel], path: Path) -> AnyModel:
 
 
 def parse_value(model: type[AnyModel], value: Any) -> AnyModel:
-    """Return the model that a value of JSON or YAML holds.
-
-    Raises:
-        pydantic.ValidationError: The value does not fit the model.
-    """
+    """Return the model that a value of JSON or YAML holds."""
     resolved = resolve_scalars(value)
     try:
         return _validated(model, json.dumps(resolved))
@@ -203,6 +186,14 @@ def bad_format(path: Path | str, error: pydantic.ValidationError) -> InputError:
     return InputError(code_of(first), path, expectation(first), field=field_path(first["loc"]), found=found, hint=more)
 
 
+def decoding_error(error: Exception, path: Path, *, row: int | None = None) -> InputError:
+    """Return an error of msgspec as an InputError with the field."""
+    message, _, place = str(error).partition(" - at ")
+    expected = (message[:1].lower() + message[1:]).removeprefix("expected ")
+    field = place.strip("`$").removeprefix(".") or None
+    return InputError("bad_format", path, expected, row=row, field=field)
+
+
 def code_of(error: Any) -> str:
     """Return the code of one of pydantic's errors."""
     return error["type"] if error["type"] in CODES else "bad_format"
@@ -217,10 +208,99 @@ def field_path(location: Sequence[int | str]) -> str:
 
 
 def expectation(error: Any) -> str:
-    """Return what one of pydantic's errors says should have stood there."""
+    """Return what one of pydantic's errors expected."""
     if error["type"] == "missing":
         return "this field to be present"
     if error["type"] == "extra_forbidden":
         return "no such field"
     message: str = error["msg"]
     return message.removeprefix("Input should be ").removeprefix("Value error, ")
+
+
+Severity = Literal["error", "warning", "info"]
+SHOWN = 5  # rows or ids that one line lists
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding; its other fields are those of `InputError`."""
+
+    severity: Severity
+    code: str
+    file: str
+    expected: str
+    row: int | None = None
+    field: str | None = None
+    found: str | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return fault_line(
+            self.code, self.file, self.expected, row=self.row, field=self.field, found=self.found, hint=self.hint
+        )
+
+    @classmethod
+    def from_error(cls, error: InputError, severity: Severity = "error") -> Self:
+        """Return an error that was raised as a finding."""
+        return cls(
+            severity, error.code, error.file, error.expected, error.row, error.field, error.found, error.hint
+        )  # fmt: skip
+
+    def as_error(self, others: int = 0) -> InputError:
+        """Return the finding as an error to raise, with the number of those that are not shown."""
+        more = f"There are {others} more." if others else None
+        error = InputError(
+            self.code, self.file, self.expected, row=self.row, field=self.field,
+            hint=" ".join(filter(None, (self.hint, more))) or None,
+        )  # fmt: skip
+        error.found = self.found  # it is an excerpt already
+        return error
+
+
+def finding(
+    severity: Severity,
+    code: str,
+    file: Path | str,
+    expected: str,
+    *,
+    row: int | None = None,
+    field: str | None = None,
+    found: object = None,
+    hint: str | None = None,
+) -> Finding:
+    """Return a finding about any value: `found` is shown by `repr`, at most 200 characters."""
+    shown = None if found is None else excerpt(found)
+    return Finding(severity, code, str(file), expected, row, field, shown, hint)
+
+
+def model_findings(path: Path, error: pydantic.ValidationError, *, rows_of: str | None = None) -> list[Finding]:
+    """Return every error that a model found in a file."""
+    return [_model_finding(path, one, rows_of) for one in model_errors(error)]
+
+
+def _model_finding(path: Path, error: Any, rows_of: str | None) -> Finding:
+    location = error["loc"]
+    row = None
+    if rows_of is not None and len(location) > 1 and location[0] == rows_of and isinstance(location[1], int):
+        row, location = location[1] + 1, location[2:]
+    return finding(
+        "error", code_of(error), path, expectation(error), row=row,
+        found=None if error["type"] in _INPUT_IN_MESSAGE else error["input"],
+        field=None if row is not None and not location else field_path(location),
+    )  # fmt: skip
+
+
+# The message names what was found, and the input is a whole object; of a missing field it is the object around it.
+_INPUT_IN_MESSAGE = frozenset({"missing", "value_error", "duplicate_id", "empty_span"})
+
+
+def errors_in(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that make a file unusable."""
+    return [found for found in findings if found.severity == "error"]
+
+
+def listed(items: Iterable[object]) -> str:
+    """Return the first few of many, and how many there are: `'a', 'b', ... (7 in all)`."""
+    every = list(items)
+    text = ", ".join(repr(item) for item in every[:SHOWN])
+    return text if len(every) <= SHOWN else f"{text}, ... ({len(every)} in all)"

@@ -1,7 +1,7 @@
 """`<evaluation_id>.results.json`: what one system did on one dataset version.
 
-Where the specification shows a number, null with a reason may stand: `no_judge`, `no_baseline`, `nothing_to_score` ....
-A failure is never a number, and every mean says how many questions it is made of.
+Where the specification shows a number, null with a reason may occur: `no_judge`, `no_baseline`, `nothing_to_score` ....
+A failure is never a number, and every mean counts its questions.
 Source: Evaluation Data Formats 2.3; Citation Accuracy Evaluation 6.
 """
 
@@ -40,7 +40,7 @@ class Metric(Model):
     reason: str | None = pydantic.Field(None, description="Why value is null.")
 
 
-NOT_MEASURED = Metric(value=None, reason="not_measured")  # of files that were written before there was such a figure
+NOT_MEASURED = Metric(value=None, reason="not_measured")  # of files that are older than the metric
 
 
 class PooledInterval(Model):
@@ -140,7 +140,7 @@ class AnswerQualityMetrics(Model):
 
 
 class ResourceUsage(Model):
-    """Sampled once a second, while the questions were asked."""
+    """Sampled once a second during the run."""
 
     mean: float | None
     peak: float | None
@@ -163,16 +163,16 @@ class PerformanceMetrics(Model):
         None, description="Whose memory and processor time: with the system's where it runs in the same processes."
     )
     api_usage: dict[ApiUsageName, float | None] = pydantic.Field(
-        description="Sums over all answers; null where no answer tells."
+        description="Sums over all answers; null where no answer reports them."
     )
     judge_usage: dict[JudgeUsageName, float] = pydantic.Field(
         default_factory=dict, description="What judging took; empty without a judge."
     )
-    reused_from: str | None = pydantic.Field(None, description="The evaluation in which these figures were measured.")
+    reused_from: str | None = pydantic.Field(None, description="The evaluation in which these values were measured.")
 
 
 class OwnMetric(Model):
-    """What a metric that is not built in says of itself."""
+    """The definition of a custom metric."""
 
     definition: str = pydantic.Field(description="As the settings name it: an import path or an entry point.")
     meaning: str
@@ -181,12 +181,12 @@ class OwnMetric(Model):
     low: float | None = pydantic.Field(description="Least score; null where there is no bound.")
     high: float | None = pydantic.Field(description="Greatest score; null where there is no bound.")
     levels: tuple[str, ...]
-    room: str = pydantic.Field(description="Which scores it stands beside: answers, citations, ...")
+    room: str = pydantic.Field(description="The scores it belongs to: answers, citations, ...")
     version: str
 
 
 class MetricFault(Model):
-    """A score that a metric of one's own could not give."""
+    """A score that a custom metric could not compute."""
 
     metric: str
     query_id: str
@@ -197,26 +197,26 @@ class HeldThreshold(Model):
     """A quality threshold, and what was found of it."""
 
     limit: float
-    bound: Literal["least", "most"] = pydantic.Field(description="Whether a figure below or above breaks it.")
-    value: float | None = pydantic.Field(description="The evaluation's figure; null where there is none.")
-    is_broken: bool | None = pydantic.Field(description="By the figure; null where `reason` says why nobody knows.")
+    bound: Literal["least", "most"] = pydantic.Field(description="Whether a value below or above breaks it.")
+    value: float | None = pydantic.Field(description="The evaluation's value; null where there is none.")
+    is_broken: bool | None = pydantic.Field(description="By the value; null with a `reason`.")
     answers_scored: int = pydantic.Field(description="Answers that have the score.")
     answers_broken: int | None = pydantic.Field(
         description="Answers whose score is worse than the limit; null where there is a `reason`."
     )
     reason: Literal["no_value", "not_calibrated"] | None = pydantic.Field(
         None,
-        description="`not_calibrated`: the figure is of a judge that nobody has compared with people here, and "
+        description="`not_calibrated`: the value comes from a judge that has not been compared with people, and "
         "breaks no limit.",
     )
 
 
 class JudgeRecord(Model):
-    """Which judge the figures of claims and correctness are from; whether people agree with it is looked up apart."""
+    """The judge of claims and correctness; its agreement with people is recorded elsewhere."""
 
     kind: str = pydantic.Field(description="lexical, openai.")
     fingerprint: str = pydantic.Field(description="Changes whenever the same answer may be judged otherwise.")
-    models: tuple[str, ...] = pydantic.Field((), description="What its server says that it used.")
+    models: tuple[str, ...] = pydantic.Field((), description="As its server reports them.")
     completed: int = pydantic.Field(description="Answers with a judgement.")
     failed: int = pydantic.Field(description="Answers without one.")
     flags: dict[str, int] = pydantic.Field(default_factory=dict, description="Judgements by flag.")
@@ -288,7 +288,7 @@ class Fingerprints(Model):
     system: str
     metrics: str
     judge: str | None = None
-    server: str | None = pydantic.Field(None, description="Of what the system's server says of its own settings.")
+    server: str | None = pydantic.Field(None, description="Of the settings that the system's server reports.")
 
 
 class ResultsMetadata(Model):
@@ -304,7 +304,7 @@ class EvaluationResults(FileModel):
 
     file_type: ClassVar[str] = "results file"
     current_version: ClassVar[str] = "1.1"
-    keeps_nulls: ClassVar[bool] = True  # readers of the specification look for the keys
+    keeps_nulls: ClassVar[bool] = True  # readers of the specification expect every key
     strict_types: ClassVar[bool] = True
 
     schema_version: SchemaVersion = current_version
@@ -319,7 +319,7 @@ class EvaluationResults(FileModel):
     fingerprints: Fingerprints
     summary: Summary
     retrieval_level: Level = pydantic.Field(
-        description="Which of the two to look at first: document, but page in a corpus of few documents."
+        description="Which of the two is primary: document, but page in a corpus of few documents."
     )
     retrieval_metrics: dict[str, Metric]
     page_retrieval_metrics: dict[str, Metric]
@@ -327,15 +327,16 @@ class EvaluationResults(FileModel):
     answer_quality_metrics: AnswerQualityMetrics
     judge: JudgeRecord | None = None
     judge_metrics: dict[str, Metric] = pydantic.Field(
-        default_factory=dict, description="Means over answers of what the judge says; pooled shares stand above."
+        default_factory=dict,
+        description="Means over answers of the judge's scores; pooled shares are in the parts above.",
     )
     performance_metrics: PerformanceMetrics
     further_metrics: dict[str, Metric] = pydantic.Field(
         default_factory=dict,
-        description="Means of scores that stand in no other part: words, facts, ROUGE, contexts, own metrics.",
+        description="Means of scores of no other part: words, facts, ROUGE, contexts, custom metrics.",
     )
     own_metrics: dict[str, OwnMetric] = pydantic.Field(
-        default_factory=dict, description="Metrics that are not built in, by name; their means stand with the others."
+        default_factory=dict, description="Metrics that are not built in, by name; their means are among the others."
     )
     metric_faults: tuple[MetricFault, ...] = pydantic.Field(
         (), description="The first faults of each own metric; all are counted in its n_failed."

@@ -1,7 +1,7 @@
 """JSON Schemas (2020-12) of the files, generated from the models that read them.
 
 The committed ones in `schemas/*.schema.json` are part of the package, for other people's tools. The models are faster
-and also find what a schema cannot say (repeated ids, spans that end before they start, a newer schema version).
+and also find what a schema cannot express (repeated ids, spans that end before they start, a newer schema version).
 """
 
 import functools
@@ -23,15 +23,11 @@ from rag_eval_pipeline.storage.files import atomic_write
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SUFFIX = ".schema.json"
-# pydantic uses Python's names for constraints behind a validator of ours.
-_KEYWORDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum",
-             "min_length": "minLength", "max_length": "maxLength"}  # fmt: skip
-_NAMED = frozenset({"properties", "$defs", "patternProperties"})  # their keys are names of ours, not keywords
 
 
 def model_schema(model: type[pydantic.BaseModel], title: str) -> Schema:
     """Return the schema of what a model reads."""
-    return {**_with_keywords(model.model_json_schema(mode="validation")), "title": title}
+    return {**model.model_json_schema(mode="validation"), "title": title}
 
 
 SCHEMAS: dict[str, Callable[[], Schema]] = {
@@ -44,11 +40,7 @@ SCHEMAS: dict[str, Callable[[], Schema]] = {
 
 @functools.cache
 def json_schema(name: str) -> Schema:
-    """Return one of the committed schemas, such as `evaluation_dataset`; callers do not change it.
-
-    Raises:
-        FileNotFoundError: There is none of this name.
-    """
+    """Return one of the committed schemas, such as `evaluation_dataset`; callers do not change it."""
     schema: Schema = json.loads((schema_folder() / f"{name}{SUFFIX}").read_bytes())
     return schema
 
@@ -68,15 +60,3 @@ def write_schemas(folder: Path) -> list[Path]:
 def schema_folder() -> Path:
     """Return the folder of the committed schemas."""
     return Path(str(resources.files("rag_eval_pipeline.formats") / "schemas"))
-
-
-def _with_keywords(node: Any, *, is_named: bool = False) -> Any:
-    if isinstance(node, list):
-        return [_with_keywords(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        key if is_named else _KEYWORDS.get(key, key): _with_keywords(value, is_named=not is_named and key in _NAMED)
-        for key, value in node.items()
-        # Values that are data, not schemas, stay as they are.
-    } | {key: node[key] for key in ("default", "enum", "const", "examples") if key in node and not is_named}

@@ -7,12 +7,10 @@ unless asked for: saving other content under it is an error that names the diffe
 Source: Evaluation Data Formats 3.2, 4.1, 4.2.
 """
 
-import contextlib
-import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -23,16 +21,17 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.dataset import ENDINGS, EvaluationDataset, dataset_stem, read_evaluation_dataset
-from rag_eval_pipeline.formats.findings import Finding, listed
+from rag_eval_pipeline.formats.fields import UNVERSIONED, newest_versions, parse_version, split_version
 from rag_eval_pipeline.formats.ground_truth import GroundTruth, read_annotation_file
 from rag_eval_pipeline.formats.io import JSON, read_bytes, read_plain_bytes
+from rag_eval_pipeline.formats.model import Finding, decoding_error, listed
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
-from rag_eval_pipeline.formats.versions import UNVERSIONED, newest_versions, parse_version, split_version
 from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data
 
 DATASET_ENDINGS = tuple(f".eval{ending}" for ending in ENDINGS)
 GROUND_TRUTH_ENDINGS = tuple(f".gt{ending}" for ending in JSON + YAML)
 RESULTS_ENDINGS = tuple(f".results{ending}" for ending in JSON + YAML)
+SEMANTIC = "a semantic version such as 1.2.0"
 WEEKLY = "benchmark_weekly_"  # how names of results files of several evaluations begin
 AB_TEST = "ab_test_"
 
@@ -49,18 +48,8 @@ class DatasetRef(NamedTuple):
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetHeader:
-    """A dataset without its questions.
-
-    Args:
-        dataset_id: As the file states it.
-        name: For people; the id where the file has none.
-        version: A semantic version; of the older form, the file name's or 0.0.0.
-        description: Or None.
-        size: Number of questions in the file.
-        path: The file.
-    """
+class DatasetHeader(NamedTuple):
+    """A dataset with the number of its questions instead of the questions; its name is the id if the file has none."""
 
     dataset_id: str
     name: str
@@ -103,16 +92,8 @@ class ListedResults(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultsFilter:
-    """Which evaluations are wanted; None wants all.
-
-    Args:
-        dataset: A dataset's id, with or without its version, or a benchmark's name.
-        system: Name of a system.
-        since: First day, UTC.
-        until: Last day, UTC, itself included.
-    """
+class ResultsFilter(NamedTuple):
+    """Which evaluations are wanted; None wants all. Days are of UTC and inclusive; a dataset may carry its version."""
 
     dataset: str | None = None
     system: str | None = None
@@ -133,16 +114,15 @@ class ResultsFilter:
 ALL = ResultsFilter()
 
 
-@dataclass(frozen=True, slots=True)
-class ResultsComparison:
-    """Values of several evaluations side by side; whether a difference means anything is not said here.
+class ResultsComparison(NamedTuple):
+    """Values of several evaluations side by side.
 
     Args:
         evaluations: Their ids; the others are compared with the first.
         metrics: Metric -> evaluation -> value; None where it has none, no key where it was not computed.
-        metric_deltas: The same as differences from the first; None where either has no value.
+        metric_deltas: Differences from the first; None where either has no value.
         performance: Name -> evaluation -> value, such as `latency_stats.p50` in milliseconds.
-        performance_deltas: As differences.
+        performance_deltas: Likewise.
         differing: Fingerprints that are not the same in all: with `dataset`, `corpus` or `metrics` among them, the
             values do not compare.
     """
@@ -194,11 +174,7 @@ class DatasetStore:
         return EvaluationDataset.read(self.dataset_file(dataset_id, version))
 
     def load_ground_truth(self, dataset_id: str, version: str | None = None) -> GroundTruth:
-        """Return the annotations of a dataset's version, or of the highest that has some.
-
-        Raises:
-            InputError: `no_ground_truth`, and as `dataset_file`.
-        """
+        """Return the annotations of a dataset's version, or of the highest that has some."""
         code = "no_ground_truth"
         path = _require_file(self.ground_truth, GROUND_TRUTH_ENDINGS, _truth_ref, code, dataset_id, version)
         ref = _truth_ref(path)
@@ -216,19 +192,7 @@ class DatasetStore:
         return AvailableDatasets(tuple(headers), tuple(findings))
 
     def save_dataset(self, dataset: EvaluationDataset, *, overwrite: bool = False) -> Path:
-        """Publish a dataset as `<id>_v<version>.eval.json`, or in the file that holds this version already.
-
-        Args:
-            dataset: Nothing is written if the version's file has the same content.
-            overwrite: Replace other content under the version.
-
-        Returns:
-            The file.
-
-        Raises:
-            InputError: `version_conflict` naming the difference, `bad_identifier` for an id that cannot be a file name,
-                `ambiguous_dataset`, or `unknown_form`: the version is a YAML or CSV file, which is not written.
-        """
+        """Publish a dataset as `<id>_v<version>.eval.json`, or in the file that holds this version already."""
         _check_identifier(dataset.dataset_id, "dataset_id")
         name = split_version(dataset.dataset_id).dataset_id
         target = self.datasets / f"{name}_v{dataset.version}.eval.json"
@@ -250,11 +214,7 @@ class DatasetStore:
         return target
 
     def save_evaluation_results(self, results: EvaluationResults, *, overwrite: bool = False) -> Path:
-        """Publish results as `<evaluation_id>.results.json`; nothing is written if the file has the same content.
-
-        Raises:
-            InputError: `results_conflict` if other results of this id are published, `bad_identifier`.
-        """
+        """Publish results as `<evaluation_id>.results.json`; nothing is written if the file has the same content."""
         _check_identifier(results.evaluation_id, "evaluation_id")
         target = self._results_file(results.evaluation_id) or self.results / f"{results.evaluation_id}.results.json"
         if target.exists() and not overwrite:
@@ -270,11 +230,7 @@ class DatasetStore:
         return target
 
     def load_evaluation_results(self, evaluation_id: str) -> EvaluationResults:
-        """Return published results.
-
-        Raises:
-            InputError: `no_results` listing what exists, `ambiguous_results`, or the file's error.
-        """
+        """Return published results."""
         path = self._results_file(evaluation_id)
         if path is None:
             ids = [dataset_stem(file) for file in _files_in(self.results, RESULTS_ENDINGS)]
@@ -324,33 +280,21 @@ class _DatasetFields(msgspec.Struct):
 
 
 def read_dataset_header(path: Path) -> DatasetHeader:
-    """Return the header of an evaluation dataset; of JSON no question is built.
-
-    Raises:
-        InputError: The file cannot be read, `bad_format`, or `bad_version`.
-    """
+    """Return the header of an evaluation dataset; of JSON no question is built."""
     if path.name.endswith(JSON):
         fields = _decode(path, _DatasetFields)
         version = fields.version or split_version(dataset_stem(path)).version or UNVERSIONED
-        name, size = fields.name or fields.dataset_id, len(fields.queries)
-        header = DatasetHeader(fields.dataset_id, name, version, fields.description, size, path)
+        name = fields.name or fields.dataset_id
     else:
-        dataset = read_evaluation_dataset(path).dataset
-        size = len(dataset.queries)
-        header = DatasetHeader(dataset.dataset_id, dataset.name, dataset.version, dataset.description, size, path)
-    if parse_version(header.version) is None:
-        raise InputError(
-            "bad_version", path, "a semantic version such as 1.2.0", field="version", found=header.version
-        )  # fmt: skip
-    return header
+        fields = read_evaluation_dataset(path).dataset
+        version, name = fields.version, fields.name
+    if parse_version(version) is None:
+        raise InputError("bad_version", path, SEMANTIC, field="version", found=version)
+    return DatasetHeader(fields.dataset_id, name, version, fields.description, len(fields.queries), path)
 
 
 def read_results_header(path: Path) -> ResultsHeader:
-    """Return the header of a results file.
-
-    Raises:
-        InputError: The file cannot be read, or `bad_format`.
-    """
+    """Return the header of a results file."""
     header: ResultsHeader = _decode(path, ResultsHeader)
     if header.timestamp.tzinfo is None:
         raise InputError("bad_format", path, "a time with its zone", field="timestamp", found=str(header.timestamp))
@@ -364,9 +308,7 @@ def _decode(path: Path, record_type: Any) -> Any:
             return msgspec.convert(read_yaml_data(path), record_type)
         return msgspec.json.decode(read_plain_bytes(path), type=record_type)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        message, _, place = str(error).partition(" - at ")
-        expected = (message[:1].lower() + message[1:]).removeprefix("expected ")
-        raise InputError("bad_format", path, expected, field=place.strip("`") or None) from None
+        raise decoding_error(error, path) from None
 
 
 def _dataset_ref(path: Path) -> DatasetRef:
@@ -380,6 +322,19 @@ def _truth_ref(path: Path) -> DatasetRef:
     return DatasetRef(path, file.dataset_id, file.version)
 
 
+def _read_refs(
+    files: Sequence[Path], ref_of: Callable[[Path], DatasetRef]
+) -> tuple[list[DatasetRef], list[tuple[Path, InputError]]]:
+    """Return what the readable files state, and the errors of the others."""
+    refs, unreadable = [], []
+    for path in files:
+        try:
+            refs.append(ref_of(path))
+        except InputError as error:
+            unreadable.append((path, error))
+    return refs, unreadable
+
+
 def _find_file(
     files: Sequence[Path], ref_of: Callable[[Path], DatasetRef], dataset_id: str, version: str | None
 ) -> Path | None:
@@ -391,22 +346,15 @@ def _find_file(
     if version is not None:
         asked = asked._replace(version=version.removeprefix("v"))
         if parse_version(asked.version or "") is None:
-            raise InputError(
-                "bad_version", dataset_id, "a semantic version such as 1.2.0", field="version", found=version
-            )
-    refs, unreadable = [], []
-    for path in files:
-        try:
-            refs.append(ref_of(path))
-        except InputError as error:
-            unreadable.append((path, error))
+            raise InputError("bad_version", dataset_id, SEMANTIC, field="version", found=version)
+    refs, unreadable = _read_refs(files, ref_of)
     found = _matching(refs, dataset_id, asked.dataset_id, asked.version)
     if not found:
         for path, fault in unreadable:
             if _is_named(path, dataset_id, asked.dataset_id, asked.version):
                 raise fault
         return None
-    # Of files that state the same, the one that is called exactly what was typed is meant.
+    # Of files that state the same, the one whose name is exactly the id that was asked for.
     found = [ref for ref in found if dataset_stem(ref.path) == dataset_id] or found
     if len(found) > 1:
         raise InputError(
@@ -418,7 +366,7 @@ def _find_file(
 
 
 def _matching(refs: Sequence[DatasetRef], asked: str, dataset_id: str, version: str | None) -> list[DatasetRef]:
-    """Return the files of what is asked for, all of one version or of versions that are equally new."""
+    """Return the matching files, all of one version or of versions that are equally new."""
     same = [ref for ref in refs if split_version(ref.dataset_id).dataset_id == dataset_id]
     if version is not None:
         found = [ref for ref in same if ref.version == version]
@@ -442,21 +390,14 @@ def _is_named(path: Path, asked: str, dataset_id: str, version: str | None) -> b
 
 
 def _require_file(
-    folder: Path,
-    endings: tuple[str, ...],
-    ref_of: Callable[[Path], DatasetRef],
-    code: str,
-    dataset_id: str,
+    folder: Path, endings: tuple[str, ...], ref_of: Callable[[Path], DatasetRef], code: str, dataset_id: str,
     version: str | None,
-) -> Path:
+) -> Path:  # fmt: skip
     files = _files_in(folder, endings)
     path = _find_file(files, ref_of, dataset_id, version)
     if path is not None:
         return path
-    refs = []
-    for file in files:
-        with contextlib.suppress(InputError):  # an unreadable file is nothing that could be asked for
-            refs.append(ref_of(file))
+    refs, _ = _read_refs(files, ref_of)
     names = listed(f"{ref.dataset_id} {ref.version}" for ref in refs)
     hint = f"There is {names}." if refs else "There is none."
     raise InputError(code, folder, f"dataset {_shown(dataset_id, version)}", hint=hint)
@@ -486,11 +427,8 @@ def version_difference(old: Path, new: Path) -> str | None:
 
     The order of keys, fields without value, the schema version and the form of the file are no change; the order of the
     questions is one.
-
-    Raises:
-        InputError: A file cannot be read as an evaluation dataset.
     """
-    if hashlib.sha256(read_bytes(old)).digest() == hashlib.sha256(read_bytes(new)).digest():
+    if read_bytes(old) == read_bytes(new):
         return None
     before, after = EvaluationDataset.read(old), EvaluationDataset.read(new)
     changes = _item_changes("query", "queries", before.queries, after.queries)
@@ -546,18 +484,12 @@ def _changed_fields(old: pydantic.BaseModel, new: pydantic.BaseModel) -> list[st
 
 def compare_results(results: Sequence[EvaluationResults]) -> ResultsComparison:
     """Return the values of several evaluations side by side; the others are compared with the first."""
-    metrics = _by_name((one.evaluation_id, dict(_metrics(one))) for one in results)
-    performance = _by_name((one.evaluation_id, dict(_performance(one))) for one in results)
+    metrics = _by_name((one.evaluation_id, _metrics(one)) for one in results)
+    performance = _by_name((one.evaluation_id, _performance(one)) for one in results)
     prints = [one.fingerprints.model_dump() for one in results]
-    first = results[0].evaluation_id if results else ""
-    return ResultsComparison(
-        evaluations=tuple(one.evaluation_id for one in results),
-        metrics=metrics,
-        metric_deltas=_deltas(metrics, first),
-        performance=performance,
-        performance_deltas=_deltas(performance, first),
-        differing=tuple(name for name in (prints[0] if prints else ()) if len({one[name] for one in prints}) > 1),
-    )
+    ids = tuple(one.evaluation_id for one in results)
+    differing = tuple(name for name in (prints[0] if prints else ()) if len({one[name] for one in prints}) > 1)
+    return ResultsComparison(ids, metrics, _deltas(metrics, ids), performance, _deltas(performance, ids), differing)
 
 
 def _is_of(header: ResultsHeader, dataset: str) -> bool:
@@ -598,21 +530,21 @@ def _performance(results: EvaluationResults) -> Iterator[tuple[str, float | None
             yield f"resource_usage.{resource}.{part}", getattr(usage, part)
 
 
-def _by_name(evaluations: Iterable[tuple[str, Mapping[str, float | None]]]) -> Values:
+def _by_name(evaluations: Iterable[tuple[str, Iterable[tuple[str, float | None]]]]) -> Values:
     values: Values = {}
     for evaluation_id, own in evaluations:
-        for name, value in own.items():
+        for name, value in own:
             values.setdefault(name, {})[evaluation_id] = value
     return values
 
 
-def _deltas(values: Values, first: str) -> Values:
-    deltas: Values = {}
-    for name, by_evaluation in values.items():
-        base = by_evaluation.get(first)
-        deltas[name] = {
-            evaluation_id: None if base is None or value is None else value - base
-            for evaluation_id, value in by_evaluation.items()
-            if evaluation_id != first
-        }
-    return deltas
+def _deltas(values: Values, ids: Sequence[str]) -> Values:
+    """Return the differences from the first evaluation; None where either has no value."""
+
+    def delta(one: float | None, base: float | None) -> float | None:
+        return None if one is None or base is None else one - base
+
+    return {
+        name: {one: delta(value, own.get(ids[0])) for one, value in own.items() if one != ids[0]}
+        for name, own in values.items()
+    }

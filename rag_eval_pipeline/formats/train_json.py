@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.findings import Finding, finding
 from rag_eval_pipeline.formats.io import read_bytes, read_json_bytes
+from rag_eval_pipeline.formats.model import Finding, decoding_error, finding
 from rag_eval_pipeline.storage.files import publishing
 
 
@@ -34,18 +34,11 @@ class TrainRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_train_json(path: Path) -> list[TrainRow]:
-    """Return the rows of a `train.json`, every one strictly checked.
-
-    Raises:
-        InputError: `missing_file`, or `bad_format` with the place of the first error.
-    """
+    """Return the rows of a `train.json`, every one strictly checked."""
     try:
         return msgspec.json.decode(read_bytes(path), type=list[TrainRow])
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        message, _, place = str(error).partition(" - at ")
-        raise InputError(
-            "bad_format", path, message[:1].lower() + message[1:], field=place.strip("`") or "(top level)"
-        ) from error  # fmt: skip
+        raise decoding_error(error, path) from error
 
 
 def write_train_json(path: Path, rows: Iterable[TrainRow]) -> int:
@@ -63,15 +56,7 @@ def write_train_json(path: Path, rows: Iterable[TrainRow]) -> int:
 
 
 def check_train_json(path: Path, *, corpus: Path | None = None) -> list[Finding]:
-    """Return what is wrong or doubtful in a `train.json`.
-
-    Args:
-        path: The file.
-        corpus: Where the documents are; else the folder `corpus` beside the file, if it exists.
-
-    Raises:
-        InputError: The file cannot be read, or `bad_format` if it is not an array.
-    """
+    """Return what is wrong or doubtful in a `train.json`."""
     text = read_json_bytes(path)
     try:
         rows = msgspec.json.decode(text, type=list[TrainRow])
@@ -91,10 +76,7 @@ def _bad_rows(text: bytes, path: Path) -> Iterator[Finding]:
         try:
             msgspec.json.decode(row, type=TrainRow)
         except msgspec.ValidationError as error:
-            message, _, place = str(error).partition(" - at ")
-            field = place.strip("`$").removeprefix(".")
-            expected = (message[:1].lower() + message[1:]).removeprefix("expected ")
-            yield finding("error", "bad_format", path, expected, row=number, field=field or None)
+            yield Finding.from_error(decoding_error(error, path, row=number))
 
 
 def _rows(rows: Sequence[TrainRow], path: Path) -> Iterator[Finding]:

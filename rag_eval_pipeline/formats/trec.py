@@ -5,15 +5,16 @@ fields after the tag, in qrels comments; any word as iteration, Q0 and rank; eve
 and `atol` read to its end. Where those would make a number of something that is none (`0,5`, `high`), and where a
 document is repeated for a query, the line is an error. Ids stay as they are written.
 
-Topics are read as `num<TAB>text` or in the `<top>` form of the TREC tracks, told apart by the first line, and written
-in the first form, which Anserini, PyTerrier and ir_datasets read; the second cannot hold a question with one of its
-tags.
+Topics are read as `num<TAB>text` or in the `<top>` form of the TREC tracks, distinguished by the first line, and
+written in the first form, which Anserini, PyTerrier and ir_datasets read; the second cannot hold a question with one
+of its tags.
 
-Gzip is recognised by content on reading and by name on writing.
+Gzip is recognised by content on reading and by name on writing. Errors of single lines are `bad_fields`, `bad_number`,
+`bad_score`, `bad_topic`, `bad_encoding`, `duplicate_document` and `duplicate_query`, with the line.
 
-`encode_id` makes any text an id that can stand in such a file, and changes nothing else: each white-space character
-becomes `%XX` of its UTF-8 bytes (upper-case hex), NUL likewise, and `25` is put after a `%` that such an escape follows
-already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, and `100%.pdf` and `caf%C3%A9.pdf` stay.
+`encode_id` makes any text an id that can be written to such a file, and changes nothing else: each white-space
+character becomes `%XX` of its UTF-8 bytes (upper-case hex), NUL likewise, and `25` is put after a `%` that such an
+escape follows already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, and `100%.pdf` and `caf%C3%A9.pdf` stay.
 """
 
 import gzip
@@ -87,21 +88,12 @@ Parse = Callable[[bytes, int], T | None]
 
 
 def iterate_qrels(path: Path) -> Iterator[Qrel]:
-    """Yield the judgements of a file in its order; the second field is ignored, as by trec_eval.
-
-    Raises:
-        InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `long_line`, and with the line `bad_fields`,
-            `bad_number`, `bad_encoding`, `duplicate_document`.
-    """
+    """Yield the judgements of a file in its order; the second field is ignored, as by trec_eval."""
     return strict(parsed(path, _qrel_parser(path)))
 
 
 def iterate_run(path: Path) -> Iterator[RunLine]:
-    """Yield the lines of a run in the file's order.
-
-    Raises:
-        InputError: As `iterate_qrels`, and `bad_score` for NaN.
-    """
+    """Yield the lines of a run in the file's order."""
     return strict(parsed(path, _run_parser(path)))
 
 
@@ -131,11 +123,7 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
 
 
 def write_qrels(path: Path, qrels: Iterable[Qrel]) -> int:
-    """Publish judgements and return the number of lines.
-
-    Raises:
-        InputError: `bad_id`.
-    """
+    """Publish judgements and return the number of lines."""
     count = 0
     with packing(path) as file:
         for query, document, grade in qrels:
@@ -146,11 +134,7 @@ def write_qrels(path: Path, qrels: Iterable[Qrel]) -> int:
 
 
 def write_run(path: Path, run: Iterable[RunLine]) -> int:
-    """Publish a run and return the number of lines; scores keep every digit.
-
-    Raises:
-        InputError: `bad_id`, `bad_score`.
-    """
+    """Publish a run and return the number of lines; scores keep every digit."""
     count = 0
     with packing(path) as file:
         for count, line in enumerate(run, start=1):
@@ -167,29 +151,12 @@ def iterate_topics(path: Path) -> Iterator[Topic]:
     """Yield the topics of a file in its order.
 
     In the `<top>` form labels such as `Number:` are removed, and runs of white space become one space.
-
-    Raises:
-        InputError: The file as `iterate_qrels`, and with the line `bad_fields`, `bad_topic`, `bad_encoding`,
-            `duplicate_query`.
     """
-    return strict(_topics(path))
-
-
-def checked_topics(path: Path) -> Iterator[Topic | InputError]:
-    """Yield the topics of a file in its order, and in place of a bad one its error.
-
-    Raises:
-        InputError: The file as a whole cannot be read.
-    """
-    return _topics(path)
+    return strict(checked_topics(path))
 
 
 def write_topics(path: Path, topics: Iterable[Topic]) -> int:
-    """Publish topics as `num<TAB>text`, without descriptions and narratives, and return the number of lines.
-
-    Raises:
-        InputError: `bad_id`, or `bad_topic` for a text that is empty or holds a tab or a line break.
-    """
+    """Publish topics as `num<TAB>text`, without descriptions and narratives, and return the number of lines."""
     count = 0
     with packing(path) as file:
         for count, topic in enumerate(topics, start=1):
@@ -225,11 +192,7 @@ def decode_id(identifier: str) -> str:
 
 
 def check_id(path: Path, identifier: str, field: str) -> str:
-    """Return the id itself if it can stand in a TREC file.
-
-    Raises:
-        InputError: `bad_id`.
-    """
+    """Return the id itself if it can be written to a TREC file."""
     if identifier and not SPLITTING.search(identifier):
         return identifier
     raise InputError(
@@ -239,11 +202,7 @@ def check_id(path: Path, identifier: str, field: str) -> str:
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    r"""Yield the lines of a plain or gzip file with their 1-based numbers, without `\n` or `\r\n`; only `\n` ends one.
-
-    Raises:
-        InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `long_line`.
-    """
+    r"""Yield each line of a plain or gzip file, without `\n` or `\r\n`, with its 1-based number; only `\n` ends one."""
     row = 0
     try:
         with path.open("rb") as raw:
@@ -266,11 +225,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def parsed(path: Path, parse: Parse[T]) -> Iterator[T | InputError]:
-    """Yield what `parse` makes of each line that is no comment, or the error that it raises for it.
-
-    Raises:
-        InputError: The file as a whole cannot be read.
-    """
+    """Yield what `parse` makes of each line that is no comment, or the error that it raises for it."""
     for row, line in lines(path):
         try:
             if (record := parse(line, row)) is not None:
@@ -303,7 +258,7 @@ def packing(path: Path) -> Iterator[BinaryIO]:
 class SeenPairs:
     """Finds repeated documents of a query in little memory.
 
-    Lines of a query usually stand together: its documents are a set until the next query begins, and a JSON list
+    Lines of a query are usually consecutive: its documents are a set until the next query begins, and a JSON list
     afterwards, little larger than the ids themselves. A query that returns keeps its set.
     """
 
@@ -343,9 +298,8 @@ def _qrel_parser(path: Path) -> Parse[Qrel]:
     def parse(line: bytes, row: int) -> Qrel | None:
         if line.startswith(b"#"):
             return None
-        query, _, document, grade = _fields(
-            path, line, row, "query id, iteration, document id, grade", line.split()
-        )  # fmt: skip
+        names = "query id, iteration, document id, grade"
+        query, _, document, grade = _fields(path, line, row, names, line.split())
         qrel = Qrel(query.decode(), document.decode(), _integer(path, grade, row, "grade"))
         return _once(path, qrel, row, seen)
 
@@ -373,21 +327,23 @@ def _fields(path: Path, line: bytes, row: int, names: str, fields: list[bytes]) 
     if len(fields) != expected:
         raise InputError(
             "bad_fields", path, f"{expected} fields ({names})", row=row,
-            found=f"{len(fields)} in {line[:100].decode(errors='backslashreplace')!r}",
+            found=f"{len(fields)} in {_shown(line[:100])!r}",
         )  # fmt: skip
     return fields
+
+
+def _shown(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")
 
 
 def _integer(path: Path, text: bytes, row: int, field: str) -> int:
     if found := _INTEGER.fullmatch(text):
         return int(found[1])
-    raise InputError(
-        "bad_number", path, "an integer", row=row, field=field, found=text.decode(errors="backslashreplace")
-    )
+    raise InputError("bad_number", path, "an integer", row=row, field=field, found=_shown(text))
 
 
 def _score(path: Path, text: bytes, row: int) -> float:
-    shown = text.decode(errors="backslashreplace")
+    shown = _shown(text)
     if shown.lower().lstrip("+-") == "nan":
         raise InputError("bad_score", path, "a number, which NaN is not", row=row, field="score", found=shown)
     if _NUMBER.fullmatch(text):
@@ -406,7 +362,8 @@ def _once(path: Path, record: Line, row: int, seen: SeenPairs) -> Line:
     )  # fmt: skip
 
 
-def _topics(path: Path) -> Iterator[Topic | InputError]:
+def checked_topics(path: Path) -> Iterator[Topic | InputError]:
+    """Yield the topics of a file in its order, and in place of a bad one its error."""
     first = next((line for _, line in lines(path) if line.strip()), b"")
     marked = b"\t" not in first and first.strip().lower().startswith(b"<top>")
     return _marked_up(path) if marked else parsed(path, _topic_parser(path))
@@ -418,10 +375,8 @@ def _topic_parser(path: Path) -> Parse[Topic]:
     def parse(line: bytes, row: int) -> Topic:
         query, tab, text = line.partition(b"\t")
         if not (tab and query.strip() and text.strip()) or b"\t" in text:
-            raise InputError(
-                "bad_fields", path, "2 fields with a tab between (query id, text)", row=row,
-                found=line.decode(errors="backslashreplace"),
-            )  # fmt: skip
+            expected = "2 fields with a tab between (query id, text)"
+            raise InputError("bad_fields", path, expected, row=row, found=_shown(line))
         return _once_topic(path, Topic(query.decode(), text.decode()), row, seen)
 
     return parse

@@ -1,13 +1,16 @@
-"""Validate files that people hand in: `rag-eval validate` and the pipeline's own checks.
+"""Validate files: `rag-eval validate` and the pipeline's checks.
 
 A file is recognised by its name, Evret's by its content. Everything found comes back as findings or lines; bad content
 raises nothing.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Self
 
 import pydantic
 
@@ -16,17 +19,17 @@ from rag_eval_pipeline.formats.csv import read_csv_table
 from rag_eval_pipeline.formats.dataset import (
     CSV,
     EvaluationDataset,
+    EvaluationQuery,
+    SourceDocument,
     dataset_findings,
     has_key,
     parse_evaluation_dataset,
     parse_evret_dataset,
 )
-from rag_eval_pipeline.formats.dataset_checks import check_dataset
 from rag_eval_pipeline.formats.evret import is_evret_csv
-from rag_eval_pipeline.formats.findings import Finding, errors_in, finding, model_findings
 from rag_eval_pipeline.formats.ground_truth import GroundTruth, read_annotation_file
 from rag_eval_pipeline.formats.io import JSON, read_json_bytes
-from rag_eval_pipeline.formats.model import FileModel, parse_file
+from rag_eval_pipeline.formats.model import FileModel, Finding, errors_in, finding, listed, model_findings, parse_file
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.store import AB_TEST, DATASET_ENDINGS, GROUND_TRUTH_ENDINGS, RESULTS_ENDINGS, WEEKLY
 from rag_eval_pipeline.formats.train_json import check_train_json
@@ -105,7 +108,7 @@ def _guarded(check: Callable[[], list[Finding]]) -> list[Finding]:
 
 
 def _by_content(path: Path, corpus: Path | None, *, strict: bool) -> list[Finding]:
-    """Check a JSON or CSV file whose name says nothing: an evaluation dataset or Evret's."""
+    """Check a JSON or CSV file of no known name: an evaluation dataset or Evret's."""
     if path.name.endswith(CSV):
         columns = read_csv_table(path).columns
         is_dataset, is_evret = "dataset_id" in columns, is_evret_csv(columns)
@@ -165,3 +168,194 @@ def _results(path: Path) -> list[Finding]:
         for query in repeated
     ]
     return findings
+
+
+_LANGUAGE = re.compile(r"[a-z]{2}")
+
+# Extensions that a name may leave out; `Smith_v._Jones` has none of them and stays whole.
+EXTENSIONS = frozenset({
+    "pdf", "docx", "pptx", "jpg", "jpeg", "png", "tiff", "tif", "bmp", "txt", "html", "htm", "mp3", "wav", "mp4",
+    "md", "markdown", "json", "csv", "xml", "rtf", "doc",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredDocument:
+    """A document and its names: id, file name (the id without a file), path with `/`, and title."""
+
+    document_id: str
+    basename: str
+    path: str | None = None
+    title: str | None = None
+
+
+class DocumentRegistry:
+    """The documents of a corpus, found by any of their names.
+
+    A dataset names `doc_001`, a citation `project_tool.pdf`, a document `docs/project_tool.pdf`. A name means the
+    document whose id it is, else whose file name, else whose path, else whose stem, else whose title. Case and every
+    character count; only a known extension at the very end may be left out.
+    """
+
+    def __init__(self, documents: Iterable[RegisteredDocument]) -> None:
+        self.documents = tuple(documents)
+        # The kinds of names, in the order in which they are looked up.
+        self._by_name: tuple[dict[str, list[RegisteredDocument]], ...] = ({}, {}, {}, {}, {})
+        ids, basenames, paths, stems, titles = self._by_name
+        for document in self.documents:
+            ids.setdefault(document.document_id, []).append(document)
+            basenames.setdefault(document.basename, []).append(document)
+            if document.path is not None:
+                paths.setdefault(document.path, []).append(document)
+            for stem in {without_extension(document.document_id), without_extension(document.basename)}:
+                stems.setdefault(stem, []).append(document)
+            if document.title:
+                titles.setdefault(document.title, []).append(document)
+
+    @classmethod
+    def from_documents(cls, documents: Iterable[SourceDocument]) -> Self:
+        """Return the registry of a dataset's inline documents."""
+        return cls(
+            RegisteredDocument(
+                document_id=document.document_id,
+                basename=PurePosixPath(document.file_path).name if document.file_path else document.document_id,
+                path=document.file_path,
+                title=document.title,
+            )
+            for document in documents
+        )
+
+    @classmethod
+    def from_folder(cls, corpus: Path) -> Self:
+        """Return the registry of the files in a folder and its subfolders; the id of each is its exact file name."""
+        found = (file for file in corpus.rglob("*") if file.is_file() and not file.is_symlink())
+        files = sorted(file for file in found if not file.name.startswith("."))
+        return cls(
+            RegisteredDocument(document_id=file.name, basename=file.name, path=file.relative_to(corpus).as_posix())
+            for file in files
+        )
+
+    def candidates(self, name: str) -> tuple[RegisteredDocument, ...]:
+        """Return the documents that a name can mean: several if it is ambiguous, none if it is unknown."""
+        stem = without_extension(name)
+        for documents, wanted in zip(self._by_name, (name, name, name, stem, name), strict=True):
+            if found := documents.get(wanted):
+                return tuple(found)
+        return ()
+
+    def resolve(self, name: str) -> RegisteredDocument | None:
+        """Return the document that a name means; None if it is unknown or ambiguous."""
+        found = self.candidates(name)
+        return found[0] if len(found) == 1 else None
+
+
+def without_extension(name: str) -> str:
+    """Return the name without a known extension at its end: `report` of `report.pdf`, `a.pdf` of `a.pdf.txt`."""
+    stem, dot, extension = name.rpartition(".")
+    return stem if dot and stem and extension.lower() in EXTENSIONS else name
+
+
+def check_dataset(dataset: EvaluationDataset, path: Path, *, corpus: Path | None = None) -> list[Finding]:
+    """Return what is wrong or doubtful in a dataset."""
+    if corpus is not None:
+        registry: DocumentRegistry | None = DocumentRegistry.from_folder(corpus)
+    elif dataset.documents is not None:
+        registry = DocumentRegistry.from_documents(dataset.documents)
+    else:
+        registry = None
+    findings = [*_header(dataset, path)]
+    named = any(query.relevant_documents or query.citations for query in dataset.queries)
+    if registry is None and named:
+        expected = "inline documents or a corpus, to resolve references; without, they are not checked"
+        findings.append(finding("info", "references_unchecked", path, expected))
+    for number, query in enumerate(dataset.queries):
+        place = f"queries[{number}]"
+        if not query.query_text.strip():
+            findings.append(
+                finding("error", "empty_question", path, "the question's text", field=f"{place}.query_text")
+            )
+        if registry is not None:
+            findings += _references(query, registry, path, place)
+        findings += _citations(query, registry, path, place)
+    findings += _spans(dataset, path, registry)
+    return [*findings, *_labels(dataset.queries, path)]
+
+
+def _header(dataset: EvaluationDataset, path: Path) -> Iterator[Finding]:
+    size, language = dataset.metadata.size, dataset.metadata.language
+    if not dataset.queries:
+        yield finding("warning", "no_questions", path, "one question or more", field="queries")
+    if size is not None and size != len(dataset.queries):
+        expected = f"the number of queries, {len(dataset.queries)}"
+        yield finding("warning", "wrong_size", path, expected, field="metadata.size", found=size)
+    if language is not None and not _LANGUAGE.fullmatch(language):
+        expected = "a language of two letters (ISO 639-1)"
+        yield finding("warning", "bad_language", path, expected, field="metadata.language", found=language)
+
+
+def _references(query: EvaluationQuery, registry: DocumentRegistry, path: Path, place: str) -> Iterator[Finding]:
+    """Yield the documents that a query names and that do not exist, each once."""
+    names = [(f"{place}.relevant_documents[{number}]", name) for number, name in enumerate(query.relevant_documents)]
+    names += [(f"{place}.citations[{number}].file_name", c.file_name) for number, c in enumerate(query.citations)]
+    seen: set[str] = set()
+    for field, name in names:
+        if name in seen:
+            continue
+        seen.add(name)
+        candidates = registry.candidates(name)
+        if not candidates:
+            yield finding("error", "missing_document", path, "a document that is there", field=field, found=name)
+        elif len(candidates) > 1:
+            those = listed(document.path or document.document_id for document in candidates)
+            expected = f"the name of one document, but {those} go by it"
+            yield finding("error", "ambiguous_document", path, expected, field=field, found=name)
+
+
+def _citations(query: EvaluationQuery, registry: DocumentRegistry | None, path: Path, place: str) -> Iterator[Finding]:
+    """Yield cited documents that are not relevant, and relevant ones that are not cited although others are.
+
+    The first contradict the labels; the second are only worth knowing.
+    """
+    if not query.citations:
+        return
+    relevant = {_identity(name, registry): name for name in query.relevant_documents}
+    cited = {_identity(citation.file_name, registry): citation.file_name for citation in query.citations}
+    if stray := [name for key, name in cited.items() if key not in relevant]:
+        expected = f"only relevant documents to be cited, but {listed(stray)} are not among them"
+        yield finding("warning", "cited_not_relevant", path, expected, field=f"{place}.citations")
+    if uncited := [name for key, name in relevant.items() if key not in cited]:
+        expected = f"a citation in each relevant document, but {listed(uncited)} have none"
+        yield finding("info", "relevant_not_cited", path, expected, field=f"{place}.citations")
+
+
+def _identity(name: str, registry: DocumentRegistry | None) -> str:
+    """Return what two names of one document have in common."""
+    document = registry.resolve(name) if registry is not None else None
+    return without_extension(name) if document is None else f"\0{document.document_id}"
+
+
+def _spans(dataset: EvaluationDataset, path: Path, registry: DocumentRegistry | None) -> Iterator[Finding]:
+    """Yield citations that end after the text of an inline document."""
+    lengths = {document.document_id: len(document.content) for document in dataset.documents or ()}
+    if registry is None or not lengths:
+        return
+    for number, query in enumerate(dataset.queries):
+        for index, citation in enumerate(query.citations):
+            document = registry.resolve(citation.file_name)
+            length = None if document is None else lengths.get(document.document_id)
+            if length is not None and citation.end_char > length:
+                field = f"queries[{number}].citations[{index}].end_char"
+                expected = f"at most {length}, the length of the document's content"
+                yield finding("warning", "span_out_of_bounds", path, expected, field=field, found=citation.end_char)
+
+
+def _labels(queries: Iterable[EvaluationQuery], path: Path) -> Iterator[Finding]:
+    """Yield the questions whose retrieval cannot be scored."""
+    unlabelled = [
+        query.query_id
+        for query in queries
+        if not query.relevant_documents and not query.expected_answers and not query.is_impossible
+    ]
+    if unlabelled:
+        expected = f"relevant documents or expected answers; retrieval is not scored for {listed(unlabelled)}"
+        yield finding("warning", "unlabelled_query", path, expected, field="queries")

@@ -71,11 +71,7 @@ class _Collection:
 
 
 def read_yaml(path: Path, shown: str) -> YamlDocument:
-    """Return the document of a benchmark.yaml; `shown` is its name in messages.
-
-    Raises:
-        InputError: `missing_spec`, `bad_encoding`, `bad_yaml`.
-    """
+    """Return the document of a benchmark.yaml; `shown` is its name in messages."""
     if not path.is_file():
         raise InputError("missing_spec", shown, "a YAML file", hint="Create it; the README shows one.")
     return parse_yaml(path.read_bytes(), shown)
@@ -85,9 +81,6 @@ def read_settings(path: Path, *, missing_ok: bool = False) -> dict[str, Any]:
     """Return a settings file as a mapping, unquoted scalars as numbers and booleans; `no` and `on` stay text.
 
     An empty file is an empty mapping, and so is a missing one if `missing_ok`.
-
-    Raises:
-        InputError: `missing_file`, `bad_encoding`, or `bad_yaml` with the line.
     """
     if not path.is_file():
         if missing_ok and not path.exists():
@@ -102,20 +95,12 @@ def read_settings(path: Path, *, missing_ok: bool = False) -> dict[str, Any]:
 
 
 def read_yaml_data(path: Path) -> Any:
-    """Return the value of a YAML file of records, unquoted scalars as `Unquoted`.
-
-    Raises:
-        InputError: `missing_file`, `unreadable_file`, `bad_encoding`, `bad_yaml`.
-    """
+    """Return the value of a YAML file of records, unquoted scalars as `Unquoted`."""
     return parse_yaml(read_bytes(path), str(path), DATA).value
 
 
 def parse_yaml(raw: bytes, shown: str, limits: YamlLimits = SETTINGS) -> YamlDocument:
-    """Return the one document of YAML text in UTF-8; `shown` is its name in messages.
-
-    Raises:
-        InputError: `bad_encoding`, `bad_yaml`.
-    """
+    """Return the one document of YAML text in UTF-8; `shown` is its name in messages."""
     if len(raw) > limits.size_bytes:
         raise InputError("bad_yaml", shown, f"at most {limits.size_bytes} bytes", found=len(raw))
     try:

@@ -61,10 +61,6 @@ class Pruned(NamedTuple):
 class JudgementCache:
     """The cache in one folder; opened and used by one thread.
 
-    Args:
-        folder: Of the file; made if missing.
-        clock: Seconds since the epoch.
-
     Every method raises `ServiceError` `cache_unusable` if the disk is full or refuses.
     """
 

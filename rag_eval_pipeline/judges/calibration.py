@@ -1,4 +1,4 @@
-"""Calibration: a judge judges what people have labelled, and a trust card says how far they agree.
+"""Calibration: a judge judges what people have labelled, and a trust card states how far they agree.
 
 Labels are JSON Lines or CSV, one label a line:
 
@@ -32,7 +32,6 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.csv import read_csv_table
 from rag_eval_pipeline.formats.io import checked_json, read_bytes
 from rag_eval_pipeline.formats.model import Model, bad_format
-from rag_eval_pipeline.judges import trust_card as form
 from rag_eval_pipeline.judges.judgement import (
     LANGUAGE_NOT_SUPPORTED,
     NEEDS_SUPPORT_JUDGE,
@@ -44,11 +43,22 @@ from rag_eval_pipeline.judges.judgement import (
     JudgeUsage,
     Support,
 )
-from rag_eval_pipeline.judges.trust_card import LabelsBy, Task, TaskTrust, TrustCard
-from rag_eval_pipeline.metrics.intervals import CONFIDENCE, RESAMPLES, SEED, Interval, wilson_interval
+from rag_eval_pipeline.judges.trust_card import (
+    Bias,
+    ConfusionRecord,
+    Disagreement,
+    KappaRecord,
+    LabelsBy,
+    Limits,
+    Share,
+    Task,
+    TaskTrust,
+    TrustCard,
+)
+from rag_eval_pipeline.metrics.intervals import CONFIDENCE, RESAMPLES, SEED, wilson_interval
 
 MIN_LABELS = 100  # at kappa 0.75 they leave about +-0.13
-MIN_CLASS_SHARE = 0.10  # of either verdict; kappa says little if nearly all labels are equal
+MIN_CLASS_SHARE = 0.10  # of either verdict; kappa means little if nearly all labels are equal
 MIN_AGREEMENT = 0.60  # of kappa's lower limit
 WORST_LISTED = 20
 TEXT_SHOWN = 200  # characters
@@ -92,17 +102,17 @@ class Label(Model):
 
     @property
     def is_true(self) -> bool:
-        """Whether it says yes."""
+        """Whether it is a yes."""
         return self.label in LABELS[self.task][0]
 
     @property
     def item(self) -> "Item":
-        """What it is about."""
+        """What was labelled."""
         return Item(self.query_id, self.task, self.claim, self.evidence)
 
 
 class Item(NamedTuple):
-    """One thing that was labelled."""
+    """What was labelled: an answer, one of its claims, or a claim against one text."""
 
     query_id: str
     task: Task
@@ -111,14 +121,10 @@ class Item(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What the labels say.
+    """The majority label of each item, in the labels' order.
 
-    Args:
-        values: The majority label of each thing, in the labels' order.
-        ties: Things labelled yes as often as no, by task; they are left out.
-        annotators: Who labelled, sorted.
-        alpha: Krippendorff's alpha of the annotators by task; None if no two labelled the same, or all labels are
-            equal.
+    `ties` counts by task the items labelled yes as often as no, which are left out; `alpha` is Krippendorff's by task,
+    None if no two annotators labelled the same item or all labels are equal.
     """
 
     values: dict[Item, bool]
@@ -128,7 +134,7 @@ class Truth(NamedTuple):
 
 
 class LabelledAnswers(NamedTuple):
-    """One system's answers that arrived, and what people say of them; other labels are counted as `no_answer`."""
+    """One system's answers that arrived, and their labels; labels of other answers are counted as `no_answer`."""
 
     system: str
     cases: Sequence[Case]
@@ -160,7 +166,7 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def majority_labels(labels: Sequence[Label]) -> Truth:
-    """Return one value for each thing that was labelled."""
+    """Return the majority label of each item."""
     given: defaultdict[Item, list[bool]] = defaultdict(list)
     for label in labels:
         given[label.item].append(label.is_true)
@@ -250,52 +256,28 @@ class Confusion(NamedTuple):
         return sum(self)
 
 
-class Kappa(NamedTuple):
-    """Cohen's kappa: 1 for equal verdicts, 0 for what chance gives, below 0 for opposite ones.
+def kappa_of(table: Confusion, *, seed: int = SEED, resamples: int = RESAMPLES) -> KappaRecord:
+    """Return Cohen's kappa: 1 for equal verdicts, 0 for what chance gives, below 0 for opposite ones.
 
-    Args:
-        value: At most 1; None if there is none.
-        reason: Why there is none: `nothing_to_compare`, or `no_variation` if chance alone would always agree.
-        analytic: Interval by the large-sample standard error; None if kappa is 1 or has no value.
-        bootstrap: Percentiles over resamples; None if all resamples are equal.
-        interval: The lower of both lower ends and the higher of both higher ones; None without a value. The analytic
-            interval is too narrow for small or lopsided samples, the bootstrap's has no width without a disagreement.
-    """
-
-    value: float | None
-    reason: str | None
-    analytic: Interval | None
-    bootstrap: Interval | None
-    interval: Interval | None
-
-
-class Bias(NamedTuple):
-    """The judge's share of yes less people's, in [-1, 1], with a 95 % interval: what the judge does to a mean."""
-
-    value: float
-    low: float
-    high: float
-
-
-def kappa_of(table: Confusion, *, seed: int = SEED, resamples: int = RESAMPLES) -> Kappa:
-    """Return kappa with its intervals.
-
+    It has no value without pairs, and if chance alone would always agree. The interval has the wider ends of the
+    analytic one, which is too narrow for small or lopsided samples, and of the bootstrap's, which has no width without
+    a disagreement.
     Source: Cohen 1960; Fleiss, Cohen and Everitt 1969, formula 13, for the standard error.
     """
     if table.total == 0:
-        return Kappa(None, "nothing_to_compare", None, None, None)
+        return KappaRecord(reason="nothing_to_compare")
     value = float(_kappas(np.array([table], dtype=np.float64))[0])
     if math.isnan(value):
-        return Kappa(None, "no_variation", None, None, None)
+        return KappaRecord(reason="no_variation")
     analytic = _analytic_interval(table, value)
     bootstrap = _bootstrap_interval(table, seed, resamples)
     known = [one for one in (analytic, bootstrap) if one is not None] or [_interval_without_disagreement(table)]
-    widest = Interval(min(one.low for one in known), max(one.high for one in known))
-    return Kappa(value, None, analytic, bootstrap, widest)
+    widest = Limits(low=min(one.low for one in known), high=max(one.high for one in known))
+    return KappaRecord(value=value, analytic=analytic, bootstrap=bootstrap, interval=widest)
 
 
 def bias_of(table: Confusion) -> Bias | None:
-    """Return the difference of both shares of yes; None without pairs.
+    """Return the judge's share of yes less that of the labels, which is what the judge does to a mean.
 
     Source: Agresti and Min 2005, Simple improved confidence intervals for comparing matched proportions.
     """
@@ -305,7 +287,10 @@ def bias_of(table: Confusion) -> Bias | None:
     up, down = table.fp + 0.5, table.fn + 0.5
     centre = (up - down) / n
     half = _Z * math.sqrt((up + down) - (up - down) ** 2 / n) / n
-    return Bias((table.fp - table.fn) / table.total, max(-1.0, centre - half), min(1.0, centre + half))
+    return Bias(
+        value=(table.fp - table.fn) / table.total,
+        interval=Limits(low=max(-1.0, centre - half), high=min(1.0, centre + half)),
+    )
 
 
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
@@ -321,7 +306,7 @@ def _kappas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(kappa, dtype=np.float64)
 
 
-def _analytic_interval(table: Confusion, kappa: float) -> Interval | None:
+def _analytic_interval(table: Confusion, kappa: float) -> Limits | None:
     n = table.total
     cells = [[table.tp / n, table.fn / n], [table.fp / n, table.tn / n]]
     rows = [sum(row) for row in cells]
@@ -336,20 +321,20 @@ def _analytic_interval(table: Confusion, kappa: float) -> Interval | None:
     if variance <= 1e-15:
         return None  # a width of zero would claim certainty
     half = _Z * math.sqrt(variance)
-    return Interval(max(-1.0, kappa - half), min(1.0, kappa + half))
+    return Limits(low=max(-1.0, kappa - half), high=min(1.0, kappa + half))
 
 
-def _interval_without_disagreement(table: Confusion) -> Interval:
+def _interval_without_disagreement(table: Confusion) -> Limits:
     """Return an interval for equal verdicts: down to the kappa of as many disagreements as may have gone unseen.
 
     Source: Hanley and Lippman-Hand 1983, If nothing goes wrong, is everything all right?
     """
     unseen = min(-math.log((1 - CONFIDENCE) / 2), table.total / 2)
     moved = [table.tp - unseen / 2, unseen / 2, unseen / 2, table.tn - unseen / 2]
-    return Interval(float(_kappas(np.maximum(np.array([moved]), 0.0))[0]), 1.0)
+    return Limits(low=float(_kappas(np.maximum(np.array([moved]), 0.0))[0]), high=1.0)
 
 
-def _bootstrap_interval(table: Confusion, seed: int, resamples: int) -> Interval | None:
+def _bootstrap_interval(table: Confusion, seed: int, resamples: int) -> Limits | None:
     shares = np.array(table, dtype=np.float64) / table.total
     drawn = np.random.default_rng(seed).multinomial(table.total, shares, size=resamples)
     values = _kappas(drawn.astype(np.float64))
@@ -358,7 +343,7 @@ def _bootstrap_interval(table: Confusion, seed: int, resamples: int) -> Interval
         return None
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(values, (tail, 1 - tail))
-    return Interval(float(low), float(high))
+    return Limits(low=float(low), high=float(high))
 
 
 # --- a judge and labels
@@ -367,15 +352,8 @@ def _bootstrap_interval(table: Confusion, seed: int, resamples: int) -> Interval
 class CalibrationRequest(NamedTuple):
     """What is calibrated, and how.
 
-    Args:
-        benchmark: Whose answers they are.
-        judge: What judges, for people.
-        labels_by: Whose labels they are.
-        labels_sha256: Of the labels' file; None without one.
-        systems: Whose answers they are.
-        min_agreement: Lower limit of kappa that is needed.
-        judges_twice: Whether a judge that may differ is asked again, which costs as much once more.
-        seed: Of the resamples.
+    `min_agreement` is the lower limit of kappa that is needed; `judges_twice` asks a judge that may differ again, which
+    costs as much once more.
     """
 
     benchmark: str
@@ -389,23 +367,19 @@ class CalibrationRequest(NamedTuple):
 
 
 class ItemVerdict(NamedTuple):
-    """A judge's verdict on one labelled thing.
+    """A judge's verdict on one labelled item.
 
     Args:
         is_true: Yes or no; unsure is no. None if there is no verdict.
         verdict: As the judge names it; without a verdict the reason: a failure's code, `no_verdict`,
             `language_not_supported`, `needs_support_judge`, `no_claims`, `no_such_claim`, `no_evidence`.
-        score: In [0, 1].
-        reason: The judge's.
-        text: Of the claim, else of the answer.
         against: The gold answers or the evidence it was compared with; empty if there is neither.
     """
 
     is_true: bool | None
     verdict: str
-    score: float
-    reason: str
-    text: str
+    score: float = 0.0
+    reason: str = ""
     against: str = ""
 
 
@@ -430,14 +404,6 @@ class RepeatableJudge(Protocol):
         ...
 
 
-class _NoBudget:
-    async def reserve(self) -> None:
-        pass
-
-    def book(self, usage: JudgeUsage) -> None:
-        pass
-
-
 async def calibrate(
     judge: Judge,
     cases: Sequence[Case],
@@ -450,17 +416,13 @@ async def calibrate(
     """Return how far the judge agrees with the labels.
 
     Args:
-        judge: Open.
         cases: Answers with what they are judged by; those without labels are not judged.
         labels: Those without a case are counted as `no_answer`.
-        request: What is calibrated.
-        progress: Called with the number of cases judged and of all cases.
         budget: Asked before each answer and booked after it; without one there is no limit.
 
     Raises:
         ServiceError: `budget_spent`; what was judged is kept in the judge's cache.
     """
-    budget = budget or _NoBudget()
     truth = majority_labels(labels)
     known = {case.query_id: case for case in cases}
     asked = {item: _case_of(item, known[item.query_id]) for item in truth.values if item.query_id in known}
@@ -476,6 +438,7 @@ async def calibrate(
             for item, case in asked.items()
         }
 
+    answers = {case.query_id: case.answer for case in cases}
     once, again = verdicts(first), verdicts(second) if second else {}
     return TrustCard(
         benchmark=request.benchmark,
@@ -488,7 +451,8 @@ async def calibrate(
         models=tuple(sorted({judgement.model for judgement in first.values() if judgement.model is not None})),
         seed=request.seed,
         tasks=tuple(
-            _task_trust(task, truth, once, again, request) for task in dict.fromkeys(label.task for label in labels)
+            _task_trust(task, truth, once, again, answers, request)
+            for task in dict.fromkeys(label.task for label in labels)
         ),
     )
 
@@ -497,7 +461,7 @@ async def _judge_all(
     cases: Iterable[Case],
     judge: Callable[[Case], Awaitable[Judgement]],
     progress: Callable[[int, int], None],
-    budget: JudgeBudget,
+    budget: JudgeBudget | None,
 ) -> dict[Case, Judgement]:
     """Return each case's judgement; a case with several labels is judged once."""
     distinct = list(dict.fromkeys(cases))
@@ -507,9 +471,11 @@ async def _judge_all(
     async def one(case: Case) -> Judgement:
         nonlocal done
         async with slots:
-            await budget.reserve()
+            if budget:
+                await budget.reserve()
             judgement = await judge(case)
-            budget.book(judgement.usage)
+            if budget:
+                budget.book(judgement.usage)
         done += 1
         progress(done, len(distinct))
         return judgement
@@ -526,47 +492,42 @@ def _case_of(item: Item, case: Case) -> Case:
 
 
 def _verdict_on(item: Item, case: Case, judgement: Judgement, *, judges_support: bool) -> ItemVerdict:
-    text = item.claim or case.answer
     if judgement.status != "completed":
-        return ItemVerdict(None, judgement.error_code or "failed", 0.0, judgement.error or "", text)
+        return ItemVerdict(None, judgement.error_code or "failed")
     if item.task == "support":
-        if not judges_support:
-            return ItemVerdict(None, NEEDS_SUPPORT_JUDGE, 0.0, "", text)
-        return _support_verdict(item, case, judgement, text)
+        return _support_verdict(item, case, judgement) if judges_support else ItemVerdict(None, NEEDS_SUPPORT_JUDGE)
     found = judgement.correctness
     if found is None:
-        reason = LANGUAGE_NOT_SUPPORTED if LANGUAGE_NOT_SUPPORTED in judgement.flags else "no_verdict"
-        return ItemVerdict(None, reason, 0.0, "", text)
+        return ItemVerdict(None, LANGUAGE_NOT_SUPPORTED if LANGUAGE_NOT_SUPPORTED in judgement.flags else "no_verdict")
     if item.task == "refusal":
         # Refusing an impossible question is what is correct there.
         refused = found.verdict == "refused" or (case.is_impossible and found.verdict == "correct")
-        return ItemVerdict(refused, "refused" if refused else "answered", float(refused), found.reason, text)
-    gold = " | ".join(case.accepted)
-    return ItemVerdict(found.verdict == "correct", found.verdict, found.score, found.reason, text, gold)
+        return ItemVerdict(refused, "refused" if refused else "answered", float(refused), found.reason)
+    return ItemVerdict(found.verdict == "correct", found.verdict, found.score, found.reason, " | ".join(case.accepted))
 
 
-def _support_verdict(item: Item, case: Case, judgement: Judgement, text: str) -> ItemVerdict:
+def _support_verdict(item: Item, case: Case, judgement: Judgement) -> ItemVerdict:
     claims: Sequence[Claim] = judgement.claims
     if item.claim is not None and item.evidence is None:
         start = case.answer.find(item.claim)
         if start < 0:
-            return ItemVerdict(None, "no_such_claim", 0.0, "", text)
+            return ItemVerdict(None, "no_such_claim")
         end = start + len(item.claim)
         claims = [claim for claim in claims if claim.start < end and start < claim.end]
     if not claims:
-        return ItemVerdict(None, "no_claims", 0.0, "", text)
+        return ItemVerdict(None, "no_claims")
     supports: list[tuple[Support, Claim]] = []
     for claim in claims:
         support = claim.by_contexts if claim.by_citations is None else claim.by_citations
         if support is None:
-            return ItemVerdict(None, "no_evidence", 0.0, "", text)
+            return ItemVerdict(None, "no_evidence")
         supports.append((support, claim))
     # An answer is supported if all of its claims are, so its weakest claim decides.
     weakest, claim = min(supports, key=lambda found: (found[0].outcome == "supported", found[0].score))
     cited = [case.citations[number].text for number in claim.citations]
     texts = case.contexts if claim.by_citations is None else [text for text in cited if text is not None]
     is_true = weakest.outcome == "supported"
-    return ItemVerdict(is_true, weakest.outcome, weakest.score, weakest.reason, text, " | ".join(texts))
+    return ItemVerdict(is_true, weakest.outcome, weakest.score, weakest.reason, " | ".join(texts))
 
 
 def _task_trust(
@@ -574,6 +535,7 @@ def _task_trust(
     truth: Truth,
     once: dict[Item, ItemVerdict],
     again: dict[Item, ItemVerdict],
+    answers: dict[str, str],
     request: CalibrationRequest,
 ) -> TaskTrust:
     items = [item for item in truth.values if item.task == task]
@@ -585,7 +547,6 @@ def _task_trust(
     table = Confusion.tally(pairs)
     sure = Confusion.tally(pair for pair, item in zip(pairs, compared, strict=True) if once[item].verdict != "unsure")
     kappa = kappa_of(table, seed=request.seed)
-    bias = bias_of(table)
     shortcomings = tuple(_shortcomings(table, kappa, request))
     repeated = [item for item in compared if item in again and again[item].is_true is not None]
     return TaskTrust(
@@ -595,21 +556,21 @@ def _task_trust(
         n_ties=truth.ties.get(task, 0),
         not_judged=dict(sorted(left_out.items())),
         n_unsure=table.total - sure.total,
-        kappa=_kappa_record(kappa),
-        kappa_sure=_kappa_record(kappa_of(sure, seed=request.seed)),
-        confusion=form.ConfusionRecord(
+        kappa=kappa,
+        kappa_sure=kappa_of(sure, seed=request.seed),
+        confusion=ConfusionRecord(
             both_yes=table.tp, labels_yes_judge_no=table.fn, labels_no_judge_yes=table.fp, both_no=table.tn
         ),
-        bias=None if bias is None else form.Bias(value=bias.value, interval=form.Limits(low=bias.low, high=bias.high)),
+        bias=bias_of(table),
         repeat_agreement=_share(sum(once[item].verdict == again[item].verdict for item in repeated), len(repeated)),
         annotator_alpha=truth.alpha[task],
-        worst=tuple(_worst(compared, truth, once)),
+        worst=tuple(_worst(compared, truth, once, answers)),
         is_calibrated=not shortcomings,
         shortcomings=shortcomings,
     )
 
 
-def _shortcomings(table: Confusion, kappa: Kappa, request: CalibrationRequest) -> list[str]:
+def _shortcomings(table: Confusion, kappa: KappaRecord, request: CalibrationRequest) -> list[str]:
     found = []
     if request.labels_by != "human":
         found.append("The labels are not people's.")
@@ -626,38 +587,28 @@ def _shortcomings(table: Confusion, kappa: Kappa, request: CalibrationRequest) -
     return found
 
 
-def _worst(compared: Sequence[Item], truth: Truth, once: dict[Item, ItemVerdict]) -> list[form.Disagreement]:
+def _worst(
+    compared: Sequence[Item], truth: Truth, once: dict[Item, ItemVerdict], answers: dict[str, str]
+) -> list[Disagreement]:
     wrong = [item for item in compared if once[item].is_true != truth.values[item]]
     # The surer the judge, the worse its mistake; equal ones stay in the labels' order.
     wrong.sort(key=lambda item: -abs(once[item].score - truth.values[item]))
     return [
-        form.Disagreement(
+        Disagreement(
             query_id=item.query_id,
             label=truth.values[item],
             judge=once[item].verdict,
             score=once[item].score,
             reason=once[item].reason,
-            text=once[item].text[:TEXT_SHOWN],
+            text=(item.claim or answers[item.query_id])[:TEXT_SHOWN],
             against=once[item].against[:TEXT_SHOWN],
         )
         for item in wrong[:WORST_LISTED]
     ]
 
 
-def _share(successes: int, trials: int) -> form.Share | None:
+def _share(successes: int, trials: int) -> Share | None:
     if trials == 0:
         return None
-    return form.Share(value=successes / trials, interval=_limits(wilson_interval(successes, trials)), n=trials)
-
-
-def _kappa_record(kappa: Kappa) -> form.KappaRecord:
-    intervals = {name: getattr(kappa, name) for name in ("interval", "analytic", "bootstrap")}
-    return form.KappaRecord(
-        value=kappa.value,
-        reason=kappa.reason,
-        **{name: _limits(interval) for name, interval in intervals.items() if interval is not None},
-    )
-
-
-def _limits(interval: Interval) -> form.Limits:
-    return form.Limits(low=interval.low, high=interval.high)
+    low, high = wilson_interval(successes, trials)
+    return Share(value=successes / trials, interval=Limits(low=low, high=high), n=trials)

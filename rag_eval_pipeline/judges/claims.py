@@ -46,7 +46,6 @@ def split_claims(answer: str, citations: Sequence[CitedText] = ()) -> list[Answe
     """Return the claims of an answer; headings, questions, refusing sentences and a bare yes or no are not claims.
 
     Args:
-        answer: As given.
         citations: A citation belongs to the claim that its mark lies in or directly follows, on the same line or a
             later one; a citation without a mark to every claim without a citation of its own; a citation whose mark
             lies outside the answer to none.

@@ -1,6 +1,6 @@
 """What a judge is given and what it returns, whichever judge it is.
 
-A judge that fails says so: its judgement has the status `failed`, a code, and no score.
+The judgement of a judge that fails has the status `failed`, a code, and no score.
 """
 
 from typing import Literal, Protocol
@@ -17,9 +17,7 @@ class CitedText(msgspec.Struct, frozen=True):
     """A citation of an answer and the text it points at.
 
     Args:
-        document: Basename in the corpus.
         text: The cited text, widened to whole sentences; None if the place does not exist.
-        marker_start: Where the citation's mark begins in the answer.
         marker_end: One past its end; equal to the start for a citation without a mark, which belongs to the whole
             answer.
     """
@@ -39,12 +37,8 @@ class Case(msgspec.Struct, frozen=True):
     """One answer to be judged.
 
     Args:
-        query_id: The question's id.
-        question: As it was asked.
         accepted: Gold answers, any of which is right; empty for an impossible question.
-        is_impossible: The documents do not answer the question, so a refusal is right.
         answer: As given, citations included; offsets count its code points.
-        citations: In the answer's order.
         contexts: Retrieved texts, best first.
     """
 
@@ -97,9 +91,6 @@ class Claim(msgspec.Struct, frozen=True):
     """One claim of an answer.
 
     Args:
-        start: First code point in the answer.
-        end: One past the last.
-        citations: Indexes of the case's citations that belong to this claim.
         by_citations: Support by the texts it cites; None if none of them exists, or without a support judge.
         by_contexts: Support by the retrieved texts; None if there are none, or without a support judge.
         labels: Which of its citations it needs; None if the judge was not asked, or if some have no mark.
@@ -118,7 +109,6 @@ class Entailment(msgspec.Struct, frozen=True):
 
     Args:
         gold: The accepted answer that the answer is compared with.
-        gold_claims: Its claims.
         correct: For each claim of the answer, whether the gold answer entails it.
         covered: For each claim of the gold answer, whether the answer entails it.
         grounded: For each claim of the answer, whether each of the contexts entails it.
@@ -149,19 +139,12 @@ class Judgement(msgspec.Struct, frozen=True):
     """A judge's verdicts on one answer.
 
     Args:
-        query_id: The question's id.
-        status: `completed`, or `failed` without any score.
         correctness: Against the gold answers; None if there are none, or if the judge cannot decide.
-        claims: Of the answer, in order; empty for a refusal.
         citation_support: For each citation of the case, its support for the claim it belongs to (the best of several);
             None if its place does not exist, if it belongs to no claim, or without a support judge.
         ratings: Score in [0, 1] by protocol (`answer_accuracy`), and by dimension (`quality/clarity`).
-        error: One line, if failed.
-        error_code: One cause, one code (`judge_unparsable`).
         flags: `injection_suspect`, `judges_disagree`, `fallback_score`, `models_mixed`, `rating_failed:<name>`,
             `labels_failed`, `language_not_supported`.
-        usage: What it took.
-        model: The model that the server says it used.
         entailment: RAGChecker's labels; None if the judge was not asked, or if no gold answer claims anything.
     """
 

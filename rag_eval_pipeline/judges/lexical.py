@@ -169,13 +169,6 @@ def judge_correctness(
 ) -> Correctness | None:
     """Compare an answer to an answerable question with its gold answers.
 
-    Args:
-        answer: As `normalise.plain` gives it.
-        refusal: What `find_refusal` says of it.
-        question: As it was asked.
-        accepted: Gold answers, any of which is right.
-        settings: Language and thresholds.
-
     Returns:
         The best verdict over the gold answers. The score of an unsure one is 0.5 or more if the rules lean towards
         correct. None if no gold answer says anything, and for what only a judge of the language could decide.

@@ -22,10 +22,9 @@ from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges import prompts, ratings
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
 from rag_eval_pipeline.judges.claims import AnswerClaim, choose_gold, split_claims
-from rag_eval_pipeline.judges.injection import injection_signs
 from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement, JudgeUsage
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
-from rag_eval_pipeline.judges.prompts import Prompt, judgement_prompt, label_prompt
+from rag_eval_pipeline.judges.prompts import Prompt, injection_signs, judgement_prompt, label_prompt
 from rag_eval_pipeline.judges.ratings import BUILT_IN, RatingProtocol, rating_prompts
 from rag_eval_pipeline.judges.replies import (
     JudgedPart,
@@ -185,11 +184,8 @@ class _CachedChat:
         """Return the verdict; the tally grows whatever comes of it.
 
         Args:
-            prompt: What is asked.
-            schema: JSON Schema of the reply.
             repeat: Number of the judging; each has its own place in the cache.
             parse: Makes a verdict of a reply's text; raises `Unparsable`.
-            tally: Of the answer.
 
         Raises:
             JudgeFailedError: There is no verdict.
@@ -385,10 +381,6 @@ class LlmJudge:
 @asynccontextmanager
 async def open_llm_judge(settings: LlmSettings, cache_folder: Path) -> AsyncIterator[LlmJudge]:
     """Open the judge; nothing is asked yet.
-
-    Args:
-        settings: Of the judge.
-        cache_folder: Where replies are cached; made if missing.
 
     Raises:
         ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`, `cache_unusable`.

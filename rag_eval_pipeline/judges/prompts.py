@@ -15,14 +15,18 @@ whole data, which a text that is part of them cannot know. Equal data have an eq
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import regex
 
 from rag_eval_pipeline.judges.claims import AnswerClaim
-from rag_eval_pipeline.judges.evidence import choose_evidence
 from rag_eval_pipeline.judges.judgement import Case
+from rag_eval_pipeline.text.sentences import sentence_ends
+from rag_eval_pipeline.text.tokens import tokenize
 from rag_eval_pipeline.web.openai_chat import Message
 
 ANY_CLAIM = "any"  # of a citation without a mark, which belongs to every claim without a citation of its own
@@ -74,6 +78,8 @@ question says is known. `against` is "gold_answer", "answer", or ids of `cited_t
 where `against` names cited texts."""
 LABELS_FORM = '"labels": [{"id": "c1", "rationale": "…", "entailed": true | false, "passages": ["p1", …]}, …]'
 
+GAP = " […] "
+PIECE_CHARS = 600  # tables and lists have no sentences; longer stretches are split at white space
 _NONCE_HEX = 24  # 96 bits: guessing the nonce of data that contain the guess is out of reach
 # Chat templates have tokens such as <|im_start|>, </s> and [INST], and invisible characters can hide a text from its
 # readers. JSON writes both by their numbers, which a tokenizer does not take for the thing itself.
@@ -113,11 +119,8 @@ class JudgementPrompt(NamedTuple):
     """The call for one answer, or for some of its claims.
 
     Args:
-        prompt: What is sent.
-        asks_correctness: The reply has a verdict on the whole answer.
         claims: Those asked about; their ids are `c1`, `c2`, … in this order.
         checks: Citations asked about apart, `k1`, `k2`, …
-        has_contexts: Contexts are shown.
         cited: For each claim the indexes of the citations whose texts are shown.
     """
 
@@ -140,7 +143,6 @@ class LabelPrompt(NamedTuple):
     """The call for labels.
 
     Args:
-        prompt: What is sent.
         items: The claims asked about; their ids are `c1`, `c2`, … in this order.
         passages: Index in the case's contexts of each passage shown, as `p1`, `p2`, …
     """
@@ -154,7 +156,6 @@ def data_section(data: Mapping[str, Any], *, salt: str = "") -> DataSection:
     """Return the data between their two lines.
 
     Args:
-        data: JSON values; texts may hold anything, lone surrogates included.
         salt: Only goes into the hash: another salt gives the same data another nonce.
     """
     body = _ESCAPED.sub(_escape, json.dumps(data, ensure_ascii=False, allow_nan=False))
@@ -165,15 +166,7 @@ def data_section(data: Mapping[str, Any], *, salt: str = "") -> DataSection:
 def judgement_prompt(
     case: Case, claims: Sequence[AnswerClaim], *, asks_correctness: bool, evidence_chars: int, salt: str
 ) -> JudgementPrompt:
-    """Return the prompt of one call.
-
-    Args:
-        case: What is judged.
-        claims: Of its answer; all of them, or those that this call is for.
-        asks_correctness: False for the later calls of an answer with many claims.
-        evidence_chars: Of cited texts and contexts together.
-        salt: Of the nonce.
-    """
+    """Return the prompt of one call."""
     texts = [claim.text for claim in claims]
     cited = tuple(tuple(i for i in claim.citations if _cited_text(case, i)) for claim in claims)
     wanted = sorted({i for each in cited for i in each})
@@ -215,15 +208,7 @@ def judgement_prompt(
 def label_prompt(
     case: Case, gold: str | None, items: Sequence[LabelledClaim], *, evidence_chars: int, salt: str
 ) -> LabelPrompt:
-    """Return the prompt of one call for labels.
-
-    Args:
-        case: What is judged.
-        gold: The gold answer of the comparison; None if only citations are asked about.
-        items: Claims; all of them, or those that this call is for.
-        evidence_chars: Of cited texts and passages together.
-        salt: Of the nonce.
-    """
+    """Return the prompt of one call for labels."""
     wanted = sorted({i for item in items if isinstance(item.against, tuple) for i in item.against})
     needs_passages = any(not isinstance(item.against, tuple) for item in items)
     passages = [i for i, text in enumerate(case.contexts) if text.strip()] if needs_passages else []
@@ -278,3 +263,153 @@ def _shown_evidence(
 def _escape(found: regex.Match[str]) -> str:
     units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+# --- evidence: of long texts, the sentences that share most words with what is judged
+
+
+def choose_evidence(texts: Sequence[str], wanted: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Return the texts, or of long ones the sentences that matter, in their order and with `[…]` for what is left out.
+
+    Each wanted text gets its best sentence before any gets its second; a sentence is never cut.
+
+    Args:
+        texts: Evidence, in the order in which it is shown; one whose sentences are all left out becomes empty.
+        wanted: What is judged by it: claims, or a question and its gold answers.
+        limit: Characters of all texts together, gaps not counted.
+
+    Source: Citation Accuracy Evaluation 4.3 cuts every source at 200 characters, which hides most of the evidence.
+    """
+    if sum(map(len, texts)) <= limit:
+        return tuple(texts)
+    pieces = [(i, start, end) for i, text in enumerate(texts) for start, end in _stretches(text)]
+    words = [_words(texts[i][start:end]) for i, start, end in pieces]
+    counts = Counter(word for piece in words for word in piece)
+    weights = {word: math.log(1 + len(pieces) / count) for word, count in counts.items()}  # rare words count more
+
+    def ranking(text: str) -> list[int]:
+        # fsum and the sort's stability: the order never depends on that of a set.
+        scores = [math.fsum(weights[word] for word in _words(text) & piece) for piece in words]
+        return sorted(range(len(pieces)), key=lambda number: -scores[number])
+
+    rankings = [ranking(text) for text in wanted] or [list(range(len(pieces)))]
+    chosen: set[int] = set()
+    left = limit
+    for turn in range(len(pieces)):
+        for ranked in rankings:
+            _, start, end = pieces[ranked[turn]]
+            if ranked[turn] not in chosen and end - start <= left:
+                chosen.add(ranked[turn])
+                left -= end - start
+    kept = [pieces[number] for number in sorted(chosen)]
+    return tuple(_joined(text, [(start, end) for j, start, end in kept if j == i]) for i, text in enumerate(texts))
+
+
+def _stretches(text: str) -> Iterator[tuple[int, int]]:
+    """Yield sentences, and parts of text without any, stripped of white space."""
+    start = 0
+    # Texts of pages break their lines anywhere: a line's end is no sentence's.
+    for end in (*sentence_ends(text.replace("\n", " ")), len(text)):
+        while start < end:
+            stop = end
+            if end - start > PIECE_CHARS:
+                space = max(text.rfind(gap, start + 1, start + PIECE_CHARS) for gap in " \t\n")
+                stop = space if space > start else start + PIECE_CHARS
+            left = start + len(text[start:stop]) - len(text[start:stop].lstrip())
+            right = left + len(text[left:stop].rstrip())
+            if left < right:
+                yield left, right
+            start = stop
+
+
+def _words(text: str) -> set[str]:
+    return {word.casefold() for word in tokenize(text)}
+
+
+def _joined(text: str, kept: Sequence[tuple[int, int]]) -> str:
+    joined, last = "", 0
+    for start, end in kept:
+        between = text[last:start]
+        joined += (between if not between.strip() else GAP) + text[start:end]
+        last = end
+    return joined + (GAP.rstrip() if joined and text[last:].strip() else "")
+
+
+# --- texts that talk to the judge
+
+
+# Characters that nobody sees. Web pages have single ones between words, Arabic pages marks of direction, Persian and
+# Hindi words joiners: they are a sign within a Latin word, in numbers, or where they turn the order round.
+_UNSEEN = regex.compile(r"[\u00ad\u200b-\u200f\u2060-\u2064\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_HIDDEN = regex.compile(
+    r"(?<=[\p{Latin}\p{Cyrillic}\p{Greek}\d])[\u200b-\u200d\u2060-\u2064\ufeff]+(?=[\p{Latin}\p{Cyrillic}\p{Greek}\d])"
+    r"|[\u200b-\u200f\u2060-\u2064\ufeff]{4,}|[\u202d\u202e]|[\U000e0000-\U000e007f]{2,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,}"
+)
+
+_JUDGE = r"(?:judge|grader|evaluator|examiner|assessor|reviewer|scorer|rater|assistant|language model|llm|ai)"
+_VERDICT = r"(?:correct|incorrect|supported|not[_ ]found|grounded|faithful|accurate|relevant|perfect|true)"
+_RATE = r"(?:mark|rate|grade|score|judge|label|rule|consider|treat|accept|count)"
+# Every pattern sees text in NFKC, case folded, without hidden characters.
+_SIGNS: dict[str, tuple[str, ...]] = {
+    "role_markup": (
+        r"<\|[^|>\n]{1,40}\|>",
+        r"</?s>|<</?sys>>|\[/?inst\]|<(?:start|end)_of_turn>",
+        r"</?(?:system|assistant|user|human|tool|instructions?)(?:\s[^<>]{0,80})?>",
+        r"(?m)^\s*(?:#{1,4}\s*|\*\*)?(?:system|assistant|developer|human)(?:\s+(?:message|prompt))?(?:\*\*)?\s*:",
+        r'"role"\s*:\s*"(?:system|assistant|user|developer|tool)"',
+    ),
+    "closed_delimiter": (
+        r"(?m)^\s*(?:end|data)\s+[0-9a-f]{6,}\b",
+        r"</(?:data|evidence|contexts?|documents?|answers?|claims?|sources?|passages?|text)>",
+        r"-{2,}\s*(?:end|begin)\s+(?:of\s+)?(?:the\s+)?(?:data|evidence|contexts?|documents?|answers?|prompt|input)",
+        r"[\"']\s*\}\s*\]?\s*\}\s*(?:\n|$)\s*(?:end|system|now|the)\b",
+    ),
+    "dictated_verdict": (
+        r'["\'](?:verdict|score|rating|correctness|by_citations|by_contexts|nonce|grade|rationale)["\']\s*:',
+        r"\b(?:score|rating|grade|mark)\b[\"'*]*\s*(?:is|=|:|->)\s*[\"'*]*(?:1(?:[.,]0+)?(?![\d.,]*\d)|100\s*%|10\b|[542]\b)",
+        r"\b(?:score|rating|grade|mark)\s+(?:of\s+)?(?:1[.,]0+(?![\d.,]*\d)|100\s*%|(10|5|4|2)\s*/\s*\1\b)",
+        rf"\b(?:verdict|correctness|judgement|judgment|evaluation|label)\s*(?:is|=|:|->)\s*[\"'*]*{_VERDICT}\b",
+        rf"\b{_RATE}\s+(?:this|the|that|my|it|all|every|each)\b[^.\n]{{0,60}}\bas\s+(?:fully\s+)?{_VERDICT}\b",
+        rf"\b{_RATE}\s+(?:this|that|it|my \w+|(?:the|all|every|each) (?:answer|response|reply|claim)s?)\s+{_VERDICT}\b",
+        r"\b(?:give|award|assign|return|output|reply|respond|answer|print|write)\b[^.\n]{0,40}"
+        rf"\b(?:full marks|(?:the )?(?:highest|maximum|top|best|perfect) "
+        rf"(?:score|rating|grade|mark)s?|verdict|[\"']?{_VERDICT}[\"']|json)",
+    ),
+    "instruction": (
+        r"\b(?:ignore|disregard|forget|override|bypass|skip|drop)\b[^.\n]{0,40}"
+        r"\b(?:instructions?|prompts?|rules?|guidelines?|rubric|criteria|directions?|"
+        r"(?:previous|prior|above|earlier|other) (?:text|messages?|context|evidence|data))\b",
+        r"\b(?:new|updated|revised|real|actual|hidden|system)\s+(?:instructions?|prompt|task|rules?)\s*(?:\:|are|is|follow)",
+        rf"\byou are (?:now |no longer )?(?:an? |the )?(?:[\w-]+ ){{0,2}}{_JUDGE}\b",
+        rf"\b(?:dear|hey|hello|attention|note to|message (?:to|for)|instructions? (?:to|for))\s+"
+        rf"(?:the\s+)?(?:[\w-]+\s+)?{_JUDGE}s?\b(?!\s+of)",
+        r"\bas (?:the|an?) (?:[\w-]+ )?(?:grader|evaluator|judge),? (?:you|your)\b",
+        rf"\b{_JUDGE}\s+(?:must|should|shall|will|has to|is (?:required|instructed|told) to)\b",
+        r"\b(?:reveal|repeat|print|show)\b[^.\n]{0,30}\b(?:system prompt|nonce|instructions)\b",
+        r"\bignorier(?:e|en)\b[^.\n]{0,40}\b(?:anweisung|regel|vorgabe)",
+        r"\bignore[zr]?\b[^.\n]{0,40}\b(?:instructions|consignes|r[eè]gles)\b",
+        r"\bignor(?:a|e|ar|en)\b[^.\n]{0,40}\b(?:instrucciones|istruzioni|instru[cç][oõ]es|reglas)",
+        r"игнориру\w*[^.\n]{0,40}(?:инструкц|указан|правил)",
+        r"(?:忽略|无视|無視|忽視)[^。\n]{0,20}(?:指令|指示|说明|規則|规则|提示|命令)",
+        r"(?:指示|命令|プロンプト)[^。\n]{0,12}(?:無視|忘れ)",
+        r"(?:지시|명령|프롬프트)[^.\n]{0,12}(?:무시|잊)",
+        r"تجاهل[^.\n]{0,40}(?:التعليمات|الأوامر)",
+    ),
+}  # fmt: skip
+_PATTERNS = {sign: tuple(regex.compile(pattern) for pattern in patterns) for sign, patterns in _SIGNS.items()}
+
+
+def injection_signs(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the signs, sorted, that texts talk to the judge instead of to their readers.
+
+    They are `closed_delimiter`, `dictated_verdict`, `hidden_text`, `instruction` and `role_markup`. The patterns flag
+    and decide nothing, and they cannot find everything: a verdict is protected by the form of question and reply, and
+    by the lexical judge, which reads no instructions.
+    """
+    found: set[str] = set()
+    for text in texts:
+        if _HIDDEN.search(text):
+            found.add("hidden_text")
+        plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()
+        found |= {sign for sign, patterns in _PATTERNS.items() if any(pattern.search(plain) for pattern in patterns)}
+    return tuple(sorted(found))

@@ -13,9 +13,8 @@ from typing import Any, Literal
 import pydantic
 
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.judges.evidence import choose_evidence
 from rag_eval_pipeline.judges.judgement import Case
-from rag_eval_pipeline.judges.prompts import DATA_RULES, Prompt, data_section
+from rag_eval_pipeline.judges.prompts import DATA_RULES, Prompt, choose_evidence, data_section
 from rag_eval_pipeline.web.openai_chat import Message
 
 Part = Literal["question", "answer", "gold", "contexts"]
@@ -31,7 +30,7 @@ class RatingProtocol(Model):
     version: str = pydantic.Field(min_length=1, description="Raised whenever the wording changes.")
     prompts: tuple[str, ...] = pydantic.Field(
         min_length=1, max_length=4,
-        description="What the model is told, one call each; the rating is their mean. `first` and `second` in the "
+        description="Instructions to the model, one call each; the rating is their mean. `first` and `second` in the "
         "data are the parts of `compares`, exchanged in every second call.",
     )  # fmt: skip
     scale: dict[int, float] = pydantic.Field(min_length=2, description="Grade to score in [0, 1].")
@@ -42,7 +41,7 @@ class RatingProtocol(Model):
         None, description="Two parts that are shown as `first` and `second`, exchanged in every second call."
     )
     dimensions: tuple[str, ...] = pydantic.Field(
-        (), max_length=12, description="Names of what is graded, in one reply; scores stand as `<name>/<dimension>`."
+        (), max_length=12, description="Names of what is graded, in one reply; scores are named `<name>/<dimension>`."
     )
     combine: Literal["mean", "max"] = pydantic.Field("mean", description="How the dimensions make the rating.")
 

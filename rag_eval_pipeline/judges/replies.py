@@ -6,7 +6,7 @@ Source: Citation Accuracy Evaluation 4.3 takes the first number and clamps it, s
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -42,7 +42,7 @@ _DECLINES = regex.compile(
 
 
 class Unparsable(Exception):
-    """A reply that holds no verdict; `fault` says in one line what is wrong with it, for people and for the model."""
+    """A reply that holds no verdict; `fault` is one line on what is wrong with it, for people and for the model."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(fault)
@@ -122,6 +122,7 @@ class LabelsReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[LabelReply, ...]
 
 
+Judged = TypeVar("Judged", Correctness, Support)
 Reply = TypeVar("Reply", SupportReply, JudgementReply, RatingReply, DimensionsReply, LabelsReply)
 
 
@@ -129,8 +130,6 @@ class JudgedPart(NamedTuple):
     """The verdicts of one call.
 
     Args:
-        correctness: Of the answer, if it was asked for.
-        is_refusal: The answer declines, so it has no claims.
         claims: Those asked about; their labels are those of single citations, `without` is still to be asked.
         citations: Support by the citation's index in the case.
     """
@@ -156,8 +155,6 @@ def parse_reply(text: str, form: type[Reply], nonce: str) -> Reply:
 
     Args:
         text: As the model wrote it; one code fence around all of it and thoughts before it are skipped.
-        form: What was asked for.
-        nonce: Has to come back.
 
     Raises:
         Unparsable: It is anything but one JSON object of this form with this nonce.
@@ -181,7 +178,7 @@ def parse_reply(text: str, form: type[Reply], nonce: str) -> Reply:
 
 
 def declines(text: str) -> bool:
-    """Whether a reply without an object says that the model will not do it."""
+    """Whether the model refuses the task, in a reply without an object."""
     return "{" not in text and _DECLINES.search(text.replace("’", "'").casefold()) is not None
 
 
@@ -319,14 +316,7 @@ def fallback_judgement(case: Case, claims: Sequence[AnswerClaim], score: float) 
 def wanted_labels(
     case: Case, judgement: Judgement, claims: Sequence[str], gold: GoldClaims | None
 ) -> tuple[LabelledClaim, ...]:
-    """Return what has to be asked: the answer's claims, the gold ones, and claims without one of their citations.
-
-    Args:
-        case: What is judged.
-        judgement: Its verdicts.
-        claims: Text of each of the judgement's claims.
-        gold: The gold answer's claims; without any only citations are asked about.
-    """
+    """Return what has to be asked: the answer's claims, the gold ones, and claims without one of their citations."""
     compared = () if gold is None else (
         *(LabelledClaim(text, "gold_answer") for text in claims),
         *(LabelledClaim(text, "answer") for text in gold.claims),
@@ -517,29 +507,25 @@ def _one_line(text: str) -> str:
 # --- majorities
 
 
-def _winner(outcomes: Sequence[str]) -> str | None:
-    ranked = Counter(outcomes).most_common(2)
-    return None if len(ranked) > 1 and ranked[0][1] == ranked[1][1] else ranked[0][0]
+def _by_majority(given: Sequence[Judged], outcome: Callable[[Judged], str], tie: Judged) -> Judged:
+    """Return the first of those with the most frequent outcome."""
+    ranked = Counter(map(outcome, given)).most_common(2)
+    if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
+        return tie
+    return next(one for one in given if outcome(one) == ranked[0][0])
 
 
 def _most_correctness(given: Sequence[Correctness | None]) -> Correctness | None:
     known = [one for one in given if one is not None]
     if len(known) < len(given):
         return None
-    winner = _winner([one.verdict for one in known])
-    if winner is None:
-        return Correctness("unsure", 0.0, "the repeats disagree")
-    return next(one for one in known if one.verdict == winner)
+    return _by_majority(known, lambda one: one.verdict, Correctness("unsure", 0.0, "the repeats disagree"))
 
 
 def _most_support(given: Sequence[Support | None]) -> Support | None:
     known = [one for one in given if one is not None]
-    if not known:
-        return None
-    winner = _winner([one.outcome for one in known])
-    if winner is None:
-        return Support("not_found", 0.0, "the repeats disagree")
-    return next(one for one in known if one.outcome == winner)
+    tie = Support("not_found", 0.0, "the repeats disagree")
+    return _by_majority(known, lambda one: one.outcome, tie) if known else None
 
 
 def _most_claim(given: Sequence[Claim]) -> Claim:

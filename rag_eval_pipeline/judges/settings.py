@@ -75,10 +75,6 @@ def judge_fingerprint(settings: JudgeSettings) -> str | None:
 async def open_judge(settings: JudgeSettings, cache_folder: Path) -> AsyncIterator[Judge | None]:
     """Open the judge; None for the kind `none`.
 
-    Args:
-        settings: `judge:` of the evaluation settings.
-        cache_folder: Where a server's replies are cached; made if missing.
-
     Raises:
         ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`, `cache_unusable`.
     """

@@ -78,7 +78,7 @@ class Disagreement(Model):
 
     query_id: str = pydantic.Field(description="The question's id.")
     label: bool = pydantic.Field(description="What the labels say.")
-    judge: str = pydantic.Field(description="What the judge says.")
+    judge: str = pydantic.Field(description="The judge's verdict.")
     score: float = pydantic.Field(ge=0, le=1, description="The judge's.")
     reason: str = pydantic.Field(description="The judge's.")
     text: str = pydantic.Field(description="Of the claim, else of the answer; its first 200 characters.")
@@ -176,7 +176,7 @@ def card_markdown(card: TrustCard) -> str:
 
 
 def summary_lines(card: TrustCard) -> Iterator[str]:
-    """Yield the card's figures for a terminal."""
+    """Yield the card's numbers for a terminal."""
     for trust in card.tasks:
         kappa, table, yes = trust.kappa, trust.confusion, YES[trust.task]
         value = f"no kappa ({kappa.reason})" if kappa.value is None else f"kappa {kappa.value:.3f}"

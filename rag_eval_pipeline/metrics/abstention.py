@@ -40,17 +40,12 @@ def count_abstentions(questions: Iterable[AskedQuestion]) -> AbstentionCounts:
 
 
 class _Rate(NamedTuple):
-    """A rate over questions.
+    """A rate over questions."""
 
-    Args:
-        score: (impossible, declined) of a question -> whether it raises the rate; None if it does not count.
-        of: Questions whose failures count: all, or those that are impossible or not.
-        reason: Why there is no value although nothing failed.
-    """
-
+    # (impossible, declined) of a question -> whether it raises the rate; None if it does not count.
     score: Callable[[bool, bool], bool | None]
-    of: bool | None = None
-    reason: str | None = None
+    of: bool | None = None  # questions whose failures count: all, or those that are impossible or not
+    reason: str | None = None  # why there is no value although nothing failed
 
 
 _UNANSWERABLE = "no_unanswerable_questions"

@@ -56,13 +56,7 @@ def normalise_answer(text: str) -> str:
 
 
 def score_answer(answer: str, accepted: Sequence[str]) -> AnswerScore:
-    """Score an answer by exact match and F1, each the best over the accepted answers.
-
-    Args:
-        answer: "" for an abstention.
-        accepted: Accepted answers. Those that are empty after normalisation are ignored. If none is left, the only
-            accepted answer is "", so an impossible question is scored by whether the system abstained.
-    """
+    """Score an answer by exact match and F1, each the best over the accepted answers."""
     return _best_score(normalise_answer(answer), map(normalise_answer, accepted))
 
 
@@ -87,11 +81,7 @@ def token_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
 
 
 def squad_totals(questions: Iterable[tuple[bool, AnswerScore]]) -> dict[str, float]:
-    """Aggregate scores as the official scorer does: means in percent and counts, under the names that it prints.
-
-    Args:
-        questions: Whether a question has an answer, and its score; added up in the order given.
-    """
+    """Aggregate scores as the official scorer does: means in percent and counts, under the names that it prints."""
     scored = list(questions)
     parts = {
         "": [score for _, score in scored],
@@ -112,14 +102,7 @@ def _running_sum(values: Iterable[float]) -> float:
 
 
 class ProbedAnswer(NamedTuple):
-    """One question in the search for a no-answer threshold.
-
-    Args:
-        has_answer: Whether the question has an answer.
-        is_empty: Whether the system abstained.
-        score: Exact match or F1 of the answer it gave.
-        no_answer_probability: The system's own estimate that there is no answer.
-    """
+    """One question in the search for a no-answer threshold."""
 
     has_answer: bool
     is_empty: bool
@@ -149,11 +132,7 @@ def best_threshold(answers: Iterable[ProbedAnswer]) -> tuple[float, float]:
 
 
 def normalise_answer_in(text: str, language: str | None) -> str:
-    """Lower-case the text, drop punctuation of every script and the language's articles, and separate tokens.
-
-    Each character of a script without spaces is a token. `language` is an ISO 639-1 code, possibly with a region
-    (`de-CH`); None drops no articles.
-    """
+    """Lower-case the text, drop punctuation of every script and the language's articles, and separate tokens."""
     bare = text.lower().translate(_punctuation_of_all_scripts())
     articles = ARTICLES.get((language or "").lower().split("-")[0])
     if articles is not None:
@@ -177,11 +156,7 @@ def _punctuation_of_all_scripts() -> dict[int, None]:
 
 
 def rouge_l(answer: str, accepted: Sequence[str]) -> float | None:
-    """Return the best F1 of the longest common subsequence of words, or None without an accepted answer.
-
-    For ASCII text the score equals that of the rouge-score package without stemmer. That package is not used because
-    it depends on nltk.
-    """
+    """Return the best F1 of the longest common subsequence of words, or None without an accepted answer."""
     given = _rouge_words(answer)
     wanted = [words for words in map(_rouge_words, accepted) if words]
     if not wanted:
@@ -237,11 +212,7 @@ def supporting_facts(given: Iterable[Fact], gold: Iterable[Fact]) -> HotpotScore
 
 
 def cited_facts(given: Sequence[Citation], gold: Sequence[Citation], *, least: float = MIN_OVERLAP) -> HotpotScore:
-    """Score citations as supporting facts: each gold span is a fact.
-
-    A fact counts as given if at least the share `least` of its characters is cited. A citation that touches no fact is
-    a false one. Offsets are the document's, so pages are ignored.
-    """
+    """Score citations as supporting facts: each gold span is a fact."""
     wanted, cited = list(dict.fromkeys(gold)), list(dict.fromkeys(given))
     n_given = 0
     for fact in wanted:
@@ -265,12 +236,7 @@ def joint_score(answer: HotpotScore, facts: HotpotScore) -> HotpotScore:
 
 
 def hotpot_totals(questions: Sequence[tuple[HotpotScore | None, HotpotScore | None]]) -> dict[str, float]:
-    """Return means over all questions in [0, 1], under the names that the official scorer prints.
-
-    Args:
-        questions: Scores of the answer and of the supporting facts of each, at least one; None, for what the system did
-            not give, counts as 0. They are added up in the order given.
-    """
+    """Return means over all questions in [0, 1], under the names that the official scorer prints."""
     joint = [None if answer is None or facts is None else joint_score(answer, facts) for answer, facts in questions]
     parts = {"": [one[0] for one in questions], "sp_": [one[1] for one in questions], "joint_": joint}
     return {
@@ -291,13 +257,7 @@ def _score_counts(shared: int, n_given: int, n_gold: int) -> HotpotScore:
 
 
 def answer_scores(answer: str, accepted: Sequence[str], *, language: str | None = None) -> dict[str, float]:
-    """Score the words of an answer; an impossible question, without accepted answers, has exact match and F1 alone.
-
-    Args:
-        answer: Without its citations; "" for an abstention.
-        accepted: Accepted answers.
-        language: ISO 639-1 code of the dataset; None leaves out the scores by the language's rules.
-    """
+    """Score the words of an answer; an impossible question, without accepted answers, has exact match and F1 alone."""
     squad = score_answer(answer, accepted)
     scores = {"exact_match": squad.exact_match, "f1": squad.f1}
     if not accepted:

@@ -47,33 +47,20 @@ THRESHOLDS = {
 
 
 class JudgedClaim(NamedTuple):
-    """A claim of an answer.
+    """A claim of an answer."""
 
-    Args:
-        is_cited: It carries a citation.
-        by_citations: Whether the cited texts support it; None if none of them can be resolved.
-        by_retrieved: Whether the retrieved passages support it; None if nothing was retrieved.
-        length: Code points of the claim without its citations.
-    """
-
-    is_cited: bool
-    by_citations: bool | None
-    by_retrieved: bool | None
-    length: int = 0
+    is_cited: bool  # it carries a citation
+    by_citations: bool | None  # whether the cited texts support it; None if none of them can be resolved
+    by_retrieved: bool | None  # whether the retrieved passages support it; None if nothing was retrieved
+    length: int = 0  # code points of the claim without its citations
 
 
 class JudgedCitation(NamedTuple):
-    """A citation of an answer.
+    """A citation of an answer."""
 
-    Args:
-        is_correct: Its text supports the claim it belongs to; False if the place does not exist.
-        support: The judge's score in [0, 1]; None if there was nothing to judge.
-        length: Code points of its mark in the answer.
-    """
-
-    is_correct: bool
-    support: float | None
-    length: int = 0
+    is_correct: bool  # its text supports the claim it belongs to; False if the place does not exist
+    support: float | None  # the judge's score in [0, 1]; None if there was nothing to judge
+    length: int = 0  # code points of its mark in the answer
 
 
 def claim_scores(
@@ -114,20 +101,14 @@ def claim_scores(
 
 
 class CitedStatement(NamedTuple):
-    """One statement of an answer, usually a sentence, with labels for its citations.
+    """One statement of an answer, usually a sentence, with labels for its citations."""
 
-    Args:
-        joint: All its citations together entail it; False without citations.
-        alone: For each citation, whether it entails the statement by itself.
-        without: For each citation, whether the others together entail the statement; needed only if there are several,
-            `joint` is True and the citation does not entail it alone.
-        in_range: Every citation names something that was retrieved.
-    """
-
-    joint: bool
-    alone: Sequence[bool] = ()
+    joint: bool  # all its citations together entail it; False without citations
+    alone: Sequence[bool] = ()  # for each citation, whether it entails the statement by itself
+    # For each citation, whether the others together entail the statement; needed only if there are several, `joint` is
+    # True and the citation does not entail it alone.
     without: Sequence[bool | None] = ()
-    in_range: bool = True
+    in_range: bool = True  # every citation names something that was retrieved
 
 
 def alce_scores(statements: Iterable[CitedStatement]) -> dict[str, float]:
@@ -135,8 +116,8 @@ def alce_scores(statements: Iterable[CitedStatement]) -> dict[str, float]:
 
     Recall is the share of statements that their citations together entail; precision that of citations that are needed:
     one is not if it does not entail the statement by itself and the others still do. A statement that cites what does
-    not exist is unsupported and its citations are not counted, as in the official scorer. That scorer uses the first
-    three citations of a statement; here the labels decide.
+    not exist is unsupported and its citations are not counted. The official scorer uses the first three citations of a
+    statement; here the labels decide.
 
     Source: Gao et al. 2023, Enabling Large Language Models to Generate Text with Citations; princeton-nlp/ALCE eval.py.
     """

@@ -26,37 +26,16 @@ from typing import Any, NamedTuple, Protocol
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationStatus
-from rag_eval_pipeline.metrics.metric_info import MetricInfo, Range
+from rag_eval_pipeline.metrics.metric_info import MetricInfo as MetricInfo  # for authors of metrics
+from rag_eval_pipeline.metrics.metric_info import Range as Range
 from rag_eval_pipeline.metrics.spans import Citation
-
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "AnsweredQuestion",
-    "CustomMetric",
-    "MetricInfo",
-    "Passage",
-    "QuestionMetric",
-    "QuestionScore",
-    "Range",
-    "find_metric",
-    "installed_metrics",
-    "load_metric",
-    "score_question",
-]
 
 ENTRY_POINT_GROUP = "rag_eval_pipeline.metrics"
 MESSAGE_CHARS = 200  # kept of an exception's message
 
 
 class Passage(NamedTuple):
-    """A retrieved passage.
-
-    Args:
-        document: File name in the corpus.
-        page: 1-based; None if the system does not say.
-        text: The passage.
-        score: The system's own; None if the system does not say.
-    """
+    """A retrieved passage: file in the corpus, 1-based page, text, and the system's score; None if not given."""
 
     document: str
     page: int | None
@@ -138,8 +117,8 @@ def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> Qu
     """Score one question.
 
     Raises:
-        InputError: `metric_raised` for an exception or a failed evaluation record, `bad_metric_score` for anything but
-            a number of the metric's range; both name the metric and the question.
+        InputError: `metric_raised` for an exception or a failed record, `bad_metric_score` for what is no number of the
+            metric's range; both name metric and question.
     """
     info = definition.metric
     place = f"metric {info.name}, question {question.query_id}"
@@ -163,11 +142,7 @@ def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> Qu
 
 
 def load_metric(path: str) -> CustomMetric:
-    """Load the custom metric at an import path, `package.module:NAME`.
-
-    Raises:
-        InputError: `bad_metric`.
-    """
+    """Load the custom metric at an import path, `package.module:NAME`; InputError `bad_metric`."""
     parts = re.fullmatch(r"([\w.]+):(\w+)", path)
     if parts is None:
         raise InputError("bad_metric", f"metric {path}", "an import path such as package.module:NAME", found=path)
@@ -188,11 +163,7 @@ def installed_metrics() -> list[CustomMetric]:
 
 
 def find_metric(name: str) -> CustomMetric:
-    """Find a custom metric by its import path, the name of its entry point, or its key.
-
-    Raises:
-        InputError: `unknown_metric`, `bad_metric`.
-    """
+    """Find a custom metric by its import path, the name of its entry point, or its key."""
     if ":" in name:
         return load_metric(name)
     points = _entry_points()

@@ -37,48 +37,30 @@ class Interval(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """The scores of one metric over the questions of a run.
+    """The scores of one metric over the questions of a run."""
 
-    Args:
-        values: One score a question; None is a failure. Questions that the metric does not apply to are left out and
-            counted in `skipped`.
-        failed: Failures that are not in `values`.
-        skipped: Questions that were left out.
-        reason: Why there is no value, if there is none; otherwise `all_failed` or `nothing_to_score`.
-        clusters: One name (document) for each value.
-    """
-
+    # One score a question; None is a failure. Questions that the metric does not apply to are left out and counted in
+    # `skipped`.
     values: Sequence[float | None]
-    failed: int = 0
-    skipped: int = 0
-    reason: str | None = None
-    clusters: Sequence[str] | None = None
+    failed: int = 0  # failures that are not in `values`
+    skipped: int = 0  # questions that were left out
+    reason: str | None = None  # why there is no value, if there is none; otherwise `all_failed` or `nothing_to_score`
+    clusters: Sequence[str] | None = None  # one name (document) for each value
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One aggregate and how far it can be trusted.
+    """A mean or ratio with its interval and counts."""
 
-    Args:
-        value: The mean or ratio; None if nothing was scored.
-        confidence_interval: At 95 %; None if there is no value, or if all resamples would be equal.
-        method: How the interval was made; None without one.
-        n_scored: Questions behind the value.
-        n_failed: Questions that should have a score but have none.
-        n_skipped: Questions that the metric does not apply to.
-        coverage: n_scored / (n_scored + n_failed); None if both are 0.
-        reason: Why there is no value; None if there is one.
-        n_clusters: Number of documents that the interval counts instead of questions; None if questions are counted.
-    """
-
-    value: float | None
-    confidence_interval: Interval | None
-    method: str | None
-    n_scored: int
-    n_failed: int
-    n_skipped: int
-    coverage: float | None
-    reason: str | None
+    value: float | None  # None if nothing was scored
+    confidence_interval: Interval | None  # at 95 %; None if there is no value, or if all resamples would be equal
+    method: str | None  # how the interval was made; None without one
+    n_scored: int  # questions behind the value
+    n_failed: int  # questions that should have a score but have none
+    n_skipped: int  # questions that the metric does not apply to
+    coverage: float | None  # n_scored / (n_scored + n_failed); None if both are 0
+    reason: str | None  # why there is no value; None if there is one
+    # Number of documents that the interval counts instead of questions; None if questions are counted.
     n_clusters: int | None = None
 
 
@@ -98,10 +80,8 @@ def summarise(
 def summarise_all(metrics: Mapping[str, Scores], *, seed: int = SEED) -> dict[str, Summary]:
     """Return the mean of each metric with an interval: Wilson's if all scores are 0 or 1, else a bootstrap interval.
 
-    Metrics over the same questions share their resamples: twenty of them take the time of two.
-
-    Raises:
-        ValueError: A score is NaN or infinite, a count is negative, or there is not one cluster for each value.
+    Metrics over the same questions share their resamples. ValueError if a score is NaN or infinite, a count negative,
+    or a value without cluster.
     """
     columns = {name: _column(scores) for name, scores in metrics.items()}
     graded = [name for name, (values, _) in columns.items() if not np.isin(values, (0.0, 1.0)).all()]
@@ -151,14 +131,6 @@ def _column(scores: Scores) -> Column:
     return Column(values, names if len(set(names)) < len(names) else None)
 
 
-def proportion(successes: int, trials: int, *, failed: int = 0, skipped: int = 0, reason: str | None = None) -> Summary:
-    """Return a share with Wilson's interval, or no value if there are no trials."""
-    if trials == 0:
-        return make_summary(None, 0, failed, skipped, reason=reason)
-    interval = wilson_interval(successes, trials)
-    return make_summary(successes / trials, trials, failed, skipped, interval=interval, method="wilson")
-
-
 def make_summary(
     value: float | None,
     scored: int,
@@ -195,11 +167,7 @@ def mean(values: Sequence[float] | Values) -> float:
 
 
 def number_units(clusters: Sequence[str] | None, n_questions: int) -> Units:
-    """Return the number of each question's independent unit: its cluster, or the question itself without clusters.
-
-    Returns:
-        (questions,), numbered from 0 in order of first appearance.
-    """
+    """Number the unit of each question, its cluster or itself, from 0 in order of first appearance."""
     if clusters is None:
         return np.arange(n_questions, dtype=np.int64)
     if len(clusters) != n_questions:
@@ -245,15 +213,10 @@ def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE)
 def clustered_wilson_interval(
     values: Values, clusters: Sequence[str], confidence: float = CONFIDENCE
 ) -> tuple[Interval, float]:
-    """Return Wilson's interval of a share whose questions share documents, and the effective number of questions.
+    """Return Wilson's interval of a share of 0s and 1s over shared documents, and the effective number of questions.
 
-    n questions count as n / design effect, with Student's t in place of the normal distribution because documents may
-    be few. If all questions agree, the design effect is unknown and documents are counted.
-
-    Args:
-        values: (questions,), each 0 or 1; at least one.
-        clusters: One name for each question.
-        confidence: Of the interval.
+    n questions count as n / design effect, with Student's t because documents may be few. If all questions agree, the
+    design effect is unknown and documents are counted.
 
     Source: Franco, Little, Louis and Slud 2019 for Wilson's form with the effective number; Kish 1965 for the design
     effect; Korn and Graubard 1998 for t.
@@ -289,18 +252,10 @@ def _score_interval(share: float, trials: float, confidence: float) -> Interval:
 
 
 def quantile_interval(values: Values, quantile: float, confidence: float = CONFIDENCE) -> Interval | None:
-    """Return a distribution-free interval of a quantile whose limits are two of the values.
+    """Return a distribution-free interval of a quantile (such as 0.95) whose limits are two of the values.
 
-    How many of n values lie below the quantile is binomial. Ranks are whole numbers, so the interval holds the quantile
-    at least as often as `confidence` says.
-
-    Args:
-        values: One or more, finite.
-        quantile: Such as 0.95.
-        confidence: Of the interval.
-
-    Returns:
-        None for too few values: at 95 % confidence fewer than 6 for the median, 72 for 0.95, 368 for 0.99.
+    It holds the quantile at least as often as `confidence` says. None for too few values: at 95 % confidence fewer than
+    6 for the median, 72 for 0.95, 368 for 0.99.
 
     Source: David and Nagaraja 2003, Order Statistics, 7.1; Hahn and Meeker 1991, 5.2.
     """
@@ -330,12 +285,8 @@ def bootstrap_intervals(
 ) -> list[Interval | None]:
     """Return the percentile interval of each column's mean over resampled questions, or over documents if shared.
 
-    Percentiles of few documents are too narrow: in simulations with graded scores, 10 questions a document, they held
-    the truth in 73 % of samples with 3 documents, 88 % with 10, 93 % with 30. Widened, they hold it in 92 to 94 %.
-
-    Returns:
-        One interval a column. None if fewer than two values, or two documents' means, differ: all resamples would be
-        equal, and an interval of zero width would claim certainty.
+    Percentiles of few documents are too narrow, so these are widened. An interval is None if fewer than two values, or
+    two documents' means, differ: its width of zero would claim certainty.
 
     Source: Efron and Tibshirani 1993, 13.3 (percentiles); Davison and Hinkley 1997, 3.8 (clusters).
     """
@@ -384,8 +335,7 @@ def _widen(interval: Interval, values: Values, sizes: Values, confidence: float)
 
     The result stays within [0, 1] if all scores do.
 
-    Source: Hesterberg 2015, What Teachers Should Know About the Bootstrap, 4.3. Its expanded percentiles cannot reach
-    beyond the least and greatest document, which is not enough for three documents.
+    Source: Hesterberg 2015, What Teachers Should Know About the Bootstrap, 4.3.
     """
     clusters = max(2.0, effective_clusters(sizes))  # t with one degree of freedom is the most that can be asked for
     upper = (1 + confidence) / 2
@@ -399,16 +349,7 @@ def _widen(interval: Interval, values: Values, sizes: Values, confidence: float)
 def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
     """Return column sums of as many rows as the table has, drawn with replacement, in bounded memory.
 
-    There are three ways to draw; which one is fastest depends on the table alone, so the same table and seed give the
-    same sums.
-
-    Args:
-        table: (rows, columns), at least one row; all columns see the same resamples.
-        seed: Of the random numbers.
-        resamples: Number of resamples.
-
-    Returns:
-        (resamples, columns).
+    Which of three ways to draw is fastest depends on the table alone, so the same table and seed give the same sums.
 
     Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, 6.
     """

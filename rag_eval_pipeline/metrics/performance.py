@@ -20,8 +20,8 @@ RESAMPLES = 2_000  # no two latencies are equal, so each costs its own draw: 0.2
 class LatencyStats:
     """Latency of the answered questions in milliseconds.
 
-    Percentiles interpolate linearly between the two nearest measurements (numpy's and R's default, Hyndman-Fan type 7).
-    With fewer than 100 measurements p99 is close to the maximum.
+    Percentiles interpolate linearly between the two nearest measurements (numpy's default, Hyndman-Fan type 7). With
+    fewer than 100 measurements p99 is close to the maximum.
     """
 
     mean: float | None
@@ -36,10 +36,7 @@ class LatencyStats:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """A resource over the samples of a run, in their unit (MB, percent of one core).
-
-    `std` is the spread of the samples themselves (divided by n), not an estimate for other runs.
-    """
+    """A resource over the samples of a run, in their unit; `std` is the spread of the samples (divided by n)."""
 
     mean: float | None
     peak: float | None
@@ -49,15 +46,7 @@ class ResourceUsage:
 
 
 class CallUsage(NamedTuple):
-    """What one answer cost; None where the server did not report it or no price is known.
-
-    Args:
-        total_tokens: Prompt and completion.
-        requests: Requests sent, retries included.
-        cost_usd: At the configured prices.
-        prompt_tokens: Read by the model.
-        completion_tokens: Written by the model.
-    """
+    """Tokens, requests (retries included) and cost of one answer; None where they are not known."""
 
     total_tokens: int | None = None
     requests: int = 1
@@ -68,17 +57,7 @@ class CallUsage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApiUsage:
-    """Sums over a run of what was reported; None if nothing was.
-
-    Args:
-        total_tokens: Prompt and completion.
-        total_requests: All requests.
-        estimated_cost_usd: At the configured prices.
-        n_without_tokens: Answers whose tokens are missing from the sum.
-        n_without_cost: Answers whose cost is missing from the sum.
-        prompt_tokens: Read by the model.
-        completion_tokens: Written by the model.
-    """
+    """Sums over a run of what was reported, None if nothing was; answers missing from a sum are counted."""
 
     total_tokens: int | None
     total_requests: int
@@ -90,10 +69,9 @@ class ApiUsage:
 
 
 def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
-    """Return latency statistics; all None with reason `no_latencies` if nothing was measured.
+    """Return statistics of the answered questions; all None with reason `no_latencies` if nothing was measured.
 
-    Args:
-        latencies_ms: Of answered questions only: a time-out is the limit's latency, not the system's.
+    A time-out has the limit's latency and not the system's, so leave it out.
     """
     if len(latencies_ms) == 0:
         return LatencyStats(None, None, None, None, None, None, 0, "no_latencies")
@@ -105,14 +83,8 @@ def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
 def latency_intervals(latencies_ms: Sequence[float], *, seed: int = SEED) -> dict[str, Interval | None]:
     """Return 95 % intervals of the mean (bootstrap) and the percentiles (order statistics), in milliseconds.
 
-    They are about similar questions asked at a similar time; a server that is busier tomorrow is not covered.
-
-    Args:
-        latencies_ms: Of answered questions only.
-        seed: Of the resampling.
-
-    Returns:
-        `mean`, `p50`, `p95`, `p99`; None where there are too few measurements.
+    They are about similar questions asked at a similar time; a server that is busier tomorrow is not covered. None
+    where there are too few measurements.
     """
     values = np.asarray(latencies_ms, dtype=np.float64)
     if values.size == 0:

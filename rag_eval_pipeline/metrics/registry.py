@@ -5,19 +5,16 @@ retrieval measures are in `retrieval.measures`, beside the functions that comput
 packages join the list.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.metrics.custom import installed_metrics
 from rag_eval_pipeline.metrics.metric_info import (
     COUNT,
-    SHARE,
     Direction,
-    Level,
     MetricInfo,
     Need,
-    Range,
     label_from_key,
 )
 from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES
@@ -30,58 +27,41 @@ _HOTPOT = "HotpotQA, hotpot_evaluate_v1.py"
 _SQUAD = "SQuAD 2.0, evaluate-v2.0.py"
 _ANSWERS: tuple[Need, ...] = ("answer", "accepted_answers")
 _SPANS: tuple[Need, ...] = ("citations", "gold_spans")
+_JUDGED: tuple[Need, ...] = ("answer", "judge")
+
+_span = partial(MetricInfo, source=_CORRECTED, needs=_SPANS, levels=("span",), category="citations")
+_answer = partial(MetricInfo, needs=_ANSWERS, levels=("question",), category="answers")
+_judged = partial(MetricInfo, source="judges.md", needs=_JUDGED, levels=("question",), category="claims")
+_claim = partial(MetricInfo, source=_SPECIFICATION, needs=_JUDGED, levels=("claim",), category="claims")
+_context = partial(MetricInfo, needs=("contexts", "gold_spans"), levels=("span",), category="contexts")
+_performance = partial(MetricInfo, levels=("question",), direction="lower", category="performance")
 
 
-def _span(name: str, meaning: str, source: str = _CORRECTED, *, range: Range = SHARE, direction: Direction = "higher",
-          aliases: tuple[str, ...] = (), label: str = "") -> MetricInfo:  # fmt: skip
-    return MetricInfo(name, meaning, source, _SPANS, ("span",), direction, range, aliases, "citations", label=label)
-
-
-def _answer(name: str, meaning: str, source: str, needs: tuple[Need, ...] = _ANSWERS, *,
-            direction: Direction = "higher", label: str = "") -> MetricInfo:  # fmt: skip
-    return MetricInfo(name, meaning, source, needs, ("question",), direction, category="answers", label=label)
-
-
-def _abstention(name: str, meaning: str, direction: Direction = "higher", *, label: str = "") -> MetricInfo:
+def _abstention(name: str, meaning: str, direction: Direction = "higher", label: str = "") -> MetricInfo:
     return MetricInfo(
         f"abstention_{name}", meaning, "SQuAD 2.0, is_impossible", ("answer",), ("question",), direction,
         aliases=(f"abstention/{name}",), category="abstention", label=label,
     )  # fmt: skip
 
 
-def _judged(name: str, meaning: str, direction: Direction = "higher", *, label: str = "") -> MetricInfo:
-    needs: tuple[Need, ...] = ("answer", "judge")
-    return MetricInfo(name, meaning, "judges.md", needs, ("question",), direction, category="claims", label=label)
-
-
-def _claim(name: str, meaning: str, source: str = _SPECIFICATION, *, direction: Direction = "higher",
-           range: Range = SHARE, aliases: tuple[str, ...] = (), label: str = "") -> MetricInfo:  # fmt: skip
-    needs: tuple[Need, ...] = ("answer", "judge")
-    return MetricInfo(name, meaning, source, needs, ("claim",), direction, range, aliases, "claims", label=label)
-
-
 def _ragchecker(name: str, meaning: str, direction: Direction = "higher") -> MetricInfo:
-    return _claim(f"ragchecker/{name}", meaning, "RAGChecker, computation.py", direction=direction)
-
-
-def _context(name: str, meaning: str, source: str, level: Level) -> MetricInfo:
-    return MetricInfo(name, meaning, source, ("contexts", "gold_spans"), (level,), category="contexts")
+    return _claim(f"ragchecker/{name}", meaning, source="RAGChecker, computation.py", direction=direction)
 
 
 def _covered(unit: str, word: str) -> tuple[MetricInfo, ...]:
-    source = f"{_SPECIFICATION} 3.1"
+    span = partial(_span, source=f"{_SPECIFICATION} 3.1")
     return (
-        _span(f"{unit}_precision", f"Cited {word} that are gold, among the cited.", source),
-        _span(f"{unit}_recall", f"Gold {word} that are cited, among the gold.", source),
-        _span(f"{unit}_f1", f"Harmonic mean of precision and recall of {word}, which is their Dice.", source,
-              aliases=(f"{unit}_dice",)),
-        _span(f"{unit}_jaccard", f"Shared {word} among those on either side.", source),
+        span(f"{unit}_precision", f"Cited {word} that are gold, among the cited."),
+        span(f"{unit}_recall", f"Gold {word} that are cited, among the gold."),
+        span(f"{unit}_f1", f"Harmonic mean of precision and recall of {word}, which is their Dice.",
+             aliases=(f"{unit}_dice",)),
+        span(f"{unit}_jaccard", f"Shared {word} among those on either side."),
     )  # fmt: skip
 
 
 _OVERLAP = "Overlap of cited and gold spans, ends that differ by a few characters counted as equal"
 
-CITATION_METRICS = (
+QUESTION_METRICS: tuple[MetricInfo, ...] = (
     _span("exact_jaccard", "Mean Jaccard of the gold spans with their citations, matched one to one."),
     _span("tolerance_jaccard", f"{_OVERLAP}: each question's, and their mean.", label="Citation overlap"),
     _span("citation_span_accuracy", "Citation overlap, under the name that the specification gives it.",
@@ -101,13 +81,12 @@ CITATION_METRICS = (
     _span("best_span_recall", "Gold spans that any cited span finds, among the gold."),
     *_covered("char", "characters"),
     *_covered("token", "words"),
-    _span("facts_em", "Every gold span at least half cited, and no citation elsewhere.", _HOTPOT),
-    _span("facts_precision", "Gold spans at least half cited, among these and the citations elsewhere.", _HOTPOT),
-    _span("facts_recall", "Gold spans at least half cited, among the gold spans.", _HOTPOT),
-    _span("facts_f1", "Harmonic mean of the facts' precision and recall.", _HOTPOT),
-)  # fmt: skip
+    _span("facts_em", "Every gold span at least half cited, and no citation elsewhere.", source=_HOTPOT),
+    _span("facts_precision", "Gold spans at least half cited, among these and the citations elsewhere.",
+          source=_HOTPOT),
+    _span("facts_recall", "Gold spans at least half cited, among the gold spans.", source=_HOTPOT),
+    _span("facts_f1", "Harmonic mean of the facts' precision and recall.", source=_HOTPOT),
 
-ANSWER_METRICS = (
     _answer("exact_match", "Answers equal to a gold answer, as SQuAD compares them.", _SQUAD),
     _answer("f1", "Words that answer and gold answer share, as SQuAD counts them.", _SQUAD),
     _answer("answerable_exact_match", "Exact match of the questions with an answer.", _SQUAD,
@@ -119,13 +98,13 @@ ANSWER_METRICS = (
     _answer("f1_in", "Token F1 by the rules of the dataset's language; characters where it writes no spaces.", "MLQA"),
     _answer("hotpot_em", "Exact match of the answer.", _HOTPOT),
     _answer("hotpot_f1", "Token F1 of the answer; yes and no have no parts.", _HOTPOT),
-    _answer("joint_em", "Answer and supporting facts both match exactly.", _HOTPOT, (*_ANSWERS, *_SPANS)),
+    _answer("joint_em", "Answer and supporting facts both match exactly.", _HOTPOT, needs=(*_ANSWERS, *_SPANS)),
     _answer("joint_f1", "F1 of the products of precision and of recall of answer and supporting facts.", _HOTPOT,
-            (*_ANSWERS, *_SPANS)),
+            needs=(*_ANSWERS, *_SPANS)),
     _answer("rouge_l", "F1 of the longest common subsequence of words.", "Lin 2004, ROUGE", label="ROUGE-L"),
     MetricInfo("verbatim_share", "Claims whose words are found verbatim in a cited or retrieved text.", "judges.md",
                ("answer",), ("claim",), category="answers", label="Verbatim claims"),
-    _answer("abstained", "The system declined to answer.", "answers", ("answer",), direction="neither"),
+    _answer("abstained", "The system declined to answer.", "answers", needs=("answer",), direction="neither"),
     _abstention("f1", "Whether the system abstains on unanswerable questions, and only there."),
     _abstention("precision", "Abstentions that were right: the question has no answer in the documents."),
     _abstention("recall", "Unanswerable questions on which the system abstains."),
@@ -135,42 +114,42 @@ ANSWER_METRICS = (
     _abstention("false_answer_rate", "Unanswerable questions that the system answers all the same.", "lower",
                 label="False answer rate"),
     _abstention("abstention_rate", "Questions on which the system abstains.", "neither", label="Abstention rate"),
-)  # fmt: skip
 
-JUDGE_METRICS = (
     _judged("judged_correct", "Answers that the judge finds right; unsure ones count as wrong."),
     _judged("judged_correct_upper", "Answers that the judge finds right; unsure ones count as right.",
             label="Judged correct, at most"),
-    _judged("judged_refused", "Answers that the judge takes for a refusal.", "neither", label="Judged refusal"),
-    _judged("judged_unsure", "Answers about which the judge cannot decide.", "neither", label="Judge unsure"),
+    _judged("judged_refused", "Answers that the judge takes for a refusal.", direction="neither",
+            label="Judged refusal"),
+    _judged("judged_unsure", "Answers about which the judge cannot decide.", direction="neither", label="Judge unsure"),
     _claim("claims", "Claims of the answer.", direction="neither", range=COUNT),
     _claim("cited_claims", "Claims that have a citation.", direction="neither", range=COUNT),
     _claim("resolved_claims", "Claims whose cited texts exist.", direction="neither", range=COUNT),
     _claim("citations", "Citations of the answer.", direction="neither", range=COUNT),
-    _claim("citation_completeness", "Cited claims among all.", f"{_SPECIFICATION} 3.2"),
-    _claim("citation_correctness", "Citations that support their claim among all.", f"{_SPECIFICATION} 3.2"),
+    _claim("citation_completeness", "Cited claims among all.", source=f"{_SPECIFICATION} 3.2"),
+    _claim("citation_correctness", "Citations that support their claim among all.", source=f"{_SPECIFICATION} 3.2"),
     _claim("citation_relevance", "Citations on the subject of their claim or on a gold span, among all.",
-           f"{_SPECIFICATION} 3.2"),
-    _claim("citation_support", "Mean support of the citations.", f"{_SPECIFICATION} 4.2"),
+           source=f"{_SPECIFICATION} 3.2"),
+    _claim("citation_support", "Mean support of the citations.", source=f"{_SPECIFICATION} 4.2"),
     _claim("factual_consistency", "Claims that their cited texts support, among those with one.",
-           f"{_SPECIFICATION} 3.3"),
-    _claim("faithfulness", "Claims that the retrieved texts support, by the judge.", "RAGAS, Faithfulness"),
-    _claim("hallucination_vs_citations", "Claims that no cited text supports, by the judge.", f"{_SPECIFICATION} 5.1",
-           direction="lower", aliases=("hallucination_rate",), label="Hallucination rate, cited"),
+           source=f"{_SPECIFICATION} 3.3"),
+    _claim("faithfulness", "Claims that the retrieved texts support, by the judge.", source="RAGAS, Faithfulness"),
+    _claim("hallucination_vs_citations", "Claims that no cited text supports, by the judge.",
+           source=f"{_SPECIFICATION} 5.1", direction="lower", aliases=("hallucination_rate",),
+           label="Hallucination rate, cited"),
     _claim("hallucination_vs_retrieved", "Claims that no retrieved text supports, by the judge.",
-           f"{_SPECIFICATION} 3.3", direction="lower", aliases=("hallucination_rate_retrieved",),
+           source=f"{_SPECIFICATION} 3.3", direction="lower", aliases=("hallucination_rate_retrieved",),
            label="Hallucination rate, retrieved"),
-    _claim("citation_density", "Characters of citations among those of the answer.", f"{_SPECIFICATION} 3.3",
+    _claim("citation_density", "Characters of citations among those of the answer.", source=f"{_SPECIFICATION} 3.3",
            direction="neither"),
-    _claim("cited_text_share", "Characters of cited claims among those of all claims.", f"{_SPECIFICATION} 3.3",
+    _claim("cited_text_share", "Characters of cited claims among those of all claims.", source=f"{_SPECIFICATION} 3.3",
            direction="neither"),
     _claim("overall_citation_accuracy",
            "Weighted mean of span accuracy, citation correctness, consistency and absence of hallucination.",
-           f"{_SPECIFICATION} 5.1"),
-    _claim("overall_coverage", "Weights of the available parts of the overall score.", f"{_SPECIFICATION} 5.1",
+           source=f"{_SPECIFICATION} 5.1"),
+    _claim("overall_coverage", "Weights of the available parts of the overall score.", source=f"{_SPECIFICATION} 5.1",
            direction="neither"),
-    _claim("citation_recall", "Statements that their citations together entail.", "ALCE, eval.py"),
-    _claim("citation_precision", "Citations that are needed for their statement.", "ALCE, eval.py"),
+    _claim("citation_recall", "Statements that their citations together entail.", source="ALCE, eval.py"),
+    _claim("citation_precision", "Citations that are needed for their statement.", source="ALCE, eval.py"),
     _ragchecker("precision", "Claims of the answer that the gold answer entails."),
     _ragchecker("recall", "Claims of the gold answer that the answer entails."),
     _ragchecker("f1", "Harmonic mean of precision and recall."),
@@ -182,28 +161,21 @@ JUDGE_METRICS = (
     _ragchecker("hallucination", "Wrong claims of the answer that no retrieved passage entails.", "lower"),
     _ragchecker("self_knowledge", "Right claims of the answer that no retrieved passage entails.", "neither"),
     _ragchecker("faithfulness", "Claims of the answer that a retrieved passage entails."),
-)  # fmt: skip
 
-CONTEXT_METRICS = (
     _context("context_precision",
              "Mean share of useful passages up to each useful one; useful means sharing a gold span.",
-             "RAGAS, ContextPrecision", "passage"),
+             "RAGAS, ContextPrecision", levels=("passage",)),
     _context("context_char_recall", "Gold characters in what was retrieved, among the gold.",
-             "Chroma, Evaluating Chunking", "span"),
+             "Chroma, Evaluating Chunking"),
     _context("context_char_precision", "Retrieved characters that are gold, among the retrieved.",
-             "Chroma, Evaluating Chunking", "span"),
+             "Chroma, Evaluating Chunking"),
     _context("context_char_iou", "Shared characters among those that are gold or retrieved.",
-             "Chroma, Evaluating Chunking", "span"),
-)  # fmt: skip
+             "Chroma, Evaluating Chunking"),
 
-PERFORMANCE_METRICS = (
-    MetricInfo("Failure rate", "Questions without an answer: errors and timeouts.", "answers", ("answer",),
-               ("question",), "lower", category="performance"),
-    MetricInfo("latency_p50_ms", "Milliseconds to an answer, the median.", "timings", ("timings",), ("question",),
-               "lower", COUNT, category="performance", label="Latency p50"),
+    _performance("Failure rate", "Questions without an answer: errors and timeouts.", "answers", ("answer",)),
+    _performance("latency_p50_ms", "Milliseconds to an answer, the median.", "timings", ("timings",), range=COUNT,
+                 label="Latency p50"),
 )  # fmt: skip
-
-QUESTION_METRICS = (*CITATION_METRICS, *ANSWER_METRICS, *JUDGE_METRICS, *CONTEXT_METRICS, *PERFORMANCE_METRICS)
 
 
 def built_in_metrics() -> tuple[MetricInfo, ...]:
@@ -250,14 +222,3 @@ def metrics_by_key() -> Mapping[str, MetricInfo]:
     except InputError:
         rows = built_in_metrics()
     return {key: info for info in rows for key in (info.name, *info.aliases)}
-
-
-def metric_table(rows: Sequence[MetricInfo]) -> str:
-    """Return the rows as a Markdown table."""
-    lines = ["| metric | label | meaning | range | better | levels | source |", "|---|---|---|---|---|---|---|"]
-    lines += [
-        f"| `{row.name}` | {row.label} | {row.meaning} | {row.range} | {row.direction} | {', '.join(row.levels)} | "
-        f"{row.source} |"
-        for row in rows
-    ]
-    return "\n".join(lines) + "\n"

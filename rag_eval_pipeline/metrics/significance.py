@@ -1,4 +1,4 @@
-"""Paired tests of a run against a baseline, question by question, with their intervals.
+"""Paired tests of a run against a baseline, question by question, with their intervals and what they can detect.
 
 The test flips the signs of the paired differences: if nothing changed, each difference might as well have the other
 sign. It serves binary and graded metrics alike and assumes no distribution. If the pinned runs show that questions of
@@ -19,7 +19,6 @@ from rag_eval_pipeline.metrics.intervals import (
     Interval,
     Units,
     Values,
-    count_units,
     effective_clusters,
     number_units,
     sums_by_unit,
@@ -40,41 +39,28 @@ RUNS_FOR_NOISE = 3  # fewer pinned runs say too little about the noise that docu
 FEW_DOCUMENTS = 8  # with fewer, the upper limit of the design effect is used
 UPPER_LIMIT = 0.80  # one-sided confidence of that limit
 
+NORMAL_POWER = 0.8416  # the normal quantile of a power of 80 %
 ZERO_LIMIT = 1e-12  # stands in for a limit of exactly 0 that rounding would reach
 
 
 class Noise(NamedTuple):
-    """How much the scores of an unchanged system differ between runs, and how far documents share that.
+    """How much the scores of an unchanged system differ between runs, and how far documents share that."""
 
-    Args:
-        design_effect: Factor on the variance of a run's sum because questions of one document err together; at least 1.
-        squares: Expected sum of squared paired differences of an unchanged system.
-        degrees_of_freedom: Of the design effect: (runs - 1) x documents.
-    """
-
+    # Factor on the variance of a run's sum because questions of one document err together; at least 1.
     design_effect: float
-    squares: float
-    degrees_of_freedom: float
+    squares: float  # expected sum of squared paired differences of an unchanged system
+    degrees_of_freedom: float  # of the design effect: (runs - 1) x documents
 
     def extra_squares(self, squares: float) -> float:
         """Return what the design effect adds to a sum of squared differences.
 
-        Only the part that is noise is multiplied: a real change has no run-to-run noise, however many questions it
-        moves.
+        A real change has no run-to-run noise, so only the part that is noise is multiplied.
         """
         return (self.design_effect - 1) * min(self.squares, squares)
 
 
 def paired_differences(current: Sequence[float | None], baselines: Sequence[Sequence[float | None]]) -> Values:
-    """Return the current score minus the mean of the baseline runs for each question.
-
-    Args:
-        current: One score a question; None where it failed.
-        baselines: One or more runs over the same questions in the same order.
-
-    Returns:
-        (questions,), NaN where any run has no score. Exactly 0.0 where all runs agree.
-    """
+    """Return the current score minus the mean of the baseline runs for each question; NaN where any run has none."""
     if not baselines:
         raise ValueError("expected at least one baseline run")
     scores = np.array(current, dtype=np.float64)  # None becomes NaN
@@ -89,22 +75,9 @@ def paired_differences(current: Sequence[float | None], baselines: Sequence[Sequ
 
 
 def unit_sums(differences: Values, clusters: Sequence[str] | None) -> Values:
-    """Return the sums of each independent unit: a document, or the question itself without clusters.
-
-    Args:
-        differences: (questions, metrics), without NaN.
-        clusters: One name for each question, or None.
-
-    Returns:
-        (units, metrics), units in order of first appearance.
-    """
+    """Return (units, metrics) sums of (questions, metrics) differences; a unit is a cluster or the question itself."""
     units = number_units(clusters, len(differences))
-    n_units = count_units(units)
-    if n_units == len(differences):
-        return differences
-    sums = np.zeros((n_units, differences.shape[1]))
-    np.add.at(sums, units, differences)
-    return sums
+    return np.column_stack([sums_by_unit(column, units) for column in differences.T])
 
 
 def sign_flip_p_values(
@@ -112,15 +85,14 @@ def sign_flip_p_values(
 ) -> list[float | None]:
     """Return the one-sided p of each metric's mean difference in its own direction, from randomly drawn signs.
 
+    The p is (1 + assignments at least as extreme) / (flips + 1), to be compared with alpha / 2. It is 1.0 if all
+    differences are 0, and None for a metric without pairs.
+
     Args:
         differences: (questions, metrics), NaN where a question has no pair for a metric.
         seed: Of the signs; one sign matrix serves all metrics.
         clusters: One name for each question; questions of one cluster get one sign.
-        flips: Number of random sign assignments, B.
-
-    Returns:
-        (1 + assignments at least as extreme) / (B + 1), in (0, 1], to be compared with alpha / 2. 1.0 if all
-        differences are 0; None for a metric without pairs.
+        flips: Number of random sign assignments.
 
     Source: Phipson and Smyth 2010 for the estimate of p; exact McNemar's test if the metric is binary.
     """
@@ -148,10 +120,7 @@ def sign_flip_p_values(
 
 
 def needed_flips(n_metrics: int, *, alpha: float, least: int = FLIPS) -> int:
-    """Return how many signs to draw so that the smallest p after correction is a tenth of the limit.
-
-    Without this, no metric among many could ever be flagged, however far it fell.
-    """
+    """Return how many signs to draw so that the smallest p after correction is a tenth of the limit."""
     return max(least, math.ceil(RESOLUTION * n_metrics / (alpha / 2)) - 1)
 
 
@@ -164,14 +133,8 @@ def comparison_seed(comparison_key: str, run_ids: Iterable[str]) -> int:
 def exact_sign_flip_p(differences: Values) -> float | None:
     """Return the share of all sign assignments whose sum is at least as far in the direction of the observed one.
 
-    Differences that are multiples of one step (binary scores against a mean of five runs, ranks) have whole sums, whose
-    distribution is built up by convolution; up to 32 differences of any size are counted in two halves.
-
-    Args:
-        differences: (units,): one for each question or the sum of each document; without NaN.
-
-    Returns:
-        In (0, 1]; 1.0 if all differences are 0. None if there are too many to count: draw the signs instead.
+    Differences (without NaN) that are multiples of one step have whole sums, whose distribution is built up by
+    convolution; up to 32 differences of any size are counted in two halves. None if there are too many to count.
 
     Source: Fisher 1935, The Design of Experiments, 21; exact McNemar's test on binary scores.
     """
@@ -261,23 +224,17 @@ def _ascending(p_values: Sequence[float]) -> list[int]:
 
 
 def run_noise(runs: NDArray[np.float64], units: Units) -> Noise:
-    """Return the noise of the pinned runs, from their residuals around each question's mean.
+    """Return the noise of three or more pinned runs from their residuals around each question's mean.
 
     The design effect is the sum over runs and documents of (the document's sum of residuals) squared, over the sum of
-    all squared residuals. Few documents say little about it, and weakly shared noise would go unseen: below eight, the
-    upper 80 % limit is taken. Documents of unequal size count as fewer.
-
-    Args:
-        runs: (runs, questions), without NaN; at least three runs.
-        units: (questions,), from `number_units`.
+    all squared residuals. Few documents say little about it: below eight, the upper 80 % limit is taken.
 
     Source: Kish 1965, 5.4, for the design effect; the chi-squared limit of a variance.
     """
     n_runs, n_questions = runs.shape
     residuals = runs - runs.mean(axis=0)
     squares = float((residuals**2).sum())
-    sums = np.zeros((count_units(units), n_runs))
-    np.add.at(sums, units, residuals.T)
+    sums = np.column_stack([sums_by_unit(run, units) for run in residuals])
     documents = effective_clusters(unit_sizes(units)) if n_questions else 0.0
     freedom = (n_runs - 1) * documents
     if squares <= RELATIVE_TIE * max(1.0, float((runs**2).sum())):  # nothing but rounding
@@ -295,8 +252,7 @@ def design_effect_limit(documents: float, n_runs: int) -> float:
 def design_effect_p(differences: Values, noise: Noise) -> float:
     """Return the one-sided p of a mean difference whose noise is shared within documents, in its own direction.
 
-    It is Student's t of the sum of the differences over the root of the sum of their squares, in which noise is
-    multiplied by the design effect. 1.0 if all differences are 0.
+    It is Student's t of the sum over the root of the sum of squares, in which noise is multiplied by the design effect.
     """
     squares = float(differences @ differences)
     if squares == 0:
@@ -323,16 +279,7 @@ def paired_interval(
     """Return Student's interval of the mean difference with two pseudo-units, +range and -range; "equivalent" uses it.
 
     It never has a width of zero: questions that all agree are evidence, not certainty. With clusters the pseudo-units
-    are documents of average size, so that a large document among single questions is not passed over. In simulations
-    with documents that fell by exactly the margin, single pseudo-questions called up to 60 % equivalent;
-    pseudo-documents 0 to 5 %.
-
-    Args:
-        differences: (questions,), without NaN; may be empty.
-        clusters: One name for each question; the spread is then taken between clusters.
-        value_range: Largest minus smallest possible score.
-        confidence: Of the interval.
-        noise: Of the pinned runs if documents share it; its design effect widens the interval.
+    are documents of average size, so that a large document among single questions is not passed over.
 
     Source: Bonett and Price 2012 for the pseudo-questions; the ratio of sums, Cochran 1977, 6, with G / (G - 1) for
     clusters; Kish 1965, 11.7, for the number G that clusters of unequal size are worth.
@@ -368,14 +315,13 @@ def adjusted_interval(
     """Return the mean differences that the test of a verdict would not reject, clipped to the possible ones.
 
     A difference is tested by subtracting it from every question's and testing what is left by the sum over the root of
-    the sum of squares, to which sign flips converge when many questions moved. The interval excludes 0 exactly where
-    the test itself rejected. If no score moved, the test would leave a single point: the interval is then that with
-    pseudo-units.
+    the sum of squares, to which sign flips converge when many questions moved. If no score moved, the interval is that
+    with pseudo-units.
 
     Args:
         differences: (questions,), without NaN; at least one.
         level: One-sided, after the correction; see `holm_levels`.
-        is_rejected: Whether the test rejected a difference of 0.
+        is_rejected: Whether the test rejected a difference of 0; exactly then the interval excludes 0.
         baseline_mean: Over the same questions; scores lie in [0, value_range].
         clusters: One name for each question if documents are tested.
         value_range: Largest minus smallest possible score.
@@ -413,12 +359,84 @@ def _not_rejected(sizes: Values, sums: Values, squares: float, critical: float) 
 
 
 def standardised_difference(differences: Values) -> float | None:
-    """Return Cohen's dz, the mean over the standard deviation of the differences: 0.2 small, 0.5 medium, 0.8 large.
-
-    None for fewer than two differences or if all are equal.
+    """Return Cohen's dz, the mean over the standard deviation; None for fewer than two differences or equal ones.
 
     Source: Cohen 1988, Statistical Power Analysis, 2.3; Lakens 2013 for dz.
     """
     if differences.size < 2 or np.ptp(differences) == 0:
         return None
     return float(differences.mean()) / float(differences.std(ddof=1))
+
+
+def needed_units(n_metrics: int, *, alpha: float, noise: Noise | None = None) -> int:
+    """Return how many units must fall, with none rising, before a drop can be flagged at all.
+
+    k units that all fall have p = 2^-k, and Holm's first step multiplies by the number of metrics: 11 units for 12
+    metrics at a two-sided alpha of 0.02. Noise that documents share asks for more.
+
+    Source: Fisher 1935, 21, for the smallest p of a sign test.
+    """
+    if noise is None or noise.design_effect == 1:
+        return math.ceil(math.log2(n_metrics / (alpha / 2)))
+    critical = critical_value(alpha / 2 / n_metrics, noise)
+    units = math.ceil(critical**2)
+    while units**2 < critical**2 * (units + noise.extra_squares(units)):
+        units += 1
+    return units
+
+
+def smallest_detectable_drop(
+    sizes: Sequence[int], *, n_metrics: int, alpha: float, min_effect: float, noise: Noise | None = None
+) -> float | None:
+    """Return the smallest drop, as a share of the range, that can be flagged if the fewest and smallest units fall.
+
+    `sizes` are the questions of each unit. None if even a fall of every unit could not be flagged.
+    """
+    needed = needed_units(n_metrics, alpha=alpha, noise=noise)
+    return max(sum(sorted(sizes)[:needed]) / sum(sizes), min_effect) if needed <= len(sizes) else None
+
+
+class Detection(NamedTuple):
+    """What a benchmark can show, as shares of a metric's range."""
+
+    at_best: float | None  # smallest drop that can be flagged at all, if nothing else moves; None if no drop can
+    usually: float | None  # smallest drop that is flagged on four nights of five; None if no drop is
+
+
+def detectable_drop(
+    n_questions: int,
+    *,
+    flip_share: float,
+    n_metrics: int,
+    n_runs: int,
+    n_documents: float | None,
+    alpha: float,
+    min_effect: float,
+) -> Detection:
+    """Return the smallest drops of right or wrong answers that one night finds.
+
+    Args:
+        n_questions: Asked.
+        flip_share: Share of the answers that differ between two runs of the unchanged system.
+        n_metrics: Tests that are corrected together.
+        n_runs: Pinned runs; of a deterministic system one, with a flip share of 0.
+        n_documents: Documents that the questions share evenly (`effective_clusters`); None if each has its own.
+        alpha: Two-sided.
+        min_effect: Smaller changes are not flagged.
+
+    Source: the normal approximation of the power of a paired test, with the squares that the drop itself adds.
+    """
+    squares = n_questions * flip_share / 2 * (1 + 1 / n_runs)
+    noise = None
+    if squares and n_documents is not None:
+        noise = Noise(design_effect_limit(n_documents, n_runs), squares, (n_runs - 1) * n_documents)
+    at_best = smallest_detectable_drop(
+        [1] * n_questions, n_metrics=n_metrics, alpha=alpha, min_effect=min_effect, noise=noise
+    )
+    critical = critical_value(alpha / 2 / n_metrics, noise)
+    for fallen in range(needed_units(n_metrics, alpha=alpha, noise=noise), n_questions + 1):
+        total = squares + fallen
+        needed = critical * math.sqrt(total + (0.0 if noise is None else noise.extra_squares(squares)))
+        if fallen >= needed + NORMAL_POWER * math.sqrt(squares):
+            return Detection(at_best, max(fallen / n_questions, min_effect))
+    return Detection(at_best, None)

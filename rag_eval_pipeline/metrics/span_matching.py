@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 TOLERANCE_CHARS = 10  # Citation Accuracy Evaluation 4.2, tolerance_chars
-MIN_OVERLAP = 0.5  # its span_matching.min_overlap_threshold
+MIN_OVERLAP = 0.5  # its min_overlap_threshold: the tolerant Jaccard from which a span counts as found
 GOOD_MATCH = 0.8  # its good_matches
 # The tolerant Jaccard decides which spans are matched, as in the specification. The exact one only breaks ties, so that
 # a perfect citation is not given up for one that is merely within tolerance.
@@ -55,19 +55,12 @@ SPAN_COUNTS = frozenset({"perfect_matches", "good_matches", "true_spans", "predi
 
 
 class Pairs(NamedTuple):
-    """Pairs of a gold and a predicted span that share a character, possibly only within tolerance.
+    """Pairs of a gold and a predicted span that share a character, possibly only within tolerance."""
 
-    Args:
-        gold: Row of the gold columns; ascending.
-        predicted: Row of the predicted columns; ascending within a gold row.
-        exact: Jaccard in [0, 1].
-        tolerant: Jaccard after the predicted ends moved towards the gold ones; at least `exact`.
-    """
-
-    gold: Ints
-    predicted: Ints
-    exact: Floats
-    tolerant: Floats
+    gold: Ints  # row of the gold columns; ascending
+    predicted: Ints  # row of the predicted columns; ascending within a gold row
+    exact: Floats  # Jaccard in [0, 1]
+    tolerant: Floats  # Jaccard after the predicted ends moved towards the gold ones; at least `exact`
 
     @property
     def weight(self) -> Floats:
@@ -80,11 +73,7 @@ class Pairs(NamedTuple):
 
 
 def find_pairs(gold: SpanColumns, predicted: SpanColumns, tolerance: int) -> Pairs:
-    """Return every pair that shares a character after the predicted ends moved by up to `tolerance` characters.
-
-    Raises:
-        ValueError: A negative tolerance.
-    """
+    """Return every pair that shares a character after the predicted ends moved by up to `tolerance` characters."""
     if tolerance < 0:
         raise ValueError(f"expected a tolerance of 0 or more characters, found {tolerance}")
     parts = [_overlapping(gold, predicted, *rows, tolerance) for rows in _rows_of_same_document(gold, predicted)]
@@ -113,11 +102,6 @@ def match_one_to_one(pairs: Pairs, n_gold: int, n_predicted: int) -> Pairs:
 
     Spans fall into groups that overlap only each other. Nearly all groups have one span on a side, or two on both;
     these are matched in bulk. Each remaining group goes to the Hungarian method.
-
-    Args:
-        pairs: Every pair that can be matched.
-        n_gold: Rows of the gold columns.
-        n_predicted: Rows of the predicted columns.
     """
     n_partners = np.bincount(pairs.gold, minlength=n_gold)[pairs.gold]
     n_rivals = np.bincount(pairs.predicted, minlength=n_predicted)[pairs.predicted]
@@ -244,40 +228,22 @@ def _match_hungarian(gold: Ints, predicted: Ints, weight: Floats) -> NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class SpanScores:
-    """Counts and sums of each answer, one row per answer.
+    """Counts and sums of each answer, one row per answer; sums are over the gold spans."""
 
-    Args:
-        n_gold: Distinct gold spans.
-        n_predicted: Distinct predicted spans.
-        exact: Sum of the exact Jaccards of the one-to-one matches.
-        tolerant: Sum of their tolerant Jaccards.
-        n_perfect: Matches with an exact Jaccard of 1.
-        n_good: Matches with a tolerant Jaccard of at least `GOOD_MATCH`.
-        n_matched: Matches with a tolerant Jaccard of at least the minimum overlap.
-        best_exact: Sum over the gold spans of the exact Jaccard of their best match.
-        best_tolerant: Sum of the tolerant ones.
-        n_found: Gold spans whose best match reaches the minimum overlap.
-        n_correct: Predicted spans that reach it with any gold span.
-        characters: Characters of all documents.
-        matches: The one-to-one matches, as rows of the columns.
-        tokens: Words of all documents; None before `add_tokens`.
-        has_text: Whether every document that the answer or its gold cites has a text; None before `add_tokens`.
-    """
-
-    n_gold: Ints
-    n_predicted: Ints
-    exact: Floats
-    tolerant: Floats
-    n_perfect: Ints
-    n_good: Ints
-    n_matched: Ints
-    best_exact: Floats
-    best_tolerant: Floats
-    n_found: Ints
-    n_correct: Ints
-    characters: Coverage
-    matches: Pairs
-    tokens: Coverage | None = None
+    n_gold: Ints  # distinct gold spans
+    n_predicted: Ints  # distinct predicted spans
+    exact: Floats  # sum of the exact Jaccards of the one-to-one matches
+    tolerant: Floats  # sum of their tolerant Jaccards
+    n_perfect: Ints  # matches with an exact Jaccard of 1
+    n_good: Ints  # matches with a tolerant Jaccard of at least `GOOD_MATCH`
+    n_matched: Ints  # matches with a tolerant Jaccard of at least the minimum overlap
+    best_exact: Floats  # sum of the exact Jaccards of the best matches
+    best_tolerant: Floats  # sum of the tolerant ones
+    n_found: Ints  # gold spans whose best match reaches the minimum overlap
+    n_correct: Ints  # predicted spans that reach it with any gold span
+    characters: Coverage  # characters of all documents
+    tokens: Coverage | None = None  # words of all documents; None before `add_tokens`
+    # Whether every document that the answer or its gold cites has a text; None before `add_tokens`.
     has_text: Bools | None = None
 
     def columns(self) -> dict[str, Floats]:
@@ -324,29 +290,23 @@ def score_spans(
     predicted: Sequence[Iterable[Citation]],
     *,
     tolerance: int = TOLERANCE_CHARS,
-    min_overlap: float = MIN_OVERLAP,
     texts: Mapping[str, TokenOffsets] | None = None,
 ) -> SpanScores:
-    """Score the citations of answers against the gold ones.
+    """Score the citations of answers against the gold ones, in the same order.
 
-    Args:
-        gold: The gold citations of each answer. Leave out questions whose gold citations are unknown: everything they
-            cite would count as wrong.
-        predicted: What each answer cites, in the same order.
-        tolerance: How far an end may be off, in characters.
-        min_overlap: The tolerant Jaccard from which a span counts as found.
-        texts: Tokens by file name, to score words as well; answers that cite any other file get no word scores.
+    Leave out questions whose gold citations are unknown: everything they cite would count as wrong. `tolerance` is how
+    far an end may be off, in characters. With tokens by file name, words are scored as well, except for answers that
+    cite any other file.
 
     Raises:
-        ValueError: A citation with `end <= start` or a negative start, a negative tolerance, or sides of different
-            length.
+        ValueError: A citation without characters, a negative tolerance, or sides of different length.
     """
     if len(gold) != len(predicted):
         raise ValueError(f"expected predictions for {len(gold)} answers, found {len(predicted)}")
     gold, predicted = [tuple(citations) for citations in gold], [tuple(citations) for citations in predicted]
     files = number_files(gold, predicted)
     sides = to_columns(gold, files), to_columns(predicted, files)
-    scores = score_columns(*sides, len(gold), tolerance=tolerance, min_overlap=min_overlap)
+    scores = score_columns(*sides, len(gold), tolerance=tolerance)
     return scores if texts is None else add_tokens(scores, *sides, files, texts)
 
 
@@ -356,14 +316,13 @@ def score_columns(
     n_answers: int,
     *,
     tolerance: int = TOLERANCE_CHARS,
-    min_overlap: float = MIN_OVERLAP,
 ) -> SpanScores:
     """Score columns that `sort_distinct` has ordered; arguments and errors are those of `score_spans`."""
     pairs = find_pairs(gold, predicted, tolerance)
     matches = match_one_to_one(pairs, gold.size, predicted.size)
     best = match_best(pairs)
     is_correct = np.zeros(predicted.size, dtype=bool)
-    is_correct[pairs.predicted[pairs.tolerant >= min_overlap]] = True
+    is_correct[pairs.predicted[pairs.tolerant >= MIN_OVERLAP]] = True
 
     def count(answers: NDArray[np.intp] | Ints) -> Ints:
         return np.bincount(answers, minlength=n_answers)
@@ -380,13 +339,12 @@ def score_columns(
         tolerant=add_up(matches, matches.tolerant),
         n_perfect=count(answer[matches.exact == 1.0]),
         n_good=count(answer[matches.tolerant >= GOOD_MATCH]),
-        n_matched=count(answer[matches.tolerant >= min_overlap]),
+        n_matched=count(answer[matches.tolerant >= MIN_OVERLAP]),
         best_exact=add_up(best, best.exact),
         best_tolerant=add_up(best, best.tolerant),
-        n_found=count(gold.answer[best.gold[best.tolerant >= min_overlap]]),
+        n_found=count(gold.answer[best.gold[best.tolerant >= MIN_OVERLAP]]),
         n_correct=count(predicted.answer[is_correct]),
         characters=measure_coverage(gold, predicted, n_answers),
-        matches=matches,
     )
 
 
@@ -397,17 +355,10 @@ def add_tokens(
     files: Mapping[str, int],
     texts: Mapping[str, TokenOffsets],
 ) -> SpanScores:
-    """Add word scores to the scores of columns.
+    """Add word scores to the scores that `score_columns` made of the same columns.
 
     A word belongs to a span that holds any of its characters, so an end inside a word or a cited full stop costs
     nothing.
-
-    Args:
-        scores: Made by `score_columns` from `gold` and `predicted`.
-        gold: Its gold columns.
-        predicted: Its predicted columns.
-        files: File name -> number in the columns.
-        texts: Tokens by file name; answers that cite any other file get no word scores.
 
     Source: Citation Accuracy Evaluation 3.1, token-level accuracy.
     """

@@ -27,17 +27,11 @@ class Span(NamedTuple):
 
 
 class Citation(NamedTuple):
-    """A span of one document, either gold or cited by a system.
+    """A span of one document, either gold or cited by a system."""
 
-    Args:
-        file_name: Exact basename of the document.
-        page: 1-based page where the span starts; None when unknown.
-        span: Offsets in the document's text.
-    """
-
-    file_name: str
-    page: int | None
-    span: Span
+    file_name: str  # exact basename of the document
+    page: int | None  # 1-based page where the span starts; None when unknown
+    span: Span  # offsets in the document's text
 
 
 class Overlap(NamedTuple):
@@ -78,11 +72,7 @@ class Overlap(NamedTuple):
 
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
-    """Return the same characters as disjoint spans in order; touching spans become one.
-
-    Raises:
-        ValueError: A span with `end <= start` or a negative start.
-    """
+    """Return the same characters as disjoint spans in order; touching spans become one."""
     merged: list[Span] = []
     for span in sorted(check_span(span) for span in spans):
         if merged and span.start <= merged[-1].end:
@@ -93,11 +83,7 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 def overlap(gold: Iterable[Span], predicted: Iterable[Span]) -> Overlap:
-    """Count the characters of two sets of spans of one document; a character counts once per side.
-
-    Raises:
-        ValueError: A span with `end <= start` or a negative start.
-    """
+    """Count the characters of two sets of spans of one document; a character counts once per side."""
     left, right = merge_spans(gold), merge_spans(predicted)
     shared = i = j = 0
     while i < len(left) and j < len(right):
@@ -110,26 +96,14 @@ def overlap(gold: Iterable[Span], predicted: Iterable[Span]) -> Overlap:
 
 
 def check_span(span: Span) -> Span:
-    """Return the span if it holds at least one character.
-
-    Raises:
-        ValueError: `end <= start` or a negative start.
-    """
+    """Return the span; ValueError if `end <= start` or the start is negative."""
     if not 0 <= span.start < span.end:
         raise ValueError(f"expected 0 <= start < end, found [{span.start}, {span.end})")
     return span
 
 
 class SpanColumns(NamedTuple):
-    """Cited places, one row each.
-
-    Args:
-        answer: 0-based number of the answer.
-        file: Number of the document, numbered alike for gold and predicted.
-        page: 1-based; 0 when unknown.
-        start: First code point.
-        end: One past the last.
-    """
+    """Cited places, one row each: number of the answer, number of the file, 1-based page (0 when unknown), offsets."""
 
     answer: Ints
     file: Ints
@@ -154,11 +128,7 @@ def number_files(*sides: Iterable[Iterable[Citation]]) -> dict[str, int]:
 
 
 def to_columns(answers: Sequence[Iterable[Citation]], files: Mapping[str, int]) -> SpanColumns:
-    """Turn the citations of each answer into sorted columns without repetitions.
-
-    Raises:
-        ValueError: A citation with `end <= start` or a negative start.
-    """
+    """Turn the citations of each answer into sorted columns without repetitions."""
     rows = [
         (
             number,
@@ -178,9 +148,6 @@ def sort_distinct(spans: SpanColumns) -> SpanColumns:
     """Sort rows by answer, file, page, start and end, and drop repetitions.
 
     Scores are computed in this order, so they do not depend on the order in which an answer cites.
-
-    Raises:
-        ValueError: A row with `end <= start` or a negative start.
     """
     wrong = np.flatnonzero((spans.start < 0) | (spans.end <= spans.start))
     if wrong.size:

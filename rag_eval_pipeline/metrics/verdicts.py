@@ -1,24 +1,53 @@
 """The nightly verdict: did a metric get better or worse, is any change small, or is the evidence too weak to say?
 
-A change that is large and certain enough is flagged. A flag alone alerts nobody: the system is evaluated again hours
-later, and the same change must show against the same baseline. This rerun replaces a correction over all comparisons of
-a night at a lower cost in power. A baseline is pinned by a person and never moves by itself: a slow decline would pull
-it along.
+The metrics of one benchmark and system are tested together, because they share questions and a correction for their
+number. A change that is large and certain enough is flagged. A flag alone alerts nobody: the system is evaluated again
+hours later, and the same change must show against the same baseline. This rerun replaces a correction over all
+comparisons of a night at a lower cost in power. A baseline is pinned by a person and never moves by itself: a slow
+decline would pull it along.
+
+The defaults of `Rules` were chosen by simulation (`bench/verdicts.py`): less than one false alert a year over 30
+comparisons a night if 2 % of the answers differ between two runs of an unchanged system.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import Literal
+from itertools import combinations, compress
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rag_eval_pipeline.metrics.evidence import RULES, Evidence, Rules
-from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.intervals import Interval, Values, mean, number_units
 from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.metrics.significance import RUNS_FOR_NOISE
+from rag_eval_pipeline.metrics.significance import (
+    FLIPS,
+    RUNS_FOR_NOISE,
+    Noise,
+    adjusted_interval,
+    design_effect_p,
+    exact_sign_flip_p,
+    holm,
+    holm_levels,
+    needed_flips,
+    needed_units,
+    paired_differences,
+    paired_interval,
+    run_noise,
+    sign_flip_p_values,
+    smallest_detectable_drop,
+    standardised_difference,
+    unit_sums,
+)
 
+FAILURE_RATE = "Failure rate"
+
+# Raised with every change of the rules by which verdicts are found; recorded with every night.
+PROCEDURE = 2
+
+TestedUnits = Literal["auto", "documents", "questions"]
 Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"]
 VerdictKind = Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"]
 State = Literal["unflagged", "unconfirmed", "regressed", "improved", "unknown"]
@@ -41,19 +70,224 @@ STANDING: dict[Confirmation, str] = {
 }
 
 
-def is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether enough pairs were scored for a verdict."""
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The parameters of the procedure; effects are shares of a metric's range."""
+
+    # Two-sided; half of it on each side, after Holm's correction over the metrics of one comparison.
+    alpha: float = 0.02
+    min_effect: float = 0.01  # smaller changes of the mean are never reported
+    equivalence_margin: float = 0.02  # a metric is equivalent if its whole interval is inside this
+    min_coverage: float = 0.98  # share of pairs that must be scored
+    min_questions: int = 30  # fewer questions get no verdict
+    flips: int = FLIPS  # random sign assignments if they are too many to count; raised for many metrics
+    # What is tested if questions share documents. `auto` tests questions with the design effect of the pinned runs, or
+    # documents if fewer than three runs are pinned.
+    units: TestedUnits = "auto"
+
+
+RULES = Rules()
+
+
+class ComparedMetric(NamedTuple):
+    """One metric's current scores and those of the baseline runs, over the same questions in the same order."""
+
+    name: str  # as in results files
+    current: Sequence[float | None]  # one score a question; None if it failed or the metric does not apply
+    baselines: Sequence[Sequence[float | None]]  # the pinned runs
+    value_range: float = 1.0  # largest minus smallest possible score
+    higher_is_better: bool = True  # False for failure rates, hallucination rates and the like
+    # False where the metric skips the question, which then lowers no coverage; None if it always applies
+    applies: Sequence[bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one metric's change, in the metric's unit; means and estimates are None without pairs."""
+
+    metric: str  # its name
+    higher_is_better: bool  # as in `ComparedMetric`
+    value_range: float  # as in `ComparedMetric`
+    baseline_mean: float | None  # over the baseline runs and the pairs
+    current_mean: float | None  # over the pairs
+    estimate: float | None  # mean of current minus baseline over the pairs
+    # What the test does not reject at the level that Holm's correction leaves; it excludes 0 exactly where p_corrected
+    # is at most alpha / 2.
+    adjusted_interval: Interval | None
+    confidence_interval: Interval | None  # at 95 %, with pseudo-units; decides "equivalent"
+    p_value: float | None  # one-sided, in the direction of the estimate
+    p_corrected: float | None  # after Holm; compared with alpha / 2
+    effect_size: float | None  # Cohen's dz; None without a spread
+    n_pairs: int  # questions scored now and in every baseline run
+    n_units: int  # independent units among the pairs: documents, or the questions themselves
+    is_clustered: bool  # whether the units are documents
+    coverage: float | None  # n_pairs / questions that the metric applies to; None without such questions
+    # Smallest one-directional change that can be flagged, as a share of the range; None if none can.
+    smallest_drop: float | None
+    needed_units: int = 0  # how many units must change in one direction before any change can be flagged
+    is_exact: bool = False  # all sign assignments were counted; otherwise p is from drawn ones or from Student's t
+    is_short_of_runs: bool = False  # documents are the units because fewer than three runs are pinned
+    design_effect: float | None = None  # of the noise that documents share, at least 1; None if it was not used
+    n_metrics: int = 1  # number of metrics that p was corrected for
+
+
+def compare(
+    metrics: Sequence[ComparedMetric],
+    *,
+    seed: int,
+    clusters: Sequence[str] | None = None,
+    is_deterministic: bool = False,
+    rules: Rules = RULES,
+) -> dict[str, Evidence]:
+    """Test the metrics of one benchmark and system together, over the same questions in the same order.
+
+    Args:
+        metrics: At least one.
+        seed: Of the sign assignments that are drawn; see `significance.comparison_seed`.
+        clusters: One name (document) for each question; see `Rules.units`.
+        is_deterministic: All runs are of systems without run-to-run noise.
+        rules: Alpha, minimum effect, flips and units are used here.
+    """
+    if not metrics or len({metric.name for metric in metrics}) < len(metrics):
+        raise ValueError("expected one or more metrics, each name once")
+    unit = _tested_unit(clusters, len(metrics[0].baselines), rules, is_deterministic=is_deterministic)
+    columns = [_column(metric, clusters, unit) for metric in metrics]
+    flips = needed_flips(len(metrics), alpha=rules.alpha, least=rules.flips)
+    p_values = _p_values(columns, clusters if unit.startswith("documents") else None, seed=seed, flips=flips)
+    known = [p_value for p_value, _ in p_values if p_value is not None]
+    corrected = iter(zip(holm(known), holm_levels(known, rules.alpha / 2), strict=True))
+    n_metrics = max(1, len(known))
+    evidence = {}
+    for column, (p_value, is_exact) in zip(columns, p_values, strict=True):
+        metric, pairs, noise = column.metric, column.pairs, column.noise
+        estimate = baseline = current = p_corrected = adjusted = interval = None
+        if p_value is not None:  # there are pairs
+            p_corrected, level = next(corrected)
+            estimate = mean(pairs)
+            current = mean(np.array(metric.current, dtype=np.float64)[column.is_pair])
+            baseline = current - estimate
+            adjusted = adjusted_interval(
+                pairs,
+                level=level,
+                is_rejected=p_corrected <= rules.alpha / 2,
+                baseline_mean=baseline,
+                clusters=column.clusters,
+                value_range=metric.value_range,
+                noise=noise,
+            )
+            interval = paired_interval(pairs, clusters=column.clusters, value_range=metric.value_range, noise=noise)
+        evidence[metric.name] = Evidence(
+            metric=metric.name,
+            higher_is_better=metric.higher_is_better,
+            value_range=metric.value_range,
+            baseline_mean=baseline,
+            current_mean=current,
+            estimate=estimate,
+            adjusted_interval=adjusted,
+            confidence_interval=interval,
+            p_value=p_value,
+            p_corrected=p_corrected,
+            effect_size=standardised_difference(pairs),
+            n_pairs=pairs.size,
+            n_units=len(column.sizes),
+            is_clustered=unit.startswith("documents"),
+            coverage=pairs.size / column.n_asked if column.n_asked else None,
+            smallest_drop=smallest_detectable_drop(
+                column.sizes, n_metrics=n_metrics, alpha=rules.alpha, min_effect=rules.min_effect, noise=noise
+            ),
+            needed_units=needed_units(n_metrics, alpha=rules.alpha, noise=noise),
+            is_exact=is_exact,
+            is_short_of_runs=unit == "documents for now",
+            design_effect=None if noise is None else noise.design_effect,
+            n_metrics=n_metrics,
+        )
+    return evidence
+
+
+_Unit = Literal["questions", "documents", "documents for now", "questions with shared noise"]
+
+
+def _tested_unit(clusters: Sequence[str] | None, n_runs: int, rules: Rules, *, is_deterministic: bool) -> _Unit:
+    if clusters is None or rules.units == "questions" or len(set(clusters)) == len(clusters):
+        return "questions"
+    if rules.units == "documents":
+        return "documents"
+    if is_deterministic:
+        return "questions"
+    return "questions with shared noise" if n_runs >= RUNS_FOR_NOISE else "documents for now"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One metric's differences and what they are tested with."""
+
+    metric: ComparedMetric  # the metric
+    n_asked: int  # questions that it applies to
+    differences: Values  # (questions,), NaN where there is no pair
+    clusters: Sequence[str] | None  # one name for each pair if documents are tested
+    noise: Noise | None  # of the pinned runs if its design effect is used
+
+    @property
+    def is_pair(self) -> NDArray[np.bool_]:
+        return ~np.isnan(self.differences)
+
+    @property
+    def pairs(self) -> Values:
+        return self.differences[self.is_pair]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Questions of each unit."""
+        return [1] * self.pairs.size if self.clusters is None else list(Counter(self.clusters).values())
+
+
+def _column(metric: ComparedMetric, clusters: Sequence[str] | None, unit: _Unit) -> _Column:
+    n_questions = len(metric.current)
+    asked = np.full(n_questions, True) if metric.applies is None else np.array(metric.applies, dtype=bool)
+    differences = np.where(asked, paired_differences(metric.current, metric.baselines), np.nan)
+    is_pair = ~np.isnan(differences)
+    names = None if clusters is None or unit == "questions" else list(compress(clusters, is_pair))
+    noise = None
+    if unit == "questions with shared noise" and is_pair.any():
+        runs = np.array(metric.baselines, dtype=np.float64)[:, is_pair]
+        noise = run_noise(runs, number_units(names, runs.shape[1]))
+    return _Column(metric, int(asked.sum()), differences, names if unit.startswith("documents") else None, noise)
+
+
+def _p_values(
+    columns: Sequence[_Column], clusters: Sequence[str] | None, *, seed: int, flips: int
+) -> list[tuple[float | None, bool]]:
+    """Return the p of each metric and whether it is exact; signs are drawn only where they cannot be counted."""
+    found: list[tuple[float | None, bool]] = []
+    for column in columns:
+        pairs, noise = column.pairs, column.noise
+        if not pairs.size:
+            found.append((None, False))
+        elif noise is not None and noise.design_effect > 1:
+            found.append((design_effect_p(pairs, noise), False))
+        else:
+            p_value = exact_sign_flip_p(unit_sums(pairs[:, np.newaxis], column.clusters)[:, 0])
+            found.append((p_value, p_value is not None))
+    uncounted = [n for n, (p_value, _) in enumerate(found) if p_value is None and columns[n].is_pair.any()]
+    if uncounted:
+        differences = np.column_stack([columns[n].differences for n in uncounted])
+        drawn = sign_flip_p_values(differences, seed=seed, clusters=clusters, flips=flips)
+        for n, p_value in zip(uncounted, drawn, strict=True):
+            found[n] = (p_value, False)
+    return found
+
+
+def _is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
     return evidence.coverage is not None and evidence.coverage >= rules.min_coverage
 
 
-def is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether the mean changed by at least the minimum effect."""
+def _is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
     if evidence.estimate is None:
         return False
     return abs(evidence.estimate) >= rules.min_effect * evidence.value_range - ROUNDING
 
 
-def improvement_excludes_zero(evidence: Evidence) -> bool:
+def _improvement_excludes_zero(evidence: Evidence) -> bool:
     """Whether the interval of an improvement excludes 0; True for every change for the worse.
 
     Near-perfect scores with occasional dips bias the baseline low, so a night without a dip shows many small
@@ -69,24 +303,21 @@ def improvement_excludes_zero(evidence: Evidence) -> bool:
 def is_flagged(evidence: Evidence, rules: Rules = RULES) -> bool:
     """Whether a change is large and certain enough for a rerun."""
     return (
-        is_covered(evidence, rules)
+        _is_covered(evidence, rules)
         and evidence.n_pairs >= rules.min_questions
         and evidence.p_corrected is not None
         and evidence.p_corrected <= rules.alpha / 2
-        and is_large_enough(evidence, rules)
-        and improvement_excludes_zero(evidence)
+        and _is_large_enough(evidence, rules)
+        and _improvement_excludes_zero(evidence)
     )
 
 
 def confirm_flags(
     first: Mapping[str, Evidence], rerun: Mapping[str, Evidence], *, rules: Rules = RULES
 ) -> dict[str, Confirmation]:
-    """Return `confirmed` or `not_confirmed` for each flagged metric.
+    """Return `confirmed` or `not_confirmed` for each metric that was flagged at first.
 
-    Args:
-        first: Evidence of the night, by metric.
-        rerun: Of the rerun against the same baseline. A flagged metric that is missing here is not confirmed.
-        rules: The same as for the night.
+    The rerun is against the same baseline; a flagged metric that is missing in it is not confirmed.
     """
     flagged = [name for name, evidence in first.items() if is_flagged(evidence, rules)]
     return {
@@ -102,23 +333,19 @@ def _is_seen_again(first: Evidence, rerun: Evidence, *, n_flagged: int, rules: R
         return False
     return (
         first.estimate * rerun.estimate > 0
-        and is_covered(rerun, rules)
+        and _is_covered(rerun, rules)
         and rerun.p_value * n_flagged <= rules.alpha / 2
-        and is_large_enough(rerun, rules)
-        and improvement_excludes_zero(rerun)
+        and _is_large_enough(rerun, rules)
+        and _improvement_excludes_zero(rerun)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One metric's verdict.
+    """One metric's verdict; `sentence` has its numbers and is shown everywhere.
 
-    Args:
-        kind: The verdict in a word.
-        sentence: The verdict with its numbers, as it is shown everywhere.
-        confirmation: Whether a rerun showed the same; only `confirmed` and `not_needed` alert. None if nothing was
-            flagged.
-        evidence: What it is based on.
+    `confirmation` says whether a rerun showed the same; only `confirmed` and `not_needed` alert. None if nothing was
+    flagged.
     """
 
     kind: VerdictKind
@@ -130,42 +357,38 @@ class Verdict:
 def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules: Rules = RULES) -> Verdict:
     """Decide one metric, in the order withheld, no verdict, regressed or improved, equivalent, inconclusive.
 
-    Args:
-        evidence: From `compare`.
-        confirmation: What a rerun showed of a flagged change, or why there is none (`first_confirmation`); ignored if
-            nothing is flagged.
-        rules: The same as in `compare`.
+    `confirmation` says what a rerun showed of a flagged change, or why there is none (`first_confirmation`); it is
+    ignored if nothing is flagged.
     """
-    if evidence.coverage is not None and not is_covered(evidence, rules):
+    if evidence.coverage is not None and not _is_covered(evidence, rules):
         coverage = math.floor(1000 * evidence.coverage) / 10  # never rounded up to the limit
         needed = f"coverage {coverage:.1f} %, {100 * rules.min_coverage:g} % is needed"
         return Verdict("withheld", f"Withheld: {needed}{_change_text(evidence, rules)}.", None, evidence)
     if evidence.estimate is None or evidence.confidence_interval is None or evidence.n_pairs < rules.min_questions:
         few = f"{evidence.n_pairs} questions, {rules.min_questions} are needed"
-        sentence = f"No verdict: {few}{_change_text(evidence, rules)}. {detectable_text(evidence)}"
+        sentence = f"No verdict: {few}{_change_text(evidence, rules)}. {_detectable_text(evidence)}"
         return Verdict("no_verdict", sentence, None, evidence)
     change = 100 / evidence.value_range * evidence.estimate
     moved = f"{metric_label(evidence.metric)} {'fell' if change < 0 else 'rose'} {abs(change):.1f} points"
-    shown, sure = f"({interval_text(evidence)})", p_text(evidence, rules)
+    shown, sure = f"({_interval_text(evidence)})", _p_text(evidence, rules)
     if is_flagged(evidence, rules):
         if confirmation == "not_confirmed":
-            sentence = f"Inconclusive: {moved} {shown}, {sure}; a rerun did not confirm it{unit_text(evidence)}."
+            sentence = f"Inconclusive: {moved} {shown}, {sure}; a rerun did not confirm it{_unit_text(evidence)}."
             return Verdict("inconclusive", sentence, confirmation, evidence)
         kind: VerdictKind = "improved" if (change > 0) == evidence.higher_is_better else "regressed"
-        unit = unit_text(evidence) or f"; n = {evidence.n_pairs}"
+        unit = _unit_text(evidence) or f"; n = {evidence.n_pairs}"
         return Verdict(kind, f"{moved} {shown}, {sure}{unit}; {STANDING[confirmation]}.", confirmation, evidence)
     withheld_by = _withholding_rule(evidence, rules)
     margin = 100 * rules.equivalence_margin
     low, high = _in_points(evidence, evidence.confidence_interval)
     if -margin < low and high < margin:
         small = f"Any change is smaller than {margin:g} points ({_limits(evidence, evidence.confidence_interval)})"
-        return Verdict("equivalent", f"{small}; {sure}{withheld_by}{unit_text(evidence)}.", None, evidence)
-    sentence = f"Inconclusive: {format_points(change)} points {shown}, {sure}{withheld_by}{unit_text(evidence)}."
-    return Verdict("inconclusive", f"{sentence} {detectable_text(evidence)}", None, evidence)
+        return Verdict("equivalent", f"{small}; {sure}{withheld_by}{_unit_text(evidence)}.", None, evidence)
+    sentence = f"Inconclusive: {_format_points(change)} points {shown}, {sure}{withheld_by}{_unit_text(evidence)}."
+    return Verdict("inconclusive", f"{sentence} {_detectable_text(evidence)}", None, evidence)
 
 
-def detectable_text(evidence: Evidence) -> str:
-    """Return a sentence on what the benchmark can detect at best."""
+def _detectable_text(evidence: Evidence) -> str:
     change = "drops" if evidence.higher_is_better else "rises"
     groups = f"{evidence.n_units} groups by document"
     if evidence.smallest_drop is None:
@@ -175,7 +398,7 @@ def detectable_text(evidence: Evidence) -> str:
     return f"At best this benchmark detects {change} of {100 * evidence.smallest_drop:.1f} points{where}."
 
 
-def unit_text(evidence: Evidence) -> str:
+def _unit_text(evidence: Evidence) -> str:
     """Return what was tested, as the middle of a sentence; empty if it was simply questions."""
     if evidence.is_clustered:
         why = f", because fewer than {RUNS_FOR_NOISE} runs are pinned" if evidence.is_short_of_runs else ""
@@ -185,20 +408,20 @@ def unit_text(evidence: Evidence) -> str:
     return ""
 
 
-def interval_text(evidence: Evidence) -> str:
+def _interval_text(evidence: Evidence) -> str:
     """Return the test's own interval in points."""
     if evidence.adjusted_interval is None:  # recorded before there was one
         return _limits(evidence, evidence.confidence_interval)
     low, high = _in_points(evidence, evidence.adjusted_interval)
-    return f"adjusted interval {format_points(low)} to {format_points(high)}"
+    return f"adjusted interval {_format_points(low)} to {_format_points(high)}"
 
 
-def format_points(points: float) -> str:
+def _format_points(points: float) -> str:
     """Format points with one decimal, a sign and a true minus; 0 itself has no sign."""
     return f"{points:+.1f}".replace("-", "−") if points else "0.0"
 
 
-def p_text(evidence: Evidence, rules: Rules = RULES) -> str:
+def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
     """Return such as `p = 0.04 after correction for 8 metrics, 0.01 is needed`."""
     p_value, needed = evidence.p_corrected, rules.alpha / 2
     metrics = f"{evidence.n_metrics} metric{'s' if evidence.n_metrics > 1 else ''}"
@@ -214,15 +437,15 @@ def _change_text(evidence: Evidence, rules: Rules) -> str:
     """Return change and p of a verdict that is withheld in spite of them."""
     if evidence.estimate is None or evidence.confidence_interval is None:
         return ""
-    change = format_points(100 / evidence.value_range * evidence.estimate)
-    return f"; {change} points ({interval_text(evidence)}), {p_text(evidence, rules)}{unit_text(evidence)}"
+    change = _format_points(100 / evidence.value_range * evidence.estimate)
+    return f"; {change} points ({_interval_text(evidence)}), {_p_text(evidence, rules)}{_unit_text(evidence)}"
 
 
 def _withholding_rule(evidence: Evidence, rules: Rules) -> str:
     """Return why a change that the test is certain of is not reported; empty if the test is not certain."""
     if evidence.p_corrected is None or evidence.p_corrected > rules.alpha / 2:
         return ""
-    if not is_large_enough(evidence, rules):
+    if not _is_large_enough(evidence, rules):
         points = 100 * rules.min_effect
         return f"; below the minimum effect of {points:g} point{'' if points == 1 else 's'}"
     if evidence.confidence_interval is None:
@@ -238,7 +461,7 @@ def _limits(evidence: Evidence, interval: Interval | None) -> str:
     if interval is None:
         return "no interval"
     low, high = _in_points(evidence, interval)
-    return f"95 % {format_points(low)} to {format_points(high)}"
+    return f"95 % {_format_points(low)} to {_format_points(high)}"
 
 
 def night_state(verdict: Verdict) -> State:
@@ -260,13 +483,10 @@ def night_state(verdict: Verdict) -> State:
 
 
 def alerts(history: Sequence[State]) -> list[bool]:
-    """Return whether each night alerts.
+    """Return whether each night alerts, from one metric's states since its baseline was pinned, oldest first.
 
     A confirmed change alerts unless the last alert said the same and fewer than three unflagged nights in a row have
     passed since. An unknown night neither counts as unflagged nor breaks the row.
-
-    Args:
-        history: One metric's states, oldest first, from the first night after its baseline was pinned.
     """
     last: State | None = None
     quiet = 0
@@ -297,13 +517,9 @@ def first_confirmation(n_baseline_runs: int, *, is_deterministic: bool = False) 
 
 
 def flip_share(runs: Sequence[Sequence[float | None]]) -> float | None:
-    """Return the share of questions whose score differs between two runs, over all pairs of an unchanged system's runs.
+    """Return the share of questions whose score differs between two runs of an unchanged system, over all pairs.
 
-    Args:
-        runs: A binary metric's scores (exact match) in the baseline runs; same questions, same order.
-
-    Returns:
-        In [0, 1]; None unless two runs have a question in common.
+    `runs` are a binary metric's scores over the same questions. None unless two runs have a question in common.
     """
     if len({len(run) for run in runs}) > 1:
         raise ValueError(f"expected runs over the same questions, found {sorted({len(run) for run in runs})}")

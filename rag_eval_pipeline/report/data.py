@@ -19,9 +19,9 @@ from rag_eval_pipeline.report.charts import Point
 from rag_eval_pipeline.report.text import milliseconds, number, points
 from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert, alerts_folder
 from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, needed_runs, newest_alike
-from rag_eval_pipeline.reporting.comparison import TASKS, Comparison, Trust, comparison_record
+from rag_eval_pipeline.reporting.comparison import TASKS, Comparison, comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
-from rag_eval_pipeline.reporting.leaderboard import COLUMNS
+from rag_eval_pipeline.reporting.leaderboard import COLUMNS, Trust
 from rag_eval_pipeline.reporting.regressions import Comparisons, read_comparisons
 from rag_eval_pipeline.workspace import Workspace
 

@@ -12,8 +12,9 @@ from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key
 from rag_eval_pipeline.report.runs import CustomMetric, RunFile
 from rag_eval_pipeline.report.text import milliseconds, number
-from rag_eval_pipeline.reporting.comparison import TASKS, Trust
+from rag_eval_pipeline.reporting.comparison import TASKS
 from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader
+from rag_eval_pipeline.reporting.leaderboard import Trust
 
 Unit = Literal["share", "ms", "number"]
 

@@ -7,8 +7,7 @@ import msgspec
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
-from rag_eval_pipeline.metrics.verdicts import Verdict
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
 from rag_eval_pipeline.report.charts import (
     SERIES,
     Dot,

@@ -19,10 +19,9 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationStatus, HumanEvaluation, new_evaluation_id
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.judges.evaluators import SHARE, compare_systems, compare_with_human, evaluate_over_time
+from rag_eval_pipeline.judges.comparisons import compare_systems, compare_with_human, evaluate_over_time
 from rag_eval_pipeline.judges.trust_card import TrustCard, read_trust_cards
-from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
-from rag_eval_pipeline.metrics.verdicts import first_confirmation, verdict
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, first_confirmation, verdict
 from rag_eval_pipeline.reporting.baselines import newest_alike, published_evaluations
 from rag_eval_pipeline.reporting.comparison import (
     Comparison,
@@ -198,7 +197,7 @@ def _human_comparisons(card: TrustCard, now: datetime) -> Iterator[Evaluation]:
                 annotator_id=", ".join(card.annotators) or "people",
                 score=(table.both_yes + table.labels_yes_judge_no) / n,
             )
-            yield compare_with_human(people, judge, now=now, scales={trust.task: SHARE})
+            yield compare_with_human(people, judge, now=now)
 
 
 def _scores(run: ScoredRun, measure: str) -> dict[str, float | None]:

@@ -7,10 +7,11 @@ import msgspec
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
-from rag_eval_pipeline.evaluation.thresholds import check_thresholds
+from rag_eval_pipeline.evaluation.results import check_thresholds
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.reporting.comparison import Trust, read_verdict_settings
+from rag_eval_pipeline.reporting.comparison import read_verdict_settings
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.leaderboard import Trust
 from rag_eval_pipeline.reporting.regressions import Comparisons
 from rag_eval_pipeline.workspace import Workspace
 

@@ -14,30 +14,30 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.means import question_clusters
-from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.evaluation.results import VERDICTS_FILE, results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import PAGE
-from rag_eval_pipeline.evaluation.thresholds import FILE
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.judges.trust_card import Task, TrustCard, is_calibrated, read_trust_cards
+from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.metrics.evidence import (
+from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
+from rag_eval_pipeline.metrics.verdicts import (
     FAILURE_RATE,
     RULES,
     ComparedMetric,
+    Confirmation,
     Evidence,
     Rules,
     TestedUnits,
+    Verdict,
     compare,
+    verdict,
 )
-from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
-from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, verdict
 from rag_eval_pipeline.reporting.comparison_records import ComparisonRow, MovedQuestion, VerdictRecord
-from rag_eval_pipeline.reporting.results_headers import ResultsHeader
 from rag_eval_pipeline.reporting.scored_runs import COMPARED, Column, ScoredRun, run_of_evaluation, run_of_results
 from rag_eval_pipeline.workspace import Workspace
 
@@ -93,33 +93,11 @@ class VerdictSettings(Model):
 
 def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
     """Read the settings; the defaults if there is no file."""
-    path = workspace.config / FILE
+    path = workspace.config / VERDICTS_FILE
     try:
         return VerdictSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
         raise bad_format(path, error) from error
-
-
-class Trust:
-    """The trust cards of a workspace: whether a judge's metrics may be relied on is looked up when they are shown."""
-
-    def __init__(self, cards: Sequence[TrustCard]) -> None:
-        self._cards = cards
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> "Trust":
-        """Read the workspace's cards."""
-        return cls(read_trust_cards(workspace.trust_cards))
-
-    def doubt(self, row: ResultsHeader, column: str) -> str | None:
-        """Return why a metric must not be relied on; None if it needs no judge or its judge is calibrated."""
-        task = TASKS.get(column)
-        if task is None:
-            return None
-        known = is_calibrated(
-            self._cards, benchmark=row.benchmark, fingerprint=row.fingerprints.get("judge"), task=task
-        )
-        return None if known else NOT_CALIBRATED
 
 
 def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str | None) -> frozenset[str]:

@@ -1,28 +1,382 @@
-"""Published evaluations, without their questions: what leaderboard, comparison and report choose from.
+"""The history of a workspace: what was published, what it should still be, and its tables for queries.
 
-The registry decides what is shown: results of benchmarks and systems that are gone stay on disk and out of the report.
+`data/evaluation/history/results.parquet` has a row for each published results file: its header (all but the questions)
+and the SHA-256 of the bytes that were published, by which a changed file is noticed. A file without a row is added, one
+that has changed is read again, and a row outlives its file. If the parquet file is lost or damaged, it is made again
+from the results files.
+
+`data/evaluation/history/{figures,questions}/<evaluation_id>.parquet` hold a row for each metric and each score of an
+evaluation, for `rag-eval history --sql`. They stay when the evaluation's folder is removed.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import functools
+import hashlib
+import logging
+import math
+import os
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Self, overload
 
-from rag_eval_pipeline.reporting.history_index import HistoryIndex
-from rag_eval_pipeline.reporting.nightly import find_reruns
-from rag_eval_pipeline.reporting.results_headers import Headers, MetricHeader, ResultsHeader, read_header
+import duckdb
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic_core import PydanticCustomError
+
+from rag_eval_pipeline.errors import InputError, ServiceError, fault_line
+from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
+from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.formats.model import check_schema_version
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.store import AB_TEST, WEEKLY
+from rag_eval_pipeline.reporting.nightly import Night, Nights, find_reruns
+from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.parquet import raise_damage
 from rag_eval_pipeline.workspace import Workspace
 
-__all__ = ["History", "MetricHeader", "ResultsHeader", "read_header", "read_history"]
+FILE = "results.parquet"
+ENDING = ".results.json"
+SEVERAL = (WEEKLY, AB_TEST)  # files of several evaluations belong to no pair's history
+LAYOUT = 1  # of a row's header; results files are read again when it is raised
+# A file that is written again within a tick of the file system's clock keeps its times, so one that was read that soon
+# is read again. Linux ticks every 4 to 10 ms.
+TICK_NS = 100_000_000
+# The nightly aggregation reads this much of the files again: each one within a month, for a year of 30 pairs.
+VERIFIED_BYTES = 250_000_000
+ROWS_A_GROUP = 1000  # few, so that reading needs little memory
+ALWAYS = ("f1", "abstention_f1", "citation_jaccard", "latency_p50_ms")  # metrics that every results file has
+KEPT_UNPACKED = 256  # headers, of some 40 kB each
+SHOWN = ("hit@1", "ndcg@10", "exact_match", "f1")  # metrics of a line of `rag-eval history`
+
+logger = logging.getLogger(__name__)
+
+
+class HeaderFault(Exception):
+    """A line on why a results file cannot be read."""
+
+
+class MetricHeader(msgspec.Struct, frozen=True):
+    """A metric with its interval."""
+
+    value: float | None
+    confidence_interval: tuple[float, float] | None = None
+    n_scored: int = 0
+    n_failed: int = 0
+    coverage: float | None = None
+    reason: str | None = None
+
+
+class ResultsHeader(msgspec.Struct, frozen=True):
+    """A results file without `query_results`, which msgspec skips."""
+
+    evaluation_id: str
+    timestamp: datetime
+    benchmark: str
+    system: str
+    system_version: str
+    dataset_version: str
+    fingerprints: dict[str, str | None]
+    summary: dict[str, float | None]
+    retrieval_level: str
+    retrieval_metrics: dict[str, MetricHeader]
+    page_retrieval_metrics: dict[str, MetricHeader]
+    citation_metrics: dict[str, dict[str, Any]]
+    answer_quality_metrics: dict[str, Any]
+    performance_metrics: dict[str, Any]
+    judge_metrics: dict[str, MetricHeader] = {}
+
+    def metric(self, name: str) -> MetricHeader:
+        """Return a metric by its name on the leaderboard; one that the file lacks has no value and a reason.
+
+        Retrieval is that of the level which the file names.
+        """
+        retrieval = self.page_retrieval_metrics if self.retrieval_level == "page" else self.retrieval_metrics
+        if name in retrieval:
+            return retrieval[name]
+        if name == "abstention_f1":
+            return msgspec.convert(self.answer_quality_metrics["abstention"]["f1"], MetricHeader)
+        if name == "citation_jaccard":
+            spans = self.citation_metrics["span_accuracy"]
+            limits = spans.get("confidence_intervals", {}).get("mean_tolerance_jaccard")
+            interval = (limits["low"], limits["high"]) if limits else None
+            scored = (spans.get("recall") or {}).get("n_scored", 0)  # questions with gold spans
+            return MetricHeader(spans["mean_tolerance_jaccard"], interval, scored, reason=spans.get("reason"))
+        if name == "latency_p50_ms":
+            limits = self.performance_metrics.get("latency_intervals", {}).get("p50")
+            value = self.performance_metrics["latency_stats"]["p50"]
+            answered = int((self.summary["total_queries"] or 0) - (self.summary["failed_queries"] or 0))
+            if value is None:
+                return MetricHeader(None, reason=self.performance_metrics.get("latency_reason") or "no_latencies")
+            found = {"value": value, "confidence_interval": limits, "n_scored": answered}
+            return msgspec.convert(found, MetricHeader)
+        if name in self.answer_quality_metrics:
+            return msgspec.convert(self.answer_quality_metrics[name], MetricHeader)
+        if name in self.judge_metrics:
+            return self.judge_metrics[name]
+        return MetricHeader(None, reason="not_measured")
+
+
+class _Stated(msgspec.Struct):
+    schema_version: str | None = None
+
+
+class Headers(Sequence[ResultsHeader]):
+    """Packed headers that are decoded on access: eleven thousand take 20 MB, and half a gigabyte when decoded."""
+
+    def __init__(self, packed: Sequence[bytes]) -> None:
+        self._packed = packed
+
+    @overload
+    def __getitem__(self, index: int) -> ResultsHeader: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> ResultsHeader | Self:
+        if isinstance(index, slice):
+            return type(self)(self._packed[index])
+        return _unpacked(self._packed[index])
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+def _packed(header: ResultsHeader) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(header), 1)
+
+
+@functools.lru_cache(KEPT_UNPACKED)
+def _unpacked(data: bytes) -> ResultsHeader:
+    return msgspec.msgpack.decode(zlib.decompress(data), type=ResultsHeader)
+
+
+def read_header(path: Path, data: bytes) -> ResultsHeader:
+    """Return the header in a results file's bytes.
+
+    Raises:
+        HeaderFault: It is no results file, is not named by its evaluation, or lacks a metric that every file has.
+    """
+    try:
+        stated = msgspec.json.decode(data, type=_Stated).schema_version
+        if stated is not None:
+            check_schema_version(stated, EvaluationResults.file_type, EvaluationResults.current_version)
+        header = msgspec.json.decode(data, type=ResultsHeader)
+        for name in ALWAYS:
+            header.metric(name)  # decoded on access only, so a damaged one is found here
+    except PydanticCustomError as error:  # another schema version
+        hint = "Read it with the release that wrote it."
+        line = fault_line(error.type, str(path), error.message(), field="schema_version", found=repr(stated), hint=hint)
+        raise HeaderFault(line) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        raise HeaderFault(_line(path, str(error))) from error
+    if header.timestamp.tzinfo is None:
+        raise HeaderFault(_line(path, f"timestamp {header.timestamp} without its zone"))
+    if path.name != f"{header.evaluation_id}.results.json":
+        raise HeaderFault(_line(path, f"the evaluation {header.evaluation_id}, which the file's name does not say"))
+    return header
+
+
+def _line(path: Path, found: str) -> str:
+    hint = "Restore it, or score its answers again (rag-eval rescore) and remove it."
+    return f"{path}: expected a results file, found: {found} [corrupt_result]. {hint}"
+
+
+class PublishedResult(NamedTuple):
+    """A row of the history: a results file as it was published, and as it was last read.
+
+    Args:
+        evaluation_id: The file's name without its ending.
+        signature: Time, size and inode of the file as it was last read; None once it is gone.
+        read_at: When that was, in ns.
+        size: In bytes.
+        sha256: Of the published bytes; None if the file could never be read.
+        published_at: The time that the published file states, in microseconds.
+        benchmark: Of the pair.
+        system: Of the pair.
+        timestamp: The time that the file states now, in microseconds.
+        header: The whole header, packed; None if the file cannot be read now.
+        fault: Why the file cannot be read or is not what was published.
+    """
+
+    evaluation_id: str
+    signature: str | None = None
+    read_at: int = 0
+    size: int = 0
+    sha256: str | None = None
+    published_at: int | None = None
+    benchmark: str | None = None
+    system: str | None = None
+    timestamp: int | None = None
+    header: bytes | None = None
+    fault: str | None = None
+
+
+_NUMBERS = ("read_at", "size", "published_at", "timestamp")
+_SCHEMA = pa.schema(
+    [
+        (name, pa.int64() if name in _NUMBERS else pa.binary() if name == "header" else pa.string())
+        for name in PublishedResult._fields
+    ]
+)
+
+
+def history_folder(workspace: Workspace) -> Path:
+    """Return the folder of the history's files."""
+    return workspace.results.parent / "history"
+
+
+def published_results(workspace: Workspace, *, verify_bytes: float = 0) -> list[PublishedResult]:
+    """Return a row for each results file that is there, by name; the history's file is brought up to date.
+
+    Args:
+        workspace: With the results files.
+        verify_bytes: How much to read again of files that seem unchanged, those that were not read for longest first;
+            at least one file unless 0.
+    """
+    path = history_folder(workspace) / FILE
+    rows = _read_rows(path)
+    if verify_bytes or rows is None or _has_changes(rows, _signatures(workspace)):
+        try:
+            with locked(path.with_name(".lock"), holder=f"history, process {os.getpid()}", exclusive=True):
+                known = _read_rows(path)  # another process may have written it
+                rows = _up_to_date(workspace, known or {}, verify_bytes)
+                if rows or known is not None:
+                    if known is None and (path.exists() or (path.parent / "figures").is_dir()):
+                        logger.warning(
+                            "%s is made again from %d results files; changes made to them before cannot be noticed",
+                            path, len(rows),
+                        )  # fmt: skip
+                    _write_rows(path, rows)
+        except (OSError, ServiceError) as error:  # a full disk, a read-only folder
+            logger.warning("The history is not written: %s", error)
+            rows = _up_to_date(workspace, rows or {}, verify_bytes)
+    return [row for _, row in sorted(rows.items()) if row.signature is not None]
+
+
+def _read_rows(path: Path) -> dict[str, PublishedResult] | None:
+    """Return the rows by evaluation; None if there is no file, or a damaged one."""
+    try:
+        with (
+            raise_damage(),
+            path.open("rb") as handle,
+            pq.ParquetFile(handle, page_checksum_verification=True) as file,
+        ):
+            batches = file.iter_batches(ROWS_A_GROUP)
+            rows = [PublishedResult(**row) for batch in batches for row in batch.to_pylist()]
+        return {row.evaluation_id: row for row in rows}
+    except (FileNotFoundError, NotADirectoryError, pa.ArrowException, TypeError, UnicodeDecodeError):
+        return None
+
+
+def _write_rows(path: Path, rows: Mapping[str, PublishedResult]) -> None:
+    columns = list(zip(*(rows[name] for name in sorted(rows)), strict=True)) or [()] * len(_SCHEMA)
+    table = pa.Table.from_arrays([pa.array(*one) for one in zip(columns, _SCHEMA.types, strict=True)], schema=_SCHEMA)
+    with publishing(path) as file:
+        pq.write_table(table, file, row_group_size=ROWS_A_GROUP, compression="zstd", write_page_checksum=True)
+
+
+def _signatures(workspace: Workspace) -> dict[str, str]:
+    """Return the signature of each results file; it changes with the file."""
+    return {
+        name: f"{LAYOUT}.{max(stat.st_mtime_ns, stat.st_ctime_ns)}.{stat.st_size}.{stat.st_ino}"
+        for name, stat in _files(workspace.results, ENDING).items()
+        if not name.startswith(SEVERAL)
+    }
+
+
+def _files(folder: Path, ending: str) -> dict[str, os.stat_result]:
+    found = {}
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(ending):
+                with contextlib.suppress(FileNotFoundError):  # removed since it was listed
+                    found[entry.name.removesuffix(ending)] = entry.stat()
+    return found
+
+
+def _has_changes(rows: Mapping[str, PublishedResult], signatures: Mapping[str, str]) -> bool:
+    known = {name: row.signature for name, row in rows.items() if row.signature is not None}
+    return known != signatures
+
+
+def _up_to_date(
+    workspace: Workspace, known: Mapping[str, PublishedResult], verify_bytes: float
+) -> dict[str, PublishedResult]:
+    signatures = _signatures(workspace)
+    suspects = _oldest_read(known, verify_bytes)
+    rows = {}
+    for name in sorted(known.keys() | signatures.keys()):
+        row = known.get(name, PublishedResult(name))
+        if name in signatures:
+            is_known = name in known and row.signature == signatures[name] and name not in suspects
+            rows[name] = row if is_known else _read_again(results_path(workspace, name), row, signatures[name])
+        elif row.sha256 is not None:  # what was published once is remembered
+            rows[name] = row._replace(signature=None)
+    return rows
+
+
+def _oldest_read(rows: Mapping[str, PublishedResult], max_bytes: float) -> set[str]:
+    found, left = set(), max_bytes
+    for row in sorted(rows.values(), key=lambda row: (row.read_at, row.evaluation_id)):
+        if left <= 0:
+            break
+        if row.signature is not None:
+            found.add(row.evaluation_id)
+            left -= row.size
+    return found
+
+
+def _read_again(path: Path, known: PublishedResult, signature: str) -> PublishedResult:
+    read_at = time.time_ns()
+    newest = int(signature.split(".")[1])
+    signature = signature if newest + TICK_NS < read_at else ""  # an empty one differs from every file's
+    row = known._replace(signature=signature, read_at=read_at, header=None)
+    try:
+        data = path.read_bytes()
+        row = row._replace(size=len(data))
+        header = read_header(path, data)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        return row._replace(signature="", fault=f"{path}: {error}")
+    except HeaderFault as error:
+        return row._replace(fault=str(error))
+    digest = hashlib.sha256(data).hexdigest()
+    timestamp = round(header.timestamp.timestamp() * 1_000_000)
+    row = row._replace(
+        benchmark=header.benchmark, system=header.system, timestamp=timestamp, header=_packed(header), fault=None
+    )
+    if digest == known.sha256 or _is_published_again(known, timestamp):
+        return row._replace(sha256=digest, published_at=timestamp)
+    changed = InputError(
+        "changed_result", path, "the file that was published",
+        found=f"sha256 {digest[:12]}, not {(known.sha256 or '')[:12]}",
+        hint="Restore it from a backup; its metrics are shown as they are in the file.",
+    )  # fmt: skip
+    return row._replace(fault=str(changed))
+
+
+def _is_published_again(known: PublishedResult, timestamp: int) -> bool:
+    """Whether a file with other bytes is a publication: the first, a later one, or another one after it was gone."""
+    if known.published_at is None:
+        return True
+    return timestamp > known.published_at or (known.signature is None and timestamp != known.published_at)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Published evaluations of the present benchmarks and systems.
+    """The published evaluations of the registered benchmarks and systems.
 
     Args:
         by_pair: (benchmark, system) -> evaluations, oldest first.
-        nights: The same without reruns, which look at a night again and are none themselves.
-        reruns: A rerun's evaluation id -> the night's.
-        damaged: A line for each results file that could not be read, or is not what was published.
+        nights: The same without reruns.
+        reruns: A rerun's evaluation id -> its night's.
+        damaged: A line for each results file that cannot be read or is not what was published.
     """
 
     by_pair: Mapping[tuple[str, str], Sequence[ResultsHeader]]
@@ -31,32 +385,221 @@ class History:
     damaged: list[str]
 
     def newest(self) -> list[ResultsHeader]:
-        """The last night of each pair, by benchmark and system: what leaderboard, verdicts and report call now."""
+        """Return the last night of each pair, by benchmark and system."""
         return [self.nights[pair][-1] for pair in sorted(self.nights)]
 
 
-def read_history(workspace: Workspace, *, anew: bool = False) -> History:
-    """The published results of registered benchmarks and systems.
+def read_history(workspace: Workspace, *, verify_bytes: float = 0) -> History:
+    """Read the history; results of benchmarks and systems that are gone stay on disk and are left out.
 
     Args:
-        workspace: Where.
-        anew: Read every file, whatever is known of it.
+        workspace: With the results files.
+        verify_bytes: As for `published_results`.
     """
     benchmarks, systems = set(workspace.benchmarks()), set(workspace.systems())
     by_pair: dict[tuple[str, str], list[bytes]] = {}
     nights: dict[tuple[str, str], list[bytes]] = {}
     reruns = find_reruns(workspace)
-    with HistoryIndex.opened(workspace, anew=anew) as index:
-        for row in index.rows():  # one that is not what was published is named, and shown all the same
-            if row.benchmark in benchmarks and row.system in systems:
-                pair = row.benchmark, row.system
-                by_pair.setdefault(pair, []).append(row.header)
-                # A rerun whose night's results are gone is all that is left of the night.
-                if row.evaluation_id not in reruns or pair not in nights:
-                    nights.setdefault(pair, []).append(row.header)
-        damaged = index.damaged()
+    rows = published_results(workspace, verify_bytes=verify_bytes)
+    for row in sorted(rows, key=lambda row: (row.timestamp or 0, row.evaluation_id)):
+        # One that is not what was published is named, and shown all the same.
+        if row.header is not None and row.benchmark in benchmarks and row.system in systems:
+            pair = row.benchmark, row.system
+            by_pair.setdefault(pair, []).append(row.header)
+            # A rerun whose night's results are gone is all that is left of the night.
+            if row.evaluation_id not in reruns or pair not in nights:
+                nights.setdefault(pair, []).append(row.header)
+    damaged = [row.fault for row in rows if row.fault is not None]
     return History(_headers(by_pair), _headers(nights), reruns, damaged)
 
 
 def _headers(packed: Mapping[tuple[str, str], Sequence[bytes]]) -> dict[tuple[str, str], Headers]:
-    return {pair: Headers(rows) for pair, rows in packed.items()}
+    return {pair: Headers(rows) for pair, rows in sorted(packed.items())}
+
+
+def history_rows(
+    workspace: Workspace, benchmark: str | None = None, system: str | None = None, *, verify: bool = False
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return a row for each evaluation, oldest first within each pair, and a line for each damaged file.
+
+    Args:
+        workspace: With the results files.
+        benchmark: Only this one.
+        system: Only this one.
+        verify: Whether every results file is read again.
+    """
+    history = read_history(workspace, verify_bytes=math.inf if verify else 0)
+    damaged = list(history.damaged)
+    rows = []
+    for pair in sorted(history.by_pair):
+        if benchmark in (None, pair[0]) and system in (None, pair[1]):
+            try:
+                rows += _rows_of_pair(workspace, history, *pair)
+            except InputError as error:
+                damaged.append(str(error))
+    return rows, damaged
+
+
+def _rows_of_pair(workspace: Workspace, history: History, benchmark: str, system: str) -> list[dict[str, Any]]:
+    baseline = read_baseline(workspace, benchmark, system)
+    nights: tuple[Night, ...] = ()
+    if baseline is not None and (path := nights_file(workspace, benchmark, system, baseline)).exists():
+        nights = Nights.read(path).nights
+    by_id = {night.evaluation_id: night for night in nights}
+    roles = dict.fromkeys(baseline.evaluations if baseline else (), "baseline")
+    roles |= {night.rerun: f"rerun of {night.evaluation_id}" for night in nights if night.rerun}
+    return [
+        {
+            "evaluation_id": header.evaluation_id,
+            "timestamp": header.timestamp.isoformat(),
+            "benchmark": benchmark,
+            "system": system,
+            "role": roles.get(header.evaluation_id),
+            "figures": {name: header.metric(name).value for name in SHOWN},
+            "verdict": _night_line(by_id.get(header.evaluation_id)),
+        }
+        for header in history.by_pair[benchmark, system]
+    ]
+
+
+def _night_line(night: Night | None) -> str | None:
+    """Return a night's result in a line: why it was not compared, what was flagged, or that nothing was."""
+    if night is None:
+        return None
+    if night.reason:
+        return night.reason
+    flagged = [metric.sentence for metric in night.metrics.values() if metric.confirmation is not None]
+    return " ".join(flagged) or "nothing was flagged"
+
+
+TABLES = {"results": "figures", "questions": "questions"}  # name in a query -> folder
+FIGURES = (
+    ("evaluation_id", "VARCHAR"), ("timestamp", "TIMESTAMPTZ"), ("benchmark", "VARCHAR"), ("system", "VARCHAR"),
+    ("metric", "VARCHAR"), ("value", "DOUBLE"), ("low", "DOUBLE"), ("high", "DOUBLE"), ("n_scored", "BIGINT"),
+    ("coverage", "DOUBLE"), ("reason", "VARCHAR"),
+)  # fmt: skip
+QUESTIONS = (
+    ("evaluation_id", "VARCHAR"), ("timestamp", "TIMESTAMPTZ"), ("benchmark", "VARCHAR"), ("system", "VARCHAR"),
+    ("query_id", "VARCHAR"), ("status", "VARCHAR"), ("metric", "VARCHAR"), ("value", "DOUBLE"),
+)  # fmt: skip
+COLUMNS = {"figures": FIGURES, "questions": QUESTIONS}
+
+
+def update_history(workspace: Workspace) -> list[str]:
+    """Write the tables of every results file that lacks them, and read a part of the files again.
+
+    Returns:
+        A line for each file that cannot be read or is not what was published; it has no effect on the others.
+    """
+    rows = published_results(workspace, verify_bytes=VERIFIED_BYTES)
+    faults = [row.fault for row in rows if row.fault is not None]
+    benchmarks, systems = set(workspace.benchmarks()), set(workspace.systems())
+    results = _files(workspace.results, ENDING)
+    tables = [_files(history_folder(workspace) / folder, ".parquet") for folder in TABLES.values()]
+    for row in rows:
+        name = row.evaluation_id
+        if row.fault is not None or row.benchmark not in benchmarks or row.system not in systems:
+            continue
+        # Results that were published again are newer than their tables.
+        if all(name in files and files[name].st_mtime_ns >= results[name].st_mtime_ns for files in tables):
+            continue
+        try:
+            read = EvaluationResults.read(results_path(workspace, name))
+        except InputError as error:
+            faults.append(str(error))
+            continue
+        _write_table(workspace, "figures", name, list(_figures(read)))
+        _write_table(workspace, "questions", name, list(_scores(read)))
+    return faults
+
+
+def query_history(workspace: Workspace, sql: str) -> list[dict[str, Any]]:
+    """Return the rows of a query over `results` and `questions`.
+
+    Raises:
+        InputError: `bad_query` with DuckDB's message.
+    """
+    with duckdb.connect(":memory:") as connection:
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            for name, folder in TABLES.items():
+                _register(connection, name, history_folder(workspace) / folder, COLUMNS[folder])
+            cursor = connection.execute(sql)
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
+        except duckdb.Error as error:
+            found = str(error).partition("\n")[0]
+            raise InputError("bad_query", "--sql", "a query over results and questions", found=found) from error
+
+
+def _register(
+    connection: duckdb.DuckDBPyConnection, name: str, folder: Path, columns: tuple[tuple[str, str], ...]
+) -> None:
+    files = sorted(str(path) for path in folder.glob("*.parquet"))
+    if files:
+        connection.read_parquet(files).create_view(name)
+    else:
+        connection.execute(f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in columns)})")
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _figures(results: EvaluationResults) -> Iterator[dict[str, Any]]:
+    for name, metric in _metrics(results):
+        interval = metric.confidence_interval
+        yield {
+            **_head(results),
+            "metric": name,
+            "value": metric.value,
+            "low": None if interval is None else interval[0],
+            "high": None if interval is None else interval[1],
+            "n_scored": metric.n_scored,
+            "coverage": metric.coverage,
+            "reason": metric.reason,
+        }
+
+
+def _metrics(results: EvaluationResults) -> Iterator[tuple[str, Metric]]:
+    yield from results.retrieval_metrics.items()
+    yield from ((f"page/{name}", metric) for name, metric in results.page_retrieval_metrics.items())
+    yield from ((name, metric) for name, metric in results.answer_quality_metrics if isinstance(metric, Metric))
+    yield from ((f"abstention/{n}", m) for n, m in results.answer_quality_metrics.abstention if isinstance(m, Metric))
+    yield from results.judge_metrics.items()
+    yield from results.further_metrics.items()
+    citations = results.citation_metrics
+    yield "overall_citation_accuracy", citations.overall_citation_accuracy
+    yield "overall_coverage", citations.overall_coverage
+    spans = citations.span_accuracy
+    yield "citation_jaccard", Metric(value=spans.mean_tolerance_jaccard, n_scored=spans.true_spans, reason=spans.reason)
+    performance = results.performance_metrics
+    measured = sum(row.status == "ok" and row.latency_ms is not None for row in results.query_results)
+    limits = {str(name): interval for name, interval in performance.latency_intervals.items()}
+    for name, value in performance.latency_stats.items():
+        interval, reason = limits.get(name), performance.latency_reason
+        yield f"latency_{name}_ms", Metric(value=value, confidence_interval=interval, n_scored=measured, reason=reason)
+
+
+def _scores(results: EvaluationResults) -> Iterator[dict[str, Any]]:
+    for row in results.query_results:
+        for name, value in {**row.individual_metrics, "latency_ms": row.latency_ms}.items():
+            yield {**_head(results), "query_id": row.query_id, "status": row.status, "metric": name, "value": value}
+
+
+def _head(results: EvaluationResults) -> dict[str, Any]:
+    return {
+        "evaluation_id": results.evaluation_id,
+        "timestamp": results.timestamp,
+        "benchmark": results.benchmark,
+        "system": results.system,
+    }
+
+
+def _write_table(workspace: Workspace, table: str, evaluation_id: str, rows: list[dict[str, Any]]) -> None:
+    kinds = {
+        "VARCHAR": pa.string(), "DOUBLE": pa.float64(), "BIGINT": pa.int64(), "TIMESTAMPTZ": pa.timestamp("us", "UTC")
+    }  # fmt: skip
+    schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS[table]])
+    with publishing(history_folder(workspace) / table / f"{evaluation_id}.parquet") as file:
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), file, compression="zstd")

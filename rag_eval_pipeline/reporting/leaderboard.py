@@ -11,11 +11,11 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.reporting.charts import Bar, bars
-from rag_eval_pipeline.reporting.comparison import Trust
-from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
-from rag_eval_pipeline.reporting.history_table import update_history
+from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
+from rag_eval_pipeline.reporting.history import ResultsHeader, read_history, update_history
 from rag_eval_pipeline.reporting.regressions import read_comparisons
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
@@ -24,6 +24,28 @@ COLUMNS = (
     "hit@1", "hit@5", "ndcg@10", "mrr", "exact_match", "f1", "abstention_f1", "citation_jaccard", "judged_correct",
     "faithfulness", "latency_p50_ms",
 )  # fmt: skip
+
+
+class Trust:
+    """The trust cards of a workspace: whether a judge's metrics may be relied on is looked up when they are shown."""
+
+    def __init__(self, cards: Sequence[TrustCard]) -> None:
+        self._cards = cards
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> "Trust":
+        """Read the workspace's cards."""
+        return cls(read_trust_cards(workspace.trust_cards))
+
+    def doubt(self, row: ResultsHeader, column: str) -> str | None:
+        """Return why a metric must not be relied on; None if it needs no judge or its judge is calibrated."""
+        task = TASKS.get(column)
+        if task is None:
+            return None
+        known = is_calibrated(
+            self._cards, benchmark=row.benchmark, fingerprint=row.fingerprints.get("judge"), task=task
+        )
+        return None if known else NOT_CALIBRATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +91,9 @@ class Leaderboard:
 
 def write_leaderboard(workspace: Workspace) -> Leaderboard:
     """Reads the newest results, takes new ones into the history, and publishes `leaderboard.json` and its CSV."""
+    faults = update_history(workspace)
     history = read_history(workspace)
-    notes = list(dict.fromkeys((*history.damaged, *update_history(workspace))))
+    notes = list(dict.fromkeys((*history.damaged, *faults)))
     board = Leaderboard(history.newest(), workspace.reports / "leaderboard.json", notes, Trust.of(workspace))
     atomic_write_json(board.path, board.records())
     atomic_write(board.path.with_suffix(".csv"), _csv(board))

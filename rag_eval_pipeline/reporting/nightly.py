@@ -17,10 +17,11 @@ from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, r
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints
-from rag_eval_pipeline.metrics.evidence import PROCEDURE, Evidence
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.verdicts import (
+    PROCEDURE,
     Confirmation,
+    Evidence,
     State,
     Verdict,
     VerdictKind,

@@ -10,7 +10,7 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.evaluation.means import question_clusters
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.metrics.intervals import effective_clusters
-from rag_eval_pipeline.metrics.power import Detection, detectable_drop, needed_units, smallest_detectable_drop
+from rag_eval_pipeline.metrics.significance import Detection, detectable_drop, needed_units, smallest_detectable_drop
 from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS
 from rag_eval_pipeline.reporting.comparison import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace

@@ -17,8 +17,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.formats.io import read_bytes
-from rag_eval_pipeline.metrics.evidence import PROCEDURE
-from rag_eval_pipeline.metrics.verdicts import flip_sentence
+from rag_eval_pipeline.metrics.verdicts import PROCEDURE, flip_sentence
 from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, pin_first_nights
 from rag_eval_pipeline.reporting.comparison import (
     Comparison,

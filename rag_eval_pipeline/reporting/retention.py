@@ -25,9 +25,8 @@ from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.reporting.baselines import all_published
-from rag_eval_pipeline.reporting.history_index import HistoryIndex
+from rag_eval_pipeline.reporting.history import history_folder, published_results
 from rag_eval_pipeline.reporting.nightly import Nights
-from rag_eval_pipeline.reporting.seals import history_folder
 from rag_eval_pipeline.sources.download import Record
 from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover
 from rag_eval_pipeline.storage.lock import locked
@@ -217,8 +216,8 @@ def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSet
     """Results whose evaluation is gone already and that nothing refers to; a pair's newest results always stay."""
     if settings.results_days is None:
         return
-    with HistoryIndex.opened(workspace) as index:
-        newest = {(row.benchmark, row.system): row.evaluation_id for row in index.rows()}  # the last of each pair stays
+    rows = sorted(published_results(workspace), key=lambda row: (row.timestamp or 0, row.evaluation_id))
+    newest = {(row.benchmark, row.system): row.evaluation_id for row in rows if row.header is not None}
     kept = {*kept, *newest.values()}
     for path in sorted(workspace.results.glob("eval_run_*.results.json")):
         name = path.name.partition(".")[0]
@@ -226,7 +225,7 @@ def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSet
         if name not in kept and age >= timedelta(days=settings.results_days):
             history = history_folder(workspace)
             beside = [history / table / f"{name}.parquet" for table in ("figures", "questions")]
-            yield from (file for file in (*beside, history / "seals" / f"{name}.json", path) if file.exists())
+            yield from (file for file in (*beside, path) if file.exists())
 
 
 def _downloads(workspace: Workspace, settings: RetentionSettings, now: datetime) -> Iterator[Path]:

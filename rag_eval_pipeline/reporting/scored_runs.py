@@ -12,7 +12,7 @@ from pathlib import Path
 from rag_eval_pipeline.evaluation.runs import Evaluation
 from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, read_scores
 from rag_eval_pipeline.formats.results import EvaluationResults, Fingerprints
-from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 
 # Score file -> the measures that are compared. They are few, because each one makes the corrected p of the others
 # larger.

@@ -34,7 +34,7 @@ from rag_eval_pipeline.sources.files import SourceFile, SourceFiles
 from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl
 from rag_eval_pipeline.sources.parquet import read_parquet
 from rag_eval_pipeline.sources.spec import Format, SourceSpec, shown_path
-from rag_eval_pipeline.storage.ahead import ahead
+from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.files import ScratchFolder
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -124,7 +124,7 @@ class StreamedRelation:
         for name in self.files:
             started, self._started = self._started, None
             batches = started if started is not None and types.given is None else self._read(name, types.given)
-            for batch in ahead(batches):
+            for batch in prefetch(batches):
                 types.add(batch)
                 if schema is None:
                     schema, columns = types.schema(), types.columns

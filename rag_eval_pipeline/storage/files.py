@@ -61,11 +61,9 @@ def fsync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[BinaryIO]:
-    """Yield a file to write to; publish it as `target` if the block succeeds, remove it if not.
+    """Yield a file that is published as `target` if the block succeeds and removed if it fails.
 
-    Args:
-        target: The final path; its folder is created.
-        temp_folder: Folder of the temp file, on the same filesystem; the target's own by default.
+    The temp file is in `temp_folder`, of the same filesystem, or beside the target.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = temp_folder or target.parent
@@ -105,10 +103,6 @@ def atomic_write_all(files: Sequence[tuple[Path, bytes]], *, temp_folder: Path) 
     """Publish several files of one existing folder, each whole or not at all.
 
     All files are written before the first fsync, and the folder is synced once: half the time of single writes.
-
-    Args:
-        files: Final paths and bytes.
-        temp_folder: Folder of the temp files, on the same filesystem.
     """
     temp_folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -132,11 +126,7 @@ def atomic_write_all(files: Sequence[tuple[Path, bytes]], *, temp_folder: Path) 
 
 
 def atomic_write_json(target: Path, value: Any) -> None:
-    """Publish a value as readable JSON: two spaces, UTF-8, one newline at the end.
-
-    Raises:
-        ValueError: The value has a NaN or an infinity, which JSON cannot carry.
-    """
+    """Publish a value as readable JSON; a NaN or an infinity is a ValueError."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     atomic_write(target, text.encode() + b"\n")
 

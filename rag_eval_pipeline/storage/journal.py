@@ -37,11 +37,7 @@ class JournalWriter:
         self._committed_at = time.monotonic()
 
     def append(self, record: Any) -> None:
-        """Append one record; it is with the operating system at once, and on disk after the next commit.
-
-        Raises:
-            TypeError: A value that JSON cannot carry.
-        """
+        """Append one record; it is with the operating system at once, and on disk after the next commit."""
         body = msgspec.json.encode(record)
         self._file.write(b"%08x " % zlib.crc32(body) + body + b"\n")
         self._pending = True
@@ -115,12 +111,8 @@ def read_entries(path: Path) -> Iterator[Entry]:
 class JournalIndex(Generic[Record]):
     """The last record of each key of a journal, read from the file on demand.
 
-    A hundred thousand answers with their passages take half a gigabyte, their offsets a few megabytes.
-
-    Args:
-        path: The journal; nothing may be appended meanwhile.
-        type_: Type of a record.
-        key: Returns the key of a record.
+    A hundred thousand answers with their passages take half a gigabyte, their offsets a few megabytes. Nothing may be
+    appended meanwhile.
     """
 
     def __init__(self, path: Path, type_: type[Record], key: Callable[[Record], str]) -> None:
@@ -137,11 +129,7 @@ class JournalIndex(Generic[Record]):
         return key in self._offsets
 
     def records(self, keys: Iterable[str]) -> Iterator[Record]:
-        """Yield the records of some keys, in their order.
-
-        Raises:
-            KeyError: A key without a record.
-        """
+        """Yield the records of some keys, in their order."""
         with self._path.open("rb") as file:
             for key in keys:
                 file.seek(self._offsets[key])

@@ -8,20 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 _M_ARENA_MAX = -8  # malloc.h
 _ARENAS = 2
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return all rows of a file in order.
-
-    Raises:
-        FileNotFoundError: The file is missing.
-        pyarrow.ArrowException: It is not a whole parquet file.
-        OSError: The machine could not read it, which says nothing about the file.
-    """
-    import pyarrow.parquet as pq
-
+    """Return all rows of a file in order; a damaged file is a `pyarrow.ArrowException`, an OSError is the machine's."""
     # A handle and not a path: pyarrow takes a path for a URI when it looks like one, and loses what follows a `#`.
     # `pq.read_table` would import pyarrow.dataset, which takes 0.27 s.
     with raise_damage(), path.open("rb") as handle, pq.ParquetFile(handle) as file:
@@ -32,8 +27,6 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 @contextmanager
 def raise_damage() -> Iterator[None]:
     """Raise `pyarrow.ArrowInvalid` for damage that Arrow reports as an OSError without an error number."""
-    import pyarrow as pa
-
     try:
         yield
     except OSError as error:
@@ -49,8 +42,6 @@ def limit_allocators() -> None:
     A million rows pass through a few megabytes at a time. Arrow's own pool and one glibc arena a thread kept 198 MB at
     the peak; the system pool and two arenas keep 88 MB.
     """
-    import pyarrow as pa
-
     pa.set_memory_pool(pa.system_memory_pool())
     if sys.platform == "linux":
         # C libraries other than glibc have no such arenas, and no such function.

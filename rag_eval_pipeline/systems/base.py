@@ -143,7 +143,7 @@ class RagAnswer(msgspec.Struct, frozen=True):
         query_id: Of the question.
         status: `ok`, or why there is no answer to score.
         answer: The text with its citations; None unless `ok` (a partial text is never scored).
-        abstained: The system said that the documents do not answer the question.
+        abstained: The answer is that the documents do not answer the question.
         contexts: Retrieved passages, best first.
         citations: Cited spans, in the order of the answer.
         latency_ms: From asking to the whole answer; None if nobody measured it, as in some recordings.
@@ -182,7 +182,7 @@ class System(Protocol):
         ...
 
     def server_configuration(self) -> Mapping[str, Any] | None:
-        """Return the server's own settings, which are part of an evaluation's fingerprint; None if it tells none."""
+        """Return the server's own settings, which are part of an evaluation's fingerprint; None if it states none."""
         ...
 
     def warnings(self) -> Sequence[str]:

@@ -88,12 +88,7 @@ class _Hit(NamedTuple):
 
 
 class EmbeddedSystem:
-    """BM25 retrieval and an extractive answer over one corpus, held in memory.
-
-    Args:
-        pages: The corpus, page by page.
-        settings: How to retrieve and when to abstain.
-    """
+    """BM25 retrieval and an extractive answer over one corpus, held in memory."""
 
     def __init__(self, pages: Sequence[PageText], settings: EmbeddedSettings) -> None:
         self._settings = settings

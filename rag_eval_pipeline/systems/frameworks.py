@@ -4,7 +4,6 @@ Adapters look at keys and attributes and import nothing, so LangChain, LlamaInde
 Each returns None for a value that is not its framework's; the first that does not decides.
 """
 
-import math
 from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from rag_eval_pipeline.systems.parsing import (
     WrongShape,
     cited_place,
     describe,
+    is_amount,
     parse_passages,
     part,
     plain_text,
@@ -81,13 +81,6 @@ def to_rag_answer(
 
     Citations that are not stated are those in the text.
 
-    Args:
-        query: The question.
-        parsed: The answer.
-        reader: Knows the corpus and the system's conventions.
-        latency_ms: Of the call; None if it was not measured.
-        unstated_usage: Usage if the system states none.
-
     Raises:
         WrongShape: A citation or the usage is not what it is called.
     """
@@ -134,9 +127,7 @@ def parse_usage(value: Any) -> Usage:
     total = _count(value, "total_tokens")
     requests = _count(value, "requests", "total_requests")
     cost = part(value, "estimated_cost_usd", "cost_usd", "cost")
-    if cost is not None and (
-        isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost) or cost < 0
-    ):
+    if cost is not None and not is_amount(cost):
         raise WrongShape(f"usage whose cost is {describe(cost)}")
     return Usage(
         total_tokens=prompt + completion if total is None else total,

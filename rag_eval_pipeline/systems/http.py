@@ -10,7 +10,7 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.formats.model import JsonValue, Model
-from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus, Usage, failed_answer
+from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at, number_at, text_at, value_at
 from rag_eval_pipeline.systems.parsing import (
     EMPTY_ANSWER,
@@ -18,6 +18,7 @@ from rag_eval_pipeline.systems.parsing import (
     EmptyAnswer,
     ReadingSettings,
     WrongShape,
+    estimated_usage,
     failed_request,
     merge_citations,
 )
@@ -112,14 +113,7 @@ class HttpSettings(ReadingSettings):
 
 
 class HttpSystem:
-    """Asks a server; `open_http` makes one.
-
-    Args:
-        settings: What is sent, and the paths of the parts of a reply.
-        endpoint: Must be open.
-        reader: Knows the corpus.
-        benchmark: For the placeholder of this name.
-    """
+    """Asks a server; `open_http` makes one."""
 
     def __init__(self, settings: HttpSettings, endpoint: Endpoint, reader: AnswerReader, benchmark: str) -> None:
         self._settings = settings
@@ -175,17 +169,8 @@ class HttpSystem:
             parts = self._parser.parse_stream(reply, self._reader.observe)
         else:
             parts = self._parser.parse([self._reader.observe(reply.json())])
-        cost = parts.cost
-        if cost is None:
-            cost = self._settings.prices.estimate(
-                prompt_tokens=parts.prompt_tokens, completion_tokens=parts.completion_tokens, requests=reply.requests
-            )
-        usage = Usage(
-            total_tokens=parts.prompt_tokens + parts.completion_tokens,
-            estimated_cost_usd=cost,
-            requests=reply.requests,
-            prompt_tokens=parts.prompt_tokens,
-            completion_tokens=parts.completion_tokens,
+        usage = estimated_usage(
+            self._settings.prices, reply.requests, parts.prompt_tokens, parts.completion_tokens, cost=parts.cost
         )
         try:
             abstained = self._reader.abstained(parts.answer)
@@ -241,18 +226,7 @@ def fill_template(template: Any, values: Mapping[str, str]) -> Any:
 
 
 class ReplyParts(NamedTuple):
-    """The parts of a reply.
-
-    Args:
-        answer: Its text.
-        contexts: The items of the list of passages, under usual keys.
-        citations: The items of the list of citations, under usual keys.
-        prompt_tokens: Zero if not stated.
-        completion_tokens: Zero if not stated.
-        cost: None if not stated.
-        model: None if not stated.
-        first_token_ms: None for a reply that was not streamed.
-    """
+    """The parts of a reply."""
 
     answer: str
     contexts: Sequence[Any]

@@ -4,21 +4,22 @@ Paths are compiled when the system's file is read, so a bad one is an error of t
 Source: https://jmespath.org/specification.html
 """
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import jmespath
 import pydantic
 from jmespath.exceptions import JMESPathError
 
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.systems.parsing import WrongShape, scalar_text
+from rag_eval_pipeline.systems.parsing import WrongShape, is_amount, scalar_text
+
+T = TypeVar("T")
 
 KEYS_SHOWN = 20  # of a reply, in a warning
 ITEMS_SHOWN = 5  # of a list, when looking for unread keys; the others have the same keys
 
-# What is read of a chat completion apart from its passages; None stands for everything below.
+# What is read of a chat completion apart from its passages; None means everything below.
 _MESSAGE = dict.fromkeys(("role", "content", "refusal", "reasoning", "reasoning_content"))
 CHAT_COMPLETION: Mapping[str, Any] = {
     **dict.fromkeys(("id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")),
@@ -58,11 +59,7 @@ def text_at(value: Any, path: str) -> str | None:
     Raises:
         WrongShape: The value is something else.
     """
-    found = value_at(value, path)
-    text = scalar_text(found)
-    if found is None or text is not None:
-        return text
-    raise WrongShape(f"a text at {path!r}, found {excerpt(found)}")
+    return _converted(value, path, scalar_text, "a text")
 
 
 def items_at(value: Any, path: str) -> list[Any]:
@@ -71,12 +68,7 @@ def items_at(value: Any, path: str) -> list[Any]:
     Raises:
         WrongShape: The value is something else.
     """
-    found = value_at(value, path)
-    if found is None:
-        return []
-    if isinstance(found, list):
-        return found
-    raise WrongShape(f"a list at {path!r}, found {excerpt(found)}")
+    return _converted(value, path, lambda found: found if isinstance(found, list) else None, "a list") or []
 
 
 def number_at(value: Any, path: str) -> float | None:
@@ -85,12 +77,15 @@ def number_at(value: Any, path: str) -> float | None:
     Raises:
         WrongShape: The value is something else.
     """
+    return _converted(value, path, lambda found: found if is_amount(found) else None, "a number of 0 or more")
+
+
+def _converted(value: Any, path: str, convert: Callable[[Any], T | None], expected: str) -> T | None:
     found = value_at(value, path)
-    if found is None:
-        return None
-    if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found) and found >= 0:
-        return found
-    raise WrongShape(f"a number of 0 or more at {path!r}, found {excerpt(found)}")
+    converted = None if found is None else convert(found)
+    if found is not None and converted is None:
+        raise WrongShape(f"{expected} at {path!r}, found {excerpt(found)}")
+    return converted
 
 
 class UnfoundPaths:
@@ -168,7 +163,7 @@ def observed(value: Any) -> Any:
 
 
 def mark_read(value: Any, known: Mapping[str, Any] | None) -> None:
-    """Count the known keys of an observed value as read; None stands for all."""
+    """Count the known keys of an observed value as read; None means all."""
     if isinstance(value, list):
         for item in value:
             mark_read(item, known)

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
+import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import ServiceError
@@ -26,6 +27,7 @@ from rag_eval_pipeline.systems.parsing import (
     EmptyAnswers,
     OffsetBase,
     ReadingSettings,
+    estimated_usage,
     failed_request,
 )
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, StreamReply
@@ -170,14 +172,7 @@ class _Server(NamedTuple):
 
 
 class NvidiaSystem:
-    """The system under test; `open_nvidia` makes one.
-
-    Args:
-        endpoint: The RAG server.
-        settings: How to ask and how to read.
-        server: What was found out about it.
-        reader: Of its answers.
-    """
+    """The system under test; `open_nvidia` makes one."""
 
     def __init__(self, endpoint: Endpoint, settings: NvidiaSettings, server: _Server, reader: AnswerReader) -> None:
         self._endpoint = endpoint
@@ -268,14 +263,8 @@ class NvidiaSystem:
             count if isinstance(count := counted.get(key), int) and count > 0 else 0
             for key in ("prompt_tokens", "completion_tokens", "total_tokens")
         )
-        cost = self._settings.prices.estimate(prompt_tokens=prompt, completion_tokens=completion, requests=requests)
-        return Usage(
-            total_tokens=total or prompt + completion,
-            estimated_cost_usd=cost,
-            requests=requests,
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-        )
+        usage = estimated_usage(self._settings.prices, requests, prompt, completion)
+        return msgspec.structs.replace(usage, total_tokens=total or usage.total_tokens)
 
 
 @contextlib.asynccontextmanager
@@ -321,11 +310,6 @@ async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIt
 
 async def check_ready(endpoint: Endpoint, name: str, *, check_dependencies: bool) -> None:
     """Check that a server, and the servers behind it, can be used.
-
-    Args:
-        endpoint: The server.
-        name: For messages.
-        check_dependencies: Ask for the servers behind it.
 
     Raises:
         ServiceError: `server_unready`, with the reason in one line.

@@ -76,9 +76,6 @@ def stored_name(file: str) -> str:
 class StoredNames:
     """The files of a corpus by the names that the server has for them.
 
-    Args:
-        files: Basenames.
-
     Raises:
         ServiceError: `ambiguous_names`, for two files that the server could not tell apart.
     """
@@ -116,14 +113,6 @@ async def ensure_collection(
     allow_other_documents: bool,
 ) -> None:
     """Make sure that a collection holds the corpus; upload what it lacks.
-
-    Args:
-        endpoint: The ingestor.
-        collection: Its name.
-        corpus: What it has to hold.
-        names: Of the corpus.
-        settings: Whether and how to upload.
-        allow_other_documents: Accept further documents in the collection.
 
     Raises:
         ServiceError: `corpus_not_ingested` naming what is missing, `foreign_documents`, `foreign_collection`,

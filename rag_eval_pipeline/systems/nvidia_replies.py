@@ -68,11 +68,6 @@ def read_stream(
 ) -> StreamedAnswer:
     """Read the events of a stream, complete or not.
 
-    Args:
-        events: In order.
-        unescape_html: Undo the escaping of `&`, `<` and `>`.
-        observe: Is given the JSON of each event and returns what is read in its place.
-
     Raises:
         EndpointError: `bad_response`, for an event that is not a JSON object.
     """
@@ -101,12 +96,6 @@ def read_stream(
 
 def check_stream(stream: StreamedAnswer, *, is_cut: bool, body: bytes, may_be_empty: bool = False) -> None:
     """Check that a stream is an answer.
-
-    Args:
-        stream: What it contained.
-        is_cut: The connection ended before the body did.
-        body: For the message.
-        may_be_empty: The server abstains with an empty answer.
 
     Raises:
         EndpointError: `stream_truncated`, `error_reply`, `no_generator`, `empty_answer`, `bad_response`.
@@ -236,12 +225,6 @@ async def find_page_base(
     """Find the server's number of a document's first page, by searching for text whose page is known.
 
     The number depends on the extractor behind the ingestor, and one that is off by one makes every page wrong.
-
-    Args:
-        endpoint: The RAG server.
-        collection: Holds the corpus.
-        pages: Of the corpus.
-        names: Of the corpus.
 
     Returns:
         None if its numbers fit neither base, or nothing was found: pages are then not reported.

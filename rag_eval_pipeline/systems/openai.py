@@ -28,6 +28,7 @@ from rag_eval_pipeline.systems.parsing import (
     EmptyAnswer,
     ReadingSettings,
     WrongShape,
+    estimated_usage,
     failed_request,
     merge_citations,
     with_numbered_citations,
@@ -99,14 +100,7 @@ class _Failure(NamedTuple):
 
 
 class OpenAiSystem:
-    """Asks a chat model; `open_openai` makes one.
-
-    Args:
-        settings: What is asked and how answers are read.
-        chat: Over an open endpoint.
-        reader: Knows the corpus.
-        retriever: Finds passages; None if the server does.
-    """
+    """Asks a chat model; `open_openai` makes one."""
 
     def __init__(
         self, settings: OpenAiSettings, chat: Chat, reader: AnswerReader, retriever: EmbeddedSystem | None
@@ -206,17 +200,10 @@ class OpenAiSystem:
         )
 
     def _usage(self, reply: ChatReply) -> Usage:
-        usage = reply.usage
-        if (cost := usage.cost) is None:
-            prices = self._settings.chat.prices
-            cost = prices.estimate(prompt_tokens=0, completion_tokens=0, requests=reply.requests)
-        return Usage(
-            total_tokens=usage.total_tokens,
-            estimated_cost_usd=cost,
-            requests=reply.requests,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-        )
+        stated = reply.usage
+        if stated.cost is None:
+            return estimated_usage(self._settings.chat.prices, reply.requests)
+        return Usage(stated.total_tokens, stated.cost, reply.requests, stated.prompt_tokens, stated.completion_tokens)
 
 
 @contextlib.asynccontextmanager
@@ -236,13 +223,7 @@ async def open_openai(settings: OpenAiSettings, corpus: SystemCorpus) -> AsyncIt
 def make_messages(
     question: str, passages: Sequence[RetrievedPassage] | None, system_prompt: str | None
 ) -> tuple[Message, ...]:
-    """Return the conversation that asks a question.
-
-    Args:
-        question: As in the dataset.
-        passages: Best first; None if the server retrieves.
-        system_prompt: Replaces the built-in one; an empty one is not sent.
-    """
+    """Return the conversation that asks a question."""
     if system_prompt is None:
         system_prompt = PROMPT_ALONE if passages is None else PROMPT_WITH_PASSAGES
     text = question if passages is None else "\n\n".join([*map(_numbered, passages), f"Question: {question}"])

@@ -136,6 +136,11 @@ def whole_number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_EXACT else None
 
 
+def is_amount(value: object) -> bool:
+    """Return whether a value is a finite number of 0 or more."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
 def describe(value: Any) -> str:
     """Describe a value for a message, on one line: in JSON's words, or the name of its type if JSON has none."""
     if value is None or isinstance(value, bool):
@@ -264,12 +269,7 @@ class EmptyAnswer(ValueError):
 
 
 class AnswerReader:
-    """Converts what one system states to names, pages and offsets of one corpus.
-
-    Args:
-        corpus: Gives the documents' names and, for page-relative offsets, their pages.
-        settings: The system's conventions.
-    """
+    """Converts what one system states to names, pages and offsets of one corpus."""
 
     def __init__(self, corpus: SystemCorpus, settings: ReadingSettings | None = None) -> None:
         settings = settings or ReadingSettings()
@@ -299,23 +299,15 @@ class AnswerReader:
         return folded.pop() if len(folded) == 1 else name
 
     def page(self, number: Any, *, counts_from_zero: bool = False) -> int | None:
-        """Return the 1-based page that a system's number means; None for anything else, such as -1 for "unknown".
-
-        Args:
-            number: As the system states it.
-            counts_from_zero: It is a LangChain document's, whose loaders call the first page 0.
-        """
-        if isinstance(number, str) and number.strip().isascii() and number.strip().isdecimal() and len(number) < 10:
-            number = int(number)
-        if isinstance(number, float) and number.is_integer():
-            number = int(number)
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        """Return the 1-based page that a system's number means; None for anything else, such as -1 for "unknown"."""
+        counted = whole_number(number.strip() if isinstance(number, str) else number)
+        if counted is None or counted < 0:
             return None
         base = (0 if counts_from_zero else 1) if self._page_base is None else self._page_base
-        if number < base:
+        if counted < base:
             self._on_page_zero += 1
             return None
-        return number + 1 - base
+        return counted + 1 - base
 
     def passage(self, parsed: ParsedPassage, rank: int) -> RetrievedPassage:
         """Return a passage in terms of the corpus; a text that is only a document's name is taken as the name."""
@@ -352,15 +344,7 @@ class AnswerReader:
     def citation(
         self, document: str, page: int | None, start: int, end: int, *, marker: tuple[int, int] | None = None
     ) -> Citation | None:
-        """Return a citation in offsets of the document; None for an empty or reversed span, as in the grammar.
-
-        Args:
-            document: The system's name of it.
-            page: As `page` returns it.
-            start: As the system counts.
-            end: One past the last.
-            marker: Start and end of the citation's marker in the answer, if it has one.
-        """
+        """Return a citation in offsets of the document; None for an empty or reversed span, as in the grammar."""
         if start < 0 or end <= start:
             return None
         name = self.document(document)
@@ -430,10 +414,6 @@ class AnswerReader:
 
     def abstained(self, text: str, stated: bool | None = None) -> bool:
         """Return whether an answer says that the documents do not answer the question.
-
-        Args:
-            text: The answer.
-            stated: What the system itself says; None if it does not say.
 
         Raises:
             EmptyAnswer: It has no word and is no abstention.
@@ -509,11 +489,6 @@ def with_numbered_citations(
 
     Left out are numbers without a passage, numbers of passages without offsets, and numbers within another citation,
     since file names may contain `[1]`.
-
-    Args:
-        text: The answer.
-        citations: Those by the grammar, each with its marker.
-        passages: As they were numbered, best first.
     """
     markers = [(citation.marker_start or 0, citation.marker_end or 0) for citation in citations]
     found = list(citations)
@@ -529,26 +504,26 @@ def with_numbered_citations(
     return tuple(sorted(found, key=lambda citation: citation.marker_start or 0))
 
 
+def estimated_usage(
+    prices: Prices, requests: int, prompt_tokens: int = 0, completion_tokens: int = 0, *, cost: float | None = None
+) -> Usage:
+    """Return the usage of a question; the cost is estimated from the prices unless the server states it."""
+    if cost is None:
+        cost = prices.estimate(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, requests=requests)
+    return Usage(prompt_tokens + completion_tokens, cost, requests, prompt_tokens, completion_tokens)
+
+
 def failed_request(
     query: Query, error: EndpointError, prices: Prices, *, before_ms: float = 0.0, raw_sha256: str | None = None
 ) -> RagAnswer:
-    """Return the record of a question whose request failed; its requests are paid for, its tokens are unknown.
-
-    Args:
-        query: The question.
-        error: What went wrong.
-        prices: Of the server.
-        before_ms: Time spent before the request, such as retrieval.
-        raw_sha256: Of the received body; None if there was none.
-    """
-    cost = prices.estimate(prompt_tokens=0, completion_tokens=0, requests=error.requests)
+    """Return the record of a question whose request failed; its requests are paid for, its tokens are unknown."""
     return failed_answer(
         query,
         error.status,
         code=error.code,
         error=error.message,
         latency_ms=before_ms + error.elapsed_ms,
-        usage=Usage(estimated_cost_usd=cost, requests=error.requests),
+        usage=estimated_usage(prices, error.requests),
         partial=None if error.partial is None else error.partial.decode("utf-8", "replace"),
         raw_sha256=raw_sha256,
     )

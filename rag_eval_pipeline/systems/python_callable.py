@@ -21,7 +21,6 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -51,9 +50,9 @@ CLOSING_SECONDS = 10.0  # for the system's own `close`; one that takes longer is
 ABANDONED_LIMIT = 256
 QUERY = "query"  # a parameter of this name gets the question with its id
 
+_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A module and an attribute path, such as `my_rag.chains:engine.query`.
 _CALLABLE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$"
-_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class PythonSettings(ReadingSettings):
@@ -155,7 +154,7 @@ class PythonSystem:
         """Answer one question; what the callable raises is a status."""
         clock = _Clock()
         outcome = await self._call(query, clock)
-        latency_ms = clock.elapsed_ms()
+        latency_ms = (time.perf_counter() - clock.started) * 1000
         try:
             if outcome.error is None:
                 parsed = parse_answer(self._reader.observe(outcome.value))
@@ -231,14 +230,11 @@ class _Clock:
     """Times one call; waiting for a free thread does not count."""
 
     def __init__(self) -> None:
-        self._started = time.perf_counter()
+        self.started = time.perf_counter()
 
     def time(self, call: Callable[[], Any]) -> Any:
-        self._started = time.perf_counter()
+        self.started = time.perf_counter()
         return call()
-
-    def elapsed_ms(self) -> float:
-        return (time.perf_counter() - self._started) * 1000
 
 
 def _one_line(error: BaseException) -> str:
@@ -265,70 +261,63 @@ class TooManyAbandoned(Exception):
     """Calls that timed out have not returned."""
 
 
+_Job = tuple[Callable[[], Any], "asyncio.Future[Outcome]"]
+
+
 class CallThreads:
     """Daemon threads for calls that may never return; used on one event loop.
 
-    At its end the interpreter waits for the threads of `asyncio.to_thread`: one call that never returns would keep a
-    finished run alive. A call that is given up keeps its thread, and its result is dropped. Other threads are used
-    again, so that what a library stores by thread is kept.
+    The interpreter waits for the threads of `asyncio.to_thread` when it ends: a call that never returns would keep a
+    finished run alive. A call that is given up keeps its thread, and its result is dropped. Other threads are reused,
+    so that what a library stores per thread is kept.
     """
 
     def __init__(self) -> None:
-        self._idle: list[_Worker] = []
-        self._abandoned: set[_Worker] = set()
+        self._idle: list[tuple[threading.Thread, queue.SimpleQueue[_Job | None]]] = []
+        self._abandoned: set[threading.Thread] = set()
 
     async def call(self, function: Callable[[], Any]) -> Outcome:
         """Run a function; the outcome is `TooManyAbandoned` while 256 calls that timed out still run."""
-        self._abandoned = {worker for worker in self._abandoned if worker.is_alive()}
+        self._abandoned = {thread for thread in self._abandoned if thread.is_alive()}
         if len(self._abandoned) >= ABANDONED_LIMIT:
             return Outcome(None, TooManyAbandoned(f"{len(self._abandoned)} earlier calls have not returned"))
-        worker = self._idle.pop() if self._idle else _Worker()
+        thread, jobs = self._idle.pop() if self._idle else _start_thread()
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        jobs.put((function, future))
         try:
-            outcome = await worker.run(function)
+            outcome = await future
         except BaseException:  # the caller was cancelled
-            self._abandoned.add(worker)
-            worker.stop()
+            self._abandoned.add(thread)
+            jobs.put(None)
             raise
-        self._idle.append(worker)
+        self._idle.append((thread, jobs))
         return outcome
 
     def close(self) -> None:
-        """Let the idle threads end; the others are not waited for."""
-        for worker in self._idle:
-            worker.stop()
+        """End the idle threads; the others are not waited for."""
+        for _, jobs in self._idle:
+            jobs.put(None)
         self._idle.clear()
 
 
-class _Worker:
-    """One daemon thread that runs one function after the other."""
+def _start_thread() -> tuple[threading.Thread, queue.SimpleQueue[_Job | None]]:
+    jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+    thread = threading.Thread(target=_run_jobs, args=(jobs,), name="python-system", daemon=True)
+    thread.start()
+    return thread, jobs
 
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Outcome]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="python-system", daemon=True)
-        self._thread.start()
 
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def run(self, function: Callable[[], Any]) -> "asyncio.Future[Outcome]":
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._jobs.put((function, future))
-        return future
-
-    def stop(self) -> None:
-        """End the thread after its current function."""
-        self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            function, future = job
-            try:
-                outcome = Outcome(function(), None)
-            except BaseException as error:  # a SystemExit must end neither the thread nor the run
-                outcome = Outcome(None, error)
-            with contextlib.suppress(RuntimeError):  # the loop was closed while the call ran
-                future.get_loop().call_soon_threadsafe(_deliver, future, outcome)
-            del job, function, future, outcome  # keep nothing alive while waiting for the next job
+def _run_jobs(jobs: queue.SimpleQueue[_Job | None]) -> None:
+    """Run one function after the other until None comes."""
+    while (job := jobs.get()) is not None:
+        function, future = job
+        try:
+            outcome = Outcome(function(), None)
+        except BaseException as error:  # a SystemExit must end neither the thread nor the run
+            outcome = Outcome(None, error)
+        with contextlib.suppress(RuntimeError):  # the loop was closed while the call ran
+            future.get_loop().call_soon_threadsafe(_deliver, future, outcome)
+        del job, function, future, outcome  # keep nothing alive while waiting for the next job
 
 
 def _deliver(future: "asyncio.Future[Outcome]", outcome: Outcome) -> None:
@@ -339,17 +328,10 @@ def _deliver(future: "asyncio.Future[Outcome]", outcome: Outcome) -> None:
 # --- Loading
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedCode:
-    """Code that answers.
+class LoadedCode(NamedTuple):
+    """Code that answers; `owner` is the object that was made or looked up, `versions` are of installed packages.
 
-    Args:
-        function: Called with the question.
-        owner: The object that was made or looked up; it may want to be closed.
-        takes_query: The function has a parameter `query`.
-        is_async: It is awaited, and needs no thread.
-        versions: Package -> installed version.
-        source_sha256: Of the module and all modules that it imported from the folders of `path`.
+    `source_sha256` is of the module and all modules that it imported from the folders of `path`.
     """
 
     function: Callable[..., Any]
@@ -363,10 +345,6 @@ class LoadedCode:
 @contextlib.contextmanager
 def load_code(settings: PythonSettings, folder: Path) -> Iterator[LoadedCode]:
     """Import the code for a block, and unload its modules afterwards.
-
-    Args:
-        settings: Of the system.
-        folder: The folder of its file.
 
     Raises:
         InputError: `bad_path`, `bad_callable`, `missing_package`, each with the field of the system's file.

@@ -8,7 +8,6 @@ wrong answer. A latency that was not recorded is None.
 import contextlib
 import hashlib
 import json
-import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +37,7 @@ from rag_eval_pipeline.systems.parsing import (
     WrongShape,
     describe,
     identifier,
+    is_amount,
     parse_passages,
     part,
     plain_text,
@@ -66,7 +66,7 @@ class ReplaySettings(Model):
 
     path: str = pydantic.Field(
         min_length=1,
-        description="File with the answers, relative to this file; `{benchmark}` stands for the benchmark's name. "
+        description="File with the answers, relative to this file; `{benchmark}` is replaced by the benchmark's name. "
         "JSON lines, a list in JSON, .results.json, responses.parquet or a TREC run, recognised by content.",
     )
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
@@ -420,12 +420,6 @@ def _parse_row(row: Any, number: int, path: Path, aliases: Mapping[str, str]) ->
     """Parse a row of our own answers, NVIDIA's evaluation data, RAGAS' samples and similar files.
 
     A row that cannot be read is the failed answer to its question.
-
-    Args:
-        row: As decoded.
-        number: 1-based in the file.
-        path: The file, for messages.
-        aliases: Names of documents, which distinguish `report_3` from page 3 of `report`.
     """
     try:
         return _parse_valid_row(row, number, path, aliases)
@@ -467,9 +461,9 @@ def _parse_valid_row(row: Any, number: int, path: Path, aliases: Mapping[str, st
     if status not in STATUSES:
         bad(f"one of {', '.join(STATUSES)}", status, "status")
     latency_ms, error, timings = row.get("latency_ms"), row.get("error"), row.get("timings") or {}
-    if latency_ms is not None and not _is_duration(latency_ms):
+    if latency_ms is not None and not is_amount(latency_ms):
         bad("milliseconds, 0 or more", latency_ms, "latency_ms")
-    if not isinstance(timings, Mapping) or not all(v is None or _is_duration(v) for v in timings.values()):
+    if not isinstance(timings, Mapping) or not all(v is None or is_amount(v) for v in timings.values()):
         bad("milliseconds by name", timings, "timings")
     parsed, has_answer = ParsedAnswer(""), False
     if status == "ok" and _was_not_given(row):
@@ -546,7 +540,3 @@ def _ranks(row: Mapping[str, Any]) -> list[int]:
     ranks = [context.get("rank") if isinstance(context, Mapping) else None for context in contexts]
     stated = [rank for rank in ranks if isinstance(rank, int) and not isinstance(rank, bool)]
     return stated if len(stated) == len(ranks) else []
-
-
-def _is_duration(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0

@@ -26,7 +26,7 @@ class Sign(NamedTuple):
 
     Args:
         code: The kind of block page.
-        place: Where to look. A part of `title` and `heading` between dashes or bars must match as a whole, for
+        place: Where to search. A part of `title` and `heading` between dashes or bars must match as a whole, for
             `soft_404` also a sentence; elsewhere the pattern may match anywhere. An address counts only if the
             requested one lacks it.
         text_max: Characters of visible text; a page with more is a document in spite of the sign.
@@ -167,14 +167,8 @@ class PageFacts:
     html: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPage:
-    """Why a page is not a document.
-
-    Args:
-        code: Of the `DocumentError`.
-        reason: The sign that was found, in one line.
-    """
+class BlockPage(NamedTuple):
+    """Why a page is not a document: the code of its `DocumentError`, and the sign that was found, in one line."""
 
     code: Code
     reason: str

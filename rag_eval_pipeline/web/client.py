@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 import httpx
@@ -26,8 +25,7 @@ import msgspec
 
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.limits import RateLimiter, backoff, retry_after
-from rag_eval_pipeline.web.masking import Credentials
-from rag_eval_pipeline.web.settings import EndpointSettings
+from rag_eval_pipeline.web.settings import Credentials, EndpointSettings
 from rag_eval_pipeline.web.sse import Event, EventParser
 
 CONNECT_MAX_S = 10.0  # a server that is there accepts within a packet's round trip; more is a full queue or a firewall
@@ -54,7 +52,7 @@ class EndpointError(Exception):
             `connect_timeout`, `attempt_timeout`, `total_timeout`, `http_<status>`, `rate_limited`, `bad_response`,
             `body_too_large`, and of a chat `stream_truncated`, `error_reply`, `content_filter`.
         message: The request and its outcome in one line.
-        status: The kind of failure; by default `timeout` for the codes of timeouts, else `error`.
+        status: By default `timeout` for the codes of timeouts, else `error`.
         requests: HTTP requests that were sent.
         partial: What had arrived of a truncated answer: the text of a chat, else the bytes.
         elapsed_ms: Since the first attempt was sent.
@@ -94,9 +92,9 @@ class Reply:
 
     Args:
         status: HTTP status.
-        headers: Names in any case.
+        headers: Their names are not case-sensitive.
         body: As received, with the secrets that the server quoted masked.
-        requests: Sent for it, failed attempts included.
+        requests: HTTP requests, failed attempts included.
         elapsed_ms: From the first sending to the last byte.
         raw_sha256: Of the body as received.
         masked: Masks the endpoint's secrets in a text.
@@ -164,7 +162,9 @@ class Endpoint:
         self._limiter = RateLimiter(settings.in_flight, 60.0 / rate if rate else 0.0)
         self._max_bytes = int(settings.body_mb_max * 1_000_000)
         self._credentials: Credentials | None = None
-        self._pool: _ClientPool | None = None
+        self._tls: ssl.SSLContext | bool = True
+        self._clients: list[httpx.AsyncClient] = []
+        self._idle: list[httpx.AsyncClient] = []
 
     def __repr__(self) -> str:
         return f"Endpoint({self.settings.base_url!r})"
@@ -176,29 +176,41 @@ class Endpoint:
             ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`.
         """
         self._credentials = Credentials.read(self.settings)
-        # httpx logs a line a request at INFO, httpcore the headers of every response at DEBUG: an operator acts on
-        # neither, and both quote what servers and settings say.
+        # httpx logs each request and httpcore the headers of each response; both may quote secrets.
         for name in ("httpx", "httpcore"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        self._pool = _ClientPool(
-            functools.partial(
-                httpx.AsyncClient,
+        self._tls = _tls_context(self.settings.ca_file, self._folder)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for client in self._clients:
+            await client.aclose()
+        self._clients, self._idle = [], []
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[httpx.AsyncClient]:
+        """Lend a client of one connection: the last one used, whose connection is most likely still open.
+
+        httpx looks through all connections of a client at every step of a request: with 64 in flight in one client, a
+        request takes ten times the processor time (bench/evaluation.py measures both).
+        """
+        assert self._credentials is not None, "an endpoint is used within `async with`"
+        if self._idle:
+            client = self._idle.pop()
+        else:
+            client = httpx.AsyncClient(
                 headers={**self._credentials.headers, "Accept-Encoding": "identity", "User-Agent": "rag-eval-pipeline"},
-                verify=_tls_context(self.settings.ca_file, self._folder),
+                verify=self._tls,
                 trust_env=False,
                 follow_redirects=False,
                 timeout=httpx.Timeout(None, connect=min(CONNECT_MAX_S, self.settings.attempt_seconds / 2)),
                 limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
             )
-        )
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is not None:
-            await self._pool.aclose()
-            self._pool = None
+            self._clients.append(client)
+        try:
+            yield client
+        finally:
+            self._idle.append(client)
 
     def masked(self, text: str) -> str:
         """Return the text without this endpoint's secrets."""
@@ -223,10 +235,10 @@ class Endpoint:
             method: HTTP method.
             path: Below the base URL; empty for the base URL itself.
             json: The body, as a JSON value.
-            params: Of the query.
-            files: Parts of a multipart body, as httpx takes them; an open file is read from its start each time.
+            params: The query.
+            files: Parts of a multipart body, as for httpx; an open file is read from its start each time.
             data: Form fields beside the files.
-            headers: Beside the endpoint's own; none may be secret.
+            headers: Further ones; none may be secret.
             retried: False for a request that must not be repeated.
             total_seconds: Replaces the setting.
 
@@ -249,8 +261,8 @@ class Endpoint:
     ) -> StreamReply:
         """Send a request and return the whole stream of events; arguments as for `request`.
 
-        A stream that breaks off before its first event is retried like any broken response. After the first event the
-        answer has been paid for, so it is returned as `cut`.
+        A stream that breaks off before its first event is retried. After it, the answer has been paid for, so the
+        stream is returned as `cut`.
 
         Raises:
             EndpointError: Any failure after retries, a status other than 2xx included.
@@ -284,8 +296,7 @@ class Endpoint:
                 started = begun if started is None else started
                 response = _Response(self._max_bytes, started, as_events=as_events)
                 limit_s = min(self.settings.attempt_seconds, left_s)
-                assert self._pool is not None, "an endpoint is used within `async with`"
-                with self._pool.client() as client:
+                with self._client() as client:
                     fault = await _attempt(client, build, response, limit_s)
                 now = time.monotonic()
                 asked_s = None
@@ -350,37 +361,6 @@ class Endpoint:
         return self._credentials.masked_body(bytes(body))
 
 
-class _ClientPool:
-    """Clients of one connection each, lent for one request at a time.
-
-    httpx looks through all connections of a client at every step of a request: with 64 in flight in one client, a
-    request takes ten times the processor time (bench/evaluation.py measures both).
-    """
-
-    def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
-        self._make = make
-        self._idle: list[httpx.AsyncClient] = []
-        self._all: list[httpx.AsyncClient] = []
-
-    @contextlib.contextmanager
-    def client(self) -> Iterator[httpx.AsyncClient]:
-        """Lend the client that was used last, whose connection is most likely still open."""
-        if self._idle:
-            client = self._idle.pop()
-        else:
-            client = self._make()
-            self._all.append(client)
-        try:
-            yield client
-        finally:
-            self._idle.append(client)
-
-    async def aclose(self) -> None:
-        for client in self._all:
-            await client.aclose()
-        self._all, self._idle = [], []
-
-
 class _Fault(NamedTuple):
     """Why an attempt gave no whole response: a code of `EndpointError`, and a description."""
 
@@ -389,21 +369,11 @@ class _Fault(NamedTuple):
 
 
 class _BadResponse(Exception):
-    """Reading a response was given up."""
-
-    def __init__(self, code: str, found: str) -> None:
-        super().__init__(code)
-        self.fault = _Fault(code, found)
+    """Why a response is not read to its end: code and description."""
 
 
 class _Response:
-    """What has arrived of a response so far, complete or not.
-
-    Args:
-        max_bytes: Of the body.
-        started: `time.monotonic()` from which events are timed.
-        as_events: Whether a 2xx body is parsed as server-sent events.
-    """
+    """What has arrived of a response so far, complete or not; a 2xx body may be parsed as server-sent events."""
 
     def __init__(self, max_bytes: int, started: float, *, as_events: bool) -> None:
         self.status: int | None = None
@@ -488,7 +458,7 @@ async def _attempt(
             finally:
                 await response.aclose()
     except _BadResponse as error:
-        return error.fault
+        return _Fault(*error.args)
     except UnicodeDecodeError as error:
         return _Fault("bad_response", f"a stream that is not UTF-8: {error.object[error.start : error.end]!r}")
     except TimeoutError:
@@ -502,13 +472,17 @@ async def _attempt(
 
 def _fault_of(error: httpx.HTTPError) -> _Fault:
     causes = list(_causes(error))
-    if any(isinstance(cause, socket.gaierror) for cause in causes):
+
+    def has(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in causes)
+
+    if has(socket.gaierror):
         return _Fault("dns", "the host's name is not known")
-    if any(isinstance(cause, ssl.SSLError) for cause in causes) and isinstance(error, httpx.ConnectError):
+    if has(ssl.SSLError) and isinstance(error, httpx.ConnectError):
         return _Fault("tls", str(error))
-    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+    if has(ConnectionRefusedError):
         return _Fault("connection_refused", "nothing listens there")
-    if any(isinstance(cause, ConnectionResetError | BrokenPipeError) for cause in causes):
+    if has(ConnectionResetError, BrokenPipeError):
         return _Fault("connection_reset", "the server reset the connection")
     if isinstance(error, httpx.ConnectError):
         return _Fault("connection_refused", str(error))
@@ -522,22 +496,19 @@ def _fault_of(error: httpx.HTTPError) -> _Fault:
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and what caused it, groups included; at most 20, because causes may form a circle."""
-    pending: list[BaseException | None] = [error]
+    pending = [error]
     for _ in range(20):
-        while pending and pending[-1] is None:
-            pending.pop()
         if not pending:
             return
         found = pending.pop()
-        assert found is not None
         yield found
-        pending += [found.__cause__, found.__context__]
+        pending += [cause for cause in (found.__cause__, found.__context__) if cause is not None]
         if isinstance(found, BaseExceptionGroup):
             pending += found.exceptions
 
 
 def _error_text(body: bytes) -> str:
-    """Return what the body of an error says, as far as one line can quote it."""
+    """Quote the message in the body of an error, in one line."""
     try:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

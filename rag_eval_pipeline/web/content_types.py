@@ -65,12 +65,7 @@ class Body:
 
 
 def file_body(data: bytes, path: Path, url: str) -> Body:
-    """Return the body that was read from a local file.
-
-    Args:
-        data: What the file holds.
-        path: Its suffix labels the data; the files beside it are served to the page.
-        url: The address that the page is shown under.
+    """Return the body of a local file, which is shown under a URL together with the files beside it.
 
     Raises:
         DocumentError: `empty_body`, `unsupported_type`, `pdf_damaged`.

@@ -161,11 +161,6 @@ class EgressConfig(BaseModel):
         """The private hosts."""
         return frozenset(_parsed(entry.host) for entry in self.allowed_hosts)
 
-    @property
-    def proxy_address(self) -> HostPort:
-        """Address of the corporate proxy; empty if there is none."""
-        return _parsed(self.proxy or ":0")
-
 
 def read_egress_config(path: Path) -> EgressConfig:
     """Read the settings; the defaults if there is no file.
@@ -275,12 +270,7 @@ class HostNowhere(HostUnresolved):
 
 
 class EgressPolicy:
-    """Which addresses a host may be dialled at.
-
-    Args:
-        config: Allowed private hosts and limits.
-        resolver: Resolves a host and port to addresses; the system's by default.
-    """
+    """Which addresses a host may be dialled at; `resolver` is the system's by default."""
 
     def __init__(self, config: EgressConfig | None = None, *, resolver: Resolver | None = None) -> None:
         self.config = config or EgressConfig()
@@ -291,15 +281,15 @@ class EgressPolicy:
         return self.config.proxy is not None and host_port(host, port) not in self.config.allowed
 
     def is_allowed(self, host: str, port: int, document: HostPort | None) -> bool:
-        """Whether a host is a private one that a document may ask.
+        """Whether a host is a private one that a document may request.
 
         Args:
-            host: The host that is asked.
-            port: Its port.
-            document: The host of the asking document; None for one that the settings do not name.
+            host: The requested host.
+            port: The requested port.
+            document: The host of the requesting document; None for one that the settings do not name.
 
         Raises:
-            EgressBlocked: Only other documents may ask this private host.
+            EgressBlocked: Only other documents may request this private host.
         """
         target = host_port(host, port)
         if target not in self.config.allowed:

@@ -18,7 +18,6 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Coroutine, Mapping
-from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -54,13 +53,7 @@ _HOP_BY_HOP = {"connection", "keep-alive", "upgrade", "te", "trailer", "expect",
 
 
 class Refused(Exception):
-    """A refusal that the proxy answers itself.
-
-    Args:
-        status: HTTP status.
-        code: Sent as the reason phrase; `egress_blocked`, `host_unresolved`, `connect_failed`, `bad_request`.
-        reason: One line for a person.
-    """
+    """The proxy's own answer; `code` is the reason phrase and `reason` one line for a person."""
 
     def __init__(self, status: int, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -69,15 +62,7 @@ class Refused(Exception):
 
 
 class ProxyRequest(NamedTuple):
-    """Where a connection wants to go, and the head to send there.
-
-    Args:
-        method: `CONNECT` for a tunnel.
-        host: Without brackets.
-        port: As stated, else 80.
-        head: As the server receives it; empty for a tunnel.
-        body_bytes: Length of the body that follows.
-    """
+    """Host (without brackets) and port of a request, and the head to send there; a tunnel (`CONNECT`) has no head."""
 
     method: str
     host: str
@@ -140,10 +125,8 @@ def proxy_authorization(config: EgressConfig) -> bytes:
     return b"Proxy-Authorization: Basic " + base64.b64encode(pair) + b"\r\n"
 
 
-async def open_tunnel(
-    proxy: tuple[asyncio.StreamReader, asyncio.StreamWriter], host: str, port: int, authorization: bytes
-) -> None:
-    """Have the corporate proxy turn the connection into a tunnel.
+async def open_tunnel(proxy: Streams, host: str, port: int, authorization: bytes) -> None:
+    """Make the corporate proxy turn the connection into a tunnel.
 
     Raises:
         Refused: `connect_failed` with the corporate proxy's status line.
@@ -181,15 +164,10 @@ class Denial(NamedTuple):
 class EgressProxy:
     """The running proxy; an asynchronous context manager.
 
-    Args:
-        policy: Decides about hosts and their addresses.
+    `denials` are the newest refusals by the policy, `denied` is the number of all.
 
     Raises:
-        InputError: `missing_secret` for a proxy whose credentials are not set.
-
-    Attributes:
-        denials: The newest refusals.
-        denied: Number of all refusals.
+        InputError: `missing_secret` for a corporate proxy whose credentials are not set.
     """
 
     def __init__(self, policy: EgressPolicy) -> None:
@@ -201,7 +179,6 @@ class EgressProxy:
         self._asking: dict[tuple[HostPort | None, str, int], asyncio.Lock] = {}
         self._servers: dict[HostPort | None, asyncio.Server] = {}
         self._connections: set[asyncio.Task[None]] = set()
-        self._proxy = policy.config.proxy_address
         self._proxy_authorization = proxy_authorization(policy.config)
 
     @property
@@ -238,9 +215,7 @@ class EgressProxy:
             self._servers[document] = await asyncio.start_server(accept, "127.0.0.1", 0, limit=_HEAD_LIMIT_BYTES)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         for server in self._servers.values():
             server.close()
         for connection in self._connections:
@@ -253,9 +228,9 @@ class EgressProxy:
         self, document: HostPort | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         task = asyncio.current_task()
-        if task is not None:
-            self._connections.add(task)
-            task.add_done_callback(self._connections.discard)
+        assert task is not None
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
         with contextlib.suppress(OSError, asyncio.CancelledError):
             try:
                 await self._serve((reader, writer), document)
@@ -300,8 +275,13 @@ class EgressProxy:
             if not by_proxy or isinstance(error, HostNowhere):
                 raise Refused(502, error.code, str(error)) from error
         if by_proxy:
-            target, port = f"the proxy {self.policy.config.proxy}", self._proxy.port
-            addresses = await self._proxy_addresses()
+            target = f"the proxy {self.policy.config.proxy}"
+            proxy_host, _, proxy_port = str(self.policy.config.proxy).rpartition(":")
+            port = int(proxy_port)
+            try:
+                addresses = await system_resolver(proxy_host.strip("[]"), port)
+            except HostUnresolved as error:
+                raise Refused(502, error.code, f"the proxy: {error}") from error
         reason = "no answer"
         for address in addresses[:_ADDRESSES_TRIED]:
             try:
@@ -310,12 +290,6 @@ class EgressProxy:
             except (OSError, TimeoutError) as error:
                 reason = str(error) or reason
         raise Refused(504, "connect_failed", f"{target}: {reason}")
-
-    async def _proxy_addresses(self) -> list[str]:
-        try:
-            return await system_resolver(*self._proxy)
-        except HostUnresolved as error:
-            raise Refused(502, error.code, f"the proxy: {error}") from error
 
     async def _addresses(self, host: str, port: int, document: HostPort | None) -> list[str]:
         """Return the policy's answer, asked once a host: a second answer could differ (DNS rebinding)."""

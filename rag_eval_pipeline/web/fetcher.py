@@ -8,7 +8,7 @@ import asyncio
 import datetime as dt
 import re
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
@@ -56,13 +56,7 @@ Progress = Callable[[int, int | None], None]
 
 
 class Version(NamedTuple):
-    """What a server says about the version of a body (RFC 9110, 8.8).
-
-    Args:
-        url: After redirects, without fragment.
-        etag: As sent; None if the server sent none.
-        last_modified: As sent.
-    """
+    """The version of a body as its server names it (RFC 9110, 8.8); `url` is after redirects, without fragment."""
 
     url: str
     etag: str | None
@@ -120,12 +114,6 @@ def retry_wait(error: Exception) -> bool | float:
     return True if error.wait_s is None else min(max(error.wait_s, 0.0), RETRY_WAIT_MAX_S)
 
 
-def _attempts(number: int) -> AsyncIterable[stamina.Attempt]:
-    return stamina.retry_context(
-        on=retry_wait, attempts=number, timeout=None, wait_initial=RETRY_WAIT_S, wait_max=RETRY_WAIT_MAX_S
-    )
-
-
 class Fetcher:
     """Fetches through a running egress proxy; made by `fetcher`."""
 
@@ -138,11 +126,7 @@ class Fetcher:
         self._robots = Robots(self._robots_txt, setting=self._config.robots)
 
     async def fetch(self, url: str, known: Version | None = None) -> Fetched:
-        """Return the body behind a URL, after redirects.
-
-        Args:
-            url: Of the document.
-            known: The version that is there already; an unchanged body is then not sent.
+        """Return the body behind a URL, after redirects; an unchanged body of a known version is not sent.
 
         Raises:
             DocumentError: `bad_url`, `scheme`, `egress_blocked`, `host_unresolved`, `connect_failed`, `http_<status>`,
@@ -155,10 +139,10 @@ class Fetcher:
     async def download(
         self, url: str, target: Path, *, headers: Mapping[str, str], max_bytes: int, progress: Progress
     ) -> str:
-        """Write the decoded body behind a URL to a file, as long as bytes keep coming.
+        """Write the decoded body behind a URL to a file, as long as bytes keep coming; robots.txt is not consulted.
 
         Args:
-            url: Of the file; no robots.txt is asked.
+            url: Address of the file.
             target: Overwritten by each attempt.
             headers: Sent to the URL's own origin only.
             max_bytes: Decoded size of the body.
@@ -182,15 +166,8 @@ class Fetcher:
             await _save(response, target, max_bytes, progress, deadline, stall_s)
             return str(response.url)
 
-        async for attempt in _attempts(self._config.attempts):
-            with attempt:
-                try:
-                    async with asyncio.timeout(stall_s) as deadline:
-                        return await self._follow(url, headers_for, save, None, deadline)
-                except TimeoutError as error:
-                    found = f"{url}: less than {STALL_BYTES:,} bytes in {stall_s:g} s"
-                    raise TransientError("fetch_timeout", found) from error
-        raise AssertionError("the last attempt returns or raises")
+        stalled = TransientError("fetch_timeout", f"{url}: less than {STALL_BYTES:,} bytes in {stall_s:g} s")
+        return await self._retry(url, headers_for, save, None, stall_s, stalled)
 
     async def _robots_txt(self, url: str) -> bytes:
         fetched = await self._fetch(url, None, None)
@@ -207,13 +184,32 @@ class Fetcher:
             return headers
 
         limit_s = self._config.fetch_limit_s
-        async for attempt in _attempts(self._config.attempts):
+        late = DocumentError("fetch_timeout", f"{url}: no whole body within {limit_s:g} s")
+        return await self._retry(url, headers_for, self._fetched, robots, limit_s, late)
+
+    async def _retry(
+        self,
+        url: str,
+        headers_for: Callable[[httpx.URL], dict[str, str]],
+        read: Callable[[httpx.Response, str, asyncio.Timeout], Awaitable[Result]],
+        robots: Robots | None,
+        limit_s: float,
+        late: DocumentError,
+    ) -> Result:
+        """Follow redirects to the body, and read it, again while the failure may pass."""
+        async for attempt in stamina.retry_context(
+            on=retry_wait,
+            attempts=self._config.attempts,
+            timeout=None,
+            wait_initial=RETRY_WAIT_S,
+            wait_max=RETRY_WAIT_MAX_S,
+        ):
             with attempt:
                 try:
                     async with asyncio.timeout(limit_s) as deadline:
-                        return await self._follow(url, headers_for, self._fetched, robots, deadline)
+                        return await self._follow(url, headers_for, read, robots, deadline)
                 except TimeoutError as error:
-                    raise DocumentError("fetch_timeout", f"{url}: no whole body within {limit_s:g} s") from error
+                    raise late from error
         raise AssertionError("the last attempt returns or raises")
 
     async def _follow(
@@ -224,7 +220,7 @@ class Fetcher:
         robots: Robots | None,
         deadline: asyncio.Timeout,
     ) -> Result:
-        """Follow redirects to the body, and read it; `read` also gets the fragment that a redirect has added."""
+        """Make one attempt; `read` also gets the fragment that a redirect has added."""
         current = asking = url
         jars: dict[str | None, httpx.Cookies] = {}
         for _ in range(self._config.max_redirects + 1):
@@ -267,10 +263,9 @@ class Fetcher:
     def _check_open(self, url: httpx.URL, asking: str) -> None:
         """Refuse a private host that is not open to the asking page, before even its robots.txt is fetched."""
         target = host_of(str(url))
-        if target is None:
-            return
         try:
-            self._proxy.policy.is_allowed(*target, host_of(asking))
+            if target is not None:
+                self._proxy.policy.is_allowed(*target, host_of(asking))
         except EgressBlocked as error:
             raise DocumentError(error.code, f"{url}: {error}") from error
 

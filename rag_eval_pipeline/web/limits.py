@@ -17,10 +17,9 @@ _SWEEP_FROM = 64  # hosts; fewer are not worth looking through
 
 
 class RateLimiter:
-    """Limits the requests in flight to one server and spaces their starts; belongs to one event loop.
+    """Limits the requests in flight to one server and spaces their starts evenly; belongs to one event loop.
 
-    The starts are spaced evenly. A token bucket would let a minute's worth through at once, which a server with a limit
-    answers with 429.
+    A token bucket would let a minute's worth through at once, which a server with a limit answers with 429.
 
     Args:
         in_flight: Requests at the same time.
@@ -54,8 +53,7 @@ class RateLimiter:
     async def acquire(self, *, interval_s: float = 0.0) -> AsyncIterator[None]:
         """Wait for a slot, the spacing and the end of any pause, in order of arrival; hold the slot inside the block.
 
-        Args:
-            interval_s: Seconds until the next start, where they are more than the limiter's own.
+        The next request starts after `interval_s`, if that is longer than the limiter's own interval.
         """
         self._users += 1
         try:
@@ -80,8 +78,8 @@ class HostLimits:
     Args:
         requests: Requests to one host at the same time.
         delay_s: Seconds between two starts at one host.
-        clock: Monotonic seconds.
-        sleep: Waits for seconds of that clock.
+        clock: As for `RateLimiter`.
+        sleep: As for `RateLimiter`.
     """
 
     def __init__(
@@ -119,11 +117,7 @@ class HostLimits:
                 self._hosts.pop(str(origin_of(url)), None)
 
     def pause(self, url: str, seconds: float) -> None:
-        """Start no request to the URL's host for so long.
-
-        Raises:
-            ValueError: The URL names no host.
-        """
+        """Start no request to the URL's host for so long."""
         if seconds > 0:
             self._limiter(url).pause(seconds)
 

@@ -5,7 +5,6 @@ Servers of the protocol differ: some accept `response_format` in one form or not
 """
 
 import asyncio
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -87,16 +86,16 @@ class Capabilities:
         """Return the capabilities after a refusal; None if it concerns no field that can be omitted."""
         if error.http_status not in {400, 404, 422}:
             return None
-        said = (error.body or b"").decode("utf-8", "replace").lower()
-        if _OF_THE_CONTENT.search(said):
+        text = (error.body or b"").decode("utf-8", "replace").lower()
+        if _OF_THE_CONTENT.search(text):
             return None
-        if "response_format" in body and _FORMAT.search(said):
+        if "response_format" in body and _FORMAT.search(text):
             return replace(self, mode=_NEXT_MODE[self.mode])
-        if self.tokens_field in body and "max_completion_tokens" in said and self.tokens_field == "max_tokens":
+        if self.tokens_field in body and "max_completion_tokens" in text and self.tokens_field == "max_tokens":
             return replace(self, tokens_field="max_completion_tokens")
-        if self.tokens_field in body and re.search(rf"\b{self.tokens_field}\b", said):
+        if self.tokens_field in body and re.search(rf"\b{self.tokens_field}\b", text):
             return replace(self, tokens_field="max_completion_tokens" if self.tokens_field == "max_tokens" else None)
-        named = next((name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", said)), None)
+        named = next((name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", text)), None)
         if named is not None:
             return replace(self, dropped=self.dropped | {named})
         if "response_format" in body and error.http_status == 400:
@@ -128,15 +127,15 @@ class ChatReply:
     Args:
         text: The answer; empty if there is none.
         model: As the server names it.
-        system_fingerprint: Of the server's configuration, if stated.
+        system_fingerprint: Identifies the server's configuration, if stated.
         finish_reason: `stop`, `length` for a truncated answer, `content_filter`; None if not stated.
         refusal: Why the model or a filter refused.
         reasoning: Reasoning before the answer, if it is separate.
         usage: Tokens and cost, without failed attempts.
-        requests: Sent for it, failed attempts included.
+        requests: HTTP requests, failed attempts included.
         elapsed_ms: From the first sending to the last byte.
         first_token_ms: To the first text or reasoning; None if not streamed.
-        raw_sha256: Of the body.
+        raw_sha256: SHA-256 of the body.
         body: The last JSON object of the reply.
         objects: All JSON objects, in order; several for a stream.
         mode: The form in which JSON was requested; `plain` without a schema.
@@ -197,6 +196,28 @@ class _Parts:
             self.refusal.append(_text_or_empty(message.get("refusal")))
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
 
+    def take_event(self, event: Event, reply: StreamReply) -> None:
+        """Add the JSON objects of one event of a stream.
+
+        Raises:
+            EndpointError: `bad_response`, `error_reply`.
+        """
+        if event.data.strip() == DONE:
+            self.is_done = True
+            return
+        try:
+            values = json_values(event.data)
+        except ValueError:
+            raise reply.bad(f"JSON in event {len(self.objects) + 1}") from None
+        for value in values:
+            _raise_error(value, reply, partial="".join(self.text))
+            try:
+                self.take(value, "delta")
+            except ValueError as error:
+                raise reply.bad(f"{error} in event {len(self.objects)}") from None
+        if self.first_token_ms is None and (any(self.text) or any(self.reasoning)):
+            self.first_token_ms = event.at_ms
+
     def reply(self, reply: Reply, prices: Prices, mode: Mode) -> ChatReply:
         """Return the completion."""
         refusal = "".join(self.refusal) or None
@@ -249,7 +270,7 @@ def read_stream(reply: StreamReply, prices: Prices, mode: Mode) -> ChatReply:
         return read_reply(reply, prices, mode)
     parts = _Parts()
     for event in reply.events:
-        _take_event(parts, event, reply)
+        parts.take_event(event, reply)
     if not parts.objects:
         raise reply.bad("server-sent events with JSON objects")
     if not (parts.is_done or parts.finish_reason):
@@ -277,36 +298,14 @@ def text_of(events: Sequence[Event]) -> str:
     return "".join(parts.text)
 
 
-def _take_event(parts: _Parts, event: Event, reply: StreamReply) -> None:
-    if event.data.strip() == DONE:
-        parts.is_done = True
-        return
-    try:
-        values = json_values(event.data)
-    except ValueError:
-        raise reply.bad(f"JSON in event {len(parts.objects) + 1}") from None
-    for value in values:
-        _raise_error(value, reply, partial="".join(parts.text))
-        try:
-            parts.take(value, "delta")
-        except ValueError as error:
-            raise reply.bad(f"{error} in event {len(parts.objects)}") from None
-    if parts.first_token_ms is None and any((parts.text[-1:], parts.reasoning[-1:])) and _has_words(parts):
-        parts.first_token_ms = event.at_ms
-
-
-def _has_words(parts: _Parts) -> bool:
-    return any(parts.text) or any(parts.reasoning)
-
-
 def _raise_error(value: Any, reply: Reply, *, partial: str) -> None | NoReturn:
     error = value.get("error") if isinstance(value, dict) else None
     if not error:
         return None
-    said = error.get("message") if isinstance(error, dict) else error
+    message = error.get("message") if isinstance(error, dict) else error
     raise EndpointError(
         "error_reply",
-        reply.masked(f"HTTP {reply.status} with an error: {str(said)[:500]!r}"),
+        reply.masked(f"HTTP {reply.status} with an error: {str(message)[:500]!r}"),
         requests=reply.requests,
         partial=partial.encode() or None,
         elapsed_ms=reply.elapsed_ms,
@@ -343,8 +342,6 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-__all__ = ["Chat", "ChatReply", "ChatSettings", "ChatUsage", "Message"]
-
 _PATH = "chat/completions"
 
 
@@ -355,11 +352,15 @@ class Message(NamedTuple):
     content: str
 
 
-class _Shape(NamedTuple):
-    """Decides which fields a request has."""
+@dataclass(slots=True)
+class _Request:
+    """One conversation to complete, and the account of its refused requests."""
 
-    has_schema: bool
+    messages: list[dict[str, Any]]
+    schema: Mapping[str, Any] | None
     stream: bool
+    requests: int = 0
+    elapsed_ms: float = 0.0
 
 
 class Chat:
@@ -376,7 +377,7 @@ class Chat:
         self._endpoint = endpoint
         self._settings = settings
         self._capabilities = Capabilities()
-        self._tried: set[_Shape] = set()
+        self._tried: set[tuple[bool, bool]] = set()
         self._learning = asyncio.Lock()
 
     async def complete(
@@ -393,8 +394,8 @@ class Chat:
         Raises:
             EndpointError: Any failure after retries and without the fields that the server refuses.
         """
-        request = _Request(self._endpoint, self._settings, messages, schema, stream=stream)
-        shape = _Shape(schema is not None, stream)
+        request = _Request([message._asdict() for message in messages], schema, stream)
+        shape = (schema is not None, stream)
         if shape not in self._tried:
             async with self._learning:
                 if shape not in self._tried:
@@ -405,22 +406,23 @@ class Chat:
                         self._tried.add(shape)
         known = self._capabilities
         try:
-            return await request.send(known)
+            return await self._send(request, known)
         except EndpointError as error:
-            less = known.without_refused(request.body(known), error)
+            less = known.without_refused(self._body(request, known), error)
             if less is None:
                 raise
             async with self._learning:
                 # A caller that waited here starts from what another one has learned meanwhile.
-                return await self._learn(request, less if self._capabilities == known else self._capabilities)
+                less = less if self._capabilities == known else self._capabilities
+                return await self._learn(request, less)
 
-    async def _learn(self, request: "_Request", capabilities: Capabilities) -> ChatReply:
+    async def _learn(self, request: _Request, capabilities: Capabilities) -> ChatReply:
         """Send with fewer and fewer fields; keep what is left once the server has accepted it."""
         while True:
             try:
-                reply = await request.send(capabilities)
+                reply = await self._send(request, capabilities)
             except EndpointError as error:
-                less = capabilities.without_refused(request.body(capabilities), error)
+                less = capabilities.without_refused(self._body(request, capabilities), error)
                 if less is None:
                     raise
                 capabilities = less
@@ -428,56 +430,31 @@ class Chat:
                 self._capabilities = capabilities
                 return reply
 
+    def _body(self, request: _Request, capabilities: Capabilities) -> dict[str, Any]:
+        return capabilities.body(self._settings, request.messages, request.schema, stream=request.stream)
 
-class _Request:
-    """One conversation to complete, and the account of what was sent for it."""
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        settings: ChatSettings,
-        messages: Sequence[Message],
-        schema: Mapping[str, Any] | None,
-        *,
-        stream: bool,
-    ) -> None:
-        self._endpoint = endpoint
-        self._settings = settings
-        self._messages = [{"role": message.role, "content": message.content} for message in messages]
-        self._schema = schema
-        self._stream = stream
-        self._requests = 0
-        self._elapsed_ms = 0.0
-
-    def body(self, capabilities: Capabilities) -> dict[str, Any]:
-        """Return the body for a server with these capabilities."""
-        return capabilities.body(self._settings, self._messages, self._schema, stream=self._stream)
-
-    async def send(self, capabilities: Capabilities) -> ChatReply:
-        """Send once, retries included; the account includes earlier refused requests."""
-        body = self.body(capabilities)
-        mode: Mode = capabilities.mode if self._schema is not None else "plain"
+    async def _send(self, request: _Request, capabilities: Capabilities) -> ChatReply:
+        """Send once, retries included; reply and error count earlier refused requests, too."""
+        body = self._body(request, capabilities)
+        mode: Mode = capabilities.mode if request.schema is not None else "plain"
+        prices = self._settings.prices
         try:
             if body.get("stream"):
-                stream = await self._endpoint.stream("POST", _PATH, json=body)
-                reply = read_stream(stream, self._settings.prices, mode)
+                reply = read_stream(await self._endpoint.stream("POST", _PATH, json=body), prices, mode)
             else:
-                whole = await self._endpoint.request("POST", _PATH, json=body)
-                reply = read_reply(whole, self._settings.prices, mode)
+                reply = read_reply(await self._endpoint.request("POST", _PATH, json=body), prices, mode)
         except EndpointError as error:
-            self._requests += error.requests
-            self._elapsed_ms += error.elapsed_ms
-            error.requests, error.elapsed_ms = self._requests, self._elapsed_ms
+            request.requests += error.requests
+            request.elapsed_ms += error.elapsed_ms
+            error.requests, error.elapsed_ms = request.requests, request.elapsed_ms
             if error.http_status is not None and error.http_status >= 400 and b"content_filter" in (error.body or b""):
                 error.code, error.status = "content_filter", "refused"
             elif body.get("stream") and error.status == "timeout" and error.partial:
                 error.partial = text_of(parse_events(error.partial)).encode() or None
             raise
-        if not self._requests:
-            return reply
-        return dataclasses.replace(
+        return replace(
             reply,
-            requests=reply.requests + self._requests,
-            elapsed_ms=reply.elapsed_ms + self._elapsed_ms,
-            first_token_ms=None if reply.first_token_ms is None else reply.first_token_ms + self._elapsed_ms,
+            requests=reply.requests + request.requests,
+            elapsed_ms=reply.elapsed_ms + request.elapsed_ms,
+            first_token_ms=None if reply.first_token_ms is None else reply.first_token_ms + request.elapsed_ms,
         )

@@ -30,18 +30,19 @@ _UNAVAILABLE = re.compile(r"http_4(?!29)\d\d|empty_body|too_many_redirects|unsup
 
 @dataclass(slots=True)
 class _Site:
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    asked: bool = False
+    fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
     rules: Protego | None = None
     unreachable: DocumentError | None = None
+
+
+_ALLOW_ALL = Protego.parse("")
 
 
 class Robots:
     """The robots.txt of each host, fetched once.
 
     Args:
-        fetch: Returns the body behind a URL, through the egress proxy and after redirects; raises `DocumentError`. It
-            must not check robots.txt itself.
+        fetch: Returns the body behind a URL without checking robots.txt; raises `DocumentError`.
         setting: With `ignore`, nothing is fetched and everything is allowed.
     """
 
@@ -62,10 +63,9 @@ class Robots:
             return
         site = await self._site(url)
         if site.unreachable is not None:
-            cause = site.unreachable
             raise DocumentError(
                 "robots_unreachable",
-                f"{url}: not fetched, because the host's robots.txt could not be had ({cause}); "
+                f"{url}: not fetched, because the host's robots.txt could not be had ({site.unreachable}); "
                 "`robots: ignore` in egress.config.yaml does not ask for it",
             )
         if site.rules is not None and not site.rules.can_fetch(url, PRODUCT):
@@ -92,27 +92,19 @@ class Robots:
         if origin is None:
             raise ValueError(f"{url[:200]!r} names no host")
         site = self._sites.setdefault(origin, _Site())
-        async with site.asking:
-            if not site.asked:
-                await self._ask(site, f"{origin}/robots.txt")
-        self._forget()
-        return site
-
-    async def _ask(self, site: _Site, url: str) -> None:
-        try:
-            data = await self._fetch(url)
-        except DocumentError as error:
-            if not _UNAVAILABLE.fullmatch(error.code):
-                site.unreachable = error
-        else:
-            site.rules = Protego.parse(_text(data))
-        site.asked = True
-
-    def _forget(self) -> None:
+        async with site.fetching:
+            if site.rules is None and site.unreachable is None:
+                try:
+                    site.rules = Protego.parse(_text(await self._fetch(f"{origin}/robots.txt")))
+                except DocumentError as error:
+                    if _UNAVAILABLE.fullmatch(error.code):
+                        site.rules = _ALLOW_ALL
+                    else:
+                        site.unreachable = error
         if len(self._sites) > _KEPT:
-            oldest = next((origin for origin, site in self._sites.items() if not site.asking.locked()), None)
-            if oldest is not None:
-                del self._sites[oldest]
+            oldest = next((origin for origin, site in self._sites.items() if not site.fetching.locked()), None)
+            self._sites.pop(oldest or "", None)
+        return site
 
 
 def _text(data: bytes) -> str:

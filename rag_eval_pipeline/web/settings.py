@@ -1,18 +1,28 @@
-"""Settings of a server: address, limits, prices and daily budget; part of a system's or a judge's file."""
+"""Settings of a server: address, limits, credentials, prices and daily budget; part of a system's or a judge's file.
 
+Secrets are named by environment variables, sent as headers, and masked in every text and body.
+"""
+
+import base64
+import os
 import re
-from typing import ClassVar
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import ClassVar, Self
+from urllib.parse import quote, urlsplit
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
+from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.formats.model import Model
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Set by the client itself for every request; a second one would contradict it.
 _FRAMING = {"host", "connection", "content-length", "content-type", "transfer-encoding", "accept-encoding"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MASK = "***"
+# Bodies are masked too, because a server may quote a key; but a key such as EMPTY or test is a word of answers.
+BODY_SECRET_LENGTH = 12  # characters
 
 
 class EndpointSettings(Model):
@@ -67,10 +77,10 @@ class EndpointSettings(Model):
     def _plain_url(cls, value: str) -> str:
         try:
             parts = urlsplit(value)
-            _ = parts.port
+            is_url = parts.port != 0 and parts.scheme in {"http", "https"} and parts.hostname
         except ValueError:
-            raise ValueError("an http or https URL such as http://host:8081/v1") from None
-        if parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"[\s\x00-\x1f]", value):
+            is_url = False
+        if not is_url or re.search(r"[\s\x00-\x1f]", value):
             raise ValueError("an http or https URL such as http://host:8081/v1")
         if "@" in parts.netloc or "?" in value or "#" in value:
             raise _misplaced("a URL without user, query and fragment; secrets go into api_key_env or headers_env")
@@ -97,6 +107,70 @@ class EndpointSettings(Model):
 def _misplaced(expected: str) -> PydanticCustomError:
     """Return an error whose type tells readers not to quote the input, because it may be a secret."""
     return PydanticCustomError("misplaced_secret", "{expected}", {"expected": expected})
+
+
+class Credentials:
+    """Headers that carry secrets, and the masking of those secrets."""
+
+    def __init__(self, headers: Mapping[str, str], secrets: frozenset[str]) -> None:
+        self.headers = dict(headers)
+        spellings = {spelling: secret for secret in secrets for spelling in _spellings(secret)}
+        # Longest first: if one secret is the beginning of another, the rest of the longer one would remain.
+        self._spellings = sorted(spellings, key=len, reverse=True)
+        self._in_bodies = [
+            spelling.encode() for spelling in self._spellings if len(spellings[spelling]) >= BODY_SECRET_LENGTH
+        ]
+
+    def __repr__(self) -> str:
+        return f"Credentials({', '.join(self.headers)})"
+
+    @classmethod
+    def read(cls, settings: EndpointSettings) -> Self:
+        """Read the secrets that the settings name from the environment.
+
+        Raises:
+            ServiceError: `missing_secret`, `bad_secret`, naming the variable.
+        """
+        values = {header: _secret(variable, settings) for header, variable in settings.headers_env.items()}
+        secrets = frozenset(values.values())
+        if settings.api_key_env is not None:
+            key = _secret(settings.api_key_env, settings)
+            values["Authorization"] = f"Bearer {key}"
+            secrets |= {key}
+        return cls(values, secrets)
+
+    def masked(self, text: str) -> str:
+        """Return the text without any secret, be it plain, percent-encoded, base64 or hexadecimal."""
+        for spelling in self._spellings:
+            text = text.replace(spelling, MASK)
+        return text
+
+    def masked_body(self, body: bytes) -> bytes:
+        """Return the body without the secrets that are too long to be ordinary words."""
+        for spelling in self._in_bodies:
+            body = body.replace(spelling, MASK.encode())
+        return body
+
+
+def _secret(variable: str, settings: EndpointSettings) -> str:
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise ServiceError(
+            "missing_secret",
+            f"{settings.base_url} needs the environment variable {variable}, which is not set",
+            hint="Set it where the pipeline runs; values of secrets do not belong in files.",
+        )
+    if re.search(r"[\x00-\x1f\x7f]|[^\x00-\x7f]", value):
+        raise ServiceError(
+            "bad_secret", f"the environment variable {variable} for {settings.base_url} is not one line of ASCII text"
+        )
+    return value
+
+
+def _spellings(secret: str) -> set[str]:
+    data = secret.encode()
+    encoded = {base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode(), data.hex()}
+    return {secret, quote(secret, safe=""), *encoded}
 
 
 class Prices(Model):

@@ -19,12 +19,12 @@ _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", r
 _FILE_BYTES_MAX = 10_000_000  # all of the usual authorities take 0.3 MB
 # OpenSSL's X509_V_ERR_* for a chain that ends at an unknown authority; with the others the certificate is at fault.
 _UNKNOWN_AUTHORITY = {2, 18, 19, 20, 21}
-_OWN_AUTHORITY = "`ca_file` in egress.config.yaml names an authority of one's own."
+_CUSTOM_AUTHORITY = "`ca_file` in egress.config.yaml names an authority of one's own."
 _BAD_CERTIFICATE = "The server needs another certificate: `ca_file` in egress.config.yaml cannot make up for that."
 
 
 class CertificateError(NamedTuple):
-    """Why a server's certificate is refused, in OpenSSL's words, and what to do."""
+    """Why OpenSSL refuses a server's certificate, and what to do."""
 
     reason: str
     hint: str
@@ -71,7 +71,7 @@ def certificate_error(error: BaseException) -> CertificateError | None:
         cause = cause.__cause__ or cause.__context__
     if cause is None:
         return None
-    hint = _OWN_AUTHORITY if cause.verify_code in _UNKNOWN_AUTHORITY else _BAD_CERTIFICATE
+    hint = _CUSTOM_AUTHORITY if cause.verify_code in _UNKNOWN_AUTHORITY else _BAD_CERTIFICATE
     return CertificateError(cause.verify_message.rstrip("."), hint)
 
 

@@ -1,10 +1,9 @@
 """Gold texts are found through what printing does to them, at the right place, and not where they are not."""
 
-import random
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
@@ -47,14 +46,14 @@ FOUND = {
 
 
 @pytest.mark.parametrize(("gold", "method", "span"), FOUND.values(), ids=FOUND)
-def test_found(gold, method, span):
+def test_locate_finds(gold, method, span):
     found = located(gold)
 
     assert TEXT[found.start : found.end] == span
     assert (found.method, found.score) == (method, 100.0)
 
 
-def test_a_text_with_slips_is_found_by_similarity():
+def test_locate_finds_a_text_with_slips_by_similarity():
     found = located("Nobody knew what had become of the ledgers. A second keeper, Ailsa MacDonald, wrote in 1911")
 
     assert found.method == "fuzzy"
@@ -74,11 +73,8 @@ NOT_FOUND = {
 
 
 @pytest.mark.parametrize("gold", NOT_FOUND.values(), ids=NOT_FOUND)
-def test_not_found(gold):
+def test_locate_does_not_find(gold):
     assert INDEX.locate(gold) == ()
-
-
-def test_a_short_document_is_not_found_in_a_long_text():
     assert TextIndex(["Nobody knows what became of the ledger."]).locate(TEXT) == ()
 
 
@@ -97,19 +93,16 @@ INSIDE_WORDS = {
 
 
 @pytest.mark.parametrize(("text", "gold"), INSIDE_WORDS.values(), ids=INSIDE_WORDS)
-def test_a_short_text_is_found_inside_a_longer_word(text, gold):
+def test_locate_finds_a_short_text_inside_a_longer_word(text, gold):
     [found] = TextIndex([text]).locate(gold)
 
     assert text[found.start : found.end].replace("-\n", "").casefold() == gold.casefold()
 
 
-def test_a_whole_word_comes_before_a_part_of_one():
+def test_locate_prefers_whole_words_and_cuts_no_number():
     [found] = TextIndex(["Das Bundesverfassungsgericht schützt die Verfassung."]).locate("Verfassung")
 
     assert found.start == 41
-
-
-def test_a_number_is_not_found_in_a_longer_one():
     assert TextIndex(["Order 119705 of 2019701."]).locate("1970") == ()
 
 
@@ -124,81 +117,28 @@ REPETITIONS = {
 
 
 @pytest.mark.parametrize(("hint", "which"), REPETITIONS.values(), ids=REPETITIONS)
-def test_a_hint_decides_between_repetitions(hint, which):
+def test_locate_decides_between_repetitions_by_hint(hint, which):
     places = [match.start() for match in re.finditer("It rained", TEXT)]
 
     assert located("It rained", hint).start == places[which]
 
 
-def test_offsets_on_the_page():
-    found = located("A “second” keeper")
-
-    assert found.page == 2
-    assert PAGES[1][found.page_start : found.page_end] == "A “second” keeper"
-
-
-def test_a_text_over_a_page_break_ends_on_its_first_page_at_the_pages_end():
-    found = located("It rained. Nobody knows")
-
-    assert TEXT[found.start : found.end] == "It rained.\n\fNobody knows"
-    assert PAGES[found.page - 1][found.page_start : found.page_end] == "It rained.\n"
-
-
-WORDS = [
-    "harbour",
-    "ledger",
-    "keeper",
-    "granite",
-    "signal",
-    "lantern",
-    "vessel",
-    "captain",
-    "weather",
-    "island",
-    "anchor",
-]
-
-
-def article(seed):
-    """Prose that repeats no sentence: 200 of ten words each."""
-    rng = random.Random(seed)
-    return [" ".join(rng.choice(WORDS) + str(rng.randrange(99)) for _ in range(10)) + "." for _ in range(200)]
-
-
-SENTENCES = article(1)
-ARTICLE = TextIndex(["\n".join(SENTENCES[:100]), "\n".join(SENTENCES[100:])])
-PERTURBATIONS = {
-    "as it is": lambda text, rng: text,
-    "other line breaks": lambda text, rng: re.sub(" ", lambda _: rng.choice([" ", "\n", "  "]), text),
-    "lower case": lambda text, rng: text.lower(),
-    "hyphenated": lambda text, rng: re.sub(r"(\w{3})(\w{3})", r"\1-\n\2", text),
-    "citation marks": lambda text, rng: text.replace(". ", f".[{rng.randrange(99)}] "),
-    "one letter in fifty": lambda text, rng: "".join(c if rng.random() > 0.02 else "q" for c in text),
-    "one word in ten left out": lambda text, rng: " ".join(w for w in text.split() if rng.random() > 0.1),
+OVERLEAF = {
+    "on one page": ("A “second” keeper", 2, "A “second” keeper", "A “second” keeper"),
+    "over a page break": ("It rained. Nobody knows", 1, "It rained.\n\fNobody knows", "It rained.\n"),
 }
 
 
-@pytest.mark.parametrize("perturb", PERTURBATIONS.values(), ids=PERTURBATIONS)
-def test_a_passage_is_found_where_it_stands_whatever_was_done_to_it(perturb):
-    rng = random.Random(2)
-    for first in range(0, 196, 7):
-        passage = " ".join(SENTENCES[first : first + 4])
-        [found] = ARTICLE.locate(perturb(passage, rng))
-        start = ARTICLE.text.index(SENTENCES[first])
+@pytest.mark.parametrize(("gold", "page", "span", "on_page"), OVERLEAF.values(), ids=OVERLEAF)
+def test_locate_gives_offsets_in_the_document_and_on_the_first_page(gold, page, span, on_page):
+    found = located(gold)
 
-        shared = min(found.end, start + len(passage)) - max(found.start, start)
-        assert shared / (max(found.end, start + len(passage)) - min(found.start, start)) > 0.8
+    assert (found.page, TEXT[found.start : found.end]) == (page, span)
+    assert PAGES[page - 1][found.page_start : found.page_end] == on_page
 
 
-def test_passages_of_another_article_are_not_found():
-    foreign = article(7)
-
-    assert [ARTICLE.locate(" ".join(foreign[n : n + 4])) for n in range(0, 196, 4)] == [()] * 49
-
-
-@settings(deadline=None)  # the first call fills the table of folded characters
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=4), st.data())
-def test_any_part_of_a_document_is_found_in_it_or_not_at_all(pages, data):
+def test_locate_finds_any_part_of_a_document_in_it_or_not_at_all(pages, data):
     index = TextIndex(pages)
     start = data.draw(st.integers(0, len(index.text)))
     end = data.draw(st.integers(start, len(index.text)))
@@ -218,7 +158,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\f"), max_size=
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=5), st.data())
-def test_what_is_located_is_marked_on_its_pages(texts, data):
+def test_marks_by_page_cover_any_span(texts, data):
     pages, start = [], 0
     for number, text in enumerate(texts, 1):
         pages.append(Page("a.pdf", number, start, text))

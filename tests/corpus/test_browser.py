@@ -1,6 +1,5 @@
 """The browser runs confined and without rights, can reach nothing of this machine, and is found or named as missing."""
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -11,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from corpus.conftest import has_sandbox
 from rag_eval_pipeline.corpus.rendering.browser import (
     EXECUTABLE_VARIABLE,
     TEMP_PREFIX,
@@ -25,7 +25,7 @@ from rag_eval_pipeline.corpus.rendering.render import render, renderer_fingerpri
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
 from rag_eval_pipeline.web.content_types import Body
-from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
+from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from tests.conftest import REPOSITORY
 
@@ -35,35 +35,14 @@ def status(process: psutil.Process) -> dict[str, list[str]]:
     return {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def renderers() -> list[psutil.Process]:
-    """Processes that draw pages, below this one."""
-    children = psutil.Process().children(recursive=True)
+def children(word: str) -> list[psutil.Process]:
+    """Processes below this one with a word in their command line."""
     found = []
-    for child in children:
+    for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):  # a spare renderer that has just ended
-            if "--type=renderer" in " ".join(child.cmdline()):
+            if word in " ".join(child.cmdline()):
                 found.append(child)
     return found
-
-
-@pytest.mark.browser
-async def test_pages_are_confined_and_without_rights(own_temp, sandbox):
-    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
-        process = await pool.process()
-        async with process.context(scripts=True) as context:
-            await (await context.new_page()).set_content("<p>x")
-            facts = [status(renderer) for renderer in renderers()]
-            namespaces = {os.readlink(f"/proc/{renderer.pid}/ns/user") for renderer in renderers()}
-
-    assert process.sandboxed
-    assert facts
-    for fact in facts:
-        assert "0" not in fact["Uid"]
-        assert fact["NoNewPrivs"] == ["1"]
-        assert fact["Seccomp"] == ["2"]
-        assert set(fact["CapEff"][0]) == {"0"}
-    assert os.readlink("/proc/self/ns/user") not in namespaces
-    assert os.listdir(own_temp) == []
 
 
 class _Unchanged(dict):
@@ -73,57 +52,46 @@ class _Unchanged(dict):
         pytest.fail(f"{name} was set for the whole process")
 
 
-def _command_line(process):
-    """None of its words once it has ended: an earlier test's child may not have been waited for yet."""
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
 @pytest.mark.browser
-async def test_the_drivers_temp_files_go_to_its_own_folder_and_other_threads_temp_files_do_not(own_temp, monkeypatch):
-    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
+async def test_browser_is_confined_without_rights_and_leaves_nothing_behind(own_temp, monkeypatch):
+    dead = psutil.Popen(["/bin/true"])
+    dead.wait()
+    stale, fresh = own_temp / f"{TEMP_PREFIX}{dead.pid}-a", own_temp / f"{TEMP_PREFIX}{dead.pid}-b"
+    for folder in (stale, fresh):  # of killed runs; the first for more than a day
+        folder.mkdir()
+    os.utime(stale, (0, 0))
+    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
         with monkeypatch.context() as patch:
             patch.setattr(os, "environ", _Unchanged(os.environ))
-            await pool.process()
-        drivers = [child for child in psutil.Process().children() if "run-driver" in _command_line(child)]
-        [folder] = [Path(driver.environ()["TMPDIR"]) for driver in drivers]
+            process = await pool.process()
+        async with process.context(scripts=True) as context:
+            await (await context.new_page()).set_content("<p>x")
+            facts = [status(renderer) for renderer in children("--type=renderer")]
+            namespaces = {os.readlink(f"/proc/{renderer.pid}/ns/user") for renderer in children("--type=renderer")}
+        [driver] = [Path(driver.environ()["TMPDIR"]) for driver in children("run-driver")]
 
-        assert folder.name == "driver"
-        assert folder.parent.name.startswith(TEMP_PREFIX)
+    assert process.sandboxed == has_sandbox()
+    assert facts
+    for fact in facts if process.sandboxed else []:
+        assert "0" not in fact["Uid"]
+        assert fact["NoNewPrivs"] == ["1"]
+        assert fact["Seccomp"] == ["2"]
+        assert set(fact["CapEff"][0]) == {"0"}
+    assert (os.readlink("/proc/self/ns/user") in namespaces) != process.sandboxed
+    assert (driver.name, driver.parent.name.startswith(TEMP_PREFIX)) == ("driver", True)
+    assert os.listdir(own_temp) == [fresh.name]
+    fresh.rmdir()
 
 
 @pytest.mark.browser
-async def test_a_browser_that_could_reach_this_machine_is_not_used(own_temp):
-    async with EgressProxy(EgressPolicy()) as guard, EgressProxy(EgressPolicy()) as other, browser_pool(other) as pool:
+async def test_browser_that_could_reach_this_machine_is_not_used(own_temp):
+    async with EgressProxy(EgressPolicy()) as proxy, EgressProxy(EgressPolicy()) as other, browser_pool(other) as pool:
         process = await pool.process()
         async with process.context(scripts=False) as context:
             with pytest.raises(ServiceError) as refused:
-                await prove_egress_closed(context, guard)  # the browser does not ask this guard
+                await prove_egress_closed(context, proxy)  # the browser does not ask this proxy
 
     assert refused.value.code == "egress_open"
-
-
-@pytest.mark.browser
-async def test_the_guard_lets_the_browser_through_to_what_is_allowed(own_temp):
-    async def answer(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n<p>hello")
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        policy = EgressPolicy(EgressConfig(allowed_hosts=(host,)))
-        async with (
-            EgressProxy(policy) as guard,
-            browser_pool(guard) as pool,
-            (await pool.process()).context(scripts=True, proxy_url=guard.url_for(f"http://{host}/")) as context,
-        ):
-            page = await context.new_page()
-            await page.goto(f"http://{host}/")
-            text = await page.inner_text("body")
-
-    assert text == "hello"
 
 
 async def print_text(pool, text):
@@ -131,9 +99,9 @@ async def print_text(pool, text):
 
 
 @pytest.mark.browser
-async def test_a_worn_out_browser_is_replaced_and_ends_with_its_last_page(own_temp, monkeypatch):
+async def test_browser_that_is_worn_out_is_replaced_and_ends_with_its_last_page(own_temp, monkeypatch):
     monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.PAGES_PER_PROCESS", 4)
-    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
         printed = [await print_text(pool, n) for n in range(8)]
         folders = os.listdir(own_temp)
 
@@ -144,8 +112,8 @@ async def test_a_worn_out_browser_is_replaced_and_ends_with_its_last_page(own_te
 
 
 @pytest.mark.browser
-async def test_a_retired_browser_ends_although_no_other_is_started(own_temp):
-    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
+async def test_browser_that_is_retired_ends_although_no_other_is_started(own_temp):
+    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
         first = await pool.process()
         async with first.context(scripts=False):
             first.retired = True
@@ -158,16 +126,16 @@ async def test_a_retired_browser_ends_although_no_other_is_started(own_temp):
 
 
 @pytest.mark.browser
-def test_the_fingerprint_is_known_without_starting_the_browser(monkeypatch):
+def test_fingerprint_is_known_without_starting_the_browser(monkeypatch):
     monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.async_playwright", None)
 
     assert renderer_fingerprint(find_browser()) == renderer_fingerprint(find_browser())
     assert "." in browser_version(find_browser())
 
 
-async def test_a_program_that_is_no_browser_is_named(own_temp):
-    async with EgressProxy(EgressPolicy()) as guard:
-        pool = BrowserPool(guard, Path("/bin/false"))
+async def test_browser_that_is_none_is_named(own_temp):
+    async with EgressProxy(EgressPolicy()) as proxy:
+        pool = BrowserPool(proxy, Path("/bin/false"))
         with pytest.raises(ServiceError) as refused:
             await pool.process()
         await pool.close()
@@ -177,26 +145,21 @@ async def test_a_program_that_is_no_browser_is_named(own_temp):
     assert os.listdir(own_temp) == []
 
 
-def test_a_named_browser_that_is_not_there_is_missing(monkeypatch):
-    monkeypatch.setenv(EXECUTABLE_VARIABLE, "/nowhere/chromium")
+def test_find_browser_takes_the_named_one_before_all_others(monkeypatch, tmp_path):
+    program = tmp_path / "my browser"
+    program.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv(EXECUTABLE_VARIABLE, str(program))
+    assert find_browser() == program
+    assert browser_version(program) == "Chromium 1.2.3"
+    program.unlink()
 
     with pytest.raises(ServiceError) as refused:
         find_browser()
-
     assert refused.value.code == "browser_missing"
 
 
-def test_a_named_browser_comes_before_all_others(monkeypatch, tmp_path):
-    own = tmp_path / "my browser"
-    own.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
-    own.chmod(0o755)
-    monkeypatch.setenv(EXECUTABLE_VARIABLE, str(own))
-
-    assert find_browser() == own
-    assert browser_version(own) == "Chromium 1.2.3"
-
-
-def test_the_launcher_ends_with_a_profile_of_its_own(tmp_path):
+def test_launcher_ends_with_its_profile(tmp_path):
     folder = tmp_path / "it's here"
     folder.mkdir()
 
@@ -209,7 +172,7 @@ def test_the_launcher_ends_with_a_profile_of_its_own(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give away")
-def test_root_gives_its_rights_away():
+def test_browser_command_of_root_gives_its_rights_away():
     command = unprivileged_command(Path("/usr/bin/chromium"))
 
     assert command[0] == "setpriv"
@@ -217,24 +180,8 @@ def test_root_gives_its_rights_away():
     assert command[-1] == "/usr/bin/chromium"
 
 
-@pytest.mark.browser
-async def test_what_a_killed_run_left_behind_is_removed_after_a_day(own_temp):
-    dead = psutil.Popen(["/bin/true"])
-    dead.wait()
-    stale, fresh = own_temp / f"{TEMP_PREFIX}{dead.pid}-a", own_temp / f"{TEMP_PREFIX}{dead.pid}-b"
-    for folder in (stale, fresh):
-        folder.mkdir()
-    os.utime(stale, (0, 0))
-
-    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
-        await pool.process()
-
-    assert os.listdir(own_temp) == [fresh.name]
-    fresh.rmdir()
-
-
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root has capabilities to lose")
-def test_root_without_its_capabilities_is_told_what_to_do(tmp_path):
+def test_launcher_of_root_without_capabilities_says_what_to_do(tmp_path):
     code = (
         "import pathlib, sys\n"
         "from rag_eval_pipeline.corpus.rendering.browser import write_launcher\n"
@@ -279,7 +226,7 @@ BROWSER = {
 @pytest.mark.browser
 async def test_measure_finds_what_block_pages_are_detected_by(own_temp):
     found = {}
-    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
         process = await pool.process()
         async with process.context(scripts=True) as context:
             view = await context.new_page()

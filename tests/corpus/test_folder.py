@@ -9,37 +9,23 @@ from rag_eval_pipeline.corpus.folder import CorpusFolder
 from rag_eval_pipeline.errors import InputError
 
 
-def test_a_document_is_one_file_under_all_its_names(tmp_path):
-    with CorpusFolder(tmp_path / "c") as folder:
-        folder.publish_all([(["a.pdf", "a#x.pdf"], b"one")])
-
-    assert (tmp_path / "c" / "a#x.pdf").read_bytes() == b"one"
-    assert (tmp_path / "c" / "a.pdf").stat().st_ino == (tmp_path / "c" / "a#x.pdf").stat().st_ino
-    assert os.listdir(tmp_path) == ["c"]
-
-
-def test_several_documents_are_published_at_once_each_under_all_its_names(tmp_path):
-    with CorpusFolder(tmp_path / "c") as folder:
-        folder.publish_all([(["a.pdf", "a#x.pdf"], b"one"), (["b.pdf"], b"two")])
-        digests = {name: folder.digest(name) for name in ("a.pdf", "a#x.pdf", "b.pdf")}
-
-    assert digests == {name: hashlib.sha256((tmp_path / "c" / name).read_bytes()).hexdigest() for name in digests}
-    assert digests["a.pdf"] == digests["a#x.pdf"] != digests["b.pdf"]
-    assert os.listdir(tmp_path) == ["c"]
-
-
-def test_files_are_readable_as_the_umask_says(tmp_path):
+def test_folder_publishes_documents_under_all_their_names_readable_as_the_umask_allows(tmp_path):
     old = os.umask(0o022)
     try:
         with CorpusFolder(tmp_path / "c") as folder:
-            folder.publish_all([(["a.pdf"], b"one")])
+            folder.publish_all([(["a.pdf", "a#x.pdf"], b"one"), (["b.pdf"], b"two")])
+            digests = {name: folder.digest(name) for name in ("a.pdf", "a#x.pdf", "b.pdf")}
     finally:
         os.umask(old)
 
+    assert digests == {name: hashlib.sha256((tmp_path / "c" / name).read_bytes()).hexdigest() for name in digests}
+    assert (tmp_path / "c" / "a#x.pdf").read_bytes() == b"one"
+    assert (tmp_path / "c" / "a.pdf").stat().st_ino == (tmp_path / "c" / "a#x.pdf").stat().st_ino
     assert (tmp_path / "c" / "a.pdf").stat().st_mode & 0o777 == 0o644
+    assert os.listdir(tmp_path) == ["c"]
 
 
-def test_what_no_document_owns_is_removed(tmp_path):
+def test_folder_removes_what_no_document_owns(tmp_path):
     outside = tmp_path / "outside.pdf"
     outside.write_bytes(b"mine")
     with CorpusFolder(tmp_path / "c") as folder:
@@ -53,7 +39,7 @@ def test_what_no_document_owns_is_removed(tmp_path):
     assert outside.read_bytes() == b"mine"
 
 
-def test_a_link_in_the_place_of_a_document_is_replaced_and_not_written_through(tmp_path):
+def test_folder_replaces_a_link_in_the_place_of_a_document(tmp_path):
     outside = tmp_path / "outside.pdf"
     outside.write_bytes(b"mine")
     (tmp_path / "c").mkdir()
@@ -66,26 +52,17 @@ def test_a_link_in_the_place_of_a_document_is_replaced_and_not_written_through(t
     assert not (tmp_path / "c" / "a.pdf").is_symlink()
 
 
-def test_a_corpus_that_is_a_link_is_refused(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
+def test_folder_that_is_a_link_or_has_a_folder_is_refused(tmp_path):
+    (tmp_path / "elsewhere" / "notes").mkdir(parents=True)
     (tmp_path / "c").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(InputError) as refused, CorpusFolder(tmp_path / "c"):
-        pass
-
-    assert refused.value.code == "corpus_is_link"
-
-
-def test_a_folder_in_the_corpus_is_somebodys_and_is_not_removed(tmp_path):
-    (tmp_path / "c" / "notes").mkdir(parents=True)
-
-    with pytest.raises(InputError) as refused, CorpusFolder(tmp_path / "c"):
-        pass
-
-    assert refused.value.code == "foreign_folder"
+    for path, code in ((tmp_path / "c", "corpus_is_link"), (tmp_path / "elsewhere", "foreign_folder")):
+        with pytest.raises(InputError) as refused, CorpusFolder(path):
+            pass
+        assert refused.value.code == code
 
 
 @pytest.mark.parametrize("name", ["../a.pdf", "/etc/x", "", ".", "..", "a\0b"])
-def test_a_name_that_is_no_component_is_refused(tmp_path, name):
+def test_folder_refuses_a_name_that_is_no_component(tmp_path, name):
     with CorpusFolder(tmp_path / "c") as folder, pytest.raises(ValueError, match="component"):
         folder.publish_all([([name], b"one")])

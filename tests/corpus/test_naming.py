@@ -1,9 +1,9 @@
-"""The stem rule is followed to the letter, and no list of URLs makes two documents share a name."""
+"""File names follow the stem rule to the letter, and no list of URLs makes two documents share a name."""
 
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -74,28 +74,33 @@ def manifest(*rows):
 
 
 @pytest.mark.parametrize(("url", "stem"), STEMS.values(), ids=STEMS)
-def test_stem(url, stem):
+def test_url_stem(url, stem):
     assert url_stem(url) == stem
 
 
 @pytest.mark.parametrize(("url", "name", "flags"), NAMES.values(), ids=NAMES)
-def test_name(url, name, flags):
+def test_name_of_a_url(url, name, flags):
     [given_name] = named(url)
 
     assert (given_name.name, given_name.flags) == (name, flags)
 
 
 @pytest.mark.parametrize(("one", "other", "same"), KEYS.values(), ids=KEYS)
-def test_documents_are_the_same_by_host_path_params_and_query(one, other, same):
+def test_document_key_is_host_path_params_and_query(one, other, same):
     assert (document_key(one) == document_key(other)) is same
 
 
-def test_the_second_document_of_a_name_gets_eight_digits_of_its_urls_hash():
-    names = named("https://h/w/index.php?title=A", "https://h/w/index.php?title=B")
+def test_name_of_a_collision_gets_eight_digits_of_the_urls_hash_or_is_refused():
+    urls = "https://h/w/index.php?title=A", "https://h/w/index.php?title=B"
+
+    names = named(*urls)
 
     # printf %s 'https://h/w/index.php?title=B' | sha256sum
     assert [n.name for n in names] == ["index.php.pdf", "index.php~ac3f065f.pdf"]
     assert names[1].flags == ("collision",)
+    with pytest.raises(InputError) as refused:
+        named(*urls, strict=True)
+    assert refused.value.code == "stem_collision"
 
 
 @pytest.mark.parametrize(
@@ -108,31 +113,26 @@ def test_names_that_some_file_system_takes_for_equal_are_a_collision(other):
     assert len({folded(n.name) for n in names}) == 3
 
 
-def test_one_document_has_a_name_for_each_fragment_and_one_for_each_spelling():
+def test_document_has_a_name_for_each_fragment_and_spelling():
     names = named("https://h/A", "http://h/A", "https://h/A#x", "https://h/%41")
 
     assert [n.name for n in names] == ["A.pdf", "A.pdf", "A#x.pdf", "%41.pdf"]
 
 
-def test_an_overlong_stem_is_cut_between_escapes_and_ends_in_sixteen_digits():
-    url = "https://h/" + "%E6%B7%B1" * 60
-
-    [name] = named(url)
+def test_name_of_an_overlong_stem_is_cut_between_escapes_and_ends_in_sixteen_digits():
+    [name] = named("https://h/" + "%E6%B7%B1" * 60)
 
     assert name.flags == ("truncated",)
     assert len(name.name) <= 255
     # 255 - len("~" + 16 digits + ".pdf") = 234 bytes = 78 escapes of three, with none cut
     assert name.name[:235] == "%E6%B7%B1" * 26 + "~"
-
-
-def test_cutting_never_splits_an_escape_or_a_character():
     for shift in range(1, 7):
-        name = named("https://h/" + "x" * shift + "%AB" * 100)[0].name
-        assert not name.split("~")[0].endswith(("%", "%A")), name
+        cut = named("https://h/" + "x" * shift + "%AB" * 100)[0].name
+        assert not cut.split("~")[0].endswith(("%", "%A")), cut
         assert named("https://h/" + "x" * shift + "深" * 100)[0].name.encode().decode()
 
 
-def test_a_long_stem_that_collides_is_cut_for_its_digits():
+def test_name_of_a_long_stem_that_collides_is_cut_for_its_digits():
     stem = "x" * 250
 
     names = named(f"https://h/{stem}", f"https://g/{stem}")
@@ -142,7 +142,7 @@ def test_a_long_stem_that_collides_is_cut_for_its_digits():
     assert len(names[1].name) == 255
 
 
-def test_a_source_that_names_the_hashed_name_itself_takes_nothing_away():
+def test_name_that_a_source_gives_with_digits_takes_no_other_name():
     hashed = named("https://h/A", "https://g/A")[1].name
 
     names = named(f"https://h/{hashed}", "https://h/A", "https://g/A")
@@ -151,36 +151,30 @@ def test_a_source_that_names_the_hashed_name_itself_takes_nothing_away():
     assert len({folded(n.name) for n in names}) == 3
 
 
-def test_strict_naming_refuses_a_collision():
-    with pytest.raises(InputError) as refused:
-        named("https://h/A", "https://g/A", strict=True)
-
-    assert refused.value.code == "stem_collision"
-
-
-def test_documents_without_url_are_named_by_their_file_else_by_their_name():
+def test_name_of_a_document_without_url_is_that_of_its_file():
     requests = [NameRequest("r", name="report.html"), NameRequest("a/b", name="a/b"), NameRequest("d", name="Foo.pdf")]
 
     assert [n.name for n in assign_names(requests)] == ["report.html.pdf", "a%2Fb.pdf", "Foo.pdf"]
 
 
-def test_a_pinned_name_stays_when_another_document_comes_before_it():
-    pinned = pins(manifest(("https://h/A", "A.pdf")))
-
-    names = named("https://g/A", "https://h/A", pinned=pinned)
-
-    assert [n.name for n in names] == [named("https://h/A", "https://g/A")[1].name, "A.pdf"]
-
-
-def test_a_pin_holds_when_the_host_is_spelt_differently_the_next_time():
-    pinned = pins(manifest(("https://Example.org", "example.org.pdf")))
-
-    assert [n.name for n in named("https://other.net/example.org", "https://EXAMPLE.org/", pinned=pinned)][1] == (
-        "example.org.pdf"
-    )
+PINS = {
+    "a document before it": (
+        ["https://h/A"], ["https://g/A", "https://h/A"], [named("https://h/A", "https://g/A")[1].name, "A.pdf"]
+    ),
+    "another spelling of the host": (
+        ["https://Example.org"], ["https://other.net/x", "https://EXAMPLE.org/"], ["x.pdf", "example.org.pdf"]
+    ),
+}  # fmt: skip
 
 
-def test_a_pin_that_the_rule_cannot_have_given_is_not_followed():
+@pytest.mark.parametrize(("earlier", "urls", "names"), PINS.values(), ids=PINS)
+def test_pinned_name_stays(earlier, urls, names):
+    pinned = pins(manifest(*((url, name.name) for url, name in zip(earlier, named(*earlier), strict=True))))
+
+    assert [n.name for n in named(*urls, pinned=pinned)] == names
+
+
+def test_pinned_name_that_the_rule_cannot_have_given_is_not_followed():
     pinned = pins(manifest(("https://h/A", "../../etc/passwd"), ("https://h/B", "C.pdf")))
 
     assert [n.name for n in named("https://h/A", "https://h/B", pinned=pinned)] == ["A.pdf", "B.pdf"]
@@ -202,9 +196,8 @@ URLS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(URLS, max_size=12), st.randoms())
-def test_any_list_of_urls_gets_lawful_distinct_names_that_pins_keep(urls, random):
+def test_names_of_any_urls_are_valid_distinct_and_kept_by_pins(urls, random):
     requests = [NameRequest(document_key(url), url) for url in urls]
     names = assign_names(requests)
 
@@ -229,9 +222,8 @@ def test_any_list_of_urls_gets_lawful_distinct_names_that_pins_keep(urls, random
     }
 
 
-@settings(deadline=None)
 @given(st.dictionaries(URLS, st.text(max_size=8) | st.sampled_from(["A.pdf", "a.pdf", "é.pdf"]), max_size=6))
-def test_no_manifest_makes_two_documents_share_a_name(pinned):
+def test_names_with_any_pins_are_distinct(pinned):
     requests = [NameRequest(document_key(url), url) for url in pinned]
 
     names = assign_names(requests, {r.identity: name for r, name in zip(requests, pinned.values(), strict=True)})

@@ -42,48 +42,25 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_each_page_is_one_text(folder):
-    assert read_texts(folder / "a#b%20c.pdf") == ["first page", "second page"]
-
-
-def test_offsets_hold_in_the_joined_text(folder):
-    pages = corpus_pages([row("a#b%20c.pdf", "1"), row("other.pdf", "2")], folder)
-
-    own = pages_by_document(pages)["a#b%20c.pdf"]
-    assert document_text(own) == "first page\fsecond page"
-    assert [(page.page, page.start) for page in own] == [(1, 0), (2, 11)]
-    assert all(document_text(own)[page.start :].startswith(page.text) for page in own)
-
-
-def test_pages_survive_the_disk_with_their_extractor(folder):
-    pages = corpus_pages([row("a#b%20c.pdf")], folder)
-    path = folder / "pages.parquet"
-
-    write_pages(path, pages, {"source_digest": "d"})
-
-    assert read_pages(path) == pages
-    assert read_metadata(path) == {"source_digest": "d", EXTRACTOR_KEY: extractor()}
-    assert reusable_pages(path) == pages
-
-
-def test_each_row_has_the_hash_of_its_file_and_of_its_documents_text(folder):
+def test_pages_have_offsets_in_the_document_and_hashes_on_disk(folder):
     names = ["a#b%20c.pdf", "other.pdf"]
     shas = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names]
+    path = folder / "pages.parquet"
+
     pages = corpus_pages([row(name, sha) for name, sha in zip(names, shas, strict=True)], folder)
+    write_pages(path, pages, {"source_digest": "d"})
 
-    write_pages(folder / "pages.parquet", pages)
-
-    rows = pq.read_table(folder / "pages.parquet").to_pylist()
-    texts = {names[0]: "first page\fsecond page", names[1]: "alone"}
-    assert [(r["file_name"], r["page"], r["pdf_sha256"]) for r in rows] == [
-        (names[0], 1, shas[0]),
-        (names[0], 2, shas[0]),
-        (names[1], 1, shas[1]),
+    own = pages_by_document(pages)[names[0]]
+    assert document_text(own) == "first page\fsecond page"
+    assert [(page.page, page.start) for page in own] == [(1, 0), (2, 11)]
+    assert read_pages(path) == reusable_pages(path) == pages
+    assert read_metadata(path) == {"source_digest": "d", EXTRACTOR_KEY: extractor()}
+    texts = [hashlib.sha256(text.encode()).hexdigest() for text in ("first page\fsecond page", "alone")]
+    assert [(r["page"], r["pdf_sha256"], r["text_sha256"]) for r in pq.read_table(path).to_pylist()] == [
+        (1, shas[0], texts[0]),
+        (2, shas[0], texts[0]),
+        (1, shas[1], texts[1]),
     ]
-    for r in rows:
-        whole = texts[r["file_name"]]
-        assert r["text_sha256"] == hashlib.sha256(whole.encode()).hexdigest()
-        assert whole[r["start"] : r["start"] + len(r["text"])] == r["text"]
 
 
 TEXTS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\f"), max_size=30), min_size=1, max_size=5)
@@ -91,7 +68,7 @@ TEXTS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\f"), 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(first=TEXTS, second=TEXTS)
-def test_any_texts_survive_the_disk_and_their_offsets_hold(first, second, tmp_path):
+def test_pages_of_any_texts_are_read_as_they_were_written(first, second, tmp_path):
     known = [
         Page(name, number, 0, text, name)
         for name, texts in (("1", first), ("2", second))
@@ -107,14 +84,12 @@ def test_any_texts_survive_the_disk_and_their_offsets_hold(first, second, tmp_pa
         assert all(document_text(own)[page.start : page.start + len(page.text)] == page.text for page in own)
 
 
-def test_known_files_are_not_opened_again(tmp_path):
+def test_pages_of_known_files_are_reused_and_missing_documents_have_none(tmp_path):
     known = [Page("old name.pdf", 1, 0, "known", "1")]
 
-    assert corpus_pages([row("gone.pdf", "1")], tmp_path, known) == [Page("gone.pdf", 1, 0, "known", "1")]
-
-
-def test_missing_documents_have_no_page(tmp_path):
-    assert corpus_pages([row("a.pdf", None)], tmp_path) == []
+    assert corpus_pages([row("gone.pdf", "1"), row("a.pdf", None)], tmp_path, known) == [
+        Page("gone.pdf", 1, 0, "known", "1")
+    ]
 
 
 DAMAGED = {
@@ -125,14 +100,14 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("data", "code"), DAMAGED.values(), ids=DAMAGED)
-def test_a_pdf_that_cannot_be_read_is_an_error(data, code):
+def test_read_texts_names_why_a_pdf_cannot_be_read(data, code):
     with pytest.raises(DocumentError) as refused:
         read_texts(data)
 
     assert refused.value.code == code
 
 
-def test_dates_are_fixed_in_place():
+def test_fix_dates_keeps_the_length():
     data = b"<</CreationDate (D:20261121011500+00'00') /ModDate(D:20261121011501+00'00')>>"
 
     assert fix_dates(data) == b"<</CreationDate (D:19700101000000+00'00') /ModDate(D:19700101000000+00'00')>>"

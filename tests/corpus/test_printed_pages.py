@@ -101,7 +101,7 @@ def printed(planned, tmp_path_factory, own_temp) -> tuple[Path, dict]:
 
 
 @pytest.mark.parametrize("cut", CUT)
-def test_every_word_of_a_page_is_printed_whatever_cuts_it_off(printed, cut):
+def test_printed_page_has_every_word_whatever_cuts_it_off(printed, cut):
     folder, rows = printed
     wanted = {word for text in CUT[cut][1].replace("<", " <").split("<") for word in text.partition(">")[2].split()}
 
@@ -111,7 +111,7 @@ def test_every_word_of_a_page_is_printed_whatever_cuts_it_off(printed, cut):
     assert rows[cut].words_printed == rows[cut].words_seen
 
 
-def test_a_page_that_was_opened_or_shrunk_has_the_same_bytes_each_time(printed, planned, tmp_path, own_temp):
+def test_printed_page_that_was_opened_or_shrunk_has_the_same_bytes_again(printed, planned, tmp_path, own_temp):
     _, rows = printed
 
     again = build_corpus(planned, tmp_path / "c", [], EgressPolicy())
@@ -119,7 +119,7 @@ def test_a_page_that_was_opened_or_shrunk_has_the_same_bytes_each_time(printed, 
     assert [row.pdf_sha256 for row in again] == [row.pdf_sha256 for row in rows.values()]
 
 
-def test_what_nobody_sees_is_neither_counted_nor_printed(tmp_path, own_temp):
+def test_printed_words_leave_out_what_nobody_sees(tmp_path, own_temp):
     hidden = (
         "<span style='position:absolute;width:1px;height:1px;overflow:hidden;clip:rect(0,0,0,0)'>HIDDEN</span>"
         "<div style='max-height:0;overflow:hidden'>HIDDEN</div><div style='display:none'>HIDDEN</div>"
@@ -143,7 +143,7 @@ SPACED = {
 }
 
 
-def test_a_pdf_that_has_its_spaces_elsewhere_has_lost_no_words(tmp_path, own_temp):
+def test_printed_words_do_not_depend_on_spaces(tmp_path, own_temp):
     planned = [page(f"p{n}", "", html) for n, html in enumerate(SPACED.values())]
 
     rows = build_corpus(planned, tmp_path / "c", [], EgressPolicy(), min_page_words=0.95)
@@ -154,7 +154,7 @@ def test_a_pdf_that_has_its_spaces_elsewhere_has_lost_no_words(tmp_path, own_tem
 PRINT_HIDES = ("@media print{.side{display:none}}", f"<div>{paragraphs(10)}</div><div class=side>{paragraphs(6)}</div>")
 
 
-def test_a_page_of_which_too_few_words_are_printed_is_no_document(tmp_path, own_temp):
+def test_printed_page_with_too_few_words_is_no_document(tmp_path, own_temp):
     planned = [page("x", *PRINT_HIDES)]
 
     [kept] = build_corpus(planned, tmp_path / "c", [], EgressPolicy())
@@ -172,7 +172,7 @@ SLOW = ("div{column-count:2;padding:3px}", "<div>" * NESTED + "<p>some text of t
 QUICKLY = EgressPolicy(EgressConfig(page_load_limit_s=1.0))
 
 
-def test_a_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_temp, monkeypatch):
+def test_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_temp, monkeypatch):
     monkeypatch.setattr(render, "RENDER_LIMIT_S", 4.0)
 
     [row] = build_corpus([page("x", *SLOW)], tmp_path / "c", [], QUICKLY)
@@ -181,7 +181,7 @@ def test_a_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_t
     assert row.words_printed == row.words_seen == 150
 
 
-def test_a_page_that_hangs_is_not_tried_again_until_it_or_the_browser_changes(tmp_path, own_temp, monkeypatch):
+def test_page_that_hangs_is_not_tried_again_until_it_changes(tmp_path, own_temp, monkeypatch):
     slow, changed = page("x", *SLOW), page("x", "", paragraphs(1))
     with monkeypatch.context() as patch:
         patch.setattr(render, "RENDER_LIMIT_S", 4.0)
@@ -191,8 +191,8 @@ def test_a_page_that_hangs_is_not_tried_again_until_it_or_the_browser_changes(tm
     rows = read_manifest(tmp_path / "documents.parquet")
 
     [again] = build_corpus([slow], tmp_path / "c", rows, QUICKLY)
-    [mended] = build_corpus([changed], tmp_path / "c", [again], QUICKLY)
+    [repaired] = build_corpus([changed], tmp_path / "c", [again], QUICKLY)
 
     assert [row.error_code for row in (*rows, again)] == ["render_timeout"] * 2
     assert "has not changed since" in again.error
-    assert mended.origin == "rendered"
+    assert repaired.origin == "rendered"

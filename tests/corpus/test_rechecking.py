@@ -1,4 +1,4 @@
-"""Looking again at fetched pages: the accepted document stays until somebody accepts another, and drift is reported."""
+"""A recheck of fetched pages: the accepted document stays until somebody accepts another, and drift is reported."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from rag_eval_pipeline.corpus.manifest import read_manifest, with_web_state, wri
 PDF = {"Content-Type": "application/pdf"}
 
 
-class Nights:
-    """A corpus of one publisher's PDF, built night after night as a conversion does it."""
+class Corpus:
+    """A corpus of one publisher's PDF, built again and again as a conversion does it."""
 
     def __init__(self, folder, site):
         self.folder, self.site = folder, site
@@ -20,11 +20,11 @@ class Nights:
         self.planned = [PlannedDocument("paper", names, "url", url)]
         (folder / "corpus").mkdir()
 
-    def build(self, look_again=None):
+    def build(self, recheck=None):
         manifest, web = self.folder / "documents.parquet", self.folder / "web.json"
         known = with_web_state(read_manifest(manifest), web)
         rows = build_corpus(
-            self.planned, self.folder / "corpus" / "b", known, self.site.policy(attempts=1), recheck=look_again
+            self.planned, self.folder / "corpus" / "b", known, self.site.policy(attempts=1), recheck=recheck
         )
         write_manifest(manifest, rows)
         write_web_state(web, rows)
@@ -39,84 +39,67 @@ class Nights:
 
 
 @pytest.fixture
-def nights(tmp_path, site):
-    return Nights(tmp_path, site)
+def corpus(tmp_path, site):
+    return Corpus(tmp_path, site)
 
 
-def test_a_page_is_asked_for_again_only_when_that_is_wanted(nights):
-    nights.answer("one")
+def test_recheck_does_not_receive_or_write_an_unchanged_page_again(corpus):
+    corpus.answer("one", ETag='"1"')
+    first = corpus.build()
+    written = (corpus.folder / "corpus" / "b" / "paper.pdf").stat().st_mtime_ns
+    corpus.site.answers["/paper"] = (304, {}, b"")
 
-    nights.build()
-    nights.build()
-    nights.build("report")
+    corpus.build()  # does not ask at all
+    again = corpus.build("report")
+    corpus.build("report")
 
-    assert len(nights.site.asked) == 2
-
-
-def test_an_unchanged_page_is_neither_sent_nor_written_again(nights):
-    nights.answer("one", ETag='"1"')
-    first = nights.build()
-    written = (nights.folder / "corpus" / "b" / "paper.pdf").stat().st_mtime_ns
-    nights.site.answers["/paper"] = (304, {}, b"")
-
-    again = nights.build("report")
-    nights.build("report")
-
-    assert [headers.get("if-none-match") for headers in nights.site.headers] == [None, '"1"', '"1"']
+    assert [headers.get("if-none-match") for headers in corpus.site.headers] == [None, '"1"', '"1"']
     assert (again.drift, again.pdf_sha256, again.etag) == (None, first.pdf_sha256, '"1"')
-    assert (nights.folder / "corpus" / "b" / "paper.pdf").stat().st_mtime_ns == written
+    assert (corpus.folder / "corpus" / "b" / "paper.pdf").stat().st_mtime_ns == written
 
 
-def test_a_changed_page_is_reported_with_both_hashes_and_the_document_stays(nights):
-    nights.answer("one", ETag='"1"')
-    first = nights.build()
-    manifest = (nights.folder / "documents.parquet").read_bytes()
-    nights.answer("two", ETag='"2"')
+def test_recheck_reports_a_changed_page_with_both_hashes_until_it_is_as_it_was(corpus):
+    corpus.answer("one", ETag='"1"')
+    first = corpus.build()
+    manifest = (corpus.folder / "documents.parquet").read_bytes()
+    corpus.answer("two", ETag='"2"')
 
-    again = nights.build("report")
+    again = corpus.build("report")
 
-    assert nights.file == simple_pdf("one")
+    assert corpus.file == simple_pdf("one")
     assert again.drift == "changed"
     assert again.drift_sha256 not in (None, first.body_sha256)
     assert again.drift_sha256 in again.drift_reason
     assert first.body_sha256 in again.drift_reason
-    assert (nights.folder / "documents.parquet").read_bytes() == manifest  # what an evaluation reads is as it was
+    assert (corpus.folder / "documents.parquet").read_bytes() == manifest  # what an evaluation reads is as it was
+    assert corpus.build().drift == "changed"
+    corpus.answer("one", ETag='"1"')
+    assert corpus.build("report").drift is None
 
 
-def test_drift_is_remembered_until_the_page_is_as_it_was(nights):
-    nights.answer("one", ETag='"1"')
-    nights.build()
-    nights.answer("two", ETag='"2"')
-    nights.build("report")
+def test_recheck_update_replaces_the_document_under_all_its_names(corpus):
+    corpus.answer("one")
+    corpus.build()
+    corpus.answer("two")
 
-    assert nights.build().drift == "changed"
-    nights.answer("one", ETag='"1"')
-    assert nights.build("report").drift is None
+    row = corpus.build("update")
 
-
-def test_an_accepted_change_takes_the_place_of_the_document_under_all_its_names(nights):
-    nights.answer("one")
-    nights.build()
-    nights.answer("two")
-
-    row = nights.build("update")
-
-    assert nights.file == simple_pdf("two")
-    assert (nights.folder / "corpus" / "b" / "paper#2.pdf").read_bytes() == simple_pdf("two")
+    assert corpus.file == simple_pdf("two")
+    assert (corpus.folder / "corpus" / "b" / "paper#2.pdf").read_bytes() == simple_pdf("two")
     assert (row.drift, row.drift_sha256) == (None, None)
-    assert nights.build("report").drift is None
+    assert corpus.build("report").drift is None
 
 
-def test_other_bytes_that_say_the_same_are_no_drift(nights):
-    nights.answer("one", ETag='"1"')
-    first = nights.build()
-    nights.site.answers["/paper"] = (200, PDF | {"ETag": '"2"'}, simple_pdf("one") + b"% built later\n%%EOF\n")
+def test_recheck_compares_texts_and_not_bytes(corpus):
+    corpus.answer("one", ETag='"1"')
+    first = corpus.build()
+    corpus.site.answers["/paper"] = (200, PDF | {"ETag": '"2"'}, simple_pdf("one") + b"% built later\n%%EOF\n")
 
-    again = nights.build("update")
+    again = corpus.build("update")
 
     assert (again.drift, again.pdf_sha256) == (None, first.pdf_sha256)
-    nights.build("report")
-    assert nights.site.headers[-1]["if-none-match"] == '"2"'
+    corpus.build("report")
+    assert corpus.site.headers[-1]["if-none-match"] == '"2"'
 
 
 LOST = {
@@ -127,23 +110,23 @@ LOST = {
 
 
 @pytest.mark.parametrize(("answer", "drift"), LOST.values(), ids=LOST)
-@pytest.mark.parametrize("look_again", ["report", "update"])
-def test_a_page_that_cannot_be_had_tonight_keeps_its_document(nights, answer, drift, look_again):
-    nights.answer("one")
-    nights.build()
-    nights.site.answers["/paper"] = answer
+@pytest.mark.parametrize("recheck", ["report", "update"])
+def test_recheck_of_a_page_that_is_gone_keeps_its_document(corpus, answer, drift, recheck):
+    corpus.answer("one")
+    corpus.build()
+    corpus.site.answers["/paper"] = answer
 
-    row = nights.build(look_again)
+    row = corpus.build(recheck)
 
-    assert nights.file == simple_pdf("one")
+    assert corpus.file == simple_pdf("one")
     assert (row.origin, row.drift) == ("kept", drift)
-    assert nights.site.url("/paper") in row.drift_reason
+    assert corpus.site.url("/paper") in row.drift_reason
 
 
-def test_a_damaged_web_state_only_costs_a_download(nights):
-    nights.answer("one", ETag='"1"')
-    nights.build()
-    (nights.folder / "web.json").write_text("{")
+def test_recheck_with_a_damaged_web_state_costs_a_download(corpus):
+    corpus.answer("one", ETag='"1"')
+    corpus.build()
+    (corpus.folder / "web.json").write_text("{")
 
-    assert nights.build("report").drift is None
-    assert "if-none-match" not in nights.site.headers[-1]
+    assert corpus.build("report").drift is None
+    assert "if-none-match" not in corpus.site.headers[-1]

@@ -1,4 +1,4 @@
-"""The renderer alone adds to a folder and takes nothing from it; a manifest tells documents of one name apart."""
+"""`render_documents` adds to a folder and removes nothing from it; a manifest keeps documents of one name apart."""
 
 import os
 
@@ -37,39 +37,25 @@ def files(out):
     return sorted(path.name for path in out.iterdir())
 
 
-def test_a_second_rendering_keeps_what_the_first_left_and_what_was_there_before(pages, out):
+def test_render_adds_to_a_folder_and_refuses_a_name_that_is_taken_before_it_fetches(pages, out):
     (out / "folder").mkdir(parents=True)
     (out / "thesis.txt").write_text("mine")
+    (out / "three.pdf").symlink_to("/nowhere")
 
     render(pages, out, "/one")
     render(pages, out, "/two")
+    pages.asked.clear()
+    for path in ("/other/one", "/three"):
+        with pytest.raises(InputError, match="--overwrite") as error:
+            render(pages, out, "/two#x", path)
+        assert error.value.code == "file_exists"
 
-    assert files(out) == ["folder", "one.pdf", "thesis.txt", "two.pdf"]
+    assert pages.asked == []
+    assert files(out) == ["folder", "one.pdf", "thesis.txt", "three.pdf", "two.pdf"]
     assert (out / "one.pdf").read_bytes() == simple_pdf("/one")
 
 
-def test_a_name_that_is_taken_is_refused_before_anything_is_asked_for(pages, out):
-    render(pages, out, "/one")
-    pages.asked.clear()
-
-    with pytest.raises(InputError) as error:
-        render(pages, out, "/two", "/other/one")
-
-    assert error.value.code == "file_exists"
-    assert "--overwrite" in str(error.value)
-    assert pages.asked == []
-    assert files(out) == ["one.pdf"]
-
-
-def test_a_link_that_leads_nowhere_takes_a_name_too(pages, out):
-    out.mkdir()
-    (out / "one.pdf").symlink_to("/nowhere")
-
-    with pytest.raises(InputError, match="file_exists"):
-        render(pages, out, "/one")
-
-
-def test_overwriting_replaces_the_files_that_are_rendered_and_no_other(pages, out):
+def test_render_with_overwrite_replaces_what_is_rendered_and_no_other_file(pages, out):
     render(pages, out, "/one", "/two")
     pages.answers["/one"] = (200, PDF, simple_pdf("anew"))
 
@@ -79,7 +65,7 @@ def test_overwriting_replaces_the_files_that_are_rendered_and_no_other(pages, ou
     assert (out / "two.pdf").read_bytes() == simple_pdf("/two")
 
 
-def test_with_a_manifest_nothing_is_asked_for_twice_and_names_are_told_apart(pages, out, tmp_path):
+def test_render_with_a_manifest_fetches_nothing_twice_and_keeps_names_apart(pages, out, tmp_path):
     manifest = tmp_path / "manifest.parquet"
     render(pages, out, "/one", "/two", manifest=manifest)
     pages.asked.clear()
@@ -95,7 +81,7 @@ def test_with_a_manifest_nothing_is_asked_for_twice_and_names_are_told_apart(pag
     assert remembered == {"two.pdf": pages.url("/two"), **{row.file_name: row.url for row in rows}}
 
 
-def test_a_file_that_was_removed_or_altered_is_made_anew(pages, out, tmp_path):
+def test_render_makes_a_removed_or_altered_file_again(pages, out, tmp_path):
     manifest = tmp_path / "manifest.parquet"
     render(pages, out, "/one", "/two", "/three", manifest=manifest)
     (out / "one.pdf").unlink()
@@ -108,7 +94,7 @@ def test_a_file_that_was_removed_or_altered_is_made_anew(pages, out, tmp_path):
     assert (out / "two.pdf").read_bytes() == simple_pdf("/two")
 
 
-def test_a_page_that_cannot_be_had_costs_neither_the_others_nor_its_older_file(pages, out, tmp_path):
+def test_render_keeps_an_older_file_of_a_page_that_is_gone(pages, out, tmp_path):
     manifest = tmp_path / "manifest.parquet"
     render(pages, out, "/one", manifest=manifest)
     pages.answers["/one"] = (404, {}, b"gone")
@@ -121,26 +107,19 @@ def test_a_page_that_cannot_be_had_costs_neither_the_others_nor_its_older_file(p
     assert known == {"one.pdf": "kept", "absent.pdf": "missing", "two.pdf": "kept"}
 
 
-def test_fragments_are_names_of_one_document(pages, out):
-    rows = render(pages, out, "/one", "/one#a", "/one")
+def test_render_fetches_one_document_for_all_fragments(pages, out, tmp_path):
+    manifest = tmp_path / "manifest.parquet"
+
+    rows = render(pages, out, "/one", "/one#a", "/one", manifest=manifest)
+    render(pages, out, "/one#b", manifest=manifest)
 
     assert [row.file_name for row in rows] == ["one.pdf", "one#a.pdf"]
     assert pages.asked == ["/one"]
-    assert files(out) == ["one#a.pdf", "one.pdf"]
+    assert files(out) == ["one#a.pdf", "one#b.pdf", "one.pdf"]
+    assert {(out / name).read_bytes() for name in files(out)} == {simple_pdf("/one")}
 
 
-def test_a_new_name_of_a_known_document_asks_for_nothing(pages, out, tmp_path):
-    manifest = tmp_path / "manifest.parquet"
-    render(pages, out, "/one", manifest=manifest)
-    pages.asked.clear()
-
-    render(pages, out, "/one#a", manifest=manifest)
-
-    assert pages.asked == []
-    assert (out / "one#a.pdf").read_bytes() == (out / "one.pdf").read_bytes() == simple_pdf("/one")
-
-
-def test_what_was_made_before_an_interruption_is_there_and_remembered(pages, out, tmp_path):
+def test_render_that_is_interrupted_keeps_and_remembers_what_it_made(pages, out, tmp_path):
     manifest = tmp_path / "manifest.parquet"
 
     def interrupt(done, total):
@@ -155,7 +134,7 @@ def test_what_was_made_before_an_interruption_is_there_and_remembered(pages, out
     assert files(out) == remembered  # and no temp folder
 
 
-def test_local_files_have_their_basename_and_one_name_each(tmp_path, out, monkeypatch):
+def test_render_names_local_files_by_their_basename(tmp_path, out, monkeypatch):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "paper.pdf").write_bytes(simple_pdf(folder))
@@ -170,7 +149,7 @@ def test_local_files_have_their_basename_and_one_name_each(tmp_path, out, monkey
 
 
 @pytest.mark.browser
-def test_html_text_and_markdown_are_printed(tmp_path, out, pages, own_temp):
+def test_render_prints_html_text_and_markdown(tmp_path, out, pages, own_temp):
     sources = {"page.html": "<h1>Gannets</h1>", "notes.txt": "plain notes", "notes.md": "# Notes"}
     for name, content in sources.items():
         (tmp_path / name).write_text(content)
@@ -190,7 +169,7 @@ SOURCES = st.one_of(
 
 
 @given(st.lists(SOURCES, max_size=8))
-def test_each_name_is_one_path_component_and_no_two_are_equal(sources):
+def test_plan_documents_gives_distinct_names_of_one_path_component(sources):
     names = [name.name for document in plan_documents(sources) for name in document.names]
 
     assert len({folded(name) for name in names}) == len(names)

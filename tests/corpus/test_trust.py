@@ -44,7 +44,7 @@ def ca_file(tmp_path) -> Path:
 
 async def fetch(site: Site, ca_file: Path | None, path: str = "/a"):
     policy = site.policy(ca_file=ca_file and str(ca_file))
-    async with EgressProxy(policy) as guard, fetcher(guard) as source:
+    async with EgressProxy(policy) as proxy, fetcher(proxy) as source:
         return (await source.fetch(site.url(path))).body
 
 
@@ -54,22 +54,17 @@ async def refusal(site: Site, ca_file: Path | None) -> DocumentError:
     return refused.value
 
 
-@pytest.mark.parametrize("authority", [COMPANY, LAB], ids=["the first one", "the second one"])
-async def test_a_pdf_comes_byte_for_byte_from_a_server_that_a_company_vouches_for(ca_file, authority):
+@pytest.mark.parametrize("authority", [COMPANY, LAB, None], ids=["the first one", "the second one", "an issuer alone"])
+async def test_ca_file_makes_its_authorities_servers_trusted(ca_file, tmp_path, authority):
     pdf = simple_pdf("inside")
+    if authority is None:
+        authority, ca_file = ISSUER, tmp_path / "issuer.pem"
+        ca_file.write_bytes(ISSUER.pem)
     with serving(authority.server()) as site:
         site.answers["/a"] = (200, {"Content-Type": "application/pdf"}, pdf)
         body = await fetch(site, ca_file)
 
     assert (body.kind, body.data, body.final_url) == ("pdf", pdf, site.url("/a"))
-
-
-async def test_the_issuer_of_the_servers_is_enough_without_the_root_above_it(tmp_path):
-    (tmp_path / "issuer.pem").write_bytes(ISSUER.pem)
-    with serving(ISSUER.server()) as site:
-        site.answers["/a"] = (200, {}, b"<p>here")
-
-        assert (await fetch(site, tmp_path / "issuer.pem")).data == b"<p>here"
 
 
 NAMES_IT = "`ca_file` in egress.config.yaml names"
@@ -89,7 +84,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("answering", "reason", "hint"), REFUSED.values(), ids=REFUSED)
-async def test_a_certificate_that_does_not_hold_is_a_cause_of_its_own(ca_file, answering, reason, hint):
+async def test_certificate_that_is_refused_says_why_and_what_to_do(ca_file, answering, reason, hint):
     with serving(answering) as site:
         error = await refusal(site, ca_file)
 
@@ -98,38 +93,30 @@ async def test_a_certificate_that_does_not_hold_is_a_cause_of_its_own(ca_file, a
     assert site.asked == []
 
 
-async def test_a_certificate_is_asked_for_once():
+async def test_certificate_that_is_refused_is_not_retried_or_taken_from_the_environment(ca_file, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca_file))
     met = []
-    answering = STRANGER.server()
+    answering = COMPANY.server()
     answering.sni_callback = lambda connection, name, context: met.append(name)
     with serving(answering) as site:
-        await refusal(site, None)
+        assert (await refusal(site, None)).code == "tls_untrusted"
 
     assert len(met) == 1
 
 
-async def test_without_the_setting_a_companys_servers_are_refused_whatever_the_environment_says(ca_file, monkeypatch):
-    monkeypatch.setenv("SSL_CERT_FILE", str(ca_file))
-    with serving(COMPANY.server()) as site:
-        assert (await refusal(site, None)).code == "tls_untrusted"
-
-
-async def test_a_server_that_speaks_no_tls_is_a_broken_connection(site, ca_file):
+async def test_server_without_tls_is_a_broken_connection(site, ca_file):
     site.scheme = "https"
 
     assert (await refusal(site, ca_file)).code == "connection_broken"
 
 
-def test_the_usual_authorities_stay_trusted(ca_file):
+def test_tls_context_adds_to_the_usual_authorities(ca_file):
     usual, both = (tls_context(file).cert_store_stats()["x509_ca"] for file in (None, str(ca_file)))
 
     assert usual > 100
     assert both == usual + 2
     assert tls_context(str(ca_file)).verify_mode == ssl.CERT_REQUIRED
     assert tls_context(str(ca_file)).check_hostname
-
-
-def test_a_file_may_hold_several_authorities_and_words_around_them(ca_file):
     assert authorities(ca_file) == [COMPANY.der, LAB.der]
 
 
@@ -145,7 +132,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize(("data", "found"), BAD_FILES.values(), ids=BAD_FILES)
-def test_a_file_that_holds_something_else_is_an_input_error_that_names_it(tmp_path, data, found):
+def test_ca_file_that_holds_something_else_is_an_input_error(tmp_path, data, found):
     (tmp_path / "ca.pem").write_bytes(data)
     (tmp_path / "egress.config.yaml").write_text("ca_file: ca.pem\n")
 
@@ -158,29 +145,26 @@ def test_a_file_that_holds_something_else_is_an_input_error_that_names_it(tmp_pa
     assert "`ca_file`" in error.hint
 
 
-@pytest.mark.parametrize("name", ["absent.pem", "folder", ""])
-def test_a_file_that_cannot_be_read_is_the_same_error(tmp_path, name):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "egress.config.yaml").write_text(f"ca_file: '{name}'\n")
-
-    with pytest.raises(InputError) as refused:
-        read_egress_config(tmp_path / "egress.config.yaml")
-
-    assert (refused.value.code, refused.value.file) == ("bad_ca_file", str(tmp_path / name))
-
-
-def test_the_file_lies_where_the_settings_lie(ca_file, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["absent.pem", "folder", "company.pem"])
+def test_ca_file_is_relative_to_the_settings_and_must_be_readable(ca_file, tmp_path, monkeypatch, name):
     monkeypatch.chdir("/")
-    (tmp_path / "egress.config.yaml").write_text("ca_file: company.pem\n")
+    (tmp_path / "folder").mkdir()
+    settings = tmp_path / "egress.config.yaml"
+    settings.write_text(f"ca_file: '{name}'\n")
 
-    assert read_egress_config(tmp_path / "egress.config.yaml").ca_file == str(ca_file)
+    if name == "company.pem":
+        assert read_egress_config(settings).ca_file == str(ca_file)
+        return
+    with pytest.raises(InputError) as refused:
+        read_egress_config(settings)
+    assert (refused.value.code, refused.value.file) == ("bad_ca_file", str(tmp_path / name))
 
 
 GREEN, RED, BLUE = (0, 160, 0), (200, 0, 0), (0, 0, 220)
 
 
 @pytest.mark.browser
-def test_a_page_has_its_pictures_from_a_companys_servers_and_from_no_others(ca_file, tmp_path, own_temp):
+def test_browser_trusts_the_authorities_of_ca_file_and_no_others(ca_file, tmp_path, own_temp):
     """One page of pictures: two of servers that are vouched for, and each of the others of one that is not."""
     pdf = simple_pdf("inside")
     good = {"/": COMPANY.server(), "lab": LAB.server()}
@@ -214,7 +198,7 @@ def test_a_page_has_its_pictures_from_a_companys_servers_and_from_no_others(ca_f
 
 
 @pytest.mark.browser
-def test_a_browser_that_cannot_be_given_the_authorities_is_not_used(tmp_path):
+def test_trust_store_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(ServiceError) as refused:
         write_trust_store(tmp_path, [b"no certificate"])
 

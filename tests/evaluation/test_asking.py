@@ -1,19 +1,195 @@
-"""Asking a system that fails, spends and is set up anew: what is asked again and what is not."""
+"""Each question is asked once: runs resume, failed questions are asked on demand, and known answers are reused."""
 
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
+import yaml
 
+from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.asking import ask, run_queries, sample_resources
 from rag_eval_pipeline.evaluation.budget import Usage, estimate, spent_today
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.pipeline import ask_pair, evaluate, publish_pair, score_pair
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
+from rag_eval_pipeline.systems.base import Query, RagAnswer
+from tests.evaluation.conftest import NIGHT, OBSERVATORY, RAILWAY, change_defaults, change_yaml, failed
+from tests.paid_server import set_system
 
-OBSERVATORY = "cairnmoor-observatory"  # 16 questions
-NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
+METRICS = {"tolerance_chars": 3}
+JUDGE = {"judge": {"kind": "none"}}
+
+
+def results(published):
+    return EvaluationResults.read(published.path)
+
+
+def railway(workspace, system="embedded"):
+    return load_pair(workspace, RAILWAY, system)
+
+
+def test_evaluation_ids_have_the_day_and_a_number(workspace):
+    reports = [ask(workspace, railway(workspace, system), now=NIGHT) for system in ("embedded", "embedded-weak")]
+
+    assert [report.evaluation_id for report in reports] == ["eval_run_20261121_001", "eval_run_20261121_002"]
+
+
+def test_evaluation_resumes_after_sigkill_from_its_journal(workspace):
+    script = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from rag_eval_pipeline.evaluation.pair import load_pair\n"
+        "from rag_eval_pipeline.evaluation.pipeline import ask_pair\n"
+        "from rag_eval_pipeline.workspace import Workspace\n"
+        "root = Workspace(Path(sys.argv[1]))\n"
+        "die = lambda done, total: os.kill(os.getpid(), signal.SIGKILL) if done == 30 else None\n"
+        f"ask_pair(root, load_pair(root, {RAILWAY!r}, 'embedded'), die)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(workspace.root)], check=False, env=os.environ)
+    assert killed.returncode == -signal.SIGKILL
+    evaluation = newest_evaluation(workspace, RAILWAY, "embedded")
+    kept = len(list(read_journal(evaluation.journal)))
+
+    report = ask_pair(workspace, railway(workspace)).report
+
+    assert kept >= 20  # a group of twenty was committed
+    assert (report.evaluation_id, report.resumed, report.asked) == (evaluation.folder.name, kept, 40 - kept)
+
+
+def test_evaluation_ends_if_the_benchmark_is_converted_meanwhile(workspace, pair):
+    ask_pair(workspace, pair)
+    spec = workspace.benchmark(RAILWAY).spec
+    spec.write_text(spec.read_text().replace("version: 1.1.0", "version: 1.1.1"))
+    convert(workspace, RAILWAY)
+
+    for going_on in (lambda: ask_pair(workspace, pair), lambda: score_pair(workspace, pair, "answer_scores")):
+        with pytest.raises(InputError) as error:
+            going_on()
+        assert error.value.code == "changed_pair"
+
+
+def test_score_refuses_answers_of_an_edited_system(workspace, evaluation):
+    workspace.system_file("embedded").write_text("kind: embedded\nversion: '2'\n")
+
+    with pytest.raises(InputError) as error:
+        score_pair(workspace, railway(workspace), "answer_scores")
+
+    assert error.value.code == "changed_pair"
+
+
+class Slow:
+    """A server that does not answer one question in time."""
+
+    async def answer(self, query):
+        if query.query_id == "1":
+            await asyncio.sleep(3600)
+        return RagAnswer(query.query_id, "ok", "x", False, (), (), 1.0)
+
+
+def test_run_queries_times_out_one_question_alone():
+    answers = []
+    queries = [Query(str(number), "?") for number in range(4)]
+
+    asyncio.run(run_queries(Slow(), queries, answers.append, in_flight=2, timeout_s=0.05))
+
+    assert {answer.query_id: answer.status for answer in answers} == {"0": "ok", "1": "timeout", "2": "ok", "3": "ok"}
+
+
+def test_resources_have_a_sample_however_short_the_block():
+    with sample_resources() as samples:
+        sum(number * number for number in range(1_000_000))
+
+    assert len(samples.memory_mb) == len(samples.cpu_percent) >= 1
+    assert samples.memory_mb[0] > 10
+    assert samples.cpu_percent[-1] > 0
+
+
+# --- a deterministic system
+
+
+def test_a_deterministic_system_is_not_asked_again(workspace):
+    (asked, first), (again, second), (_, third) = (evaluate(workspace, railway(workspace)) for _ in range(3))
+
+    old, new, newest = map(results, (first, second, third))
+    assert [(one.report.asked, one.report.reused) for one in (asked, again)] == [(40, 0), (0, 40)]
+    assert first.evaluation_id != second.evaluation_id
+    assert {newest.performance_metrics.reused_from, new.performance_metrics.reused_from} == {first.evaluation_id}
+    for part in ("retrieval_metrics", "citation_metrics", "answer_quality_metrics", "query_results"):
+        assert getattr(new, part) == getattr(old, part)
+    assert new.performance_metrics.latency_stats == old.performance_metrics.latency_stats
+
+    # Its answers are reused after the run that measured them was removed; only its samples of memory are lost.
+    shutil.rmtree(workspace.runs / first.evaluation_id)
+    fourth = evaluate(workspace, railway(workspace))[1]
+    measured = results(fourth).performance_metrics
+    assert (measured.reused_from, measured.latency_stats) == (
+        first.evaluation_id,
+        old.performance_metrics.latency_stats,
+    )
+    assert measured.resource_usage["memory_mb"].peak is None
+
+
+def test_ids_of_removed_runs_are_not_used_again(workspace):
+    _, first = evaluate(workspace, railway(workspace))
+    shutil.rmtree(workspace.runs / first.evaluation_id)
+
+    report = ask_pair(workspace, railway(workspace)).report
+
+    assert report.asked == 40
+    assert report.evaluation_id > first.evaluation_id
+
+
+def test_a_system_that_is_not_deterministic_is_asked_again(workspace):
+    change_yaml(workspace.system_file("embedded"), deterministic=False)
+
+    reports = [evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"))[0].report for _ in range(2)]
+
+    assert [(report.asked, report.reused) for report in reports] == [(16, 0)] * 2
+
+
+def rewrite_journal(evaluation, query_ids):
+    """Leave the journal as a server that refused some questions would have left it."""
+    records = [failed(r["query_id"]) if r["query_id"] in query_ids else r for r in read_journal(evaluation.journal)]
+    evaluation.journal.unlink()
+    with JournalWriter(evaluation.journal) as journal:
+        journal.extend(records)
+    evaluation.save(state="open")
+
+
+def test_failed_answers_of_a_deterministic_system_are_asked_anew(workspace, evaluation, pair):
+    rewrite_journal(evaluation, {"0", "7"})
+    first, _ = evaluate(workspace, pair)
+
+    report = ask(workspace, pair, now=NIGHT)
+
+    assert (first.report.failed, report.asked, report.reused, report.failed) == (2, 2, 38, 0)
+    answers = read_responses(load_evaluation(workspace, report.evaluation_id).responses)
+    assert {answer.query_id for answer in answers if answer.reused_from is None} == {"0", "7"}
+    assert {answer.reused_from for answer in answers} == {None, first.evaluation_id}
+
+
+def test_all_questions_are_asked_again_after_no_answers(workspace, evaluation, pair):
+    rewrite_journal(evaluation, {query.query_id for query in pair.queries})
+    with pytest.raises(ServiceError, match="embedded answered none of 40 questions: connection refused") as error:
+        ask(workspace, pair, now=NIGHT)
+
+    report = ask(workspace, pair, now=NIGHT)
+
+    assert error.value.code == "no_answers"
+    assert (report.evaluation_id, report.asked, report.failed) == (evaluation.record.evaluation_id, 40, 0)
+
+
+# --- a system that fails and spends
+
 CODE = """
 import pathlib
 
@@ -50,7 +226,7 @@ def fail_on(workspace, *query_ids):
 
 
 def asked(workspace):
-    """What was asked since the last look."""
+    """What was asked since the last call."""
     path = workspace.config / "systems" / "asked.txt"
     lines = path.read_text().split() if path.exists() else []
     path.unlink(missing_ok=True)
@@ -61,32 +237,26 @@ def pair_of(workspace):
     return load_pair(workspace, OBSERVATORY, "scripted")
 
 
-def test_failed_answers_are_terminal_in_a_resumed_evaluation(scripted):
+def test_failed_answers_are_terminal_until_they_are_asked_for(scripted):
     fail_on(scripted, "3", "5")
     first = ask(scripted, pair_of(scripted), now=NIGHT)
     asked(scripted)
 
     again = ask(scripted, pair_of(scripted), now=NIGHT)
-
     assert asked(scripted) == []
     assert (again.evaluation_id, again.resumed, again.failed) == (first.evaluation_id, 16, 2)
 
-
-def test_failed_ones_are_asked_again_on_demand_and_only_they(scripted):
-    fail_on(scripted, "3", "5")
-    first = ask(scripted, pair_of(scripted), now=NIGHT)
-    asked(scripted)
     fail_on(scripted, "5")
-
     again = ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
-
     assert sorted(asked(scripted)) == ["3", "5"]
     assert (again.evaluation_id, again.asked, again.failed) == (first.evaluation_id, 2, 1)
     answers = read_responses(load_evaluation(scripted, again.evaluation_id).responses)
     assert [answer.query_id for answer in answers if answer.status != "ok"] == ["5"]
 
 
-def test_failed_ones_of_a_published_evaluation_are_asked_in_a_new_one(scripted):
+def test_failed_questions_of_a_published_evaluation_are_asked_in_a_new_one(scripted):
+    with pytest.raises(InputError) as never_asked:
+        ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
     fail_on(scripted, "3")
     _, first = evaluate(scripted, pair_of(scripted))
     published = first.path.read_bytes()
@@ -94,36 +264,39 @@ def test_failed_ones_of_a_published_evaluation_are_asked_in_a_new_one(scripted):
     fail_on(scripted)
 
     answered, second = evaluate(scripted, pair_of(scripted), which="failed")
+    with pytest.raises(InputError) as all_good:
+        ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
 
     assert asked(scripted) == ["3"]
     assert (answered.report.asked, answered.report.reused, answered.report.failed) == (1, 15, 0)
     assert second.evaluation_id != first.evaluation_id
     assert first.path.read_bytes() == published
-
-
-def test_nothing_failed_is_said(scripted):
-    with pytest.raises(InputError) as never_asked:
-        ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
-    evaluate(scripted, pair_of(scripted))
-    with pytest.raises(InputError) as all_good:
-        ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
-
     assert (never_asked.value.code, all_good.value.code) == ("nothing_failed", "nothing_failed")
 
 
 def test_a_budget_that_is_used_up_stops_and_keeps_what_was_answered(scripted):
     write_system(scripted, "budget: {usd: 2.0}\n")  # half a dollar a question
 
-    with pytest.raises(ServiceError) as error:
+    with pytest.raises(ServiceError, match="system scripted has used 2 of 2 US dollars") as error:
         ask(scripted, pair_of(scripted), now=NIGHT)
     assert asked(scripted) == ["0", "1", "2", "3"]
     write_system(scripted)
+    left = estimate(scripted, pair_of(scripted), now=NIGHT).to_ask
     report = ask(scripted, pair_of(scripted), now=NIGHT)
 
-    assert error.value.code == "budget_spent"
-    assert "system scripted has used 2 of 2 US dollars" in str(error.value)
+    assert (error.value.code, left) == ("budget_spent", 12)
     assert (report.resumed, report.asked) == (4, 12)
     assert spent_today(scripted.spending, "system-scripted", datetime.now(UTC)) == Usage(16, 160, 8.0)
+
+
+@pytest.mark.parametrize("at_once", [8, 64])
+def test_a_budget_holds_whatever_is_asked_at_once(at_once, scripted):
+    write_system(scripted, "budget: {usd: 2.0}\n", at_once=at_once)
+
+    with pytest.raises(ServiceError) as error:
+        ask(scripted, pair_of(scripted), now=NIGHT)
+
+    assert (error.value.code, len(asked(scripted))) == ("budget_spent", 4)
 
 
 def test_code_that_changed_begins_a_new_evaluation_and_is_never_mixed(scripted):
@@ -153,36 +326,12 @@ def test_an_estimate_goes_by_what_was_measured_and_spends_nothing(scripted):
     assert (before.to_ask, before.requests, before.tokens, before.basis) == (16, 16.0, None, None)
     assert (after.to_ask, after.requests, after.tokens, after.usd) == (16, 16.0, 160.0, 8.0)
     assert (after.spent.usd, after.exceeds) == (8.0, ("usd",))
+    # With a model judge: twice a verdict and labels for each of 16 answers, which are scored again.
+    server = {"endpoint": {"base_url": "http://127.0.0.1:9/v1"}, "chat": {"model": "m"}}
+    change_defaults(scripted, judge={"kind": "openai", "settings": {**server, "repeats": 2, "claim_labels": True}})
+    judged = estimate(scripted, pair_of(scripted), now=NIGHT)
+    assert (before.judge_requests, judged.judge_requests, judged.to_ask) == (0, 2 * 2 * 16, 0)
     assert asked(scripted) == []
-
-
-def test_an_estimate_says_what_a_judge_is_asked(scripted):
-    assert estimate(scripted, pair_of(scripted), now=NIGHT).judge_requests == 0
-    judge = "{endpoint: {base_url: 'http://127.0.0.1:9/v1'}, chat: {model: m}, repeats: 2, claim_labels: true}"
-    with (scripted.config / "evaluation_defaults.config.yaml").open("a") as file:
-        file.write(f"judge: {{kind: openai, settings: {judge}}}\n")
-
-    # Twice a verdict and labels for each of 16 answers.
-    assert estimate(scripted, pair_of(scripted), now=NIGHT).judge_requests == 2 * 2 * 16
-
-
-def test_an_estimate_knows_what_a_resumed_evaluation_has(scripted):
-    write_system(scripted, "budget: {usd: 2.0}\n")
-    with pytest.raises(ServiceError):
-        ask(scripted, pair_of(scripted), now=NIGHT)
-    write_system(scripted)
-
-    assert estimate(scripted, pair_of(scripted), now=NIGHT).to_ask == 12
-
-
-@pytest.mark.parametrize("at_once", [1, 8, 64])
-def test_a_budget_holds_whatever_is_asked_at_once(at_once, scripted):
-    write_system(scripted, "budget: {usd: 2.0}\n", at_once=at_once)
-
-    with pytest.raises(ServiceError) as error:
-        ask(scripted, pair_of(scripted), now=NIGHT)
-
-    assert (error.value.code, len(asked(scripted))) == ("budget_spent", 4)
 
 
 SLOW = """
@@ -214,7 +363,7 @@ def test_concurrency_is_how_many_questions_a_python_system_is_asked_at_once(at_o
 
 
 @pytest.mark.parametrize("setting", ["in_flight", "threads"])
-def test_a_second_knob_is_refused(setting, scripted):
+def test_a_second_setting_of_concurrency_is_refused(setting, scripted):
     path = scripted.system_file("scripted")
     path.write_text(path.read_text().replace("  path: [.]\n", f"  path: [.]\n  {setting}: 4\n"))
 
@@ -222,3 +371,150 @@ def test_a_second_knob_is_refused(setting, scripted):
         pair_of(scripted)
 
     assert (error.value.code, error.value.field) == ("bad_format", f"settings.{setting}")
+
+
+# --- answers that are scored again: other metrics or another judge ask no system
+
+
+@pytest.fixture
+def paid(workspace, server):
+    """The workspace with the server as the system `paid`."""
+    set_system(workspace, server)
+    return workspace
+
+
+def paid_pair(workspace):
+    return load_pair(workspace, OBSERVATORY, "paid")
+
+
+@pytest.mark.parametrize("change", [METRICS, JUDGE], ids=["metrics", "judge"])
+def test_published_answers_are_scored_again_and_the_server_is_not_asked(change, paid, server):
+    _, first = evaluate(paid, paid_pair(paid))
+    before = first.path.read_bytes()
+    change_defaults(paid, **change)
+    pair = paid_pair(paid)
+    assert estimate(paid, pair, now=NIGHT).to_ask == 0
+
+    answered, second = evaluate(paid, pair)
+
+    assert server.asked.total() == 16
+    assert (answered.report.asked, answered.report.reused, answered.report.failed) == (0, 16, 0)
+    old, new = results(first), results(second)
+    assert new.evaluation_id != old.evaluation_id
+    assert new.timestamp == old.timestamp  # what the system did then, not a night of its own
+    assert new.performance_metrics.reused_from == old.evaluation_id
+    assert new.performance_metrics.latency_stats == old.performance_metrics.latency_stats
+    assert new.fingerprints == pair.fingerprints.model_copy(update={"server": new.fingerprints.server})
+    assert first.path.read_bytes() == before
+
+    # Once they are scored as today, an evaluation asks anew.
+    assert evaluate(paid, pair)[0].report.asked == 16
+
+
+def test_score_assets_alone_score_the_published_answers_again(paid, server):
+    _, first = evaluate(paid, paid_pair(paid))
+    change_defaults(paid, **METRICS)
+
+    reports = [score_pair(paid, paid_pair(paid), kind) for kind in SCORE_FILES]
+    second = publish_pair(paid, paid_pair(paid))
+
+    assert {report.evaluation_id for report in reports} == {second.evaluation_id} != {first.evaluation_id}
+    assert server.asked.total() == 16
+
+
+def test_a_night_asks_every_question_whatever_has_changed(paid, server):
+    evaluate(paid, paid_pair(paid))
+    change_defaults(paid, **METRICS)
+    score_pair(paid, paid_pair(paid), "answer_scores")  # somebody has begun to score the old answers again
+
+    answered, _ = evaluate(paid, paid_pair(paid), which="all")
+
+    assert (answered.report.asked, answered.report.reused, server.asked.total()) == (16, 0, 32)
+
+
+@pytest.mark.parametrize("change", [METRICS, JUDGE], ids=["metrics", "judge"])
+def test_an_unfinished_evaluation_is_resumed_under_new_settings(change, paid, server):
+    set_system(paid, server, budget={"requests": 4})
+    with pytest.raises(ServiceError):
+        ask_pair(paid, paid_pair(paid))
+    set_system(paid, server, endpoint={"max_retries": 9})
+    change_defaults(paid, **change)
+
+    answered, published = evaluate(paid, paid_pair(paid))
+
+    assert (answered.report.resumed, answered.report.asked, server.asked.total()) == (4, 12, 16)
+    assert results(published).fingerprints.metrics == paid_pair(paid).fingerprints.metrics
+
+
+def test_scores_made_before_a_change_are_not_published_with_later_ones(workspace, evaluation, pair):
+    with pytest.raises(InputError, match="citation_scores") as nothing:
+        publish_pair(workspace, pair)
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+    change_defaults(workspace, **METRICS)
+    pair = railway(workspace)
+    with pytest.raises(InputError) as unscored:
+        publish_pair(workspace, pair)
+    score_pair(workspace, pair, "retrieval_scores")
+    with pytest.raises(InputError, match="Materialize citation_scores, answer_scores, judge_scores of") as partly:
+        publish_pair(workspace, pair)
+
+    assert [one.value.code for one in (nothing, unscored, partly)] == [
+        "missing_scores",
+        "changed_pair",
+        "missing_scores",
+    ]
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+    assert results(publish_pair(workspace, pair)).fingerprints.metrics == pair.fingerprints.metrics
+
+
+def test_failed_questions_are_asked_in_an_evaluation_of_their_own_while_old_answers_are_scored_again(paid, server):
+    server.refused = {3, 5}
+    _, first = evaluate(paid, paid_pair(paid))
+    change_defaults(paid, **METRICS)
+    score_pair(paid, paid_pair(paid), "answer_scores")
+    server.refused = set()
+
+    retried, published = evaluate(paid, paid_pair(paid), which="failed")
+
+    assert (retried.report.asked, retried.report.reused, retried.report.failed) == (2, 14, 0)
+    assert (server.asked.total(), results(published).timestamp > results(first).timestamp) == (18, True)
+
+
+def test_warnings_of_kept_answers_stay_when_failed_questions_are_asked_again(paid, server):
+    file = yaml.safe_load(paid.system_file("paid").read_text())
+    file["settings"]["contexts"] = {"path": "hits"}
+    paid.system_file("paid").write_text(yaml.safe_dump(file))
+    server.refused = {16}
+    _, first = evaluate(paid, paid_pair(paid))
+
+    retried, second = evaluate(paid, paid_pair(paid), which="failed")  # refused again, so no reply is read
+
+    assert (retried.report.asked, retried.report.failed) == (1, 1)
+    assert "found nothing in any of 15 replies" in first.warnings[0]
+    assert second.warnings[0] == first.warnings[0]
+
+
+def test_answers_that_cannot_be_copied_leave_no_newest_evaluation_that_lacks_them(paid, server):
+    server.refused = {3}
+    evaluate(paid, paid_pair(paid))
+    newest = newest_evaluation(paid, OBSERVATORY, "paid")
+    newest.responses.rename(newest.responses.with_suffix(".away"))
+    with pytest.raises(InputError) as error:
+        ask(paid, paid_pair(paid), now=NIGHT, which="failed")
+    newest.responses.with_suffix(".away").rename(newest.responses)
+    server.refused = set()
+
+    report = ask(paid, paid_pair(paid), now=NIGHT, which="failed")
+
+    assert error.value.code == "bad_responses"
+    assert (report.asked, report.reused, server.asked.total()) == (1, 15, 17)
+
+
+def test_answers_that_were_lost_are_asked_for_again(paid, server):
+    evaluate(paid, paid_pair(paid))
+    newest_evaluation(paid, OBSERVATORY, "paid").responses.unlink()
+    change_defaults(paid, **METRICS)
+
+    assert (ask_pair(paid, paid_pair(paid)).report.asked, server.asked.total()) == (16, 32)

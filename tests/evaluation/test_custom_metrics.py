@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-import yaml
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
@@ -13,6 +12,7 @@ from rag_eval_pipeline.evaluation.storage import read_scores
 from rag_eval_pipeline.formats.evaluations import EvaluationBatch
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
+from tests.evaluation.conftest import change_defaults, change_yaml
 
 OWN = """
 import math
@@ -68,11 +68,6 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("custom_question_metrics", None)
 
 
-def settings(workspace, **settings):
-    defaults = yaml.safe_load(workspace.defaults_config.read_text())
-    workspace.defaults_config.write_text(yaml.safe_dump(defaults | settings))
-
-
 def metrics(*names):
     return [f"custom_question_metrics:{name}" for name in names]
 
@@ -87,7 +82,7 @@ def evaluated(workspace):
 
 
 def test_custom_scores_are_in_scores_and_results(workspace):
-    settings(workspace, custom_metrics=metrics("WORDS", "GOLD_FIRST", "SPANS", "TWICE", "JUDGED", "NONE"))
+    change_defaults(workspace, custom_metrics=metrics("WORDS", "GOLD_FIRST", "SPANS", "TWICE", "JUDGED", "NONE"))
 
     published, results = evaluated(workspace)
 
@@ -109,21 +104,18 @@ def test_custom_scores_are_in_scores_and_results(workspace):
     assert results.judge_metrics["judged_too"].value == results.judge_metrics["judged_correct"].value
     nothing = results.further_metrics["none"]
     assert (nothing.value, nothing.n_skipped, nothing.reason) == (None, 40, "nothing_to_score")
-
-
-def test_results_describe_custom_metrics(workspace):
-    settings(workspace, custom_metrics=metrics("WORDS"))
-
-    _, results = evaluated(workspace)
-
     assert results.own_metrics["words"].model_dump() == {
         "definition": "custom_question_metrics:WORDS", "meaning": "Of a test.", "source": "here", "direction": "neither",
         "low": 0.0, "high": None, "levels": ("question",), "room": "answers", "version": "1",
     }  # fmt: skip
+    # Records of evaluations under the old name of the setting stay readable.
+    path = evaluation.folder / "evaluation.json"
+    path.write_text(path.read_text().replace('"custom_metrics"', '"own_metrics"'))
+    assert load_evaluation(workspace, results.evaluation_id).record.settings.custom_metrics[0] == metrics("WORDS")[0]
 
 
 def test_failing_metric_costs_only_its_own_score(workspace):
-    settings(workspace, custom_metrics=metrics("BAD", "WORDS"))
+    change_defaults(workspace, custom_metrics=metrics("BAD", "WORDS"))
 
     published, results = evaluated(workspace)
 
@@ -141,7 +133,7 @@ def test_failing_metric_costs_only_its_own_score(workspace):
 
 
 def test_metric_that_needs_the_judge_is_skipped_without_one(workspace):
-    settings(workspace, custom_metrics=metrics("JUDGED", "JUDGED_OR_NOT"), judge={"kind": "none"})
+    change_defaults(workspace, custom_metrics=metrics("JUDGED", "JUDGED_OR_NOT"), judge={"kind": "none"})
 
     _, results = evaluated(workspace)
 
@@ -149,13 +141,10 @@ def test_metric_that_needs_the_judge_is_skipped_without_one(workspace):
 
 
 def test_question_without_an_answer_is_a_failure_of_its_metrics(workspace):
-    settings(workspace, custom_metrics=metrics("WORDS", "GOLD_FIRST"))
-    file = yaml.safe_load(workspace.system_file("embedded").read_text())
+    change_defaults(workspace, custom_metrics=metrics("WORDS", "GOLD_FIRST"))
     recorded = workspace.system_file("embedded").parent / "recorded.jsonl"
     recorded.write_text("".join(f'{{"query_id": "{n}", "answer": "x y"}}\n' for n in range(1, 40)))
-    workspace.system_file("embedded").write_text(
-        yaml.safe_dump(file | {"kind": "replay", "settings": {"path": "recorded.jsonl"}})
-    )
+    change_yaml(workspace.system_file("embedded"), kind="replay", settings={"path": "recorded.jsonl"})
 
     _, results = evaluated(workspace)
 
@@ -165,7 +154,7 @@ def test_question_without_an_answer_is_a_failure_of_its_metrics(workspace):
 
 
 def test_family_of_retrieval_measures_is_among_the_measures(workspace):
-    settings(workspace, measures=["hit@3", "custom_question_metrics:HALF@3"])
+    change_defaults(workspace, measures=["hit@3", "custom_question_metrics:HALF@3"])
 
     _, results = evaluated(workspace)
 
@@ -176,7 +165,7 @@ def test_family_of_retrieval_measures_is_among_the_measures(workspace):
 def test_fingerprint_depends_on_custom_metrics_and_their_version(workspace):
     prints = []
     for own in ([], metrics("WORDS"), metrics("SECOND"), metrics("WORDS", "TWICE")):
-        settings(workspace, custom_metrics=own)
+        change_defaults(workspace, custom_metrics=own)
         prints.append(load(workspace).fingerprints.metrics)
 
     assert len(set(prints)) == 4
@@ -184,8 +173,8 @@ def test_fingerprint_depends_on_custom_metrics_and_their_version(workspace):
 
 BAD = {
     "no such entry point":               ("politeness",                     "unknown_metric"),
-    "no such module":                    ("no_such_module:WORDS",           "bad_metric"),
-    "a module that fails":               ("broken_metrics:WORDS",           "bad_metric"),
+    "no such module":                    ("no_such_module:TWICE",           "bad_metric"),
+    "a module that fails":               ("broken_metrics:TWICE",           "bad_metric"),
     "no such name":                      ("custom_question_metrics:NOTHING",   "bad_metric"),
     "no metric":                         ("custom_question_metrics:NO_METRIC", "bad_metric"),
     "a family belongs to the measures":  ("custom_question_metrics:HALF",      "bad_metric"),
@@ -193,26 +182,19 @@ BAD = {
     "a built-in name":                   ("custom_question_metrics:TAKEN",     "duplicate_metric"),
     "a built-in measure at a cutoff":    ("custom_question_metrics:CUT_OFF",   "duplicate_metric"),
     "a column of the scores":            ("custom_question_metrics:COLUMN",    "duplicate_metric"),
+    "a name twice":                      ("custom_question_metrics:WORDS",     "duplicate_metric"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "code"), BAD.values(), ids=BAD)
 def test_bad_metric_is_found_before_anything_is_asked(name, code, workspace):
-    settings(workspace, custom_metrics=[name])
+    twice = metrics("SECOND") if name.endswith(":WORDS") else []
+    change_defaults(workspace, custom_metrics=[name, *twice])
 
     with pytest.raises(InputError) as error:
         load(workspace)
 
     assert error.value.code == code
-
-
-def test_metric_is_named_once(workspace):
-    settings(workspace, custom_metrics=metrics("WORDS", "SECOND"))
-
-    with pytest.raises(InputError) as error:
-        load(workspace)
-
-    assert error.value.code == "duplicate_metric"
 
 
 def test_entry_point_is_found_by_its_name_or_the_key(workspace, tmp_path):
@@ -224,12 +206,12 @@ def test_entry_point_is_found_by_its_name_or_the_key(workspace, tmp_path):
     )
 
     for name in ("length", "words"):
-        settings(workspace, custom_metrics=[name])
+        change_defaults(workspace, custom_metrics=[name])
         assert load(workspace).settings.custom_metrics == (name,)
 
 
 def test_evaluation_stays_readable_without_its_metric(workspace, tmp_path):
-    settings(workspace, custom_metrics=metrics("WORDS"), measures=["hit@1", "custom_question_metrics:HALF@3"])
+    change_defaults(workspace, custom_metrics=metrics("WORDS"), measures=["hit@1", "custom_question_metrics:HALF@3"])
     published, _ = evaluated(workspace)
     sys.modules.pop("custom_question_metrics")
     (tmp_path / "custom_question_metrics.py").unlink()
@@ -239,7 +221,7 @@ def test_evaluation_stays_readable_without_its_metric(workspace, tmp_path):
 
 
 def test_records_of_custom_metrics_are_published_beside_the_scores(workspace):
-    settings(workspace, custom_metrics=metrics("NOTED"))
+    change_defaults(workspace, custom_metrics=metrics("NOTED"))
 
     published, results = evaluated(workspace)
 
@@ -248,23 +230,3 @@ def test_records_of_custom_metrics_are_published_beside_the_scores(workspace):
     assert results.further_metrics["noted"].value == 0.5
     assert (batch.status, len(batch.evaluations)) == ("completed", 39)
     assert batch.evaluations[0].explanation == "Half."
-
-
-def test_old_name_is_refused_with_the_new_one(workspace):
-    settings(workspace, own_metrics=metrics("WORDS"))
-
-    with pytest.raises(InputError, match="custom_metrics") as error:
-        load(workspace)
-
-    assert (error.value.code, error.value.field) == ("bad_setting", "own_metrics")
-
-
-def test_record_under_the_old_name_stays_readable(workspace):
-    settings(workspace, custom_metrics=metrics("WORDS"))
-    published, _ = evaluated(workspace)
-    path = load_evaluation(workspace, published.evaluation_id).folder / "evaluation.json"
-    path.write_text(path.read_text().replace('"custom_metrics"', '"own_metrics"'))
-
-    evaluation = load_evaluation(workspace, published.evaluation_id)
-
-    assert evaluation.record.settings.custom_metrics == tuple(metrics("WORDS"))

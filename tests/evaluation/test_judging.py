@@ -1,97 +1,63 @@
 """The judge's part of an evaluation: counted by hand on answers written by hand, and failing apart from the rest."""
 
-from datetime import UTC, datetime
+import json
 
 import msgspec
 import pytest
-import yaml
 
-from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.evaluation.judging import SUPPORT_MEASURES, judgement_scores, read_judgements
 from rag_eval_pipeline.evaluation.means import JudgedShares
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.results import build_results
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.scoring import SCORERS
-from rag_eval_pipeline.evaluation.storage import read_scores, write_responses
+from rag_eval_pipeline.evaluation.storage import read_scores
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
 from rag_eval_pipeline.metrics.claims import RAGCHECKER_MEASURES
 from rag_eval_pipeline.metrics.registry import metrics
-from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, RetrievedPassage, citations_in, failed_answer
+from rag_eval_pipeline.systems.base import Citation, RetrievedPassage, citations_in
+from tests.evaluation.conftest import RAILWAY, answered, change_defaults, change_yaml
 from tests.paid_server import set_judge
-
-RAILWAY = "skarn-railway"
-NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-def pair(workspace):
-    return load_pair(workspace, RAILWAY, "embedded")
-
-
-@pytest.fixture
-def evaluation(workspace, pair):
-    return load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
-
-
-def padded(pair, answers):
-    given = {answer.query_id: answer for answer in answers}
-    return [
-        given.get(q.query_id) or failed_answer(Query(q.query_id, ""), "error", code="x", error="x", latency_ms=1.0)
-        for q in pair.queries
-    ]
-
-
-def judged(workspace, evaluation, pair, answers):
-    """The results of hand-written answers; every other question failed."""
-    write_responses(evaluation.responses, padded(pair, answers))
-    for score in SCORERS.values():
-        score(workspace, evaluation, pair)
-    return build_results(workspace, evaluation, pair, now=NIGHT)
 
 
 def with_gold(pair):
     return next(query for query in pair.queries if query.citations and not query.is_impossible)
 
 
-def answer_to(query, text, contexts=()):
-    passages = tuple(RetrievedPassage("x.pdf", 1, text, 1.0, rank) for rank, text in enumerate(contexts, start=1))
+def answer_to(query, text):
     cited = citations_in(text, {gold.file_name for gold in query.citations})
-    return RagAnswer(query.query_id, "ok", text, False, passages, cited, 1.0)
+    passages = [RetrievedPassage("x.pdf", 1, "The lamp was lit.", 1.0, 1)]
+    return answered(query.query_id, text, contexts=passages, citations=cited)
 
 
-def test_a_gold_answer_is_correct_and_a_refusal_is_not(workspace, evaluation, pair):
+def test_a_gold_answer_is_correct_and_a_refusal_is_not(pair, results_of):
     first, second = [query for query in pair.queries if not query.is_impossible][:2]
 
-    results = judged(
-        workspace, evaluation, pair, [answer_to(first, first.accepted_answers[0]), answer_to(second, "I do not know.")]
-    )
+    results = results_of([answer_to(first, first.accepted_answers[0]), answer_to(second, "I do not know.")])
 
     correct = results.judge_metrics["judged_correct"]
     assert (correct.value, correct.n_scored, correct.n_failed) == (0.5, 2, len(pair.queries) - 2)
     assert results.judge_metrics["judged_refused"].value == 0.5
-    assert results.judge.kind == "lexical"
-    assert results.judge.completed == 2
+    assert (results.judge.kind, results.judge.completed) == ("lexical", 2)
 
 
 def test_answers_in_another_language_than_english_lower_the_coverage(workspace):
-    path = workspace.system_file("embedded")
-    settings = yaml.safe_load(path.read_text())
     judge = {"kind": "lexical", "settings": {"language": "de"}}
-    path.write_text(yaml.safe_dump({**settings, "evaluation": {"judge": judge}}))
+    change_yaml(workspace.system_file("embedded"), evaluation={"judge": judge})
     pair = load_pair(workspace, RAILWAY, "embedded")
-    evaluation = load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
     first, second, third = [query for query in pair.queries if not query.is_impossible][:3]
-    answers = [
-        answer_to(first, first.accepted_answers[0]),
-        answer_to(second, "Das weiß ich nicht."),
-        answer_to(third, f"Es war {third.accepted_answers[0]}."),
-    ]
+    texts = {
+        first.query_id: first.accepted_answers[0],
+        second.query_id: "Das weiß ich nicht.",
+        third.query_id: f"Es war {third.accepted_answers[0]}.",
+    }
+    rows = [{"id": query.query_id, "answer": texts[query.query_id]} for query in (first, second, third)]
+    (workspace.config / "systems" / "recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    change_yaml(workspace.system_file("embedded"), kind="replay", settings={"path": "recorded.jsonl"})
+    pair = load_pair(workspace, RAILWAY, "embedded")
 
-    results = judged(workspace, evaluation, pair, answers)
+    results = EvaluationResults.read(evaluate(workspace, pair)[1].path)
 
     correct = results.judge_metrics["judged_correct"]
     assert (correct.value, correct.n_scored, correct.n_failed) == (0.5, 2, len(pair.queries) - 2)
@@ -101,13 +67,12 @@ def test_answers_in_another_language_than_english_lower_the_coverage(workspace):
     assert (fault.query_id, fault.message.split(":")[0]) == (third.query_id, "language_not_supported")
 
 
-def test_support_without_a_support_judge_is_null_with_a_reason(workspace, evaluation, pair):
+def test_support_without_a_support_judge_is_null_with_a_reason(pair, results_of):
     query = with_gold(pair)
     gold = query.citations[0]
     mark = f"[{gold.file_name}:{gold.page_number}:{gold.start_char}-{gold.end_char}]"
-    answer = answer_to(query, f"The lamp was lit {mark}. The moon is made of green cheese.", ["The lamp was lit."])
 
-    results = judged(workspace, evaluation, pair, [answer])
+    results = results_of([answer_to(query, f"The lamp was lit {mark}. The moon is made of green cheese.")])
 
     citation, quality = results.citation_metrics, results.answer_quality_metrics
     shares = (
@@ -123,13 +88,13 @@ def test_support_without_a_support_judge_is_null_with_a_reason(workspace, evalua
     assert not any("/" in name for name in results.judge_metrics)
 
 
-def test_citations_without_marks_have_no_completeness_without_a_support_judge(workspace, evaluation, pair):
+def test_citations_without_marks_have_no_completeness_without_a_support_judge(pair, results_of):
     query = with_gold(pair)
     gold = query.citations[0]
     beside = Citation(gold.file_name, gold.start_char, gold.end_char, gold.page_number)
     answer = msgspec.structs.replace(answer_to(query, "The lamp was lit. It was sold."), citations=(beside,))
 
-    citation = judged(workspace, evaluation, pair, [answer]).citation_metrics.citation_completeness
+    citation = results_of([answer]).citation_metrics.citation_completeness
 
     assert (citation.value, citation.total_claims, citation.reason) == (None, 2, "needs_support_judge")
 
@@ -182,7 +147,7 @@ def test_every_figure_of_labels_is_in_the_registry():
     assert {*(f"ragchecker/{name}" for name in RAGCHECKER_MEASURES), "citation_recall", "citation_precision", "citation_relevance"} <= known  # fmt: skip
 
 
-def test_judgements_are_kept_whole_in_the_order_of_the_questions(workspace, pair):
+def test_judgements_are_stored_whole_in_the_order_of_the_questions(workspace, pair):
     _, published = evaluate(workspace, pair)
 
     judgements = list(read_judgements(load_evaluation(workspace, published.evaluation_id)))
@@ -194,9 +159,18 @@ def test_judgements_are_kept_whole_in_the_order_of_the_questions(workspace, pair
     assert results.query_results[0].individual_metrics["claims"] >= 1
 
 
-def change_judge(workspace, judge):
-    settings = yaml.safe_load(workspace.defaults_config.read_text()) | {"judge": judge}
-    workspace.defaults_config.write_text(yaml.safe_dump(settings))
+def test_results_without_a_judge_are_null_with_a_reason(workspace):
+    change_defaults(workspace, judge={"kind": "none"})
+
+    results = EvaluationResults.read(evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))[1].path)
+
+    citation, quality = results.citation_metrics, results.answer_quality_metrics
+    shares = (
+        citation.citation_completeness, citation.citation_correctness, quality.factual_consistency,
+        quality.hallucination_rate, quality.hallucination_rate_retrieved,
+    )  # fmt: skip
+    assert {(share.value, share.reason) for share in shares} == {(None, "no_judge")}
+    assert (results.judge, results.judge_metrics, results.performance_metrics.judge_usage) == (None, {}, {})
 
 
 UNREACHABLE = {
@@ -209,7 +183,7 @@ UNREACHABLE = {
 
 
 def test_a_judge_that_cannot_be_reached_fails_its_own_part_alone(workspace):
-    change_judge(workspace, UNREACHABLE)
+    change_defaults(workspace, judge=UNREACHABLE)
     pair = load_pair(workspace, RAILWAY, "embedded")
 
     _, published = evaluate(workspace, pair)
@@ -222,33 +196,10 @@ def test_a_judge_that_cannot_be_reached_fails_its_own_part_alone(workspace):
     assert {(row.outcome, row.reason) for row in rows} == {("failed", "judge_connection_refused")}
 
 
-def test_a_secret_that_is_missing_is_named_before_anything_is_judged(workspace, monkeypatch):
-    monkeypatch.delenv("NO_SUCH_JUDGE_KEY", raising=False)
-    endpoint = {**UNREACHABLE["settings"]["endpoint"], "api_key_env": "NO_SUCH_JUDGE_KEY"}
-    change_judge(workspace, {"kind": "openai", "settings": {**UNREACHABLE["settings"], "endpoint": endpoint}})
-
-    with pytest.raises(ServiceError) as error:
-        evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
-
-    assert error.value.code == "missing_secret"
-    assert "NO_SUCH_JUDGE_KEY" in str(error.value)
-
-
-@pytest.mark.parametrize("judge", [{"kind": "oracle"}, {"settings": {"unsure_band": 9}}, {"kind": "openai"}])
-def test_bad_judges_are_found_before_anything_is_asked(judge, workspace):
-    change_judge(workspace, judge)
-
-    with pytest.raises(InputError) as error:
-        load_pair(workspace, RAILWAY, "embedded")
-
-    assert (error.value.code, error.value.field.split(".")[0]) == ("bad_setting", "judge")
-
-
 @pytest.mark.parametrize("evaluators", [None, {"evaluators": ["length"]}], ids=["alone", "beside an evaluator"])
 def test_means_of_a_judge_that_failed_are_null_and_count_the_failures(evaluators, workspace, server):
     set_judge(workspace, server)
-    defaults = yaml.safe_load(workspace.defaults_config.read_text())
-    workspace.defaults_config.write_text(yaml.safe_dump(defaults | {"evaluators": evaluators}))
+    change_defaults(workspace, evaluators=evaluators)
 
     _, published = evaluate(workspace, load_pair(workspace, "cairnmoor-observatory", "embedded"))
 

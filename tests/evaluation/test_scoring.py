@@ -1,30 +1,28 @@
-"""What a question's scores are, on answers written by hand."""
+"""What a question's scores are, on answers written by hand; which documents and sentences names and places mean."""
 
-from datetime import UTC, datetime
+import json
 
 import pytest
+import yaml
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.corpus import CorpusFiles
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.pipeline import ask_pair, publish_pair, score_pair
+from rag_eval_pipeline.evaluation.runs import SCORE_FILES
 from rag_eval_pipeline.evaluation.scoring import score_answers, score_citations, score_retrieval
 from rag_eval_pipeline.evaluation.storage import write_responses
-from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.report.site import write_report
+from rag_eval_pipeline.systems.base import Citation, PageText, RetrievedPassage
+from tests.evaluation.conftest import RAILWAY, answered
 
 
 def document(file_name, key):
     return CorpusDocument(key, file_name, None, None, (), "rendered", "b", "p", "r", 1)
 
 
-@pytest.fixture
-def files(tmp_path):
-    return CorpusFiles(
-        None, [document("Harbour#A.pdf", "h"), document("Harbour#B.pdf", "h"), document("Tide.pdf", "t")]
-    )
-
-
+FILES = CorpusFiles(None, [document("Harbour#A.pdf", "h"), document("Harbour#B.pdf", "h"), document("Tide.pdf", "t")])
 NAMES = {
     #                                    given             means
     "a file":                           ("Tide.pdf",      "Tide.pdf"),
@@ -37,28 +35,39 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("given", "means"), NAMES.values(), ids=NAMES)
-def test_which_file_a_name_means(given, means, files):
-    assert files.canonical(given) == means
+def test_which_file_a_name_means(given, means):
+    assert FILES.canonical(given) == means
+
+
+#        0         1         2         3
+#        0123456789012345678901234567890123456789
+FIRST = "The tower is old. It was built in 1889."
+SECOND = "Nobody lives there. Birds do."
+TEXTS = CorpusTexts([PageText("b.pdf", 2, 40, SECOND), PageText("b.pdf", 1, 0, FIRST), PageText("c.pdf", 1, 0, " ")])
+PLACES = {
+    "a whole sentence":                  ("b.pdf", 0, 17, "The tower is old."),
+    "a part is widened":                 ("b.pdf", 22, 30, "It was built in 1889."),
+    "one letter of each":                ("b.pdf", 16, 19, "The tower is old. It was built in 1889."),
+    "the space between touches neither": ("b.pdf", 17, 18, None),
+    "over a page break":                 ("b.pdf", 30, 45, "It was built in 1889. Nobody lives there."),
+    "behind the end":                    ("b.pdf", 69, 90, None),
+    "a page without words":              ("c.pdf", 0, 5, None),
+    "a document that is not there":      ("d.pdf", 0, 5, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "start", "end", "expected"), PLACES.values(), ids=PLACES)
+def test_cited_texts_are_whole_sentences(document, start, end, expected):
+    assert TEXTS.cited(document, start, end) == expected
 
 
 def passage(document, rank, page=1):
     return RetrievedPassage(document, page, "text", 1.0 / rank, rank)
 
 
-def answered(query_id, text="x", *, abstained=False, contexts=(), citations=()):
-    return RagAnswer(query_id, "ok", text, abstained, tuple(contexts), tuple(citations), 1.0)
-
-
 @pytest.fixture
-def pair(workspace):
-    return load_pair(workspace, "skarn-railway", "embedded")
-
-
-@pytest.fixture
-def score(workspace, pair):
+def score(evaluation, pair):
     """Scores one hand-written answer to one question; the other questions abstain."""
-    report = ask(workspace, pair, now=datetime(2026, 1, 1, tzinfo=UTC))
-    evaluation = load_evaluation(workspace, report.evaluation_id)
 
     def run(scorer, answer):
         others = [answered(q.query_id, abstained=True) for q in pair.queries]
@@ -91,28 +100,23 @@ def test_both_documents_of_a_two_document_question_are_needed_for_full_recall(pa
     assert (row.scores["hit@1"], row.scores["recall@5"], row.scores["precision@5"]) == (1.0, 0.5, 0.2)
 
 
-def test_an_impossible_question_has_no_retrieval_and_no_citation_score(pair, score):
-    query = first(pair, lambda q: q.is_impossible)
-
-    for scorer in (score_retrieval, score_citations):
-        row = score(scorer, answered(query.query_id))
-        assert (row.outcome, row.reason, row.scores) == ("skipped", "impossible", {})
-
-
 @pytest.mark.parametrize(("abstained", "expected"), [(True, 1.0), (False, 0.0)])
 def test_an_impossible_question_is_answered_right_by_abstaining(abstained, expected, pair, score):
     query = first(pair, lambda q: q.is_impossible)
+    answer = answered(query.query_id, "The documents do not say.", abstained=abstained)
 
-    row = score(score_answers, answered(query.query_id, "The documents do not say.", abstained=abstained))
-
-    assert row.scores == {"exact_match": expected, "f1": expected, "abstained": float(abstained)}
+    assert score(score_answers, answer).scores == {
+        "exact_match": expected, "f1": expected, "abstained": float(abstained)
+    }  # fmt: skip
+    for scorer in (score_retrieval, score_citations):
+        row = score(scorer, answer)
+        assert (row.outcome, row.reason, row.scores) == ("skipped", "impossible", {})
 
 
 def test_citations_in_the_answer_are_not_words_of_it(pair, score):
     query = first(pair, lambda q: not q.is_impossible)
-    gold = query.accepted_answers[0]
 
-    row = score(score_answers, answered(query.query_id, f"{gold} [x.pdf:1:0-9]"))
+    row = score(score_answers, answered(query.query_id, f"{query.accepted_answers[0]} [x.pdf:1:0-9]"))
 
     assert row.scores["exact_match"] == 1.0
 
@@ -127,3 +131,80 @@ def test_half_of_the_gold_span_cited_is_half_of_it(pair, score):
 
     assert row.scores["exact_jaccard"] == (length // 2) / length
     assert (row.scores["char_precision"], row.scores["true_spans"]) == (1.0, 1.0)
+
+
+# --- documents that the corpus does not have
+
+KNOWN = [{"document": "line-opening.pdf", "text": "x"}]
+UNKNOWN = [{"document": "kb/Line opening", "text": "a"}, {"document": "kb/VPN Setup", "text": "b"}]
+
+
+@pytest.fixture
+def recorded(workspace):
+    """A system that answers every question with the passages that a function of its number gives."""
+
+    def pair_of(contexts_of):
+        queries = load_pair(workspace, RAILWAY, "embedded").queries
+        rows = [{"id": q.query_id, "answer": "x", "contexts": contexts_of(n)} for n, q in enumerate(queries)]
+        folder = workspace.config / "systems"
+        (folder / "recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        system = {"kind": "replay", "settings": {"path": "recorded.jsonl"}}
+        workspace.system_file("recorded").write_text(yaml.safe_dump(system))
+        pair = load_pair(workspace, RAILWAY, "recorded")
+        ask_pair(workspace, pair)
+        return pair
+
+    return pair_of
+
+
+RETURNED = (
+    "retrieved passages name a document of the corpus. Returned: 'kb/Line opening'; the corpus has 'line-opening.pdf'. "
+    "Check the document names in the recording."
+)
+RUNS = {
+    #                          passages of a question                 reason                 warning
+    "unknown documents":      (lambda n: UNKNOWN,                     "unknown_documents",   f"0 of 80 {RETURNED}"),
+    "no passages but unknown": (lambda n: [] if n else UNKNOWN,       "unknown_documents",   f"0 of 2 {RETURNED}"),
+    "no documents named":     (lambda n: [{"text": "a"}],             "no_documents_named",  "0 of 40 retrieved passages name a document of the corpus. They state no document at all. Check the document names in the recording."),
+    "no passages":            (lambda n: [],                          "no_contexts",         "None of 40 answers states retrieved passages, so retrieval is not scored [no_contexts]."),
+    "known documents":        (lambda n: KNOWN,                       None,                  None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("contexts", "reason", "warning"), RUNS.values(), ids=RUNS)
+def test_retrieval_is_scored_only_if_the_corpus_has_some_document(contexts, reason, warning, recorded, workspace):
+    pair = recorded(contexts)
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+
+    results = EvaluationResults.read(publish_pair(workspace, pair).path)
+
+    hit = results.retrieval_metrics["hit@1"]
+    assert (hit.reason, hit.n_scored, hit.value is None) == (reason, 0 if reason else 32, reason is not None)
+    assert results.warnings == (() if warning is None else (warning,))
+
+
+def test_only_questions_without_any_known_document_are_skipped(recorded, workspace):
+    """Of three answers with documents, one knows none, one knows its second passage's, and one has no passages."""
+    pair = recorded(lambda n: [UNKNOWN, [*UNKNOWN, *KNOWN], []][n] if n < 3 else KNOWN)
+
+    report = score_pair(workspace, pair, "retrieval_scores")
+
+    assert not any(query.is_impossible for query in pair.queries[:3])
+    assert [row.outcome for row in report.rows[:3]] == ["skipped", "scored", "scored"]
+    assert report.rows[0].reason == "unknown_documents"
+    assert report.rows[1].scores["hit@1"] == 0.0  # an unknown document holds its rank
+    assert report.rows[2].scores["recall@10"] == 0.0  # a miss: the run names documents elsewhere
+    check = report.retrieved.check()
+    assert (check.name, check.passed, check.numbers["unknown"]) == ("retrieved_documents_known", False, 4)
+
+
+def test_the_report_shows_that_no_document_is_known(recorded, workspace):
+    pair = recorded(lambda n: UNKNOWN)
+    for kind in SCORE_FILES:
+        score_pair(workspace, pair, kind)
+    published = publish_pair(workspace, pair)
+
+    page = write_report(workspace).parent / "runs" / published.evaluation_id / "index.html"
+
+    assert "0 of 80 retrieved passages name a document of the corpus." in page.read_text()

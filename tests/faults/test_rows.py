@@ -36,12 +36,12 @@ ROWS = {
         "corpus/hostile/test_reach.py::test_no_kind_of_request_reads_a_file",
     ),
     "8: what a page asks for": (
-        "corpus/test_builder.py::test_a_page_cannot_reach_a_service_that_only_other_documents_may_come_from",
+        "corpus/test_builder.py::test_build_lets_no_page_reach_a_service_that_is_open_to_others",
         "corpus/hostile/test_reach.py::test_every_kind_of_request_is_known_to_reach_a_host_that_is_allowed",
         "corpus/hostile/test_reach.py::test_no_kind_of_request_reaches_this_machine",
     ),
     "9: where a page leads": (
-        "corpus/test_builder.py::test_a_local_page_cannot_lead_elsewhere",
+        "corpus/test_builder.py::test_build_keeps_a_local_page_where_it_is",
         "corpus/hostile/test_reach.py::test_a_page_that_leads_to_this_machine_is_an_error_and_not_a_picture_of_the_refusal",
         "corpus/hostile/test_reach.py::test_a_popup_to_this_machine_leaves_the_page_as_it_is",
     ),
@@ -70,19 +70,18 @@ ROWS = {
         "web/test_fetcher.py::test_fetcher_retries_a_busy_server",
     ),
     "19: stems that are no name": (
-        "corpus/test_naming.py::test_stem",
-        "corpus/test_naming.py::test_any_list_of_urls_gets_lawful_distinct_names_that_pins_keep",
-        "corpus/test_folder.py::test_a_name_that_is_no_component_is_refused",
+        "corpus/test_naming.py::test_url_stem",
+        "corpus/test_naming.py::test_names_of_any_urls_are_valid_distinct_and_kept_by_pins",
+        "corpus/test_folder.py::test_folder_refuses_a_name_that_is_no_component",
     ),
     "20: two documents of one name": (
-        "corpus/test_naming.py::test_the_second_document_of_a_name_gets_eight_digits_of_its_urls_hash",
+        "corpus/test_naming.py::test_name_of_a_collision_gets_eight_digits_of_the_urls_hash_or_is_refused",
         "corpus/test_naming.py::test_names_that_some_file_system_takes_for_equal_are_a_collision",
-        "corpus/test_naming.py::test_strict_naming_refuses_a_collision",
     ),
     "21: overlong names": (
-        "corpus/test_naming.py::test_an_overlong_stem_is_cut_between_escapes_and_ends_in_sixteen_digits",
+        "corpus/test_naming.py::test_name_of_an_overlong_stem_is_cut_between_escapes_and_ends_in_sixteen_digits",
     ),
-    "22: names that other systems reserve": ("corpus/test_naming.py::test_name",),
+    "22: names that other systems reserve": ("corpus/test_naming.py::test_name_of_a_url",),
     "23: identifiers with `../`, globs, quotes": (
         "faults/test_names.py::test_a_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantined",
         "faults/test_names.py::test_any_name_of_a_benchmark_is_one_plain_component_or_refused",
@@ -103,8 +102,8 @@ ROWS = {
         "faults/test_archives.py::test_a_hostile_archive_refuses_its_benchmark_and_leaves_nothing",
     ),
     "26: links planted in the corpus or the data": (
-        "corpus/test_folder.py::test_a_link_in_the_place_of_a_document_is_replaced_and_not_written_through",
-        "corpus/test_folder.py::test_a_corpus_that_is_a_link_is_refused",
+        "corpus/test_folder.py::test_folder_replaces_a_link_in_the_place_of_a_document",
+        "corpus/test_folder.py::test_folder_that_is_a_link_or_has_a_folder_is_refused",
         "sources/test_relations.py::test_source_rejects_linked_file",
         "faults/test_names.py::test_a_body_outside_of_the_benchmarks_folder_is_noted_and_never_read",
         "faults/test_names.py::test_a_link_in_the_place_of_a_pdf_has_no_text",
@@ -230,7 +229,7 @@ ROWS = {
         "corpus/hostile/test_crashes.py::test_a_kill_in_the_middle_costs_no_document",
         "corpus/hostile/test_crashes.py::test_a_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed",
         "corpus/hostile/test_reach.py::test_a_certificate_that_nobody_vouches_for_is_not_accepted",
-        "corpus/test_trust.py::test_a_certificate_that_does_not_hold_is_a_cause_of_its_own",
+        "corpus/test_trust.py::test_certificate_that_is_refused_says_why_and_what_to_do",
         "sources/test_download.py::test_download_trusts_a_companys_authority_and_no_other",
     ),
 }  # fmt: skip

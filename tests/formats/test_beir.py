@@ -65,16 +65,22 @@ def write(folder, dataset, judged=lambda query: query.relevant_documents, corpus
     )  # fmt: skip
 
 
-@given(dataset=datasets())
-def test_a_dataset_comes_back_as_it_was(dataset, tmp_path_factory):
+@given(dataset=datasets(), corpus=st.dictionaries(NAMES, st.tuples(TEXT, TEXT), max_size=3))
+def test_beir_round_trips(dataset, corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("beir")
-    write(folder, dataset)
+    documents = [BeirDocument(name, text, title) for name, (text, title) in corpus.items()]
+    write(folder, dataset, corpus=documents)
 
     assert beir_dataset(read_beir(folder), dataset_id="d", version="1.0.0", name="D") == dataset
+    assert list(iterate_corpus(folder / "corpus.jsonl")) == documents
+    with open(folder / "qrels" / "test.tsv", encoding="utf-8", newline="") as file:  # as BEIR's loader
+        header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
+    assert header == ["query-id", "corpus-id", "score"]
+    assert rows == [[q.query_id, name, "1"] for q in dataset.queries for name in q.relevant_documents]
 
 
 @given(dataset=datasets())
-def test_the_datasets_own_names_come_back_though_the_judgements_have_others(dataset, tmp_path_factory):
+def test_beir_keeps_relevant_documents_beside_other_judgements(dataset, tmp_path_factory):
     folder = tmp_path_factory.mktemp("beir")
     write(folder, dataset, judged=lambda query: tuple(f"{name}#page=1" for name in query.relevant_documents))
 
@@ -83,27 +89,7 @@ def test_the_datasets_own_names_come_back_though_the_judgements_have_others(data
     assert beir_dataset(beir, dataset_id="d", version="1.0.0", name="D") == dataset
 
 
-@given(corpus=st.dictionaries(NAMES, st.tuples(TEXT, st.text(st.characters(blacklist_categories=["Cs"]))), max_size=4))
-def test_documents_come_back_as_they_were(corpus, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("beir")
-    documents = [BeirDocument(name, text, title) for name, (text, title) in corpus.items()]
-    write_beir(folder, [], documents, [])
-
-    assert list(iterate_corpus(folder / "corpus.jsonl")) == documents
-
-
-@given(dataset=datasets())
-def test_pythons_csv_module_reads_the_judgements_as_beirs_loader_does(dataset, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("beir")
-    write(folder, dataset)
-
-    with open(folder / "qrels" / "test.tsv", encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
-    assert header == ["query-id", "corpus-id", "score"]
-    assert rows == [[q.query_id, name, "1"] for q in dataset.queries for name in q.relevant_documents]
-
-
-def test_the_files_are_those_of_beir_to_the_letter(tmp_path):
+def test_beir_files_to_the_letter(tmp_path):
     query = EvaluationQuery(
         query_id="0", query_text="Wo?", relevant_documents=("A%20b#c.pdf", 'say "x".pdf'), query_type="factual",
         ground_truth_answer="Ångström", metadata={"answers": ["Ångström", "Å"], "is_impossible": False},
@@ -127,7 +113,7 @@ def test_the_files_are_those_of_beir_to_the_letter(tmp_path):
     )
 
 
-def test_other_peoples_folders_are_read_with_what_we_do_not_know(tmp_path):
+def test_beir_reads_foreign_folders(tmp_path):
     (tmp_path / "qrels").mkdir()
     (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "body", "url": "http://a/"}\n')
     (tmp_path / "queries.jsonl").write_text(
@@ -148,19 +134,16 @@ def test_other_peoples_folders_are_read_with_what_we_do_not_know(tmp_path):
 LINES = {
     #                              line                                     code            row
     "cut in the middle":           ('{"_id": "a", "te',                     "bad_json",      2),
-    "an array":                    ('["a"]',                                "bad_format",    2),
     "no id":                       ('{"text": "a"}',                        "bad_format",    2),
     "an id that is a number":      ('{"_id": 1, "text": "a"}',              "bad_format",    2),
     "an empty id":                 ('{"_id": "", "text": "a"}',             "duplicate_id",  2),
     "an id twice":                 ('{"_id": "first", "text": "a"}',        "duplicate_id",  2),
-    "a key that stands twice":     ('{"_id": "b", "text": "a", "text": "b"}', "bad_json",    2),
-    "not a number":                ('{"_id": "a", "text": "a", "x": NaN}',  "bad_json",      2),
     "an empty line":               ("",                                     "bad_json",      2),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "code", "row"), LINES.values(), ids=LINES)
-def test_a_bad_json_line_is_named_by_its_number(line, code, row, tmp_path):
+def test_beir_error_names_the_json_line(line, code, row, tmp_path):
     path = tmp_path / "queries.jsonl"
     path.write_text('{"_id": "first", "text": "a"}\n' + line + "\n")
 
@@ -182,7 +165,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize(("text", "code", "row"), TABLES.values(), ids=TABLES)
-def test_bad_judgements_are_named_by_their_line(text, code, row, tmp_path):
+def test_beir_error_names_the_judgement(text, code, row, tmp_path):
     path = tmp_path / "test.tsv"
     path.write_text(text)
 
@@ -192,7 +175,7 @@ def test_bad_judgements_are_named_by_their_line(text, code, row, tmp_path):
     assert (error.value.code, error.value.row) == (code, row)
 
 
-def test_a_judgement_of_a_query_that_is_not_there_is_refused(tmp_path):
+def test_beir_refuses_a_judgement_of_an_unknown_query(tmp_path):
     write_beir(tmp_path, [BeirQuery("q1", "one")], [], [Qrel("q2", "d", 1)])
 
     with pytest.raises(InputError) as error:

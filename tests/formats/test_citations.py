@@ -55,13 +55,6 @@ def test_what_is_formatted_is_parsed_again(file, page, start, length):
     ]
 
 
-def test_text_in_brackets_before_a_citation_is_text():
-    answer = "It opened in 1887[3] under Ada Thorne [P.pdf:1:0-5] and closed [sic] in 1901 [P.pdf:2:6-9]."
-
-    assert strip_citations(answer) == "It opened in 1887[3] under Ada Thorne and closed [sic] in 1901."
-    assert [c.file_name for c in parse_citations(answer)] == ["P.pdf", "P.pdf"]
-
-
 def test_the_answer_without_its_citations_is_what_scorers_compare():
     answer = "Ada Thorne [a.pdf:1:0-4], in 1887 [b.pdf:2:5-6]."
 
@@ -86,7 +79,6 @@ def test_a_text_of_nothing_but_beginnings_holds_no_citation(text):
 
 EXCERPTS = {
     #                       as it is                   as it is written
-    "plain":              ("Ada Thorne",              "Ada Thorne"),
     "quotes":             ('she said "no"',           'she said \\"no\\"'),
     "a backslash":        ("C:\\data",                 "C:\\\\data"),
     "a quoted backslash": ('\\"',                      '\\\\\\"'),

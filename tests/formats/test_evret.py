@@ -1,4 +1,4 @@
-"""Evret's datasets are read as its specification has them; what it leaves open is said, and nothing is lost on the way back."""
+"""Evret's datasets are read as its specification has them; what it leaves open is a finding."""
 
 import gzip
 import json
@@ -12,103 +12,78 @@ from rag_eval_pipeline.formats.csv import csv_bytes, json_cell
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
 from tests.formats.dataset_values import METADATA, NAME, TEXT, csv_text
 
-TEXTS = {
-    "q1": "does a flight above 500 dollars need manager approval",
-    "q2": "what hotel reimbursement limit applies to business travel",
-}
-ANSWERS = {
-    "q1": "Flights above 500 dollars require manager approval before booking business travel.",
-    "q2": "Hotel reimbursement is capped at 180 dollars per night unless finance approves an exception.",
-}
+# Evret: Dataset Format, the examples; one query with expected answers, one with ids of documents.
+ANSWER = "Flights above 500 dollars require manager approval before booking business travel."
 DOCUMENTS = [
-    {"doc_id": "travel_policy_2", "text": ANSWERS["q1"], "metadata": {"source": "travel_policy.md", "section": "flight_approval"}},
-    {"doc_id": "travel_policy_3", "text": ANSWERS["q2"], "metadata": {"source": "travel_policy.md", "section": "hotel_cap"}},
+    {"doc_id": "travel_policy_2", "text": ANSWER, "metadata": {"source": "travel_policy.md", "section": "flight_approval"}},
+    {"doc_id": "travel_policy_3", "text": "Hotel reimbursement is capped at 180 dollars per night.", "metadata": {}},
 ]  # fmt: skip
-JSON_WITH_ANSWERS = {
+JSON_EXAMPLE = {
     "queries": [
-        {"query_id": "q1", "query_text": TEXTS["q1"], "expected_answers": [ANSWERS["q1"]]},
-        {"query_id": "q2", "query_text": TEXTS["q2"], "expected_answers": [ANSWERS["q2"]]},
+        {"query_id": "q1", "query_text": "does a flight need approval", "expected_answers": [ANSWER]},
+        {"query_id": "q2", "query_text": "what hotel limit applies", "relevant_doc_ids": ["travel_policy_3"]},
     ],
     "documents": DOCUMENTS,
 }
-JSON_WITH_IDS = {
-    "queries": [
-        {"query_id": "q1", "query_text": TEXTS["q1"], "relevant_doc_ids": ["travel_policy_2"]},
-        {"query_id": "q2", "query_text": TEXTS["q2"], "relevant_doc_ids": ["travel_policy_3"]},
-    ],
-    "documents": DOCUMENTS,
-}
-CSV_WITH_ANSWERS = """query_id,query_text,expected_answers
-q1,does a flight above 500 dollars need manager approval,"[""Flights above 500 dollars require manager approval before booking business travel.""]"
-q2,what hotel reimbursement limit applies to business travel,"[""Hotel reimbursement is capped at 180 dollars per night unless finance approves an exception.""]"
+CSV_EXAMPLE = f"""query_id,query_text,relevant_doc_ids,expected_answers
+q1,does a flight need approval,,"[""{ANSWER}""]"
+q2,what hotel limit applies,"[""travel_policy_3""]",
 """
-CSV_WITH_IDS = """query_id,query_text,relevant_doc_ids
-q1,does a flight above 500 dollars need manager approval,"[""travel_policy_2""]"
-q2,what hotel reimbursement limit applies to business travel,"[""travel_policy_3""]"
-"""
-ANSWERED = {query_id: ((), [answer]) for query_id, answer in ANSWERS.items()}
-IDENTIFIED = {"q1": (("travel_policy_2",), []), "q2": (("travel_policy_3",), [])}
+LABELS = {"q1": ((), [ANSWER]), "q2": (("travel_policy_3",), [])}
 
 
 def labels(dataset):
     return {query.query_id: (query.relevant_documents, query.expected_answers) for query in dataset.queries}
 
 
-def from_json(tmp_path, value, **options):
-    path = tmp_path / "flights.json"
-    path.write_text(value if isinstance(value, str) else json.dumps(value))
+def read(tmp_path, value, **options):
+    path = tmp_path / ("flights.csv" if isinstance(value, str) else "flights.json")
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
     return read_evret_dataset(path, **options)
 
 
-def from_csv(tmp_path, text, **options):
-    path = tmp_path / "flights.csv"
-    path.write_text(text, encoding="utf-8")
-    return read_evret_dataset(path, **options)
+def refused(tmp_path, value, **options):
+    with pytest.raises(InputError) as error:
+        read(tmp_path, value, **options)
+    return error.value
 
 
-@pytest.mark.parametrize(("value", "expected"), [(JSON_WITH_ANSWERS, ANSWERED), (JSON_WITH_IDS, IDENTIFIED)])
-def test_the_specifications_json_examples(value, expected, tmp_path):
-    dataset, findings = from_json(tmp_path, value)
+@pytest.mark.parametrize("value", [JSON_EXAMPLE, CSV_EXAMPLE], ids=["JSON", "CSV"])
+def test_evret_reads_the_examples_of_its_specification(value, tmp_path):
+    dataset, findings = read(tmp_path, value)
 
     assert findings == ()
-    assert {query.query_id: query.query_text for query in dataset.queries} == TEXTS
-    assert labels(dataset) == expected
+    assert [query.query_text for query in dataset.queries] == [
+        "does a flight need approval",
+        "what hotel limit applies",
+    ]
+    assert labels(dataset) == LABELS
     assert [query.ground_truth_answer for query in dataset.queries] == [None, None]
-    assert dataset.documents == tuple(
+    documents = tuple(
         SourceDocument(document_id=one["doc_id"], content=one["text"], metadata=one["metadata"]) for one in DOCUMENTS
     )
-
-
-@pytest.mark.parametrize(("text", "expected"), [(CSV_WITH_ANSWERS, ANSWERED), (CSV_WITH_IDS, IDENTIFIED)])
-def test_the_specifications_csv_examples(text, expected, tmp_path):
-    dataset, findings = from_csv(tmp_path, text)
-
-    assert findings == ()
-    assert {query.query_id: query.query_text for query in dataset.queries} == TEXTS
-    assert labels(dataset) == expected
-    assert dataset.documents is None
+    assert dataset.documents == (None if value is CSV_EXAMPLE else documents)
 
 
 @pytest.mark.parametrize("name", ["flights.json", "flights_v1.2.0.json", "flights_v1.2.0.evret.json"])
-def test_id_and_version_come_from_the_files_name(name, tmp_path):
-    path = tmp_path / name
-    path.write_text(json.dumps(JSON_WITH_IDS))
+def test_evret_takes_id_and_version_from_the_files_name(name, tmp_path):
+    (tmp_path / name).write_text(json.dumps(JSON_EXAMPLE))
 
-    dataset = EvaluationDataset.from_json(path)
+    dataset = EvaluationDataset.from_json(tmp_path / name)
 
     assert (dataset.dataset_id, dataset.name) == ("flights", "flights")
     assert dataset.version == ("1.2.0" if "_v" in name else "0.0.0")
 
 
-def test_from_json_and_from_csv_tell_the_two_forms_apart(tmp_path):
-    dataset = from_json(tmp_path, JSON_WITH_IDS).dataset
+def test_dataset_from_json_and_csv_recognises_both_formats(tmp_path):
+    dataset = read(tmp_path, JSON_EXAMPLE).dataset
     dataset.write(tmp_path / "ours.eval.json")
     (tmp_path / "ours.eval.csv").write_bytes(csv_text(dataset))
-    (tmp_path / "theirs.csv").write_text(CSV_WITH_IDS)
+    (tmp_path / "theirs.csv").write_text(CSV_EXAMPLE)
 
     assert EvaluationDataset.from_json(str(tmp_path / "ours.eval.json")) == dataset
     assert EvaluationDataset.from_csv(str(tmp_path / "ours.eval.csv")) == dataset
-    assert labels(EvaluationDataset.from_csv(tmp_path / "theirs.csv")) == IDENTIFIED
+    assert labels(EvaluationDataset.from_csv(tmp_path / "theirs.csv")) == LABELS
 
 
 FIELDS = {
@@ -130,11 +105,10 @@ FIELDS = {
 
 
 @pytest.mark.parametrize(("query", "query_id", "documents", "answers"), FIELDS.values(), ids=FIELDS)
-def test_field_names_of_three_ages(query, query_id, documents, answers, tmp_path):
-    dataset, _ = from_json(tmp_path, {"queries": [query]})
+def test_evret_field_names(query, query_id, documents, answers, tmp_path):
+    dataset, _ = read(tmp_path, {"queries": [query]})
 
     assert labels(dataset) == {query_id: (documents, answers)}
-    assert dataset.queries[0].query_text == "?"
 
 
 CELLS = {
@@ -153,11 +127,11 @@ CELLS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("column", ["relevant_doc_ids", "relevant_docs", "expected_doc_ids", "expected_answers"])
+@pytest.mark.parametrize("column", ["relevant_docs", "expected_answers"])
 @pytest.mark.parametrize(("cell", "expected"), CELLS.values(), ids=CELLS)
-def test_label_cells(cell, expected, column, tmp_path):
+def test_evret_label_cells(cell, expected, column, tmp_path):
     quoted = '"' + cell.replace('"', '""') + '"'
-    dataset, findings = from_csv(tmp_path, f"id,query,{column}\n7,Who?,{quoted}\n")
+    dataset, findings = read(tmp_path, f"id,query,{column}\n7,Who?,{quoted}\n")
 
     query = dataset.queries[0]
     both = [list(query.relevant_documents), query.expected_answers]
@@ -167,17 +141,13 @@ def test_label_cells(cell, expected, column, tmp_path):
     assert [found.code for found in findings] == (["comma_split"] if is_cut else [])
 
 
-BAD_CELLS = ["['a']", "[1", '{"a": 1}', '[["a"]]', "[true]", '[""]', '["a", null]']
-
-
-@pytest.mark.parametrize("cell", BAD_CELLS)
-def test_cells_that_look_like_json_and_are_no_list_of_texts_are_refused(cell, tmp_path):
+@pytest.mark.parametrize("cell", ["['a']", "[1", '{"a": 1}', '[["a"]]', "[true]", '["a", null]'])
+def test_evret_refuses_cells_that_look_like_json_and_are_no_list_of_texts(cell, tmp_path):
     quoted = '"' + cell.replace('"', '""') + '"'
 
-    with pytest.raises(InputError) as error:
-        from_csv(tmp_path, f"id,query,relevant_doc_ids\na,Who?,{quoted}\n")
+    error = refused(tmp_path, f"id,query,relevant_doc_ids\na,Who?,{quoted}\n")
 
-    assert (error.value.code, error.value.row, error.value.field) == ("bad_labels", 1, "relevant_doc_ids")
+    assert (error.code, error.row, error.field) == ("bad_labels", 1, "relevant_doc_ids")
 
 
 BAD = {
@@ -197,60 +167,41 @@ BAD = {
 
 
 @pytest.mark.parametrize(("queries", "code"), BAD.values(), ids=BAD)
-def test_bad_queries(queries, code, tmp_path):
-    with pytest.raises(InputError) as error:
-        from_json(tmp_path, {"queries": queries})
-
-    assert error.value.code == code
+def test_evret_refuses_bad_queries(queries, code, tmp_path):
+    assert refused(tmp_path, {"queries": queries}).code == code
 
 
 BAD_DOCUMENTS = {
-    "no id": {"text": "x"},
-    "no text": {"doc_id": "a"},
-    "a number as text": {"doc_id": "a", "text": 5},
-    "metadata that is a list": {"doc_id": "a", "text": "x", "metadata": []},
-    "a text": "a",
+    "no id": ({"text": "x"}, "documents[1].doc_id"),
+    "no text": ({"doc_id": "a"}, "documents[1].text"),
+    "metadata that is a list": ({"doc_id": "a", "text": "x", "metadata": []}, "documents[1].metadata"),
+    "a text": ("a", "documents[1]"),
+    "an id twice": ({"doc_id": "0", "text": ""}, "documents[1].doc_id"),
 }
 
 
-@pytest.mark.parametrize("document", BAD_DOCUMENTS.values(), ids=BAD_DOCUMENTS)
-def test_bad_documents_are_named_by_their_place(document, tmp_path):
-    with pytest.raises(InputError) as error:
-        from_json(tmp_path, {"queries": [], "documents": [{"doc_id": "0", "text": ""}, document]})
+@pytest.mark.parametrize(("document", "field"), BAD_DOCUMENTS.values(), ids=BAD_DOCUMENTS)
+def test_evret_names_bad_documents(document, field, tmp_path):
+    error = refused(tmp_path, {"queries": [], "documents": [{"doc_id": "0", "text": ""}, document]})
 
-    assert error.value.code == "bad_format"
-    assert error.value.field.startswith("documents[1]")
+    assert (error.code, error.field) == ("duplicate_id" if field == "documents[1].doc_id" and "doc_id" in document else "bad_format", field)  # fmt: skip
 
 
-def test_a_document_id_stands_once(tmp_path):
-    with pytest.raises(InputError) as error:
-        from_json(tmp_path, {"queries": [], "documents": DOCUMENTS + DOCUMENTS[:1]})
+def test_evret_strict_refuses_both_kinds_of_labels_in_one_query(tmp_path):
+    one = {"id": "a", "query": "?", "relevant_doc_ids": ["d"]}
+    other = {"id": "b", "query": "?", "expected_answers": ["x"]}
 
-    assert (error.value.code, error.value.field) == ("duplicate_id", "documents[2].doc_id")
-
-
-def test_strict_refuses_both_kinds_of_labels_in_one_query_only(tmp_path):
-    one, other = (
-        {"id": "a", "query": "?", "relevant_doc_ids": ["d"]},
-        {"id": "b", "query": "?", "expected_answers": ["x"]},
-    )
-
-    assert len(from_json(tmp_path, {"queries": [one, other]}, strict=True).dataset.queries) == 2
-    with pytest.raises(InputError) as error:
-        from_json(tmp_path, {"queries": [other, one | {"expected_answers": ["x"]}]}, strict=True)
-    assert (error.value.code, error.value.row) == ("two_labels", 2)
+    assert len(read(tmp_path, {"queries": [one, other]}, strict=True).dataset.queries) == 2
+    error = refused(tmp_path, {"queries": [other, one | {"expected_answers": ["x"]}]}, strict=True)
+    assert (error.code, error.row) == ("two_labels", 2)
 
 
-def test_rows_without_ids_are_one_warning_that_names_them(tmp_path):
-    findings = from_csv(tmp_path, "query,relevant_docs\n" + "Who?,a\n" * 7).findings
-
+def test_evret_warns_of_missing_ids_and_unknown_fields(tmp_path):
+    findings = read(tmp_path, "query,relevant_docs\n" + "Who?,a\n" * 7).findings
     assert [(found.severity, found.code, found.field) for found in findings] == [("warning", "missing_id", "query_id")]
     assert "rows 1, 2, 3, 4, 5, ... (7 in all)" in str(findings[0])
 
-
-def test_fields_of_others_are_kept_in_metadata_and_named(tmp_path):
-    dataset, findings = from_csv(tmp_path, "id,query,relevant_docs,category,note\na,Who?,d,direct_fact,\n")
-
+    dataset, findings = read(tmp_path, "id,query,relevant_docs,category,note\na,Who?,d,direct_fact,\n")
     assert dataset.queries[0].metadata == {"category": "direct_fact"}
     assert [(found.code, found.field) for found in findings] == [("unknown_field", "category")]
 
@@ -265,14 +216,11 @@ CSV_FAULTS = {
 
 
 @pytest.mark.parametrize(("text", "code"), CSV_FAULTS.values(), ids=CSV_FAULTS)
-def test_csv_that_is_none(text, code, tmp_path):
-    with pytest.raises(InputError) as error:
-        from_csv(tmp_path, text)
-
-    assert error.value.code == code
+def test_evret_refuses_bad_csv(text, code, tmp_path):
+    assert refused(tmp_path, text).code == code
 
 
-def test_a_csv_file_of_another_encoding_is_refused_and_a_byte_order_mark_is_not(tmp_path):
+def test_evret_csv_is_utf8_with_or_without_a_byte_order_mark(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes("id,query,relevant_docs\na,Où?,d\n".encode("latin-1"))
     with pytest.raises(InputError) as error:
@@ -314,7 +262,7 @@ def judged(dataset):
 
 
 @given(queries=QUERIES, documents=DOCUMENT_LISTS)
-def test_reading_gives_the_ids_texts_labels_and_documents_that_were_written(queries, documents, tmp_path_factory):
+def test_evret_round_trips(queries, documents, tmp_path_factory):
     folder = tmp_path_factory.mktemp("evret")
     dataset = EvaluationDataset(dataset_id="d", name="D", version="1.0.0", queries=queries, documents=documents)
     rows = [

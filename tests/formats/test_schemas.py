@@ -168,16 +168,6 @@ def test_schema_and_model_agree(name, value, is_good, tmp_path):
     assert (schema.is_valid(value), not faults) == (is_good, is_good)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_a_schema_is_one_of_2020_12_with_an_id_and_a_title(name):
-    schema = json_schema(name)
-
-    jsonschema.Draft202012Validator.check_schema(schema)
-    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert schema["$id"] == f"{name}.schema.json"
-    assert schema["title"]
-
-
 def test_no_constraint_has_a_name_that_no_validator_knows():
     assert not re.findall(
         r'"(?:ge|le|gt|lt|min_length|max_length)":', json.dumps([json_schema(name) for name in SCHEMAS])

@@ -55,14 +55,14 @@ ENCODED = {
 
 
 @pytest.mark.parametrize(("name", "identifier"), ENCODED.values(), ids=ENCODED)
-def test_ids_change_only_where_white_space_would_split_them(name, identifier):
+def test_trec_id_changes_only_where_white_space_would_split_it(name, identifier):
     assert encode_id(name) == identifier
     assert decode_id(identifier) == name
 
 
 @given(NAMES)
 @example("%25\xa0%2520 %")
-def test_every_name_comes_back_from_an_id_without_white_space(name):
+def test_trec_id_round_trips(name):
     identifier = encode_id(name)
 
     assert decode_id(identifier) == name
@@ -72,7 +72,7 @@ def test_every_name_comes_back_from_an_id_without_white_space(name):
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @given(pairs=FAST, grade=st.integers(-3, 9))
-def test_qrels_are_read_as_they_were_written(pairs, grade, suffix, tmp_path_factory):
+def test_qrels_round_trip(pairs, grade, suffix, tmp_path_factory):
     path = tmp_path_factory.mktemp("trec") / f"qrels.txt{suffix}"
     qrels = [Qrel(encode_id(query), encode_id(document), grade) for query, document in pairs]
 
@@ -82,7 +82,7 @@ def test_qrels_are_read_as_they_were_written(pairs, grade, suffix, tmp_path_fact
 
 
 @given(pairs=FAST, scores=st.lists(FINITE, min_size=6, max_size=6))
-def test_runs_are_read_as_they_were_written_to_the_last_digit(pairs, scores, tmp_path_factory):
+def test_run_round_trips(pairs, scores, tmp_path_factory):
     path = tmp_path_factory.mktemp("trec") / "run.txt"
     pairs = [(encode_id(query), encode_id(document)) for query, document in pairs]
     run = [RunLine(*pair, rank, score, "tag") for rank, (pair, score) in enumerate(zip(pairs, scores, strict=False))]
@@ -92,7 +92,7 @@ def test_runs_are_read_as_they_were_written_to_the_last_digit(pairs, scores, tmp
 
 
 @given(texts=st.dictionaries(NAMES, st.text(st.characters(blacklist_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)))
-def test_topics_are_read_as_they_were_written(texts, tmp_path_factory):
+def test_topics_round_trip(texts, tmp_path_factory):
     path = tmp_path_factory.mktemp("trec") / "topics.tsv"
     topics = [Topic(encode_id(query), f"x{text}") for query, text in texts.items()]
 
@@ -100,7 +100,7 @@ def test_topics_are_read_as_they_were_written(texts, tmp_path_factory):
     assert list(iterate_topics(path)) == topics
 
 
-def test_equal_content_gives_equal_compressed_bytes(tmp_path):
+def test_qrels_compress_to_equal_bytes(tmp_path):
     for name in ("one.gz", "two.gz"):
         write_qrels(tmp_path / name, [Qrel("1", "a", 1)])
 
@@ -122,13 +122,13 @@ READ_RUN_LINES = {
 
 
 @pytest.mark.parametrize(("line", "expected"), READ_RUN_LINES.values(), ids=READ_RUN_LINES)
-def test_a_line_of_a_run_that_trec_eval_reads_is_read_with_its_value(line, expected, tmp_path):
+def test_run_line_has_the_value_that_trec_eval_reads(line, expected, tmp_path):
     path = tmp_path / "run.txt"
     path.write_bytes(b"# a comment\n\n \t\r\n  # another\n" + line + b"\n#\n \n")
     assert list(iterate_run(path)) == [expected]
 
 
-def test_comments_of_qrels_are_passed_over_and_a_whole_grade_may_have_a_point(tmp_path):
+def test_qrels_may_have_comments_and_grades_with_a_point(tmp_path):
     path = tmp_path / "qrels.txt"
     path.write_bytes(b"# judged by hand\n# twice\n1 0 a 1.0\n#2 0 a 1\n1 0 b +2.\n# end")
     assert list(iterate_qrels(path)) == [Qrel("1", "a", 1), Qrel("1", "b", 2)]
@@ -150,18 +150,6 @@ QRELS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "code"), QRELS.values(), ids=QRELS)
-def test_a_bad_line_of_qrels_is_named_by_its_number(line, code, tmp_path):
-    path = tmp_path / "qrels.txt"
-    path.write_bytes(b"0 0 first 1\n" + line)
-
-    with pytest.raises(InputError) as error:
-        list(iterate_qrels(path))
-
-    assert (error.value.code, error.value.row, error.value.file) == (code, 2, str(path))
-    assert "\n" not in str(error.value)
-
-
 RUNS = {
     "no tag":                    (b"1 Q0 a 1 0.5\n",                "bad_fields"),
     "not a number":              (b"1 Q0 a 1 NaN t\n",              "bad_score"),
@@ -174,15 +162,26 @@ RUNS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "code"), RUNS.values(), ids=RUNS)
-def test_a_bad_line_of_a_run_is_named_by_its_number(line, code, tmp_path):
-    path = tmp_path / "run.txt"
-    path.write_bytes(b"0 Q0 first 1 1.0 t\n" + line)
+LINES = [
+    pytest.param(reader, first, *case, id=f"{reader.__name__}, {name}")
+    for reader, first, table in (
+        (iterate_qrels, b"0 0 first 1\n", QRELS),
+        (iterate_run, b"0 Q0 first 1 1.0 t\n", RUNS),
+    )
+    for name, case in table.items()
+]
+
+
+@pytest.mark.parametrize(("reader", "first", "line", "code"), LINES)
+def test_trec_error_names_the_line(reader, first, line, code, tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_bytes(first + line)
 
     with pytest.raises(InputError) as error:
-        list(iterate_run(path))
+        list(reader(path))
 
-    assert (error.value.code, error.value.row) == (code, 2)
+    assert (error.value.code, error.value.row, error.value.file) == (code, 2, str(path))
+    assert "\n" not in str(error.value)
 
 
 TOPICS = {
@@ -201,7 +200,7 @@ TOPICS = {
 
 
 @pytest.mark.parametrize(("text", "code", "row"), TOPICS.values(), ids=TOPICS)
-def test_bad_topics_are_named_by_their_line(text, code, row, tmp_path):
+def test_topics_error_names_the_line(text, code, row, tmp_path):
     path = tmp_path / "topics"
     path.write_text(text)
 
@@ -212,7 +211,7 @@ def test_bad_topics_are_named_by_their_line(text, code, row, tmp_path):
     assert str(error.value) in [str(one) for one in checked_topics(path) if isinstance(one, InputError)]
 
 
-def test_topics_of_the_tracks_lose_their_labels_and_keep_their_parts(tmp_path):
+def test_topics_of_the_tracks_keep_their_parts(tmp_path):
     path = tmp_path / "topics.301-302"
     path.write_text(
         "\n<top>\n\n<num> Number: 301 \n<title> International Organized Crime \n\n<desc> Description: \n"
@@ -229,24 +228,21 @@ def test_topics_of_the_tracks_lose_their_labels_and_keep_their_parts(tmp_path):
     ]  # fmt: skip
 
 
-def test_every_fault_of_a_file_is_a_finding_and_not_only_the_first(tmp_path):
+def test_trec_returns_every_error_of_a_file(tmp_path):
     qrels = tmp_path / "qrels.txt"
-    qrels.write_text("1 0 a 1\n1 0 a 1\n2 0 b x\n2 0 c 1\n")
+    qrels.write_text("1 0 a 1\n1 0 a 1\n2 0 b x\n2 0 c 1\n3 0 a 1\n1 0 b 1\n3 0 b 1\n3 0 a 0\n1 0 a 0\n")
 
     found = list(checked_qrels(qrels))
 
-    assert [(one.row, one.field) for one in found if isinstance(one, InputError)] == [(2, "document id"), (3, "grade")]
-    assert [one for one in found if not isinstance(one, InputError)] == [Qrel("1", "a", 1), Qrel("2", "c", 1)]
-
-
-def test_a_repeat_is_found_when_the_lines_of_a_query_do_not_stand_together(tmp_path):
-    path = tmp_path / "qrels.txt"
-    path.write_text("1 0 a 1\n2 0 a 1\n1 0 b 1\n2 0 b 1\n1 0 c 1\n2 0 a 0\n1 0 a 0\n")
-
-    assert [one.row for one in checked_qrels(path) if isinstance(one, InputError)] == [6, 7]
+    # The last two repeat a document although another query came between.
+    errors = [(one.row, one.field) for one in found if isinstance(one, InputError)]
+    assert errors == [(2, "document id"), (3, "grade"), (8, "document id"), (9, "document id")]
+    records = [(one.query_id, one.document_id) for one in found if not isinstance(one, InputError)]
+    assert records == [("1", "a"), ("2", "c"), ("3", "a"), ("1", "b"), ("3", "b")]
 
 
 WHOLE_FILES = {
+    "a line without end":           (gzip.compress(b"x" * (17 * 1024 * 1024), 1), "long_line"),
     "no file":                      (None,                                       "missing_file"),
     "a gzip file that was cut":     (gzip.compress(b"1 0 a 1\n")[:-9],           "bad_gzip"),
     "gzip by its first bytes only": (b"\x1f\x8bxyz",                             "bad_gzip"),
@@ -254,7 +250,7 @@ WHOLE_FILES = {
 
 
 @pytest.mark.parametrize(("content", "code"), WHOLE_FILES.values(), ids=WHOLE_FILES)
-def test_a_file_that_cannot_be_read_is_one_line(content, code, tmp_path):
+def test_trec_refuses_an_unreadable_file(content, code, tmp_path):
     path = tmp_path / "qrels.txt.gz"
     if content is not None:
         path.write_bytes(content)
@@ -265,53 +261,38 @@ def test_a_file_that_cannot_be_read_is_one_line(content, code, tmp_path):
     assert error.value.code == code
 
 
-def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path):
-    path = tmp_path / "qrels.txt.gz"
-    path.write_bytes(gzip.compress(b"x" * (17 * 1024 * 1024), 1))
-
-    with pytest.raises(InputError) as error:
-        list(iterate_qrels(path))
-
-    assert error.value.code == "long_line"
-
-
-def test_other_peoples_line_ends_and_byte_order_marks_are_no_content(tmp_path):
+def test_topics_may_have_crlf_and_a_byte_order_mark(tmp_path):
     path = tmp_path / "topics.tsv"
     path.write_bytes(b"\xef\xbb\xbf1\tone\r\n2\ttwo")
 
     assert list(iterate_topics(path)) == [Topic("1", "one"), Topic("2", "two")]
 
 
-@pytest.mark.parametrize("identifier", ["", "a b", "a\tb", "a\xa0b", "a\0b"])
-def test_an_id_that_would_split_is_not_written(identifier, tmp_path):
-    path = tmp_path / "qrels.txt"
+LINE = RunLine("1", "a", 1, 0.5, "t")
+NOT_WRITTEN = {
+    #                         writer         record                            code
+    "an empty id":           (write_qrels,  Qrel("1", "", 1),                 "bad_id"),
+    "a no-break space":      (write_qrels,  Qrel("1", "a\xa0b", 1),           "bad_id"),
+    "a NUL":                 (write_qrels,  Qrel("1", "a\0b", 1),             "bad_id"),
+    "a comment as qrel":     (write_qrels,  Qrel("#1", "a", 1),               "bad_id"),
+    "a comment as run":      (write_run,    LINE._replace(query_id="#1"),     "bad_id"),
+    "a tag of two words":    (write_run,    LINE._replace(tag="a b"),         "bad_id"),
+    "NaN":                   (write_run,    LINE._replace(score=math.nan),    "bad_score"),
+    "a topic of two lines":  (write_topics, Topic("1", "two\nlines"),         "bad_topic"),
+}  # fmt: skip
 
+
+@pytest.mark.parametrize(("write", "record", "code"), NOT_WRITTEN.values(), ids=NOT_WRITTEN)
+def test_trec_writes_only_what_can_be_read_again(write, record, code, tmp_path):
     with pytest.raises(InputError) as error:
-        write_qrels(path, [Qrel("1", "good", 1), Qrel("1", identifier, 1)])
+        write(tmp_path / "file.txt", [record])
 
-    assert error.value.code == "bad_id"
-    assert not path.exists()
-
-
-def test_a_query_whose_lines_would_be_comments_is_not_written(tmp_path):
-    for write, record in ((write_qrels, Qrel("#1", "a", 1)), (write_run, RunLine("#1", "a", 1, 0.5, "t"))):
-        with pytest.raises(InputError) as error:
-            write(tmp_path / "file.txt", [record])
-        assert (error.value.code, error.value.field) == ("bad_id", "query id")
-
-
-def test_not_a_number_and_broken_lines_are_not_written(tmp_path):
-    with pytest.raises(InputError) as score:
-        write_run(tmp_path / "run.txt", [RunLine("1", "a", 1, float("nan"), "t")])
-    with pytest.raises(InputError) as text:
-        write_topics(tmp_path / "topics.tsv", [Topic("1", "two\nlines")])
-
-    assert (score.value.code, text.value.code) == ("bad_score", "bad_topic")
+    assert error.value.code == code
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_the_ranx_files_hold_what_their_json_holds(suffix, shared):
+def test_trec_reads_ranx_files(suffix, shared):
     folder = shared / "oracles" / "ranx"
 
     assert read_qrels(folder / f"qrels.trec{suffix}") == json.loads((folder / "qrels.json").read_text())
@@ -319,7 +300,7 @@ def test_the_ranx_files_hold_what_their_json_holds(suffix, shared):
     assert run == json.loads((folder / "run.json").read_text())
 
 
-def test_trec_evals_own_files_are_read_whole_and_score_as_it_printed(shared):
+def test_trec_files_of_trec_eval_score_as_it_printed(shared):
     folder = shared / "oracles" / "trec_eval"
     if not folder.is_dir():
         pytest.skip("no trec_eval files: nothing to compare with")

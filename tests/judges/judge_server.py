@@ -1,4 +1,4 @@
-"""A loopback server that speaks chat completions, says what its test wants, and remembers what it was asked."""
+"""A local chat-completions server that replies as its test says, and keeps what it was asked."""
 
 import asyncio
 import contextlib
@@ -60,8 +60,8 @@ async def judge_server(answer: Callable[[dict[str, Any]], Completion | str]) -> 
                 body = json.loads(await reader.readexactly(size))
                 server.headers.append(head)
                 server.bodies.append(body)
-                said = answer(body)
-                writer.write(_response(said if isinstance(said, Completion) else Completion(said)))
+                reply = answer(body)
+                writer.write(_response(reply if isinstance(reply, Completion) else Completion(reply)))
                 await writer.drain()
         writer.close()
 
@@ -76,15 +76,15 @@ async def judge_server(answer: Callable[[dict[str, Any]], Completion | str]) -> 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _response(said: Completion) -> bytes:
-    message = {"role": "assistant", "content": said.text, "refusal": said.refusal}
+def _response(reply: Completion) -> bytes:
+    message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
     value = {
-        "id": "1", "object": "chat.completion", "model": said.model,
-        "choices": [{"index": 0, "message": message, "finish_reason": said.finish_reason}],
+        "id": "1", "object": "chat.completion", "model": reply.model,
+        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
         "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
     }  # fmt: skip
-    body = json.dumps(value).encode() if said.status == 200 else said.text.encode()
-    head = f"HTTP/1.1 {said.status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    body = json.dumps(value).encode() if reply.status == 200 else reply.text.encode()
+    head = f"HTTP/1.1 {reply.status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
@@ -129,6 +129,28 @@ def honest(body: dict[str, Any]) -> str:
         for check in data["citation_checks"]
     ]
     return json.dumps(reply)
+
+
+def honest_but(change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Callable[[dict[str, Any]], str]:
+    """An honest judge whose every reply is changed by a function of the reply and the data."""
+
+    def answer(body: dict[str, Any]) -> str:
+        reply = json.loads(honest(body))
+        change(reply, data_of(body)[1])
+        return json.dumps(reply)
+
+    return answer
+
+
+def verdict_is(*verdicts: str) -> Callable[[dict[str, Any]], str]:
+    """An honest judge but for its verdicts on answers: these in turn, the last one again and again."""
+    left = [*verdicts]
+
+    def change(reply: dict[str, Any], _: dict[str, Any]) -> None:
+        if "correctness" in reply:
+            reply["correctness"]["verdict"] = left.pop(0) if len(left) > 1 else left[0]
+
+    return honest_but(change)
 
 
 def _entailment(nonce: str, data: dict[str, Any], cited: dict[str, str]) -> str:

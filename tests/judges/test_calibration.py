@@ -37,6 +37,10 @@ HUMAN = CalibrationRequest("frames", "scripted", "human")
 # --- kappa ---
 
 
+def ends(limits):
+    return limits.low, limits.high
+
+
 def test_kappa_worked_out():
     # 20 both yes, 5 and 10 apart, 15 both no; n = 50.
     # agreed = 35/50 = 0.7; chance = (25*30 + 25*20) / 50^2 = 0.5; kappa = (0.7 - 0.5) / (1 - 0.5) = 0.4
@@ -49,16 +53,11 @@ def test_kappa_worked_out():
 
     assert kappa.value == pytest.approx(0.4, abs=1e-12)
     half = 1.959963984540054 * math.sqrt(0.016128)
-    assert kappa.analytic == pytest.approx((0.4 - half, 0.4 + half), abs=1e-12)
+    assert ends(kappa.analytic) == pytest.approx((0.4 - half, 0.4 + half), abs=1e-12)
     # Both ways of making an interval come to nearly the same; the wider ends are taken.
-    assert kappa.bootstrap == pytest.approx(kappa.analytic, abs=0.03)
+    assert ends(kappa.bootstrap) == pytest.approx(ends(kappa.analytic), abs=0.03)
     assert kappa.interval.low == min(kappa.analytic.low, kappa.bootstrap.low)
     assert kappa.interval.high == max(kappa.analytic.high, kappa.bootstrap.high)
-
-
-def test_equal_labels_and_systematic_contradiction():
-    assert kappa_of(Confusion(50, 0, 0, 50)).value == 1.0
-    assert kappa_of(Confusion(0, 50, 50, 0)).value == -1.0
 
 
 def test_agreement_without_a_mistake_is_not_certain():
@@ -71,22 +70,22 @@ def test_agreement_without_a_mistake_is_not_certain():
     assert kappa.interval.high == 1.0
 
 
-NO_KAPPA = {
-    "nothing": (Confusion(0, 0, 0, 0), "nothing_to_compare"),
-    "all yes": (Confusion(9, 0, 0, 0), "no_variation"),
-    "all no": (Confusion(0, 0, 0, 9), "no_variation"),
-}
+KAPPAS = {
+    #                            labels and judge    kappa   reason
+    "equal verdicts":           ((50, 0, 0, 50),     1.0,    None),
+    "opposite verdicts":        ((0, 50, 50, 0),     -1.0,   None),
+    "the judge always says yes": ((90, 0, 10, 0),    0.0,    None),
+    "nothing":                  ((0, 0, 0, 0),       None,   "nothing_to_compare"),
+    "all yes":                  ((9, 0, 0, 0),       None,   "no_variation"),
+    "all no":                   ((0, 0, 0, 9),       None,   "no_variation"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("table", "reason"), NO_KAPPA.values(), ids=NO_KAPPA)
-def test_no_kappa_has_a_reason(table, reason):
-    kappa = kappa_of(table)
+@pytest.mark.parametrize(("table", "value", "reason"), KAPPAS.values(), ids=KAPPAS)
+def test_kappa_at_its_ends(table, value, reason):
+    kappa = kappa_of(Confusion(*table))
 
-    assert (kappa.value, kappa.reason, kappa.interval) == (None, reason, None)
-
-
-def test_a_judge_that_always_says_yes_is_no_better_than_chance():
-    assert kappa_of(Confusion(90, 0, 10, 0)).value == 0.0
+    assert (kappa.value, kappa.reason, kappa.interval is None) == (value, reason, value is None)
 
 
 TABLES = st.builds(Confusion, *[st.integers(0, 300)] * 4)
@@ -122,7 +121,7 @@ def test_bias_worked_out():
     half = 1.959963984540054 * math.sqrt(16 - 25 / 52) / 52
 
     assert bias.value == 0.1
-    assert (bias.low, bias.high) == pytest.approx((5 / 52 - half, 5 / 52 + half), abs=1e-12)
+    assert ends(bias.interval) == pytest.approx((5 / 52 - half, 5 / 52 + half), abs=1e-12)
     assert bias_of(Confusion(0, 0, 0, 0)) is None
 
 
@@ -172,14 +171,16 @@ def test_bad_labels(lines, code, row, tmp_path):
     assert (error.value.code, error.value.row) == (code, row)
 
 
-def test_bad_files(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "code"), [("cut.jsonl", "bad_json"), ("labels.txt", "unknown_form"), ("none.csv", "missing_file")]
+)
+def test_bad_files_of_labels(name, code, tmp_path):
     (tmp_path / "cut.jsonl").write_text(json.dumps(LINES[0])[:-1])
-    (tmp_path / "labels.txt").write_text("")
 
-    for name, code in [("cut.jsonl", "bad_json"), ("labels.txt", "unknown_form"), ("none.csv", "missing_file")]:
-        with pytest.raises(InputError) as error:
-            read_labels(tmp_path / name)
-        assert error.value.code == code
+    with pytest.raises(InputError) as error:
+        read_labels(tmp_path / name)
+
+    assert error.value.code == code
 
 
 def label(query_id, text="correct", task="correctness", **more):
@@ -207,7 +208,7 @@ def case(query_id, answer="It is red."):
 
 
 class Scripted:
-    """Says what it is told; differs when it is asked again where it is told so."""
+    """Has verdicts by question, others for some when it is asked again, and fails on some."""
 
     fingerprint = "scripted/1"
     judges_support = False
@@ -218,12 +219,12 @@ class Scripted:
 
     async def judge(self, case):
         self.asked.append(case.query_id)
-        return self._say(case, self._verdicts[case.query_id])
+        return self._judgement(case, self._verdicts[case.query_id])
 
     async def judge_again(self, case, repeat):
-        return self._say(case, self._again.get(case.query_id, self._verdicts[case.query_id]))
+        return self._judgement(case, self._again.get(case.query_id, self._verdicts[case.query_id]))
 
-    def _say(self, case, verdict):
+    def _judgement(self, case, verdict):
         if case.query_id in self._failing:
             return Judgement(case.query_id, "failed", error="-", error_code="judge_unparsable")
         return Judgement(

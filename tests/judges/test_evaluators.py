@@ -1,32 +1,21 @@
-"""Evaluators over judged answers, summaries on one scale, and evaluations that compare."""
+"""Evaluators over judged answers, the statistics of a batch, and evaluations that compare."""
 
 from datetime import UTC, datetime
-from itertools import count
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationBatch, EvaluationConfig, HumanEvaluation
+from rag_eval_pipeline.judges.comparisons import compare_systems, compare_with_human, development, evaluate_over_time
 from rag_eval_pipeline.judges.evaluators import (
-    SCALES,
     Event,
     LengthOptions,
-    Scale,
-    compare_systems,
-    compare_with_human,
-    confidence_band,
-    development,
     evaluate_events,
-    evaluate_over_time,
     evaluation_performance,
     evaluation_quality,
     evaluations_path,
+    event_summaries,
     length_score,
-    normalised,
-    summarise_events,
-    summary_score,
 )
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
 
@@ -39,11 +28,8 @@ def event(answer="Ada.", judgement=None, event_id="e", citations=()):
 
 
 def batch(*events, evaluators=("length",), **configs):
-    numbers = count(1)
     config = EvaluationConfig(evaluators=evaluators, evaluator_configs=configs)
-    return evaluate_events(
-        events, config, evaluation_id="run_1", now=NOW, new_id=lambda: f"eval_{next(numbers)}"
-    )  # fmt: skip
+    return evaluate_events(events, config, evaluation_id="run_1", now=NOW)
 
 
 def evaluated(one, name, **options):
@@ -198,11 +184,12 @@ def test_a_batch_holds_evaluations_in_order_with_statistics_and_summaries(tmp_pa
 
     assert EvaluationBatch.read(path) == found
     assert (path.name, found.batch_id, found.status) == ("run_1.evaluations.json", "run_1", "completed")
-    assert [(e.evaluation_id, e.target_event_id, e.evaluator_name, str(e.status)) for e in found.evaluations] == [
-        ("eval_1", "one", "length", "completed"), ("eval_2", "one", "toxicity", "completed"),
-        ("eval_3", "two", "length", "completed"), ("eval_4", "two", "toxicity", "skipped"),
-        ("eval_5", "three", "length", "skipped"), ("eval_6", "three", "toxicity", "skipped"),
+    assert [(e.target_event_id, e.evaluator_name, str(e.status)) for e in found.evaluations] == [
+        ("one", "length", "completed"), ("one", "toxicity", "completed"),
+        ("two", "length", "completed"), ("two", "toxicity", "skipped"),
+        ("three", "length", "skipped"), ("three", "toxicity", "skipped"),
     ]  # fmt: skip
+    assert len({e.evaluation_id for e in found.evaluations}) == 6
     metadata = found.batch_metadata.model_dump()
     # Toxicity 0.6 counts as 0.4: (1 + 0.4) / 2.
     assert metadata["summary_scores"] == {"one": pytest.approx(0.7), "two": 0.5, "three": None}
@@ -230,133 +217,21 @@ def test_a_bad_configuration_is_refused(names, configs, code):
     assert error.value.code == code
 
 
-# --- scales and summaries ---
-
-SCORES = {
-    #                                     score        scale                                            expected
-    "a share":                          (0.85,        Scale(),                                         0.85),
-    "a share of something bad":         (0.05,        Scale(better="lower"),                           0.95),
-    "four of five stars":               (4,           Scale(1, 5),                                     0.75),
-    "no stars lost":                    (0,           Scale(0, 10, "lower"),                           1.0),
-    "passed, whatever the range":       (True,        Scale(0, 10),                                    1.0),
-    "passed, without a scale":          (True,        None,                                            1.0),
-    "a hallucination, which is bad":    (True,        Scale(better="lower"),                           0.0),
-    "a category":                       ("good",      Scale(0, 4, categories={"bad": 0, "good": 3}),   0.75),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("score", "scale", "expected"), SCORES.values(), ids=SCORES)
-def test_normalised(score, scale, expected):
-    assert normalised(score, scale, "e") == expected
-
-
-NO_MEANING = {
-    #                                          score     scale                            code
-    "a number on no scale":                  (0.5,      None,                            "no_scale"),
-    "an undeclared category":                ("fine",   Scale(categories={"good": 1}),   "unknown_category"),
-    "a category where none is declared":     ("fine",   Scale(),                         "unknown_category"),
-    "a number outside the scale":            (1.01,     Scale(),                         "score_out_of_range"),
-    "a category outside the scale":          ("good",   Scale(categories={"good": 3}),   "score_out_of_range"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("score", "scale", "code"), NO_MEANING.values(), ids=NO_MEANING)
-def test_a_score_without_a_meaning_is_refused(score, scale, code):
-    with pytest.raises(InputError) as caught:
-        normalised(score, scale, "mine")
-
-    assert (caught.value.code, caught.value.file) == (code, "mine")
-
-
-# The specification's example: toxicity 0.05 is good.
-THREE = [evaluation("factual_accuracy", 0.92), evaluation("relevance", 0.88), evaluation("toxicity", 0.05)]
-WEIGHTS = {"factual_accuracy": 0.5, "relevance": 0.3, "toxicity": 0.2}
-METHODS = {
-    # 0.5 * 0.92 + 0.3 * 0.88 + 0.2 * (1 - 0.05) = 0.46 + 0.264 + 0.19
-    "weighted_average": 0.914,
-    # (0.92 + 0.88 + 0.95) / 3 = 2.75 / 3
-    "simple_average": 2.75 / 3,
-    # Relevance; toxicity's 0.05 would be the least of the raw scores.
-    "minimum": 0.88,
-}
-
-
-@pytest.mark.parametrize(("method", "expected"), METHODS.items())
-def test_summary_of_the_specifications_example(method, expected):
-    summary = summary_score(THREE, method, weights=WEIGHTS)
-
-    assert summary.value == pytest.approx(expected, abs=1e-15)
-    assert (summary.coverage, summary.left_out, summary.reason) == (1.0, {}, None)
-
-
-def test_weights_are_shared_among_those_that_completed():
-    # Relevance failed: (0.46 + 0.19) / 0.7
-    scored = [THREE[0], evaluation("relevance", **FAILED), THREE[2]]
-    summary = summary_score(scored, "weighted_average", weights=WEIGHTS)
-
-    assert summary.value == pytest.approx(0.65 / 0.7, abs=1e-15)
-    assert summary.weights == pytest.approx({"factual_accuracy": 5 / 7, "toxicity": 2 / 7})
-    assert (summary.coverage, summary.left_out) == (pytest.approx(0.7), {"relevance": "failed"})
-
-
-def test_nothing_that_completed_is_no_summary():
-    rest = [evaluation(**FAILED), evaluation("length", status="skipped"), evaluation("own", explanation="x")]
-
-    nothing = summary_score(rest, "simple_average")
-    weightless = summary_score(THREE[:1], "weighted_average", weights={"factual_accuracy": 0})
-
-    assert (nothing.value, nothing.reason, nothing.coverage) == (None, "nothing_completed", 0.0)
-    assert nothing.left_out == {"quality": "failed", "length": "skipped", "own": "no_score"}
-    assert (weightless.value, weightless.reason, weightless.coverage) == (None, "no_weight", None)
-
-
-REFUSED = {
-    "an evaluator without a weight":   ((THREE, "weighted_average", {"relevance": 1}),               "missing_weight"),
-    "no weights":                      ((THREE, "weighted_average", None),                           "missing_weight"),
-    "a negative weight":               ((THREE, "weighted_average", WEIGHTS | {"toxicity": -0.2}),   "bad_weight"),
-    "a weight that is no number":      ((THREE, "weighted_average", WEIGHTS | {"toxicity": float("nan")}), "bad_weight"),
-    "an evaluator twice":              ((THREE[:1] * 2, "simple_average", None),                     "duplicate_evaluator"),
-    "a custom method":                 ((THREE, "custom", None),                                     "unknown_method"),
-    "an evaluator without a scale":    (([evaluation("mine", 0.5)], "simple_average", None),         "no_scale"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("arguments", "code"), REFUSED.values(), ids=REFUSED)
-def test_summary_is_refused(arguments, code):
-    evaluations, method, weights = arguments
-
-    with pytest.raises(InputError) as caught:
-        summary_score(evaluations, method, weights=weights)
-    assert caught.value.code == code
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.data())
-def test_a_summary_lies_between_the_least_and_the_greatest(scores, data):
-    names = [name for name in SCALES if name != "toxicity"][: len(scores)]
-    scores = scores[: len(names)]
-    weights = {name: data.draw(st.floats(0.01, 100)) for name in names}
-    evaluations = [evaluation(name, score) for name, score in zip(names, scores, strict=True)]
-
-    values = [summary_score(evaluations, method, weights=weights).value for method in METHODS]
-
-    assert all(min(scores) - 1e-12 <= value <= max(scores) + 1e-12 for value in values)
-    assert values[2] == min(scores)
-
-
-def test_results_of_events_hold_the_weights_that_counted():
-    scored = [evaluation("length", 0.5, "a"), evaluation("own", 7, "a"), evaluation("length", 1.0, "b")]
-
-    first, second = summarise_events(scored, "weighted_average", weights={"length": 3})
-
-    assert (first.summary_score, second.summary_score) == (0.5, 1.0)
-    assert (first.weights, len(first.evaluations)) == ({"length": 1.0}, 2)
-
-
 # --- statistics ---
 
 
+def test_summary_is_the_mean_of_an_events_scores_higher_being_better():
+    scored = [
+        evaluation("length", 0.5, "a"), evaluation("toxicity", 0.05, "a"), evaluation("quality", event="a", **FAILED),
+        evaluation("length", event="b", status="skipped"),
+    ]  # fmt: skip
+
+    # (0.5 + 0.95) / 2; nothing of b was completed.
+    assert event_summaries(scored) == {"a": pytest.approx(0.725), "b": None}
+
+
 def test_performance_worked_out():
-    summary = evaluation_performance(
+    found = evaluation_performance(
         [
             evaluation(score=1, duration_ms=100, cost_usd=0.01),
             evaluation(score=1, duration_ms=200),
@@ -367,87 +242,62 @@ def test_performance_worked_out():
         ]
     )
 
-    counts = (summary.total_evaluations, summary.successful_evaluations, summary.failed_evaluations)
-    assert (*counts, summary.skipped_evaluations, summary.pending_evaluations) == (6, 3, 1, 1, 1)
-    # 3 / (3 + 1): what was skipped or is not done has neither succeeded nor failed.
-    assert summary.success_rate == 0.75
-    # Between 100 and 200, at 95 % of the way: 195. The failure's time is the time-out's.
-    assert (summary.average_duration_ms, summary.p95_duration_ms) == (150.0, 195.0)
-    assert (summary.total_cost_usd, summary.n_without_cost, summary.n_without_duration) == (0.03, 2, 1)
+    # 3 of 4 ended ones completed; between 100 and 200, at 95 % of the way: 195. The failure's time is the time-out's.
+    assert found == {
+        "total_evaluations": 6, "successful_evaluations": 3, "failed_evaluations": 1, "skipped_evaluations": 1,
+        "pending_evaluations": 1, "success_rate": 0.75, "average_duration_ms": 150.0, "p95_duration_ms": 195.0,
+        "total_cost_usd": 0.03, "n_without_duration": 1, "n_without_cost": 2,
+    }  # fmt: skip
 
 
 def test_statistics_of_nothing_are_none():
     performance, quality = evaluation_performance([]), evaluation_quality([])
 
-    assert (performance.success_rate, performance.average_duration_ms, performance.total_cost_usd) == (None, None, None)
-    assert (quality.evaluator_agreement, quality.confidence_distribution) == (None, None)
+    assert {performance[name] for name in ("success_rate", "average_duration_ms", "total_cost_usd")} == {None}
+    assert (quality["evaluator_agreement"], quality["confidence_distribution"]) == (None, None)
 
 
-def test_agreement_and_correlation_compare_normalised_scores():
-    # Quality 0.2 0.4 0.9; toxicity 0.8 0.6 0.1, lower is better: 0.2 0.4 0.9.
-    scores = {"a": (0.2, 0.8), "b": (0.4, 0.6), "c": (0.9, 0.1)}
-    quality = evaluation_quality(
-        evaluation(name, score, event)
-        for event, pair in scores.items()
-        for name, score in zip(("quality", "toxicity"), pair, strict=True)
-    )
+def pairs(one, other, scores):
+    return [
+        evaluation(name, score, f"{n}") for n, row in enumerate(scores) for name, score in zip((one, other), row, strict=True)
+    ]  # fmt: skip
 
-    correlation = quality.inter_evaluator_correlation["quality_vs_toxicity"]
-    assert (quality.evaluator_agreement, correlation.value, correlation.n) == (pytest.approx(1), pytest.approx(1), 3)
+
+QUALITY = {
+    #                                   evaluations                                                            agreement      r     reason
+    "lower is better":                 (pairs("quality", "toxicity", [(0.2, 0.8), (0.4, 0.6), (0.9, 0.1)]),    1.0,           1.0,  None),
+    "one of them is constant":         (pairs("length", "quality", [(0.1, 0.1), (0.1, 0.2), (0.1, 0.3)]),      0.9,           None, "constant"),
+    "two events":                      (pairs("length", "quality", [(0.5, 0.7), (0.5, 0.9)]),                  0.7,           None, "too_few_events"),
+    "failed ones are left out":        ([*pairs("length", "quality", [(0.5, 0.7)]), evaluation("quality", event="1", **FAILED), evaluation("length", 0.5, "1")], 0.8, None, "too_few_events"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("evaluations", "agreement", "r", "reason"), QUALITY.values(), ids=QUALITY)
+def test_agreement_and_correlation_of_two_evaluators(evaluations, agreement, r, reason):
+    found = evaluation_quality(evaluations)
+
+    ((_, correlation),) = found["inter_evaluator_correlation"].items()
+    assert (found["evaluator_agreement"], correlation["value"]) == (pytest.approx(agreement), r and pytest.approx(r))
+    assert correlation["reason"] == reason
 
 
 def test_agreement_is_the_mean_over_pairs_of_evaluators():
-    evaluations = [
-        # quality and relevance share two events: 1 - 0.2 and 1 - 0.4, mean 0.7
-        evaluation("quality", 0.5, "a"), evaluation("relevance", 0.7, "a"),
-        evaluation("quality", 0.5, "b"), evaluation("relevance", 0.9, "b"),
-        # length and relevance share one: 1 - 0.1; length and quality none. Mean of the pairs 0.8
-        evaluation("length", 0.6, "c"), evaluation("relevance", 0.7, "c"),
-        # A repeated evaluation counts by its mean: (0.5 + 0.6 + 0.4) / 3 = 0.5 stays quality's score of a.
-        evaluation("quality", 0.6, "a"), evaluation("quality", 0.4, "a"),
-        evaluation("quality", event="c", **FAILED),
-    ]  # fmt: skip
+    # quality and relevance share two events: 1 - 0.2 and 1 - 0.4, mean 0.7; length and relevance one: 1 - 0.1.
+    found = evaluation_quality(
+        [*pairs("quality", "relevance", [(0.5, 0.7), (0.5, 0.9)]), evaluation("length", 0.6, "c"), evaluation("relevance", 0.7, "c")]
+    )  # fmt: skip
 
-    quality = evaluation_quality(evaluations)
-
-    assert quality.evaluator_agreement == pytest.approx(0.8)
-    assert {name: (c.value, c.n, c.reason) for name, c in quality.inter_evaluator_correlation.items()} == {
-        "length_vs_relevance": (None, 1, "too_few_events"),
-        "quality_vs_relevance": (None, 2, "too_few_events"),
-    }
-
-
-def test_a_constant_evaluator_correlates_with_nothing():
-    evaluations = [evaluation("quality", score, e) for e, score in zip("abc", (0.1, 0.2, 0.3), strict=True)]
-    evaluations += [evaluation("length", 0.1, e) for e in "abc"]
-
-    assert evaluation_quality(evaluations).inter_evaluator_correlation["length_vs_quality"].reason == "constant"
-
-
-def test_scores_without_a_declared_scale_are_counted_not_compared():
-    evaluations = [evaluation("mine", 7), evaluation("flag", True), evaluation("quality", 1.0)]
-
-    without = evaluation_quality(evaluations)
-    declared = evaluation_quality(evaluations, scales={**SCALES, "mine": Scale(1, 10)})
-
-    assert (without.n_without_scale, list(without.inter_evaluator_correlation)) == (1, ["flag_vs_quality"])
-    assert declared.n_without_scale == 0
-
-
-@pytest.mark.parametrize(
-    ("confidence", "band"), [(0.8, "high"), (0.79, "medium"), (0.5, "medium"), (0.49, "low")], ids=str
-)
-def test_confidence_band(confidence, band):
-    assert confidence_band(confidence) == f"{band}_confidence"
+    assert found["evaluator_agreement"] == pytest.approx(0.8)
+    assert found["inter_evaluator_correlation"].keys() == {"length_vs_relevance", "quality_vs_relevance"}
 
 
 def test_confidence_is_distributed_over_those_that_state_it():
-    stated = [evaluation(score=1, confidence=confidence) for confidence in (0.9, 0.8, 0.6, 0.1)]
+    stated = [evaluation(score=1, event=f"{c}", confidence=c) for c in (0.8, 0.79, 0.5, 0.49)]
 
-    quality = evaluation_quality([*stated, evaluation(score=1), evaluation(**FAILED, confidence=0.1)])
+    found = evaluation_quality([*stated, evaluation(score=1), evaluation(**FAILED, confidence=0.1)])
 
-    bands = {"high_confidence": 0.5, "medium_confidence": 0.25, "low_confidence": 0.25}
-    assert (quality.confidence_distribution, quality.n_without_confidence) == (bands, 1)
+    bands = {"high_confidence": 0.25, "medium_confidence": 0.5, "low_confidence": 0.25}
+    assert (found["confidence_distribution"], found["n_without_confidence"]) == (bands, 1)
 
 
 # --- comparisons ---
@@ -500,77 +350,45 @@ PEOPLE = {
     "the evaluator is more lenient":  ("quality",    0.75,  1.0,   0.75,      "quality is 0.25 of its scale more lenient than the person"),
     "it is stricter":                 ("quality",    1.0,   0.5,   0.5,       "quality is 0.50 of its scale stricter than the person"),
     "lower is better":                ("toxicity",   0.5,   0.25,  0.75,      "toxicity is 0.25 of its scale more lenient than the person"),
-    "a scale of five":                ("stars",      5,     3,     0.5,       "stars is 0.50 of its scale stricter than the person"),
     "they agree":                     ("quality",    0.5,   0.5,   1.0,       "none"),
-    "truths need no scale":           ("own",        True,  False, 0.0,       "own is 1.00 of its scale stricter than the person"),
     "no score":                       ("quality",    None,  0.5,   None,      "one of the two has no score"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "human", "score", "agreement", "discrepancy"), PEOPLE.values(), ids=PEOPLE)
 def test_a_person_and_an_evaluator_are_compared(name, human, score, agreement, discrepancy):
-    person = HumanEvaluation(annotator_id="p", score=human)
-    scales = {**SCALES, "stars": Scale(1, 5)}
-
-    found = compare_with_human(person, evaluation(name, score), now=NOW, scales=scales)
+    found = compare_with_human(HumanEvaluation(annotator_id="p", score=human), evaluation(name, score), now=NOW)
 
     assert (found.agreement_score, found.discrepancy_analysis) == (agreement, discrepancy)
     assert (found.target_event_id, found.ai_evaluation.model, found.ai_evaluation.score) == ("evt", name, score)
 
 
-def test_scores_of_no_declared_scale_are_not_compared_with_people():
-    with pytest.raises(InputError) as error:
-        compare_with_human(HumanEvaluation(annotator_id="p", score=3), evaluation("own", 4), now=NOW)
-
-    assert error.value.code == "no_scale"
-
-
 TRENDS = {
-    #                                       scores                        lower is better   trend
-    "rising":                             ([0.1, 0.2, 0.3, 0.41],        False,            "improving"),
-    "falling":                            ([0.41, 0.3, 0.2, 0.1],        False,            "declining"),
-    "falling toxicity":                   ([0.41, 0.3, 0.2, 0.1],        True,             "improving"),
-    "rising toxicity":                    ([0.1, 0.2, 0.3, 0.41],        True,             "declining"),
-    "up and down":                        ([0.1, 0.9, 0.2, 0.8],         False,            "no_clear_trend"),
-    "nothing changes":                    ([0.3, 0.3, 0.3],              False,            "stable"),
-    "two cannot show a trend":            ([0.1, 0.9],                   False,            None),
-    "nor can two that are equal":         ([0.5, 0.5],                   False,            None),
-    "one":                                ([0.5],                        False,            None),
-    "none":                               ([],                           False,            None),
+    #                              scores                    trend             rate                    stability
+    "rising":                     ([0.1, 0.2, 0.3, 0.41],    "improving",      0.103,                  1 - (0.053075 / 3) ** 0.5 / 0.2525),
+    "falling":                    ([0.41, 0.3, 0.2, 0.1],    "declining",      -0.103,                 1 - (0.053075 / 3) ** 0.5 / 0.2525),
+    "up and down":                ([0.1, 0.9, 0.2, 0.8],     "no_clear_trend", 0.14,                   1 - (0.5 / 3) ** 0.5 / 0.5),
+    # Mean 0.82, deviations -.07 .03 .04: slope ((0 - 1) * 0.75 + (2 - 1) * 0.86) / 2 = 0.055; squares sum up to .0074.
+    "worked out":                 ([0.75, 0.85, 0.86],       "no_clear_trend", 0.055,                  1 - 0.0037**0.5 / 0.82),
+    "nothing changes":            ([0.3, 0.3, 0.3],          "stable",         0.0,                    1.0),
+    "two cannot show a trend":    ([0.2, 0.4],               None,             0.2,                    1 - 0.02**0.5 / 0.3),
+    "nor can two that are equal": ([0.5, 0.5],               None,             0.0,                    1.0),
+    "the mean is 0":              ([-0.5, 0.5, 0.0],         "no_clear_trend", 0.25,                   None),
+    "all are 0":                  ([0.0, 0.0],               None,             0.0,                    None),
+    "one":                        ([0.5],                    None,             None,                   None),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("scores", "lower", "trend"), TRENDS.values(), ids=TRENDS)
-def test_trend(scores, lower, trend):
-    assert development(scores, is_lower_better=lower).trend == trend
+@pytest.mark.parametrize(("scores", "trend", "rate", "stability"), TRENDS.values(), ids=TRENDS)
+def test_development(scores, trend, rate, stability):
+    found = development(scores)
 
-
-def test_development_worked_out():
-    # Mean 0.82, deviations -.07 .03 .04: slope ((0 - 1) * 0.75 + (2 - 1) * 0.86) / 2 = 0.055
-    # stability: 1 - sqrt((.0049 + .0009 + .0016) / 2) / 0.82 = 1 - 0.0608276 / 0.82
-    found = development([0.75, 0.85, 0.86])
-
-    assert (found.change_rate, found.trend) == (pytest.approx(0.055), "no_clear_trend")
-    assert found.stability_score == pytest.approx(1 - 0.0037**0.5 / 0.82)
-
-
-def test_stability_needs_a_mean_above_zero():
-    assert development([-0.5, 0.5, 0.0]).stability_score is None
-    assert development([0.0, 0.0]).stability_score is None
-    assert development([0.4, 0.4]).stability_score == 1.0
+    assert found == pytest.approx((trend, rate, stability))
 
 
 def test_a_score_over_nights():
-    found = evaluate_over_time("quality", [0.5, 0.6, 0.7, 0.8], target_event_id="b|s", now=NOW)
+    found = evaluate_over_time("words", [5, 6, 7, 8], target_event_id="b|s", now=NOW)
 
-    assert (found.current_score, found.historical_scores) == (0.8, (0.5, 0.6, 0.7, 0.8))
-    assert (found.change_rate, found.trend) == (pytest.approx(0.1), "improving")
-    assert found.evaluator_name == "temporal_quality"
-
-
-@pytest.mark.parametrize(("scores", "code"), [([], "no_scores"), ([0.5, 1.5], "score_out_of_range")], ids=str)
-def test_scores_over_nights_are_on_the_scale(scores, code):
-    with pytest.raises(InputError) as error:
-        evaluate_over_time("quality", scores, target_event_id="b|s", now=NOW)
-
-    assert error.value.code == code
+    assert (found.current_score, found.historical_scores) == (8, (5, 6, 7, 8))
+    assert (found.change_rate, found.trend) == (pytest.approx(1), "improving")
+    assert found.evaluator_name == "temporal_words"

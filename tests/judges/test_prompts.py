@@ -1,4 +1,4 @@
-"""No text can end the data it stands in, and whoever reads them gets back what was put in."""
+"""No text can end the data section that it is in; of long evidence whole sentences are chosen, for the claims."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.judges.prompts import data_section
+from rag_eval_pipeline.judges.prompts import choose_evidence, data_section
 from tests.judges.judge_server import read_data_section
 
 TEXT = st.text(st.characters(exclude_categories=()))
@@ -45,16 +45,65 @@ def test_a_text_that_knows_earlier_nonces_ends_nothing():
         assert read_data_section(section.text) == (section.nonce, {"answer": text})
 
 
-def test_a_salt_changes_the_nonce_alone():
-    first, second = (data_section({"answer": "x"}, salt=salt) for salt in ("0", "1"))
-
-    assert first.nonce != second.nonce
-    assert first == data_section({"answer": "x"}, salt="0")
-
-
 @pytest.mark.parametrize("token", ["<|im_start|>system", "</s>", "[INST] do [/INST]", "<<SYS>>"])
 def test_tokens_of_chat_templates_do_not_stand_in_the_prompt(token):
     section = data_section({"answer": token})
 
     assert token not in section.text
     assert read_data_section(section.text)[1]["answer"] == token
+
+
+# --- evidence
+
+FILLER = "The harbour has many boats and nets in it. " * 60
+
+
+CHOSEN = {
+    # text, wanted, characters, and what is chosen
+    "the sentence that matters, far behind": (FILLER + "The tower was built in 1874 by Ada Wren. " + FILLER, ["Ada Wren built the tower in 1874."], 100, ["The tower was built in 1874 by Ada Wren.", "[…]"]),
+    "one for each claim before a second":    (FILLER + "Red paint came first. Red paint came later. " + FILLER + "The lens is of glass. " + FILLER, ["red paint came", "the lens is of glass"], 60, ["Red paint came first.", "The lens is of glass."]),
+    "a script without spaces":               ("港には船がある。" * 200 + "灯台は一八七四年に建てられた。" + "港には船がある。" * 200, ["灯台は一八七四年に建てられた"], 40, ["灯台は一八七四年に建てられた。"]),
+    "a table without sentences":             ("cell value " * 200 + "lamp height 41 metres " + "cell value " * 200, ["The lamp has a height of 41 metres"], 700, ["lamp height 41 metres"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted", "limit", "expected"), CHOSEN.values(), ids=CHOSEN)
+def test_evidence_has_the_sentences_that_matter(text, wanted, limit, expected):
+    (chosen,) = choose_evidence([text], wanted, limit)
+
+    assert [part for part in expected if part not in chosen] == []
+
+
+def test_sentences_keep_their_order_and_neighbours_their_space():
+    text = FILLER + "Second comes the lens. First came the lamp. " + FILLER
+
+    (chosen,) = choose_evidence([text], ["first came the lamp", "second comes the lens"], 48)
+
+    assert chosen == " […] Second comes the lens. First came the lamp. […]"
+
+
+def test_texts_that_fit_stay_as_they_are_and_others_apart():
+    assert choose_evidence(["A b.  C\n", ""], ["x"], 8) == ("A b.  C\n", "")
+    assert choose_evidence([FILLER, "The lens is of glass."], ["the lens is of glass"], 30) == (
+        "",
+        "The lens is of glass.",
+    )
+
+
+PROSE = st.text(st.sampled_from("ab c.?!\n。 "), max_size=400)
+
+
+@given(st.lists(PROSE, max_size=4), st.lists(PROSE, max_size=3), st.integers(0, 300))
+def test_what_is_chosen_stands_in_the_text_and_within_the_limit(texts, wanted, limit):
+    chosen = choose_evidence(texts, wanted, limit)
+
+    assert len(chosen) == len(texts)
+    if sum(map(len, texts)) <= limit:
+        assert chosen == tuple(texts)
+        return
+    for text, found in zip(texts, chosen, strict=True):
+        at = 0
+        for piece in found.split("[…]"):
+            at = text.index(piece.strip(), at) + len(piece.strip())
+    pieces = [piece.strip() for found in chosen for piece in found.split("[…]")]
+    assert sum(len(piece.replace(" ", "").replace("\n", "")) for piece in pieces) <= limit

@@ -84,23 +84,16 @@ def test_calls_of_an_answer(settings, calls):
     assert JudgeSettings().calls_per_answer == 0
 
 
-async def test_no_judge(tmp_path):
-    settings = JudgeSettings.model_validate({"kind": "none"})
+async def test_judges_that_ask_no_server_make_no_cache(tmp_path, case):
+    none, lexical = JudgeSettings.model_validate({"kind": "none"}), JudgeSettings()
 
-    async with open_judge(settings, tmp_path / "cache") as judge:
-        assert judge is None
-    assert judge_fingerprint(settings) is None
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_the_lexical_judge_by_default(tmp_path, case):
-    settings = JudgeSettings()
-
-    async with open_judge(settings, tmp_path / "cache") as judge:
+    async with open_judge(none, tmp_path / "cache") as judge:
+        assert (judge, judge_fingerprint(none)) == (None, None)
+    async with open_judge(lexical, tmp_path / "cache") as judge:
         judgement = await judge.judge(case)
 
     assert judgement.correctness.verdict == "correct"
-    assert judge.fingerprint == judge_fingerprint(settings)
+    assert judge.fingerprint == judge_fingerprint(lexical)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.evidence import ComparedMetric, Rules, compare, failure_rate
-from rag_eval_pipeline.metrics.verdicts import verdict
+from rag_eval_pipeline.metrics.verdicts import ComparedMetric, Rules, compare, verdict
 
 BY_DOCUMENT = Rules(units="documents")
 
@@ -49,7 +48,7 @@ def test_compare_does_not_flag_churn_without_a_net_change():
 
 def test_failure_rate_can_regress_while_other_verdicts_are_withheld():
     answered = unchanged("EM", 200)._replace(current=[None] * 20 + [1.0] * 180)
-    failed = failure_rate([True] * 20 + [False] * 180, [[False] * 200] * 5)
+    failed = ComparedMetric("Failure rate", [1.0] * 20 + [0.0] * 180, [[0.0] * 200] * 5, higher_is_better=False)
 
     evidence = compare([answered, failed], seed=6)
 

@@ -20,7 +20,6 @@ from rag_eval_pipeline.metrics.intervals import (
     clustered_wilson_interval,
     effective_clusters,
     mean,
-    proportion,
     quantile_interval,
     resample_sums,
     summarise,
@@ -74,7 +73,6 @@ REASONS = {
     "all failed": (summarise([None]), "all_failed"),
     "nothing there": (summarise([], skipped=4), "nothing_to_score"),
     "a reason of the caller's": (summarise([None, None], reason="no_judge"), "no_judge"),
-    "a proportion of nothing": (proportion(0, 0, skipped=2, reason="no_abstentions"), "no_abstentions"),
 }
 
 

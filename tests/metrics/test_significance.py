@@ -11,17 +11,20 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import binomtest
 
-from rag_eval_pipeline.metrics.power import Detection, detectable_drop, needed_units, smallest_detectable_drop
 from rag_eval_pipeline.metrics.significance import (
+    Detection,
     Noise,
     comparison_seed,
+    detectable_drop,
     exact_sign_flip_p,
     holm,
     holm_levels,
     needed_flips,
+    needed_units,
     paired_differences,
     paired_interval,
     sign_flip_p_values,
+    smallest_detectable_drop,
     standardised_difference,
     unit_sums,
 )

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli.scoring import spans
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.metrics.span_files import CitedQuestion, ReadOptions, read_gold, read_predicted, read_texts
+from rag_eval_pipeline.metrics.span_report import CitedQuestion, ReadOptions, read_gold, read_predicted, read_texts
 from rag_eval_pipeline.metrics.spans import Citation, Span
 
 

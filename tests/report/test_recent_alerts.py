@@ -7,7 +7,8 @@ import pytest
 from rag_eval_pipeline.report.data import ALERT_NIGHTS, ALERTS_SHOWN, ReportData, recent_alerts
 from rag_eval_pipeline.report.site import render_report
 from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert, AlertedMetric, alerts_folder
-from rag_eval_pipeline.reporting.comparison import Comparison, Trust
+from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.leaderboard import Trust
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import FIRST, publish_night, register
 

@@ -6,8 +6,9 @@ import msgspec
 
 from rag_eval_pipeline.report.metrics import metric_groups
 from rag_eval_pipeline.report.runs import CustomMetric, RunFile
-from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, Trust
+from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED
 from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader
+from rag_eval_pipeline.reporting.leaderboard import Trust
 
 HALF, NOBODY = MetricHeader(0.5, (0.4, 0.6), 10), Trust(())
 

@@ -1,83 +1,393 @@
-"""Which evaluation of a pair is shown, and which of its questions first."""
+"""The history names each results file that is not what was published, reads each once, and survives without its file."""
 
+import hashlib
 import json
+import logging
+import math
+import multiprocessing
+import os
 import shutil
 
 import pytest
+from typer.testing import CliRunner
 
+from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
-from rag_eval_pipeline.reporting.history import read_header, read_history
-from rag_eval_pipeline.reporting.results_headers import HeaderFault
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.reporting import history as history_module
+from rag_eval_pipeline.reporting.comparison import compare_named
+from rag_eval_pipeline.reporting.history import (
+    FILE,
+    history_folder,
+    history_rows,
+    published_results,
+    query_history,
+    read_header,
+    read_history,
+    update_history,
+)
+from rag_eval_pipeline.workspace import Workspace
+from tests.reporting.made_nights import publish_night, register
 
 OBSERVATORY = "cairnmoor-observatory"  # 16 questions
+NIGHTS = 4
 
 
-def evaluated(workspace, system="embedded"):
-    _, published = evaluate(workspace, load_pair(workspace, OBSERVATORY, system))
-    return published.evaluation_id
+@pytest.fixture
+def nights(tmp_path):
+    """Four nights of one pair that are in the history."""
+    workspace = Workspace(tmp_path)
+    register(workspace, ["b"], ["s"])
+    for night in range(NIGHTS):
+        publish_night(workspace, "b", "s", night, questions=3, skill=0.5, number=1)
+    assert update_history(workspace) == []
+    return workspace
 
 
-def edit(path, change):
-    results = json.loads(path.read_text())
-    change(results)
-    path.write_text(json.dumps(results))
+def history_file(workspace):
+    return history_folder(workspace) / FILE
 
 
-def test_the_newest_evaluation_is_the_last_by_its_time_whatever_its_name(workspace):
-    ids = [evaluated(workspace) for _ in range(3)]
-    times = ("2026-11-21T02:00:00Z", "2026-11-23T02:00:00Z", "2026-11-22T04:00:00+02:00")
-    for name, time in zip(ids, times, strict=True):
-        edit(results_path(workspace, name), lambda results, time=time: results.update(timestamp=time))
-
-    history = read_history(workspace)
-
-    assert [h.evaluation_id for h in history.by_pair[OBSERVATORY, "embedded"]] == [ids[0], ids[2], ids[1]]
-    assert [header.evaluation_id for header in history.newest()] == [ids[1]]
+def results(workspace, night):
+    return sorted(workspace.results.glob("eval_run_*"))[night]
 
 
-def test_a_copy_under_another_name_is_no_second_evaluation(workspace):
-    name = evaluated(workspace)
-    copy = workspace.results / "eval_run_20991231_001.results.json"
-    shutil.copy(results_path(workspace, name), copy)
-
-    history = read_history(workspace)
-
-    assert [header.evaluation_id for header in history.by_pair[OBSERVATORY, "embedded"]] == [name]
-    assert [line.partition(":")[0] for line in history.damaged] == [str(copy)]
+def edit(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_a_benchmark_that_is_gone_is_gone_from_the_history(workspace):
-    evaluated(workspace)
-    shutil.rmtree(workspace.benchmark(OBSERVATORY).source)
+def flip(path):
+    """Change one digit of a results file."""
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"total_queries": 3', b'"total_queries": 7'))
 
+
+def shown(workspace):
+    return [header.summary["total_queries"] for header in read_history(workspace).by_pair["b", "s"]]
+
+
+def codes(workspace, **options):
+    """The results files that are named as damaged, with the code."""
+    lines = read_history(workspace, **options).damaged
+    return {line.rpartition("/")[2].partition(".")[0]: line.partition("[")[2].partition("]")[0] for line in lines}
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The results files that are read from now on."""
+    names = []
+
+    def counted(path, data):
+        names.append(path.name.partition(".")[0])
+        return read_header(path, data)
+
+    monkeypatch.setattr(history_module, "read_header", counted)
+    monkeypatch.setattr(history_module, "TICK_NS", -math.inf)
+    return names
+
+
+def test_history_reads_each_file_once_and_a_changed_one_again(nights, reads):
+    read_history(nights, verify_bytes=math.inf)
+    assert len(reads) == NIGHTS
+    read_history(nights)
+    assert len(reads) == NIGHTS
+
+    flip(results(nights, 1))
+
+    assert (shown(nights), codes(nights)) == ([3, 7, 3, 3], {"eval_run_20261002_001": "changed_result"})
+    assert reads[NIGHTS:] == ["eval_run_20261002_001"]
+
+
+def test_history_reads_again_what_was_read_within_a_tick_of_its_change(nights, reads, monkeypatch):
+    monkeypatch.setattr(history_module, "TICK_NS", 10**12)
+    read_history(nights, verify_bytes=math.inf)
+    read_history(nights)
+
+    assert len(reads) == 2 * NIGHTS
+
+
+def test_history_names_a_changed_file_until_it_is_restored(nights):
+    path = results(nights, 1)
+    data = path.read_bytes()
+    flip(path)
+    flipped = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+    [line] = update_history(nights)  # the digest is kept
+    assert f"sha256 {flipped}, not {hashlib.sha256(data).hexdigest()[:12]}" in line
+    rows, damaged = history_rows(nights)
+    assert (len(rows), damaged) == (NIGHTS, [line])
+
+    path.write_bytes(data)
+    assert (shown(nights), codes(nights)) == ([3] * NIGHTS, {})
+
+
+def test_history_names_every_cut_of_a_file(nights):
+    path = results(nights, 0)
+    whole = path.read_bytes()
+    for size in range(0, len(whole), len(whole) // 20):
+        path.write_bytes(whole[:size])
+        assert codes(nights) in (
+            {"eval_run_20261001_001": "corrupt_result"},
+            {"eval_run_20261001_001": "changed_result"},  # only the last newline is gone
+        )
+
+
+def test_history_names_a_folder_in_place_of_a_file(nights):
+    path = results(nights, 0)
+    path.unlink()
+    path.mkdir()
+
+    [line] = read_history(nights).damaged
+    assert line.startswith(f"{path}: ")
+
+
+def test_history_finds_a_bit_that_flipped_without_a_change_of_times(nights, monkeypatch):
+    path = results(nights, 3)
+    monkeypatch.setattr(history_module, "TICK_NS", -math.inf)  # however new a file is
+    read_history(nights)
+    before = history_module._signatures(nights)
+    flip(path)
+    monkeypatch.setattr(history_module, "_signatures", lambda workspace: before)
+    assert codes(nights) == {}
+
+    found = [len(codes(nights, verify_bytes=1)) for _ in range(NIGHTS)]  # one file each time
+
+    assert found == [0, 0, 0, 1]
+    assert codes(nights) == {"eval_run_20261004_001": "changed_result"}
+
+
+def test_history_takes_later_results_under_an_id_as_published_again(nights):
+    path = results(nights, 1)
+    before = query_history(nights, "SELECT * FROM questions ORDER BY ALL")
+    value = json.loads(path.read_text())
+    value["query_results"][0]["latency_ms"] = 123.5
+    path.write_text(json.dumps(value))
+    assert len(update_history(nights)) == 1
+    assert query_history(nights, "SELECT * FROM questions ORDER BY ALL") == before  # as published
+
+    edit(path, timestamp="2099-01-01T00:00:00Z")
+
+    assert (codes(nights), update_history(nights)) == ({}, [])
+    assert query_history(nights, "SELECT 1 FROM questions WHERE metric = 'latency_ms' AND value = 123.5")
+    edit(path, timestamp="2098-01-01T00:00:00Z")
+    assert codes(nights) == {"eval_run_20261002_001": "changed_result"}
+
+
+def test_history_remembers_the_digest_of_results_that_are_gone(nights):
+    path = results(nights, 1)
+    data = path.read_bytes()
+    path.unlink()
+    assert (shown(nights), codes(nights)) == ([3, 3, 3], {})
+
+    path.write_bytes(data)
+    flip(path)
+    assert codes(nights) == {"eval_run_20261002_001": "changed_result"}
+
+    path.unlink()
+    read_history(nights)
+    path.write_bytes(data)
+    edit(path, timestamp="2026-10-02T01:00:00Z")  # another evaluation that was given the id, though an earlier one
+    assert codes(nights) == {}
+
+
+def test_history_forgets_what_could_never_be_read(nights):
+    path = nights.results / "eval_run_20261009_001.results.json"
+    path.write_text("{")
+    assert codes(nights) == {"eval_run_20261009_001": "corrupt_result"}
+
+    path.unlink()
+    read_history(nights)
+    shutil.copy(results(nights, 0), path)
+    edit(path, evaluation_id="eval_run_20261009_001")
+
+    assert (codes(nights), len(shown(nights))) == ({}, NIGHTS + 1)
+
+
+DAMAGE = {
+    "no parquet": lambda path: path.write_bytes(b"nothing of the kind" * 100),
+    "empty": lambda path: path.write_bytes(b""),
+    "half of it": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "a page overwritten": lambda path: path.write_bytes(
+        path.read_bytes()[:100] + b"\xff" * 8 + path.read_bytes()[108:]
+    ),
+    "gone": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_history_is_made_again_without_its_file_and_says_so(damage, nights, caplog):
+    damage(history_file(nights))
+
+    with caplog.at_level(logging.WARNING):
+        assert shown(nights) == [3] * NIGHTS
+
+    [said] = [record.getMessage() for record in caplog.records]
+    assert f"made again from {NIGHTS} results files; changes made to them before cannot be noticed" in said
+    assert len(published_results(nights)) == NIGHTS
+    flip(results(nights, 0))
+    assert codes(nights) == {"eval_run_20261001_001": "changed_result"}
+
+
+def test_history_of_a_new_workspace_begins_silently(tmp_path, caplog):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["b"], ["s"])
     assert read_history(workspace).by_pair == {}
+    assert not history_folder(workspace).joinpath(FILE).exists()
+    publish_night(workspace, "b", "s", 0, questions=3, skill=0.5, number=1)
+
+    assert (shown(workspace), caplog.records) == ([3], [])
 
 
-@pytest.mark.parametrize("level", ["page", "document"])
-def test_a_figure_of_retrieval_is_of_the_level_to_look_at_first(level, workspace):
-    path = results_path(workspace, evaluated(workspace))
+def test_history_is_read_where_nothing_can_be_written(nights, caplog):
+    shutil.rmtree(history_folder(nights))
+    history_folder(nights).write_text("a file in place of the folder")
 
-    def change(results):
-        results["retrieval_level"] = level
-        results["retrieval_metrics"]["hit@1"]["value"] = 0.25
-        results["page_retrieval_metrics"]["hit@1"]["value"] = 0.75
-
-    edit(path, change)
-
-    assert read_header(path).metric("hit@1").value == {"page": 0.75, "document": 0.25}[level]
-    assert read_header(path).metric("hit@7").reason == "not_measured"
+    assert shown(nights) == [3] * NIGHTS
+    assert "The history is not written" in caplog.text
 
 
-@pytest.mark.parametrize("limits", ["soon", [1.0], {"low": 1.0, "high": 2.0}], ids=str)
-def test_limits_that_are_no_two_numbers_are_damage(limits, workspace):
-    path = results_path(workspace, evaluated(workspace))
+def _publish_and_read(root, number):
+    workspace = Workspace(root)
+    publish_night(workspace, "b", "s", 0, questions=3, skill=0.5, number=number, with_responses=False)
+    assert read_history(workspace).damaged == []
 
-    def change(results):
-        results["performance_metrics"]["latency_intervals"]["p50"] = limits
 
-    edit(path, change)
+def test_history_loses_nothing_when_several_processes_publish(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["b"], ["s"])
+    publish_night(workspace, "b", "s", 0, questions=3, skill=0.5, number=9)
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=_publish_and_read, args=(tmp_path, number)) for number in (1, 2, 3, 4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
 
-    with pytest.raises(HeaderFault, match=rf"{path.name}: expected a results file, found: .*\[corrupt_result\]"):
-        read_header(path)
+    assert [child.exitcode for child in children] == [0] * 4
+    assert [row.evaluation_id[-3:] for row in published_results(workspace)] == ["001", "002", "003", "004", "009"]
+    assert read_history(workspace).damaged == []
+
+
+def test_history_headers_are_a_sequence(nights):
+    headers = read_history(nights).by_pair["b", "s"]
+
+    ids = [header.evaluation_id for header in headers]
+    assert ids == [f"eval_run_2026100{day}_001" for day in (1, 2, 3, 4)]
+    assert [header.evaluation_id for header in headers[1:]] == ids[1:]
+    assert (headers[-1].evaluation_id, len(headers), len(headers[:-1][-2:])) == (ids[-1], 4, 2)
+
+
+def test_history_orders_evaluations_by_their_times(nights):
+    edit(results(nights, 3), timestamp="2026-10-02T04:30:00+04:00")  # half past midnight of the second day in UTC
+
+    history = read_history(nights)
+
+    assert [h.evaluation_id[:17][-2:] for h in history.by_pair["b", "s"]] == ["01", "04", "02", "03"]
+    assert [header.evaluation_id for header in history.newest()] == ["eval_run_20261003_001"]
+
+
+def test_history_takes_a_copy_under_another_name_for_damage(nights):
+    shutil.copy(results(nights, 0), nights.results / "eval_run_20991231_001.results.json")
+
+    assert codes(nights) == {"eval_run_20991231_001": "corrupt_result"}
+    assert len(shown(nights)) == NIGHTS
+
+
+def test_history_leaves_out_benchmarks_and_systems_that_are_gone(nights):
+    shutil.rmtree(nights.benchmark("b").source)
+    assert read_history(nights).by_pair == {}
+    register(nights, ["b"], [])
+    nights.system_file("s").unlink()
+    assert read_history(nights).by_pair == {}
+
+
+def test_history_leaves_out_files_of_several_evaluations(nights):
+    for name in ("benchmark_weekly_20260914", "ab_test_a_vs_b_001"):
+        (nights.results / f"{name}.results.json").write_text("{}")
+
+    assert codes(nights) == {}
+
+
+def test_history_has_the_retrieval_metrics_of_the_level_that_a_file_names(nights):
+    path = results(nights, 0)
+    value = json.loads(path.read_text())
+    value["page_retrieval_metrics"]["hit@1"]["value"] = 0.75
+    value["retrieval_metrics"]["hit@1"]["value"] = 0.25
+    for level, expected in (("page", 0.75), ("document", 0.25)):
+        header = read_header(path, json.dumps(value | {"retrieval_level": level}).encode())
+        assert (header.metric("hit@1").value, header.metric("hit@7").reason) == (expected, "not_measured")
+
+
+DAMAGED = {
+    "limits are no numbers": ({"performance_metrics": {"latency_stats": {"p50": 1}, "latency_intervals": {"p50": "soon"}}}, "corrupt_result", "expected a results file"),
+    "one limit": ({"performance_metrics": {"latency_stats": {"p50": 1}, "latency_intervals": {"p50": [1.0]}}}, "corrupt_result", "expected a results file"),
+    "no zone": ({"timestamp": "2026-10-01T02:00:00"}, "corrupt_result", "without its zone"),
+    "of a later release": ({"schema_version": "9.0"}, "newer_schema", "a later release wrote it"),
+    "of no release": ({"schema_version": "new"}, "bad_version", "a schema version such as 1.0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "code", "phrase"), DAMAGED.values(), ids=DAMAGED)
+def test_history_says_why_a_file_cannot_be_read(change, code, phrase, nights):
+    path = results(nights, 0)
+    edit(path, **change)
+
+    [line] = read_history(nights).damaged
+    assert line.startswith(str(path))
+    assert (f"[{code}]" in line, phrase in line) == (True, True)
+
+
+@pytest.mark.parametrize(("command", "exit_code"), {("leaderboard", 0), ("history", 2)}, ids=str)
+def test_commands_name_a_damaged_file_once_and_show_the_others(command, exit_code, nights):
+    path = results(nights, 1)
+    path.write_bytes(path.read_bytes()[:1000])
+
+    done = CliRunner().invoke(app, [command, "--json", "--workspace", str(nights.root)])
+
+    assert (done.exit_code, "eval_run_20261004_001" in done.stdout) == (exit_code, True)
+    [line] = [line for line in done.stderr.splitlines() if "corrupt_result" in line]
+    assert path.name in line
+    with pytest.raises(InputError) as caught:
+        compare_named(nights, str(path), "eval_run_20261004_001")
+    assert (caught.value.code, caught.value.file.startswith(str(path))) == ("bad_json", True)
+
+
+def test_history_tables_have_a_row_for_each_metric_and_score(workspace):
+    name = evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"))[1].evaluation_id
+    assert update_history(workspace) == []
+    published = EvaluationResults.read(results_path(workspace, name))
+
+    [metric] = query_history(workspace, "SELECT * FROM results WHERE metric = 'f1'")
+    scores = query_history(workspace, "SELECT query_id, value FROM questions WHERE metric = 'f1'")
+    names = {row["metric"] for row in query_history(workspace, "SELECT metric FROM results")}
+
+    f1 = published.answer_quality_metrics.f1
+    assert (metric["evaluation_id"], metric["value"], metric["n_scored"]) == (name, f1.value, 16)
+    assert (metric["low"], metric["high"]) == f1.confidence_interval
+    assert len(scores) == 16
+    assert {row["query_id"]: row["value"] for row in scores} == {
+        row.query_id: row.individual_metrics["f1"] for row in published.query_results
+    }
+    assert {"page/hit@1", "abstention/recall", "citation_jaccard", "latency_p50_ms", "overall_coverage"} <= names
+
+
+def test_history_tables_that_were_lost_are_written_again(nights):
+    for table in ("figures", "questions"):
+        shutil.rmtree(history_folder(nights) / table)
+    path = results(nights, 0)
+    path.write_bytes(path.read_bytes()[:1000])
+
+    assert len(update_history(nights)) == 1
+
+    counted = "SELECT count(DISTINCT results.evaluation_id) AS n FROM results JOIN questions USING (evaluation_id)"
+    assert query_history(nights, counted) == [{"n": NIGHTS - 1}]
+
+
+def test_history_query_without_history_is_empty_and_a_bad_one_is_refused(tmp_path):
+    assert query_history(Workspace(tmp_path), "SELECT count(*) AS n FROM results, questions") == [{"n": 0}]
+    with pytest.raises(InputError) as caught:
+        query_history(Workspace(tmp_path), "SELECT nothing FROM nowhere")
+    assert caught.value.code == "bad_query"

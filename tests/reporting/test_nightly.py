@@ -2,7 +2,7 @@
 
 import pytest
 
-from rag_eval_pipeline.metrics.evidence import FAILURE_RATE
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run, alerts_due
 from tests.reporting.made_runs import PRINTS, five_runs, made_run

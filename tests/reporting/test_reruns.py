@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
-from rag_eval_pipeline.reporting.history_lines import history_rows
+from rag_eval_pipeline.reporting.history import history_rows
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import publish_night, register
 

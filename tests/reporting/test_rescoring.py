@@ -11,8 +11,7 @@ from rag_eval_pipeline.evaluation.runs import load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.reporting.comparison import compare_named
-from rag_eval_pipeline.reporting.history import read_history
-from rag_eval_pipeline.reporting.history_lines import history_rows
+from rag_eval_pipeline.reporting.history import history_rows, read_history
 from rag_eval_pipeline.reporting.rescoring import rescore
 
 OBSERVATORY = "cairnmoor-observatory"

@@ -19,9 +19,9 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.reporting.baselines import pin
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
+from rag_eval_pipeline.reporting.history import history_folder
 from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run
 from rag_eval_pipeline.reporting.retention import prune
-from rag_eval_pipeline.reporting.seals import history_folder
 from rag_eval_pipeline.workspace import Workspace
 from tests.formats.result_values import results_value
 from tests.reporting.made_runs import PRINTS, START, five_runs, made_evaluation, made_run
@@ -253,7 +253,6 @@ def four_old_ones(root):
     for path in (
         gone,
         history / "figures" / "eval_run_20260101_001.parquet",
-        history / "seals" / "eval_run_20260101_001.json",
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"{}")
@@ -298,7 +297,7 @@ def test_a_removal_killed_at_any_step_leaves_whole_folders_and_is_finished_by_th
     complete = files_of(whole, ids[0])
     said = prune(whole, now=LATER, dry_run=True)
     prune(whole, now=LATER)
-    assert len(said.paths) == 6  # three evaluations; results, a table and a seal
+    assert len(said.paths) == 5  # three evaluations; results and a table
 
     for step in itertools.count(1):
         workspace, ids = four_old_ones(tmp_path / str(step))
@@ -313,7 +312,7 @@ def test_a_removal_killed_at_any_step_leaves_whole_folders_and_is_finished_by_th
         assert [path.name for path in workspace.results.iterdir()] == [path.name for path in whole.results.iterdir()]
         if not was_killed:
             break
-    assert step > 15  # 6 renames and what lies in the folders: the removal was cut everywhere
+    assert step > 15  # 5 renames and what lies in the folders: the removal was cut everywhere
 
 
 # What must hold whatever there is.

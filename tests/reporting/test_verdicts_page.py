@@ -9,10 +9,9 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.metrics.evidence import RULES
 from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.metrics.power import needed_units
-from rag_eval_pipeline.metrics.verdicts import STANDING, VerdictKind, verdict
+from rag_eval_pipeline.metrics.significance import needed_units
+from rag_eval_pipeline.metrics.verdicts import RULES, STANDING, VerdictKind, verdict
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from tests.conftest import REPOSITORY
 from tests.verdict_examples import DROP as EXAMPLE

@@ -23,8 +23,7 @@ from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC, checked_js
 from rag_eval_pipeline.formats.trec import iterate_run
 from rag_eval_pipeline.formats.trec import read_qrels as read_trec_qrels
 from rag_eval_pipeline.metrics.retrieval.measures import Measure
-from rag_eval_pipeline.metrics.retrieval.rankings import Floats, Ints
-from rag_eval_pipeline.metrics.retrieval.runs import Documents, Qrels, Run, make_qrels, qrels_from_dict
+from rag_eval_pipeline.metrics.retrieval.runs import Documents, Floats, Ints, Qrels, Run, make_qrels, qrels_from_dict
 from rag_eval_pipeline.metrics.retrieval.scoring import Scores, score
 
 # Names of columns: ours, and those of ranx, ir_datasets, BEIR and TREC.
@@ -45,17 +44,7 @@ class ScoredFile(NamedTuple):
 
 
 def score_file(run: Path, qrels: Path, measures: Sequence[Measure], *, level: int = 1) -> ScoredFile:
-    """Score a run in a file, reading it a piece at a time.
-
-    Args:
-        run: TREC, JSON or parquet.
-        qrels: One of these as well, not necessarily the same.
-        measures: What to score.
-        level: Lowest grade that counts as relevant.
-
-    Raises:
-        InputError: An error in one of the files, as its reader reports it.
-    """
+    """Score a run in a file, reading it a piece at a time; run and qrels may be of different kinds."""
     judged = read_qrels(qrels)
     tags = [run.name.split(".")[0]]
     kind = _file_kind(run)
@@ -73,12 +62,7 @@ def score_file(run: Path, qrels: Path, measures: Sequence[Measure], *, level: in
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read the judgements of a file.
-
-    Raises:
-        InputError: What `formats.trec.iterate_qrels`, `formats.json_text` or `run_columns` raise; `bad_json` for JSON
-            that is not query -> document -> grade.
-    """
+    """Read the judgements of a file."""
     kind = _file_kind(path)
     if kind == "parquet":
         return _read_parquet_qrels(path)
@@ -110,28 +94,16 @@ class UnsortedRunError(Exception):
 
 
 class Columns(NamedTuple):
-    """Some rows of a run, in the file's order.
+    """Some rows of a run, in the file's order."""
 
-    Args:
-        queries: The query of each stretch of rows with the same query.
-        starts: Where each stretch begins; the first at 0.
-        documents: Arrow array of ids, one per row.
-        scores: One per row.
-    """
-
-    queries: list[str]
-    starts: Ints
-    documents: Any
-    scores: Floats
+    queries: list[str]  # the query of each stretch of rows with the same query
+    starts: Ints  # where each stretch begins; the first at 0
+    documents: Any  # Arrow array of ids, one per row
+    scores: Floats  # one per row
 
 
 def iterate_queries(pieces: Iterable[Columns], source: str) -> Iterator[Run]:
-    """Yield parts of a run that each hold whole queries, wherever the pieces cut.
-
-    Raises:
-        UnsortedRunError: A query occurs again after another one.
-        InputError: What making a `Run` raises.
-    """
+    """Yield parts of a run that each hold whole queries, or raise UnsortedRunError if a query returns."""
     seen: set[str] = set()
     carried: Columns | None = None
     for piece in pieces:
@@ -338,10 +310,7 @@ def _single_chunk(column: Any) -> Any:
 def trec_lines(scores: Scores, *, run_id: str | None, by_query: bool) -> Iterator[str]:
     """Yield what trec_eval prints: `%-22s`, a tab, the query or `all`, a tab, the value with four decimals.
 
-    Args:
-        scores: Of a run.
-        run_id: The run's tag; None omits its line.
-        by_query: Print each query before the summary.
+    Without a `run_id` its line is left out.
     """
     if by_query:
         shown = [

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_eval_pipeline.metrics.metric_info import COUNT, UNBOUNDED, Level, MetricInfo, Need
-from rag_eval_pipeline.metrics.retrieval.rankings import (
+from rag_eval_pipeline.metrics.retrieval.runs import (
     Floats,
     Ints,
     Rankings,
@@ -44,14 +44,7 @@ Shown = Literal["both", "queries", "summary"]
 
 
 class Parameters(NamedTuple):
-    """What makes a measure of a family.
-
-    Args:
-        k: Cutoff, a rank of at least 1.
-        numbers: In the order that the family defines; a single one for a family of fractions.
-        gains: Grade -> gain, for grades whose gain is not the grade itself.
-        named: Such as p=0.8.
-    """
+    """Parameters of a measure: cutoff, numbers in the family's order, grade -> gain where they differ, named ones."""
 
     k: int = 0
     numbers: tuple[float, ...] = ()
@@ -61,43 +54,24 @@ class Parameters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A measure whose parameters are not known yet.
+    """A measure whose parameters are not known yet."""
 
-    Args:
-        metric: Its row in the registry; a family with a cutoff has a name that ends in `@k`.
-        score: Returns one score per query; 0.0 for a query that retrieved nothing.
-        trec: trec_eval's name; None where trec_eval has no such measure.
-        takes: What kind of parameters.
-        defaults: trec_eval's parameters where none are given; for cutoffs and fractions, one measure each.
-        named: Named parameters with their defaults.
-        summary: How the scores of all queries are combined.
-        printed: How trec_eval prints a value.
-        shown: Where trec_eval prints it.
-    """
-
-    metric: MetricInfo
+    metric: MetricInfo  # its row in the registry; a family with a cutoff has a name that ends in `@k`
+    # Returns one score per query; 0.0 for a query that retrieved nothing.
     score: Callable[[Rankings, Parameters], NDArray[Any]]
-    trec: str | None = None
+    trec: str | None = None  # trec_eval's name; None where trec_eval has no such measure
     takes: Takes = "nothing"
+    # Trec_eval's parameters where none are given; for cutoffs and fractions, one measure each.
     defaults: tuple[float, ...] = ()
-    named: Mapping[str, float] = field(default_factory=dict)
+    named: Mapping[str, float] = field(default_factory=dict)  # named parameters with their defaults
     summary: Summary = "mean"
     printed: Printed = "decimal"
-    shown: Shown = "both"
+    shown: Shown = "both"  # where trec_eval prints it
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure with all its parameters.
-
-    Args:
-        name: This project's name: `ndcg@10`.
-        trec_name: The name that trec_eval prints; None where it has no such measure.
-        label: Whichever of the two was asked for; it is printed.
-        meaning: One sentence.
-        family: Where it comes from.
-        parameters: What made it.
-    """
+    """A measure with all its parameters; `label` is the name that was asked for, ours or trec_eval's."""
 
     name: str
     trec_name: str | None
@@ -114,40 +88,19 @@ class Measure:
 # Counts
 
 
-def num_q(rankings: Rankings, _: Parameters) -> Ints:
-    """1 for each query of the qrels."""
-    return np.ones(rankings.n, np.int64)
-
-
-def num_ret(rankings: Rankings, _: Parameters) -> Ints:
-    """Retrieved documents."""
-    return rankings.n_retrieved
-
-
-def num_rel(rankings: Rankings, _: Parameters) -> Ints:
-    """Relevant documents, retrieved or not."""
-    return rankings.n_relevant
-
-
-def num_rel_ret(rankings: Rankings, _: Parameters) -> Ints:
-    """Relevant documents that were retrieved."""
-    return rankings.n_found
-
-
-def num_nonrel_judged_ret(rankings: Rankings, _: Parameters) -> Ints:
-    """Retrieved documents that were judged not relevant."""
+def _num_nonrel_judged_ret(rankings: Rankings, _: Parameters) -> Ints:
     grade = rankings.hits.grade
     return count_by_query(rankings.hits.query[(grade >= 0) & (grade < rankings.level)], rankings.n)
 
 
-def unjudged_at(rankings: Rankings, parameters: Parameters) -> Floats:
+def _unjudged_at(rankings: Rankings, parameters: Parameters) -> Floats:
     """Share of the top k that is unjudged; if fewer documents were retrieved, the rest counts as judged."""
     is_judged = (rankings.hits.grade >= 0) & (rankings.hits.rank <= parameters.k)
     shown = np.minimum(rankings.n_retrieved, parameters.k)
     return (shown - count_by_query(rankings.hits.query[is_judged], rankings.n)) / parameters.k
 
 
-def relevance_string(rankings: Rankings, parameters: Parameters) -> NDArray[np.object_]:
+def _relevance_string(rankings: Rankings, parameters: Parameters) -> NDArray[np.object_]:
     """The grades of the first documents in a row: `>` above 9, `-` not in the pool, `.` in the pool but unjudged."""
     length = int(parameters.numbers[0])
     strings = [["-"] * min(length, int(n)) for n in rankings.n_retrieved]
@@ -160,44 +113,40 @@ def relevance_string(rankings: Rankings, parameters: Parameters) -> NDArray[np.o
 # Success, recall, precision, reciprocal rank
 
 
-def hit_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    """1.0 if any relevant document is in the top k; trec_eval calls it success, some call it recall."""
+def _hit_at(rankings: Rankings, parameters: Parameters) -> Floats:
     return np.where(rankings.n_found_at(parameters.k) > 0, 1.0, 0.0)
 
 
-def all_hit_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    """1.0 if every relevant document is in the top k; 0.0 if more than k are relevant, or none."""
+def _all_hit_at(rankings: Rankings, parameters: Parameters) -> Floats:
     has_all = (rankings.n_relevant > 0) & (rankings.n_found_at(parameters.k) == rankings.n_relevant)
     return np.where(has_all, 1.0, 0.0)
 
 
-def recall_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Share of the relevant documents that is in the top k."""
+def _recall_at(rankings: Rankings, parameters: Parameters) -> Floats:
     return divide(rankings.n_found_at(parameters.k), rankings.n_relevant)
 
 
-def precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
+def _precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
     """Share of the top k that is relevant; divides by k even if fewer documents were retrieved."""
     return rankings.n_found_at(parameters.k) / parameters.k
 
 
-def relative_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Precision at k over the best possible precision at k."""
+def _relative_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
     return divide(rankings.n_found_at(parameters.k), np.minimum(rankings.n_relevant, parameters.k))
 
 
-def r_precision(rankings: Rankings, _: Parameters) -> Floats:
+def _r_precision(rankings: Rankings, _: Parameters) -> Floats:
     """Precision at rank R, the number of relevant documents; divides by R even if fewer were retrieved."""
     return divide(rankings.n_found_at_each(rankings.n_relevant), rankings.n_relevant)
 
 
-def r_precision_multiple(rankings: Rankings, parameters: Parameters) -> Floats:
+def _r_precision_multiple(rankings: Rankings, parameters: Parameters) -> Floats:
     """Precision at a multiple of R; like trec_eval, add 0.9 to the multiple and truncate."""
     cutoff = (parameters.numbers[0] * rankings.n_relevant + 0.9).astype(np.int64)
     return divide(rankings.n_found_at_each(cutoff), cutoff)
 
 
-def reciprocal_rank(rankings: Rankings, _: Parameters) -> Floats:
+def _reciprocal_rank(rankings: Rankings, _: Parameters) -> Floats:
     """1 / rank of the first relevant document; 0.0 if none was retrieved."""
     found = np.zeros(rankings.n)
     is_first = rankings.ordinal == 1
@@ -205,9 +154,8 @@ def reciprocal_rank(rankings: Rankings, _: Parameters) -> Floats:
     return found
 
 
-def reciprocal_rank_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Reciprocal rank; 0.0 if no relevant document is in the top k."""
-    found = reciprocal_rank(rankings, parameters)
+def _reciprocal_rank_at(rankings: Rankings, parameters: Parameters) -> Floats:
+    found = _reciprocal_rank(rankings, parameters)
     found[rankings.n_found_at(parameters.k) == 0] = 0.0
     return found
 
@@ -215,35 +163,28 @@ def reciprocal_rank_at(rankings: Rankings, parameters: Parameters) -> Floats:
 # Average and interpolated precision
 
 
-def average_precision(rankings: Rankings, _: Parameters) -> Floats:
-    """Sum of the precisions at the relevant documents, over the number of all relevant documents."""
-    return rankings.average_precision
-
-
-def average_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Average precision over the top k, still divided by the number of all relevant documents."""
+def _average_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
     near = rankings.relevant_top(parameters.k)
     total = sum_by_query(near.query, rankings.precision[near.rows], rankings.n)
     return divide(total, rankings.n_relevant)
 
 
-def log_average_precision(rankings: Rankings, _: Parameters) -> Floats:
+def _log_average_precision(rankings: Rankings, _: Parameters) -> Floats:
     """Logarithm of average precision, from which the geometric mean is made."""
     return apply_exactly(math.log, np.maximum(rankings.average_precision, MIN_GEOMETRIC))
 
 
-def smoothed_average_precision(rankings: Rankings, _: Parameters) -> Floats:
+def _smoothed_average_precision(rankings: Rankings, _: Parameters) -> Floats:
     """Log odds of a relevant document, from the sum of precisions."""
     total = sum_by_query(rankings.relevant.query, rankings.precision, rankings.n)
     return apply_exactly(math.log, (1.0 + total) / (1.0 + rankings.n_relevant - total))
 
 
-def interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Best precision at or beyond a level of recall."""
+def _interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
     return _precision_at_recall(rankings, _best_later_precision(rankings), parameters.numbers[0])
 
 
-def mean_interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
+def _mean_interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
     """Mean interpolated precision over levels of recall, added up from the highest level down."""
     best = _best_later_precision(rankings)
     total = np.zeros(rankings.n)
@@ -283,8 +224,7 @@ def _round_half_up(values: NDArray[np.floating]) -> Ints:
 # Preference: measures of judged documents only
 
 
-def binary_preference(rankings: Rankings, _: Parameters) -> Floats:
-    """Share of the first R judged non-relevant documents that are ranked below each relevant one."""
+def _binary_preference(rankings: Rankings, _: Parameters) -> Floats:
     query = rankings.relevant.query
     n_relevant, n_nonrelevant_above = rankings.n_relevant[query], _count_above(rankings)[0]
     most = np.minimum(rankings.n_nonrelevant[query], n_relevant)
@@ -292,13 +232,12 @@ def binary_preference(rankings: Rankings, _: Parameters) -> Floats:
     return divide(sum_by_query(query, preferred, rankings.n), rankings.n_relevant)
 
 
-def log_binary_preference(rankings: Rankings, parameters: Parameters) -> Floats:
+def _log_binary_preference(rankings: Rankings, parameters: Parameters) -> Floats:
     """Logarithm of bpref, from which the geometric mean is made."""
-    return apply_exactly(math.log, np.maximum(binary_preference(rankings, parameters), MIN_GEOMETRIC))
+    return apply_exactly(math.log, np.maximum(_binary_preference(rankings, parameters), MIN_GEOMETRIC))
 
 
-def inferred_average_precision(rankings: Rankings, _: Parameters) -> Floats:
-    """Average precision expected from a sample of judgements."""
+def _inferred_average_precision(rankings: Rankings, _: Parameters) -> Floats:
     query, rank = rankings.relevant.query, rankings.relevant.rank
     earlier, (nonrelevant, unjudged) = rankings.ordinal - 1, _count_above(rankings)
     above = np.maximum(rank - 1, 1).astype(np.float64)
@@ -337,9 +276,7 @@ class RankedGains(NamedTuple):
 def compute_gains(rankings: Rankings, gains: Mapping[int, float]) -> tuple[RankedGains, RankedGains]:
     """Return the gains of the retrieved documents, and those of the best possible ranking.
 
-    Args:
-        rankings: Of a run.
-        gains: Grade -> gain for grades whose gain is not the grade itself; may be 0, negative, or for grade 0.
+    `gains` maps grades to gains where they differ; a gain may be 0, negative, or for grade 0.
     """
     if not gains:
         found, ideal = rankings.graded, rankings.ideal
@@ -371,24 +308,21 @@ def _gain_of(grade: Ints, gains: Mapping[int, float]) -> Floats:
     return found
 
 
-def dcg(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Sum of gain / log2(rank + 1) over the ranking."""
+def _dcg(rankings: Rankings, parameters: Parameters) -> Floats:
     found, _ = compute_gains(rankings, parameters.gains)
     return sum_by_query(found.query, found.discounted, rankings.n)
 
 
-def ideal_dcg(rankings: Rankings, parameters: Parameters) -> Floats:
-    """`dcg` of the best possible ranking."""
+def _ideal_dcg(rankings: Rankings, parameters: Parameters) -> Floats:
     _, ideal = compute_gains(rankings, parameters.gains)
     return sum_by_query(ideal.query, ideal.discounted, rankings.n)
 
 
-def ndcg(rankings: Rankings, parameters: Parameters) -> Floats:
-    """`dcg` over `ideal_dcg`; 0.0 where nothing has a gain."""
-    return divide(dcg(rankings, parameters), ideal_dcg(rankings, parameters))
+def _ndcg(rankings: Rankings, parameters: Parameters) -> Floats:
+    return divide(_dcg(rankings, parameters), _ideal_dcg(rankings, parameters))
 
 
-def ndcg_at(rankings: Rankings, parameters: Parameters) -> Floats:
+def _ndcg_at(rankings: Rankings, parameters: Parameters) -> Floats:
     """`dcg` of the top k over that of the best possible top k; the gain is the grade itself."""
     near, ideal = rankings.graded_top(parameters.k), top(rankings.ideal, parameters.k)
     gain = sum_by_query(near.query, rankings.discounted[near.rows], rankings.n)
@@ -396,7 +330,7 @@ def ndcg_at(rankings: Rankings, parameters: Parameters) -> Floats:
     return divide(gain, best)
 
 
-def ndcg_at_relevant(rankings: Rankings, parameters: Parameters) -> Floats:
+def _ndcg_at_relevant(rankings: Rankings, parameters: Parameters) -> Floats:
     """Mean of ndcg at each document with a gain; one that was not retrieved counts with ndcg of the whole ranking."""
     found, ideal = compute_gains(rankings, parameters.gains)
     running, n_ideal = running_sums(found.query, found.discounted, rankings.n), count_by_query(ideal.query, rankings.n)
@@ -411,7 +345,7 @@ def ndcg_at_relevant(rankings: Rankings, parameters: Parameters) -> Floats:
     return np.where(total > 0, divide(total, n_ideal), 0.0)
 
 
-def ndcg_at_steps(rankings: Rankings, parameters: Parameters) -> Floats:
+def _ndcg_at_steps(rankings: Rankings, parameters: Parameters) -> Floats:
     """Mean of ndcg at the ranks where the ideal gain changes, and at the end if the ranking is two ranks longer."""
     found, ideal = compute_gains(rankings, parameters.gains)
     running = running_sums(found.query, found.discounted, rankings.n)
@@ -432,8 +366,7 @@ def ndcg_at_steps(rankings: Rankings, parameters: Parameters) -> Floats:
     return np.where(rankings.n_relevant > 0, divide(total, steps + is_longer), 0.0)
 
 
-def normalised_gain(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Gains discounted by how far the ranking lags behind the ideal one, over the sum of ideal gains."""
+def _normalised_gain(rankings: Rankings, parameters: Parameters) -> Floats:
     found, ideal = compute_gains(rankings, parameters.gains)
     n_ideal = count_by_query(ideal.query, rankings.n)
     cost = running_sums(ideal.query, np.maximum(ideal.gain, 1.0), rankings.n)
@@ -445,8 +378,7 @@ def normalised_gain(rankings: Rankings, parameters: Parameters) -> Floats:
     return divide(total, sum_by_query(ideal.query, ideal.gain, rankings.n))
 
 
-def binary_gain(rankings: Rankings, _: Parameters) -> Floats:
-    """Mean over relevant documents of 1 / log2(2 + number of other documents above)."""
+def _binary_gain(rankings: Rankings, _: Parameters) -> Floats:
     query, rank, _grade = rankings.relevant
     lag = (2 + rank - rankings.ordinal).astype(np.float64)
     return divide(sum_by_query(query, 1.0 / apply_exactly(math.log2, lag), rankings.n), rankings.n_relevant)
@@ -455,7 +387,7 @@ def binary_gain(rankings: Rankings, _: Parameters) -> Floats:
 # User models: a reader who goes on with some probability
 
 
-def rank_biased_precision(rankings: Rankings, parameters: Parameters) -> Floats:
+def _rank_biased_precision(rankings: Rankings, parameters: Parameters) -> Floats:
     """(1 - p) times the sum of gain * p^(rank - 1); gains outside [0, 1] are scaled into it."""
     p = parameters.named["p"]
     gain = _gains_in_unit_range(rankings, parameters.gains)
@@ -464,7 +396,7 @@ def rank_biased_precision(rankings: Rankings, parameters: Parameters) -> Floats:
     return (1.0 - p) * sum_by_query(query, gain * weights[rank - 1], rankings.n)
 
 
-def rank_biased_residual(rankings: Rankings, parameters: Parameters) -> Floats:
+def _rank_biased_residual(rankings: Rankings, parameters: Parameters) -> Floats:
     """What unjudged documents, retrieved or further down, could add; 0.0 if every retrieved document is judged."""
     p = parameters.named["p"]
     longest = int(rankings.n_retrieved.max(initial=0))
@@ -481,7 +413,7 @@ def rank_biased_residual(rankings: Rankings, parameters: Parameters) -> Floats:
     return np.where(has_unjudged, weights[rankings.n_retrieved] + (1 - p) * total, 0.0)
 
 
-def rank_biased_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
+def _rank_biased_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
     """Rank-biased precision of the top k; gains are grades over the query's highest grade, as in Evret."""
     p = parameters.named["p"]
     highest = np.ones(rankings.n, np.int64)
@@ -492,7 +424,7 @@ def rank_biased_precision_at(rankings: Rankings, parameters: Parameters) -> Floa
     return np.minimum(sum_by_query(near.query, weights[near.rank - 1] * gain, rankings.n), 1.0)
 
 
-def expected_reciprocal_rank(rankings: Rankings, parameters: Parameters) -> Floats:
+def _expected_reciprocal_rank(rankings: Rankings, parameters: Parameters) -> Floats:
     """Sum over the top k of 1 / rank times the probability that the reader stops there.
 
     A document of grade g satisfies the reader with probability (2^g - 1) / 2^max_grade; higher grades count as
@@ -538,35 +470,31 @@ def _gains_in_unit_range(rankings: Rankings, gains: Mapping[int, float]) -> Floa
 # Sets: everything that was retrieved, whatever its order
 
 
-def set_precision(rankings: Rankings, _: Parameters) -> Floats:
-    """Share of the retrieved documents that is relevant; 0.0 if nothing was retrieved."""
+def _set_precision(rankings: Rankings, _: Parameters) -> Floats:
     return divide(rankings.n_found, rankings.n_retrieved)
 
 
-def set_recall(rankings: Rankings, _: Parameters) -> Floats:
-    """Share of the relevant documents that was retrieved."""
+def _set_recall(rankings: Rankings, _: Parameters) -> Floats:
     return divide(rankings.n_found, rankings.n_relevant)
 
 
-def set_relative_precision(rankings: Rankings, _: Parameters) -> Floats:
-    """Relevant retrieved documents over the most that there could be."""
+def _set_relative_precision(rankings: Rankings, _: Parameters) -> Floats:
     return divide(rankings.n_found, np.minimum(rankings.n_retrieved, rankings.n_relevant))
 
 
-def set_average_precision(rankings: Rankings, _: Parameters) -> Floats:
-    """Precision of the set times its recall."""
+def _set_average_precision(rankings: Rankings, _: Parameters) -> Floats:
     found = rankings.n_found.astype(np.float64)
     return divide(found * found, rankings.n_retrieved.astype(np.float64) * rankings.n_relevant)
 
 
-def set_f(rankings: Rankings, parameters: Parameters) -> Floats:
+def _set_f(rankings: Rankings, parameters: Parameters) -> Floats:
     """Weighted harmonic mean of the set's precision and recall; the parameter is the weight of recall."""
     weight = parameters.numbers[0]
-    precision, recall = set_precision(rankings, parameters), set_recall(rankings, parameters)
+    precision, recall = _set_precision(rankings, parameters), _set_recall(rankings, parameters)
     return divide((weight + 1.0) * precision * recall, weight * precision + recall)
 
 
-def utility(rankings: Rankings, parameters: Parameters) -> Floats:
+def _utility(rankings: Rankings, parameters: Parameters) -> Floats:
     """Value of the set.
 
     The parameters are the value of a document that is relevant and retrieved, not relevant but retrieved, relevant but
@@ -600,114 +528,114 @@ _RBP = "Moffat and Zobel 2008"
 FAMILIES: tuple[Family, ...] = (
     Family(_info("map", "Mean of the precision at each relevant document of the ranking.", "trec_eval m_map.c",
                  aliases=("average_precision", "ap")),
-           average_precision, trec="map"),
+           lambda rankings, _: rankings.average_precision, trec="map"),
     Family(_info("map@k", "Mean of the precision at each relevant document of the top k.", "trec_eval m_map_cut.c",
                  aliases=("average_precision@k", "ap@k")),
-           average_precision_at, trec="map_cut", takes="cutoff", defaults=CUTOFFS),
+           _average_precision_at, trec="map_cut", takes="cutoff", defaults=CUTOFFS),
     Family(_info("gm_map", "Geometric mean of average precision; a query counts at least 0.00001.",
                  "trec_eval m_gm_map.c"),
-           log_average_precision, trec="gm_map", summary="geometric", shown="summary"),
+           _log_average_precision, trec="gm_map", summary="geometric", shown="summary"),
     Family(_info("yaap", "Smoothed average precision: log odds of a relevant document.",
                  "Robertson 2012; trec_eval m_yaap.c", range=UNBOUNDED),
-           smoothed_average_precision, trec="yaap"),
-    _count("num_q", "Queries of the qrels.", num_q, shown="summary"),
-    _count("num_ret", "Retrieved documents.", num_ret),
-    _count("num_rel", "Relevant documents, retrieved or not.", num_rel),
-    _count("num_rel_ret", "Relevant documents that were retrieved.", num_rel_ret),
+           _smoothed_average_precision, trec="yaap"),
+    _count("num_q", "Queries of the qrels.", lambda rankings, _: np.ones(rankings.n, np.int64), shown="summary"),
+    _count("num_ret", "Retrieved documents.", lambda rankings, _: rankings.n_retrieved),
+    _count("num_rel", "Relevant documents, retrieved or not.", lambda rankings, _: rankings.n_relevant),
+    _count("num_rel_ret", "Relevant documents that were retrieved.", lambda rankings, _: rankings.n_found),
     _count("num_nonrel_judged_ret", "Retrieved documents that were judged and are not relevant.",
-           num_nonrel_judged_ret),
+           _num_nonrel_judged_ret),
     Family(_info("unjudged@k", "Share of the top k that was never judged.", "trec_eval 10 m_unjudged.c", _JUDGED,
                  direction="neither"),
-           unjudged_at, trec="unj", takes="cutoff", defaults=(5, 10, 20)),
+           _unjudged_at, trec="unj", takes="cutoff", defaults=(5, 10, 20)),
     Family(_info("relstring", "Grades of the first documents in a row.", "trec_eval m_relstring.c",
                  direction="neither", range=COUNT),
-           relevance_string, trec="relstring", takes="numbers", defaults=(10,), summary="none", printed="text",
+           _relevance_string, trec="relstring", takes="numbers", defaults=(10,), summary="none", printed="text",
            shown="queries"),
     Family(_info("ndcg", "Discounted gain of the ranking over that of the best possible order.", f"{_DCG} m_ndcg.c",
                  _GRADES),
-           ndcg, trec="ndcg", takes="pairs"),
+           _ndcg, trec="ndcg", takes="pairs"),
     Family(_info("ndcg@k", "Discounted gain of the top k over that of the best possible order.",
                  f"{_DCG} m_ndcg_cut.c", _GRADES),
-           ndcg_at, trec="ndcg_cut", takes="cutoff", defaults=CUTOFFS),
+           _ndcg_at, trec="ndcg_cut", takes="cutoff", defaults=CUTOFFS),
     Family(_info("dcg", "Discounted gain of the ranking.", f"{_DCG} m_ndcg.c", _GRADES, range=COUNT),
-           dcg, trec="dcg", takes="pairs"),
+           _dcg, trec="dcg", takes="pairs"),
     Family(_info("ideal_dcg", "Discounted gain of the best possible order.", f"{_DCG} m_ndcg.c",
                  ("relevant", "grades"), direction="neither", range=COUNT),
-           ideal_dcg, trec="ideal_dcg", takes="pairs"),
+           _ideal_dcg, trec="ideal_dcg", takes="pairs"),
     Family(_info("err@k", "Expected reciprocal rank at which a reader is satisfied in the top k; grades up to 4.",
                  "Chapelle and others 2009; Evret", _GRADES),
-           expected_reciprocal_rank, takes="cutoff", named={"max_grade": 4}),
+           _expected_reciprocal_rank, takes="cutoff", named={"max_grade": 4}),
     Family(_info("ndcg_rel", "Mean of ndcg at each relevant document.", "trec_eval m_ndcg_rel.c", _GRADES),
-           ndcg_at_relevant, trec="ndcg_rel", takes="pairs"),
+           _ndcg_at_relevant, trec="ndcg_rel", takes="pairs"),
     Family(_info("Rndcg", "Mean of ndcg where the ideal gain changes.", "trec_eval m_Rndcg.c", _GRADES),
-           ndcg_at_steps, trec="Rndcg", takes="pairs"),
+           _ndcg_at_steps, trec="Rndcg", takes="pairs"),
     Family(_info("G", "Gain discounted by the lag behind the ideal ranking.", "trec_eval m_G.c", _GRADES),
-           normalised_gain, trec="G", takes="pairs"),
+           _normalised_gain, trec="G", takes="pairs"),
     Family(_info("binG", "Relevant documents discounted by the non-relevant ones before them.", "trec_eval m_binG.c",
                  _GRADES),
-           binary_gain, trec="binG"),
+           _binary_gain, trec="binG"),
     Family(_info("iprec_at_recall", "Best precision at a level of recall or beyond it.",
                  "trec_eval 10 m_iprec_at_recall.c"),
-           interpolated_precision, trec="iprec_at_recall", takes="fraction", defaults=ELEVEN_LEVELS),
+           _interpolated_precision, trec="iprec_at_recall", takes="fraction", defaults=ELEVEN_LEVELS),
     Family(_info("11pt_avg", "Mean of the interpolated precision at eleven levels of recall.",
                  "trec_eval 10 m_11pt_avg.c"),
-           mean_interpolated_precision, trec="11pt_avg", takes="numbers", defaults=ELEVEN_LEVELS),
+           _mean_interpolated_precision, trec="11pt_avg", takes="numbers", defaults=ELEVEN_LEVELS),
     Family(_info("precision@k", "Share of the top k that is relevant.", "trec_eval m_P.c", aliases=("p@k",)),
-           precision_at, trec="P", takes="cutoff", defaults=CUTOFFS),
+           _precision_at, trec="P", takes="cutoff", defaults=CUTOFFS),
     Family(_info("relative_precision@k", "Precision in the top k over the best that is possible there.",
                  "trec_eval m_rel_P.c"),
-           relative_precision_at, trec="relative_P", takes="cutoff", defaults=CUTOFFS),
+           _relative_precision_at, trec="relative_P", takes="cutoff", defaults=CUTOFFS),
     Family(_info("rprec", "Precision at rank R, the number of relevant documents.",
                  "Buckley and Voorhees 2005; trec_eval m_Rprec.c", aliases=("r_precision",)),
-           r_precision, trec="Rprec"),
+           _r_precision, trec="Rprec"),
     Family(_info("Rprec_mult", "Precision at a multiple of R, the number of relevant documents.",
                  "trec_eval m_Rprec_mult.c"),
-           r_precision_multiple, trec="Rprec_mult", takes="fraction",
+           _r_precision_multiple, trec="Rprec_mult", takes="fraction",
            defaults=(0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)),
     Family(_info("bpref", "Share of judged non-relevant documents ranked below the relevant ones.",
                  "Buckley and Voorhees 2004; trec_eval m_bpref.c", _JUDGED),
-           binary_preference, trec="bpref"),
+           _binary_preference, trec="bpref"),
     Family(_info("gm_bpref", "Geometric mean of bpref; a query counts at least 0.00001.", "trec_eval m_gm_bpref.c",
                  _JUDGED),
-           log_binary_preference, trec="gm_bpref", summary="geometric", shown="summary"),
+           _log_binary_preference, trec="gm_bpref", summary="geometric", shown="summary"),
     Family(_info("infAP", "Average precision as expected from a sample of judgements.",
                  "Yilmaz and Aslam 2006; trec_eval m_infap.c", _JUDGED),
-           inferred_average_precision, trec="infAP"),
+           _inferred_average_precision, trec="infAP"),
     Family(_info("rbp", "Gain that a reader of persistence 0.9 meets in the ranking.",
                  f"{_RBP}; trec_eval 10 m_rbp.c", _GRADES),
-           rank_biased_precision, trec="rbp", takes="pairs", named={"p": 0.9}),
+           _rank_biased_precision, trec="rbp", takes="pairs", named={"p": 0.9}),
     Family(_info("rbp_resid", "What unjudged documents could add to rbp.", f"{_RBP}; trec_eval 10 m_rbp_resid.c",
                  _JUDGED, direction="lower"),
-           rank_biased_residual, trec="rbp_resid", takes="pairs", named={"p": 0.9}),
+           _rank_biased_residual, trec="rbp_resid", takes="pairs", named={"p": 0.9}),
     Family(_info("rbp@k", "Gain that a reader of persistence 0.8 meets in the top k.", f"{_RBP}; Evret", _GRADES),
-           rank_biased_precision_at, takes="cutoff", named={"p": 0.8}),
+           _rank_biased_precision_at, takes="cutoff", named={"p": 0.8}),
     Family(_info("recall@k", "Share of the relevant documents in the top k.", "trec_eval m_recall.c",
                  aliases=("r@k",)),
-           recall_at, trec="recall", takes="cutoff", defaults=CUTOFFS),
+           _recall_at, trec="recall", takes="cutoff", defaults=CUTOFFS),
     Family(_info("mrr", "Reciprocal of the rank of the first relevant document in the ranking.",
                  "trec_eval m_recip_rank.c", aliases=("rr",)),
-           reciprocal_rank, trec="recip_rank"),
+           _reciprocal_rank, trec="recip_rank"),
     Family(_info("mrr@k", "Reciprocal of the rank of the first relevant document in the top k.",
                  "trec_eval m_recip_rank.c; the cutoff as in MS MARCO", aliases=("rr@k",)),
-           reciprocal_rank_at, takes="cutoff"),
+           _reciprocal_rank_at, takes="cutoff"),
     Family(_info("set_P", "Share of the retrieved documents that is relevant.", "trec_eval m_set_P.c"),
-           set_precision, trec="set_P"),
+           _set_precision, trec="set_P"),
     Family(_info("set_relative_P", "Precision of the set over the best that is possible.",
                  "trec_eval m_set_rel_P.c"),
-           set_relative_precision, trec="set_relative_P"),
+           _set_relative_precision, trec="set_relative_P"),
     Family(_info("set_recall", "Share of the relevant documents that was retrieved.", "trec_eval m_set_recall.c"),
-           set_recall, trec="set_recall"),
+           _set_recall, trec="set_recall"),
     Family(_info("set_map", "Precision of the set times its recall.", "trec_eval m_set_map.c"),
-           set_average_precision, trec="set_map"),
+           _set_average_precision, trec="set_map"),
     Family(_info("set_F", "Weighted harmonic mean of the set's precision and recall.", "trec_eval m_set_F.c"),
-           set_f, trec="set_F", takes="numbers", defaults=(1.0,)),
+           _set_f, trec="set_F", takes="numbers", defaults=(1.0,)),
     Family(_info("utility", "Value of the set: by default relevant minus non-relevant documents.",
                  "trec_eval m_utility.c", range=UNBOUNDED),
-           utility, trec="utility", takes="numbers", defaults=(1.0, -1.0, 0.0, 0.0)),
+           _utility, trec="utility", takes="numbers", defaults=(1.0, -1.0, 0.0, 0.0)),
     Family(_info("hit@k", "A relevant document is in the top k.", "trec_eval m_success.c",
                  aliases=("hit_rate@k", "success@k")),
-           hit_at, trec="success", takes="cutoff", defaults=(1, 5, 10)),
+           _hit_at, trec="success", takes="cutoff", defaults=(1, 5, 10)),
     Family(_info("all_hit@k", "Every relevant document is in the top k.",
                  "not in trec_eval; for questions over several documents"),
-           all_hit_at, takes="cutoff"),
+           _all_hit_at, takes="cutoff"),
 )  # fmt: skip

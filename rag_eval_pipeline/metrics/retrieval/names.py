@@ -51,8 +51,7 @@ def parse_measure(name: str) -> Measure:
 def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     """Return the measures of names as -m takes them, each once: trec_eval's in its order, then ours in the order given.
 
-    Args:
-        names: Those of `parse_measure`, nicknames, and names of several measures such as `P.5,10` and `recall`.
+    Names are those of `parse_measure`, nicknames, and names of several measures such as `P.5,10` and `recall`.
 
     Raises:
         InputError: `unknown_measure`.
@@ -177,9 +176,7 @@ def _parse_parameters(family: Family, text: str, defaults: Parameters) -> Parame
 def _parse_trec_parameters(family: Family, text: str | None) -> list[tuple[str | None, Parameters]] | None:
     """Return what trec_eval's -m makes of parameters: (as printed, parameters) of each measure; None if they are bad.
 
-    Args:
-        family: One with a trec_eval name.
-        text: What follows the name; None for trec_eval's defaults.
+    `text` is what follows the name; None for trec_eval's defaults.
     """
     defaults = _defaults(family, 0)
     if family.takes == "cutoff":

@@ -20,11 +20,14 @@ from numpy.typing import NDArray
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.metrics.retrieval.measures import Measure
 from rag_eval_pipeline.metrics.retrieval.names import parse_measure
-from rag_eval_pipeline.metrics.retrieval.rankings import Floats, Hits, Ints, Rankings
 from rag_eval_pipeline.metrics.retrieval.runs import (
     Documents,
+    Floats,
+    Hits,
+    Ints,
     Keys,
     Qrels,
+    Rankings,
     Run,
     concatenate_ranges,
     iterate_blocks,
@@ -38,23 +41,14 @@ _FACTOR = np.uint32(2654435761)  # 2^32 / golden ratio
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """Scores of a run, in the byte order of the query ids: the order in which trec_eval adds them up.
+    """Scores of a run, in the byte order of the query ids: the order in which trec_eval adds them up."""
 
-    Args:
-        queries: Every query of the qrels.
-        measures: What was scored.
-        values: For each measure, the score of each query.
-        missing: Queries of the qrels that the run does not contain; they count 0.
-        nothing_relevant: Queries without a relevant document; they count 0.
-        unjudged: How many queries of the run are not in the qrels; they are left out.
-    """
-
-    queries: Sequence[str]
-    measures: tuple[Measure, ...]
-    values: tuple[NDArray[Any], ...]
-    missing: tuple[str, ...]
-    nothing_relevant: tuple[str, ...]
-    unjudged: int
+    queries: Sequence[str]  # every query of the qrels
+    measures: tuple[Measure, ...]  # what was scored
+    values: tuple[NDArray[Any], ...]  # for each measure, the score of each query
+    missing: tuple[str, ...]  # queries of the qrels that the run does not contain; they count 0
+    nothing_relevant: tuple[str, ...]  # queries without a relevant document; they count 0
+    unjudged: int  # how many queries of the run are not in the qrels; they are left out
 
     def summary(self, measure: Measure) -> float | int | None:
         """Return the mean, sum or geometric mean over all queries; None for a measure without one, or no query."""
@@ -72,14 +66,7 @@ class Scores:
 def score(run: Run | Iterable[Run], qrels: Qrels, measures: Sequence[Measure], *, level: int = 1) -> Scores:
     """Score every query by every measure.
 
-    Args:
-        run: A run, or its parts one after the other; each query is in one part.
-        qrels: Judgements of documents that are named as in the run.
-        measures: What to score.
-        level: Lowest grade that counts as relevant, at least 1.
-
-    Raises:
-        InputError: What making a part of the run raises.
+    The run may come in parts, with each query in one of them. `level` is the lowest grade that counts as relevant.
     """
     n_retrieved = np.zeros(len(qrels.queries), np.int64)
     is_present = np.zeros(len(qrels.queries), bool)
@@ -113,11 +100,7 @@ def score_rankings(
         measures: Names as `parse_measure` takes them.
 
     Returns:
-        For each query measure -> score, 0.0 where nothing was retrieved. None for a query without a relevant document:
-        there is nothing to find, so it is skipped and not a zero.
-
-    Raises:
-        InputError: `duplicate_document`, `unknown_measure`.
+        For each query measure -> score, 0.0 where nothing was retrieved; None for a query without a relevant document.
     """
     given = list(rankings)
     parsed = [parse_measure(name) for name in measures]
@@ -149,10 +132,7 @@ def score_rankings(
 
 
 def rank_by_score(scored: Iterable[tuple[str, float]]) -> list[str]:
-    """Rank documents as trec_eval sorts them: higher score first, equal scores by document id, descending.
-
-    Args:
-        scored: (document id, score), in any order.
+    """Rank (document id, score) as trec_eval does: higher score first, equal scores by document id, descending.
 
     Raises:
         InputError: `bad_score` for NaN, `duplicate_document`.
@@ -179,23 +159,14 @@ def _check_ranking(ranking: Sequence[str]) -> None:
 
 
 class Block(NamedTuple):
-    """Some queries of a run, their rows in the order of scores.
+    """Some queries of a run, their rows in the order of scores."""
 
-    Args:
-        starts: First row of each query, counted within the block.
-        ends: One past the last.
-        keys: One per row.
-        scores: One per row.
-        order: Position of each row in the run, counted from `first`; None if rows are in the run's order.
-        first: The block's first row in the run.
-    """
-
-    starts: Ints
-    ends: Ints
-    keys: Keys
-    scores: Floats
-    order: Ints | None
-    first: int
+    starts: Ints  # first row of each query, counted within the block
+    ends: Ints  # one past the last
+    keys: Keys  # one per row
+    scores: Floats  # one per row
+    order: Ints | None  # position of each row in the run, counted from `first`; None if rows are in the run's order
+    first: int  # the block's first row in the run
 
     def run_rows(self, rows: Ints) -> Ints:
         """Return where rows of the block are in the run."""
@@ -224,10 +195,7 @@ class _JudgedRows(NamedTuple):
 def find_hits(run: Run, qrels: Qrels, positions: Ints) -> Hits:
     """Find the judged documents of a run and their ranks; higher scores first, ties by the ids' bytes, descending.
 
-    Args:
-        run: Rankings.
-        qrels: Judgements.
-        positions: For each query of the run its position in the qrels; -1 if it is not judged.
+    `positions` are those of the run's queries in the qrels, -1 if not judged.
     """
     if run.documents.is_coded != qrels.documents.is_coded:
         raise ValueError("expected documents of run and qrels by codes of one vocabulary, or both by id")
@@ -307,10 +275,8 @@ def _find_candidates(keys: Keys, judged: Keys, scratch: _Scratch) -> tuple[Ints,
 def _find_equal(have: Ints, wanted: Ints, guess: Ints) -> tuple[Ints, Ints]:
     """Return the indices into `have` and into `wanted` of every pair of equal numbers.
 
-    Args:
-        have: Any numbers.
-        wanted: Ascending numbers; one that repeats has a guess of -1.
-        guess: Where a number of `have` is in `wanted` if it is there at all; -1 if that is open.
+    `wanted` ascends. `guess` says where a number of `have` is in it if it is there at all; -1 if that is open, as for
+    numbers that repeat.
     """
     sure = np.flatnonzero(guess >= 0)
     sure = sure[wanted[guess[sure]] == have[sure]]
@@ -331,21 +297,13 @@ def _find_equal(have: Ints, wanted: Ints, guess: Ints) -> tuple[Ints, Ints]:
 
 
 class Ties(NamedTuple):
-    """Ties of a block that hold a hit.
+    """Ties of a block that hold a hit."""
 
-    Args:
-        hit: Which hits of the block are in a tie.
-        group: In which one.
-        place: The hit's current position in its tie, from 0.
-        lengths: How many documents each tie has.
-        members: Their rows in the run, tie by tie.
-    """
-
-    hit: Ints
-    group: Ints
-    place: Ints
-    lengths: Ints
-    members: Ints
+    hit: Ints  # which hits of the block are in a tie
+    group: Ints  # the tie of each of these hits
+    place: Ints  # the hit's current position in its tie, from 0
+    lengths: Ints  # how many documents each tie has
+    members: Ints  # their rows in the run, tie by tie
 
 
 _NO_TIES = Ties(*(np.zeros(0, np.int64) for _ in Ties._fields))
@@ -375,11 +333,7 @@ def find_ties(block: Block, rows: Ints, query: Ints) -> Ties:
 def break_ties(ranks: Ints, ties: Sequence[Ties], n_hits: Sequence[int], documents: Documents) -> None:
     """Correct the ranks of tied hits in place, ordering each tie by document id.
 
-    Args:
-        ranks: Of the hits of all blocks, one block after the other.
-        ties: Of each block.
-        n_hits: How many hits each block has.
-        documents: Of the run.
+    `ranks` are those of the hits of all blocks, `ties` and `n_hits` are by block, `documents` those of the run.
     """
     lengths = np.concatenate([np.zeros(0, np.int64), *(tie.lengths for tie in ties)])
     if not lengths.size:

@@ -13,13 +13,13 @@ ARTICLES = bundled_articles()
 INDEXES = [TextIndex(printed(article, random.Random(article.name))) for article in ARTICLES]
 
 
-def test_there_is_prose_enough():
+def test_bundled_prose_is_enough():
     assert len(ARTICLES) >= 20
     assert min(len(article.paragraphs) for article in ARTICLES) >= SPANS
 
 
 @pytest.mark.parametrize("perturb", PERTURBATIONS.values(), ids=PERTURBATIONS)
-def test_at_least_97_of_100_gold_texts_are_located(perturb):
+def test_locate_finds_97_of_100_perturbed_texts(perturb):
     rng = random.Random(1)
     results = [
         (index.locate(perturb(text, rng)), index.locate(text))
@@ -34,7 +34,7 @@ def test_at_least_97_of_100_gold_texts_are_located(perturb):
         assert sum(overlaps) / len(overlaps) > 0.95
 
 
-def test_texts_of_other_articles_are_not_located():
+def test_locate_finds_no_text_of_other_articles():
     rng = random.Random(2)
     for article, index in zip(ARTICLES, INDEXES, strict=True):
         texts = rng.sample(list(foreign(article, ARTICLES)), 12)

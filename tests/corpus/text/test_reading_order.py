@@ -45,7 +45,7 @@ LINES = {
 
 
 @pytest.mark.parametrize(("drawn", "script", "expected"), LINES.values(), ids=LINES)
-def test_a_line_from_the_right_is_read_from_the_right(drawn, script, expected):
+def test_reading_order_of_a_right_to_left_line(drawn, script, expected):
     assert read(drawn, script, FROM_RIGHT) == expected
 
 
@@ -59,11 +59,11 @@ EMBEDDED = {
 
 
 @pytest.mark.parametrize(("drawn", "expected"), EMBEDDED.values(), ids=EMBEDDED)
-def test_words_from_the_right_stand_in_a_line_from_the_left(drawn, expected):
+def test_reading_order_of_words_in_a_left_to_right_line(drawn, expected):
     assert read(drawn, HEBREW, FROM_LEFT) == expected
 
 
-def test_a_number_that_was_drawn_apart_is_no_part_of_a_foreign_phrase():
+def test_reading_order_of_a_number_drawn_apart():
     drawn = "ab 15 CBA"
     sources = [0, 0, 1, 2, 2, 3, 4, 5, 6]
     line = [Cluster(char, source, False) for char, source in zip(drawn.translate(ARABIC), sources, strict=True)]
@@ -71,7 +71,7 @@ def test_a_number_that_was_drawn_apart_is_no_part_of_a_foreign_phrase():
     assert "".join(drawn[at] for at in reading_order(line, FROM_RIGHT)) == "ABC 15 ab"
 
 
-def test_a_blank_drawn_with_foreign_words_says_that_the_line_is_theirs():
+def test_reading_order_follows_a_blank_drawn_with_foreign_words():
     drawn = "ab CBA"
     line = [Cluster(char, min(number, 3), False) for number, char in enumerate(drawn.translate(HEBREW))]
     line[:3] = [cluster._replace(source=0) for cluster in line[:3]]
@@ -83,14 +83,14 @@ TEXTS = st.text(st.sampled_from("ABCabc12١٢.,-+%/()[] _«»"), max_size=30)
 
 
 @given(TEXTS, st.sampled_from([HEBREW, ARABIC]), st.sampled_from([FROM_RIGHT, 1.0, FROM_LEFT]))
-def test_nothing_is_lost_and_nothing_doubled(drawn, script, page):
+def test_reading_order_is_a_permutation(drawn, script, page):
     line = [Cluster(char, number, char == "_") for number, char in enumerate(drawn.translate(script))]
 
     assert sorted(reading_order(line, page)) == list(range(len(line)))
 
 
 @given(st.text(st.sampled_from("abc12., ()"), max_size=30), st.sampled_from([FROM_RIGHT, FROM_LEFT]))
-def test_a_line_without_a_letter_from_the_right_stays_as_it_is(drawn, page):
+def test_reading_order_of_a_left_to_right_line_is_unchanged(drawn, page):
     assert read(drawn, HEBREW, page) == drawn
 
 
@@ -104,10 +104,10 @@ BRACKETS = {
 
 
 @pytest.mark.parametrize(("text", "expected"), BRACKETS.values(), ids=BRACKETS)
-def test_brackets_face_each_other(text, expected):
+def test_matched_brackets(text, expected):
     assert matched_brackets(text) == expected
 
 
-def test_leaning_counts_letters_only():
+def test_rtl_ratio_counts_letters_only():
     assert rtl_ratio("אב גד 12") == 5.0
     assert rtl_ratio("ab cd 12, אב") == pytest.approx(3 / 5)

@@ -77,7 +77,7 @@ GOLD = {
 
 
 async def pdf_of(page: str) -> bytes:
-    async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
+    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
         return (await render(pool, Body("html", page.encode(), "http://document.invalid/"), load_limit_s=30)).pdf
 
 
@@ -94,27 +94,27 @@ def pages(printed) -> list[str]:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", BLOCKS)
-def test_a_block_is_read_as_it_was_written(name, pages):
+def test_rtl_block_is_read_as_it_was_written(name, pages):
     assert GOLD[name] in " ".join("\n".join(pages).split())
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("gold", GOLD.values(), ids=GOLD)
-def test_a_gold_text_is_located(gold, pages):
+def test_rtl_gold_text_is_located(gold, pages):
     [found] = TextIndex(pages).locate(gold)
 
     assert found.method in ("exact", "normalised")
 
 
 @pytest.mark.browser
-def test_no_character_is_lost_or_doubled(pages):
+def test_rtl_page_loses_and_doubles_no_character(pages):
     written = "".join(["1.2.3.", *GOLD.values()])  # pdfium itself gives some letters with marks twice
 
     assert Counter("".join("".join(pages).split())) == Counter("".join(written.split()))
 
 
 @pytest.mark.browser
-def test_marks_stand_where_the_words_are(printed, pages):
+def test_rtl_boxes_are_where_the_words_are(printed, pages):
     """Of two words in one line the first stands further to the right, and a phrase on both sides of its middle."""
     page = next(number for number, text in enumerate(pages, 1) if "الإسكندرية والقاهرة" in text)
     start = pages[page - 1].index("الإسكندرية والقاهرة")
@@ -174,26 +174,26 @@ WORDS = st.lists(st.text(st.sampled_from(LETTERS), min_size=2, max_size=6), min_
 
 @settings(max_examples=40)
 @given(st.lists(WORDS, min_size=1, max_size=4))
-def test_words_that_are_said_to_be_backwards_are_turned(lines):
+def test_rtl_words_marked_as_backwards_are_turned(lines):
     [text] = read_texts(drawn_by_chromium(lines, says=True))
 
     assert text == "\n".join(" ".join(words) for words in lines)
 
 
-def test_a_page_that_says_nothing_is_left_to_pdfium():
+def test_rtl_page_without_marks_is_left_to_pdfium():
     data = drawn_by_chromium([["ابت", "جحخ"]], says=False)
     layer = pypdfium2.PdfDocument(data)[0].get_textpage()
 
     assert layer_text(layer) == layer.get_text_range()
 
 
-def test_the_marks_of_a_page_say_which_words_are_backwards():
+def test_drawn_lines_have_the_words_that_are_backwards():
     layer = pypdfium2.PdfDocument(drawn_by_chromium([["ابت", "جحخ"]], says=True))[0].get_textpage()
 
     [line] = drawn_lines(TextObjects(layer.page, layer).drawn)
 
-    told = [(word.is_reversed, "".join(drawn.text for drawn in word.objects)) for word in line]
-    assert told == [(True, "خحج"), (False, ""), (True, "تبا"), (False, "")]
+    found = [(word.is_reversed, "".join(drawn.text for drawn in word.objects)) for word in line]
+    assert found == [(True, "خحج"), (False, ""), (True, "تبا"), (False, "")]
     assert [round((word.x - 72) / WIDTH) for word in line] == [0, 3, 4, 7]
 
 
@@ -208,7 +208,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("words", "expected"), PLACES.values(), ids=PLACES)
-def test_words_stand_together_as_they_were_drawn(words, expected):
+def test_rtl_words_are_grouped_as_they_were_drawn(words, expected):
     assert read_texts(drawn_at(words)) == [expected]
 
 
@@ -216,7 +216,7 @@ def drawn(number: int, x: float, baseline: float, size: float, said_by: int) -> 
     return Drawn(number, x, baseline, size, x, x + size / 2, said_by, 0, "")
 
 
-def test_a_word_stands_on_the_line_of_most_of_its_letters():
+def test_drawn_lines_follow_the_baseline_of_most_letters():
     word = [drawn(0, 72, 709, 12, 1), drawn(1, 73, 700, 12, 1), drawn(2, 80, 700, 12, 1)]
     note = [drawn(3, 87, 704, 8, 2)]
 

@@ -1,0 +1,37 @@
+"""A small corpus that systems of every kind are asked about."""
+
+from pathlib import Path
+
+import pytest
+
+from rag_eval_pipeline.systems.base import PageText, SystemCorpus
+
+LIGHT = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne. Its tower is 31 metres tall."
+HARBOUR = "The harbour of Tollan was built in 1901. It holds forty boats."
+PAGES = [
+    PageText("light.pdf", 1, 0, LIGHT),
+    PageText("tollan.pdf", 1, 0, "Contents"),
+    PageText("tollan.pdf", 2, 9, HARBOUR),
+    PageText("a[1].pdf", 1, 0, "One."),
+    PageText("cats.pdf", 1, 0, "Cats sleep."),
+    PageText("cats.pdf", 2, 12, "They purr."),
+]
+FILES = ["light.pdf", "tollan.pdf", "a[1].pdf", "cats.pdf", "big dogs.pdf", "report_3.pdf"]
+
+
+def corpus_in(folder: Path) -> SystemCorpus:
+    return SystemCorpus(
+        benchmark="coast",
+        folder=folder / "corpus",
+        files=FILES,
+        aliases={alias: name for name in FILES for alias in (name, name.removesuffix(".pdf"))},
+        fingerprint="1",
+        pages=lambda: PAGES,
+        settings_folder=folder,
+        state_folder=folder / "state",
+    )
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> SystemCorpus:
+    return corpus_in(tmp_path)

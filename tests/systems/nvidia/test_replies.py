@@ -1,0 +1,202 @@
+"""Streams are answers only if they are whole; the base of page numbers is found where the evidence agrees."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.systems.base import PageText
+from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
+from rag_eval_pipeline.systems.nvidia_replies import (
+    Sighting,
+    base_of,
+    check_stream,
+    find_sightings,
+    make_probes,
+    read_stream,
+)
+from rag_eval_pipeline.web.client import EndpointError
+from rag_eval_pipeline.web.sse import Event
+
+
+def chunk(content="", *, finish=None, kind=None, **facts):
+    said = {"role": None, "content": content, "reasoning_content": None}
+    choice = {"index": 0, "message": {**said, "role": "assistant"}, "delta": said, "finish_reason": finish}
+    return {"choices": [choice], "event_type": kind, "citations": {"total_results": 0, "results": []}} | facts
+
+
+def read(*chunks, is_cut=False, unescape_html=True):
+    events = [Event(json.dumps(value), None, float(at)) for at, value in enumerate(chunks)]
+    stream = read_stream(events, unescape_html=unescape_html)
+    check_stream(stream, is_cut=is_cut, body=b"")
+    return stream
+
+
+END = chunk(finish="stop")
+RESULTS = {"total_results": 1, "results": [{"document_name": "a.pdf"}]}
+EMPTY = {"total_results": 0, "results": []}
+
+
+ANSWERS = {
+    "pieces in order":              ([chunk("3 May"), chunk(" 1887"), END], "3 May 1887"),
+    "only the final answer counts": ([chunk("Plan", kind="stage_start"), chunk("Draft", kind="intermediate_output"),
+                                      chunk("Hm", kind="final_reasoning"), chunk("31", kind="final_answer"),
+                                      chunk(finish="stop", kind="final_answer")], "31"),
+    "escaped characters":           ([chunk("a &lt; b &amp;&amp; c &gt; d"), END], "a < b && c > d"),
+    "escaped once":                 ([chunk("&amp;lt;"), END], "&lt;"),
+    "entities of its own":          ([chunk("&eacute; &quot; &#60;"), END], "&eacute; &quot; &#60;"),
+    "only a message":               ([{"choices": [{"message": {"content": "31"}, "finish_reason": "stop"}]}], "31"),
+    "an error is its subject":      ([chunk("The log said: Error from rag-server."), END], "The log said: Error from rag-server."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("chunks", "expected"), ANSWERS.values(), ids=ANSWERS)
+def test_stream_gives_the_text_of_the_answer(chunks, expected):
+    assert read(*chunks).text == expected
+
+
+FAILURES = {
+    "no reason for the end":        ([chunk("3 May")], "stream_truncated", "3 May"),
+    "nothing but drafts":           ([chunk("Draft", kind="intermediate_output"), END], "empty_answer", None),
+    "an empty answer":              ([chunk(" "), END], "empty_answer", None),
+    "no choices":                   ([{"choices": []}], "no_generator", None),
+    "an error for an answer":       ([chunk("Error from rag-server. Please"), chunk(" check logs."), END], "error_reply", None),
+    "an excuse for an answer":      ([chunk("Sorry, there was an error processing your request."), END], "error_reply", None),
+    "an error that was cut":        ([chunk("Error from rag-server.")], "error_reply", None),
+    "an error after some of it":    ([chunk("3 May"), chunk("boom", kind="error"), END], "error_reply", "3 May"),
+    "an error without a text":      ([chunk("", kind="error"), END], "error_reply", None),
+    "a list for an event":          ([[1]], "bad_response", None),
+    "nothing at all":               ([], "bad_response", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("chunks", "code", "partial"), FAILURES.values(), ids=FAILURES)
+def test_stream_that_is_no_answer_is_refused(chunks, code, partial):
+    with pytest.raises(EndpointError) as raised:
+        read(*chunks)
+
+    assert (raised.value.code, raised.value.partial) == (code, None if partial is None else partial.encode())
+
+
+def test_cut_stream_without_choices_is_truncated():
+    with pytest.raises(EndpointError, match="finish_reason"):
+        read({"choices": []}, is_cut=True)
+
+
+CITATIONS = {
+    "on the first chunk":            [chunk("a", citations=RESULTS), chunk("b"), END],
+    "on a later one":                [chunk("a"), chunk("b", citations=RESULTS), END],
+    "empty lists do not erase them": [chunk("a", citations=RESULTS), chunk("b", citations=EMPTY), END],
+    "missing ones neither":          [chunk("a", citations=RESULTS), {**END, "citations": None}],
+    "the last that says something":  [chunk("a", citations={"results": [{"document_name": "b.pdf"}]}), chunk("b", citations=RESULTS), END],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("chunks", CITATIONS.values(), ids=CITATIONS)
+def test_stream_gives_the_last_citations_that_are_not_empty(chunks):
+    assert read(*chunks).citations == RESULTS["results"]
+
+
+def test_stream_gives_usage_metrics_and_model():
+    found = read(
+        chunk("", model="m"),
+        chunk("a", usage={"total_tokens": 0}),
+        {**END, "usage": {"total_tokens": 7}, "metrics": {"retrieval_time_ms": 5}},
+    )
+
+    assert (found.usage, found.metrics, found.model) == ({"total_tokens": 7}, {"retrieval_time_ms": 5}, "m")
+    assert found.first_token_ms == 1.0  # of the second event: the first carries no text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 5))
+def test_stream_text_does_not_depend_on_its_chunks(text, size):
+    escaped = "x" + text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    pieces = [escaped[at : at + size] for at in range(0, len(escaped), size)]
+
+    assert read(*map(chunk, pieces), END).text == f"x{text}"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["choices", "delta", "message", "content", "event_type", "citations", "results", "finish_reason",
+                         "usage", "metrics", "model", "error"]), inner, max_size=5),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.lists(JSON, max_size=4), st.booleans())
+def test_stream_of_any_values_is_an_answer_or_a_known_error(values, is_cut):
+    try:
+        code, text = None, read(*values, is_cut=is_cut).text
+    except EndpointError as wrong:
+        code, text = wrong.code, ""
+
+    assert (code is None) == bool(text.strip())
+    assert code in {None, "stream_truncated", "error_reply", "no_generator", "empty_answer", "bad_response"}
+
+
+# Page numbers
+
+FIRST = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne, and its tower is 31 metres tall."
+SECOND = "The keeper of the light in 1911 was Jonas Fell, who kept bees and goats on the small island of Corran."
+PAGES = {
+    "light.pdf": [PageText("light.pdf", 1, 0, FIRST), PageText("light.pdf", 2, 99, SECOND)],
+    "twins.pdf": [PageText("twins.pdf", 1, 0, FIRST), PageText("twins.pdf", 2, 99, FIRST)],
+}
+NAMES = StoredNames(["light.pdf", "twins.pdf"])
+
+EVIDENCE = {
+    #                                     stated, actual                    base
+    "counted from 1":                     ([(1, 1), (2, 2), (5, 5)],        1),
+    "counted from 0":                     ([(0, 1), (1, 2), (4, 5)],        0),
+    "one in five on a page's edge":       ([(2, 2), (3, 3), (4, 4), (5, 5), (6, 5)], 1),
+    "0 for want of a number":             ([(0, 1), (0, 2), (0, 5)],        None),
+    "numbers of something else":          ([(7, 1), (3, 2)],                None),
+    "nothing found":                      ([],                              None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "expected"), EVIDENCE.values(), ids=EVIDENCE)
+def test_page_base_follows_from_the_sightings(evidence, expected):
+    assert base_of([Sighting(*pair) for pair in evidence]) == expected
+
+
+def result(text, page, name="light.pdf", kind="text"):
+    content = text if kind == "text" else "aGVsbG8="
+    return {
+        "document_name": name,
+        "document_type": kind,
+        "content": content,
+        "metadata": {"page_number": page, "description": text},
+    }
+
+
+FOUND = {
+    "the text of a page":           (result(SECOND, 1),                              [(1, 2)]),
+    "spaces and hyphens differ":    (result(SECOND.replace(" ", "\n").replace("island", "is-land"), 1), [(1, 2)]),
+    "a picture's description":      (result(SECOND, 2, kind="table"),                [(2, 2)]),
+    "a text across two pages":      (result(f"{FIRST} {SECOND}", 1),                 []),
+    "a text of neither page":       (result("No such words anywhere at all, not on any page of this document.", 1), []),
+    "too short to know":            (result("Jonas Fell", 1),                        []),
+    "an unknown document":          (result(SECOND, 1, name="other.pdf"),            []),
+    "a text of both pages":         (result(FIRST, 1, name="twins.pdf"),             []),
+    "an unknown page":              (result(SECOND, -1),                             []),
+    "no result":                    ("text",                                         []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "expected"), FOUND.values(), ids=FOUND)
+def test_sighting_needs_a_text_on_exactly_one_page(found, expected):
+    assert [tuple(sighting) for sighting in find_sightings([found], PAGES, NAMES)] == expected
+
+
+def test_probes_are_of_late_pages_of_the_longest_documents():
+    def pages(name, count):
+        return [PageText(name, number, 0, f"{name} {number}") for number in range(1, count + 1)]
+
+    by_document = {name: pages(name, count) for name, count in {"a": 1, "b": 4, "c": 2, "d": 2}.items()}
+
+    assert list(make_probes(by_document)) == ["b 2", "b 4", "c 2", "d 2"]
+    assert list(make_probes({"scan.pdf": [PageText("scan.pdf", 1, 0, " \n")]})) == []

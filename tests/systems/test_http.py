@@ -1,0 +1,238 @@
+"""Any JSON server is asked by a template and read by JMESPaths; a reply that does not fit names the path and what it has."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.systems.base import Query
+from rag_eval_pipeline.systems.http import HttpSettings, fill_template, open_http
+from tests.systems.conftest import corpus_in
+from tests.web.scripted_server import reply, serving, stream
+
+ASKED = Query("7", 'Who said "{query_id}" \\ and {benchmark}?')
+BODY = {"q": "{question}", "k": 3, "tags": ["{benchmark}/{query_id}", "{other}"]}
+
+
+@contextlib.asynccontextmanager
+async def opened(tmp_path, *steps, **settings):
+    """The system over a server's script, and the server."""
+    async with serving(*steps) as server:
+        endpoint = {"base_url": server.base_url, "backoff_seconds": 0.001, "max_retries": 1}
+        given = {"endpoint": endpoint, "path": "/ask", "body": BODY, "answer": "data.answer", **settings}
+        async with open_http(HttpSettings.model_validate(given), corpus_in(tmp_path)) as system:
+            yield system, server
+
+
+@contextlib.asynccontextmanager
+async def asking(tmp_path, *steps, **settings):
+    """The answer over a server's script, and the server."""
+    async with opened(tmp_path, *steps, **settings) as (system, server):
+        yield await system.answer(ASKED), server
+
+
+def said(answer="In 1901.", **more):
+    return reply(200, {"data": {"answer": answer, **more}})
+
+
+async def test_question_is_inserted_into_the_texts_of_the_template(tmp_path):
+    async with asking(tmp_path, said(), headers={"X-Team": "qa"}) as (_, server):
+        asked = server.asked[0]
+
+    assert asked.json == {"q": ASKED.text, "k": 3, "tags": ["coast/7", "{other}"]}
+    assert (asked.method, asked.target, asked.headers["x-team"]) == ("POST", "/v1/ask", "qa")
+
+
+async def test_question_may_be_in_the_url(tmp_path):
+    async with asking(tmp_path, said(), method="GET", body=None, params={"q": "{question}"}) as (_, server):
+        asked = server.asked[0]
+
+    assert (asked.method, asked.body) == ("GET", b"")
+    assert asked.target.startswith("/v1/ask?q=Who+said")
+
+
+@given(st.text())
+def test_question_arrives_unchanged(question):
+    sent = json.loads(json.dumps(fill_template({"a": ["<{question}>"]}, {"question": question})))
+
+    assert sent == {"a": [f"<{question}>"]}
+
+
+async def test_parts_are_found_at_their_paths(tmp_path):
+    step = said(
+        "In 1901 [tollan.pdf:2:9-49].",
+        hits=[{"meta": {"src": "in/light.pdf", "p": 1}, "body": "The light", "s": 0.5}],
+        cites=[
+            {"f": "tollan", "p": 2, "from": 9, "to": 49},
+            {"f": "light.pdf", "p": 1, "from": 0, "to": 64},
+            {"f": "light.pdf", "p": 1, "from": None, "to": None},
+        ],
+        meta={"in": 1_000, "out": 10, "model": "m", "usd": 0.5},
+    )
+    paths = {
+        "contexts": {"path": "data.hits", "document": "meta.src", "page": "meta.p", "text": "body", "score": "s"},
+        "citations": {"path": "data.cites", "document": "f", "page": "p", "start": "from", "end": "to"},
+        "prompt_tokens": "data.meta.in",
+        "completion_tokens": "data.meta.out",
+        "model": "data.meta.model",
+        "cost": "data.meta.usd",
+    }
+    async with asking(tmp_path, step, **paths) as (answer, _):
+        pass
+
+    assert (answer.status, answer.answer, answer.model) == ("ok", "In 1901 [tollan.pdf:2:9-49].", "m")
+    assert [(p.document, p.page, p.text, p.score, p.rank) for p in answer.contexts] == [
+        ("light.pdf", 1, "The light", 0.5, 1)
+    ]
+    # That of the text with its mark, and the one beside it that the text has not.
+    assert [(c.file_name, c.start_char, c.end_char, c.marker_start) for c in answer.citations] == [
+        ("tollan.pdf", 9, 49, 8),
+        ("light.pdf", 0, 64, None),
+    ]
+    assert (answer.usage.total_tokens, answer.usage.estimated_cost_usd, answer.usage.requests) == (1_010, 0.5, 1)
+
+
+DOCUMENTS = {
+    "a number at a path": ({"f": 12}, "12"),
+    "a number under a usual key": ({"file": 12, "text": "x"}, "12"),
+}
+
+
+@pytest.mark.parametrize(("hit", "document"), DOCUMENTS.values(), ids=DOCUMENTS)
+async def test_document_of_a_passage(hit, document, tmp_path):
+    contexts = {"path": "data.hits", "document": "f || file"}
+    async with asking(tmp_path, said(hits=[hit]), contexts=contexts) as (answer, _):
+        pass
+
+    assert [passage.document for passage in answer.contexts] == [document]
+
+
+async def test_passages_and_citations_need_no_paths_for_usual_keys(tmp_path):
+    hits = [{"file_name": "light.pdf", "page_number": 0, "content": "The light", "score": 1}, "only text"]
+    cites = [{"document": "tollan.pdf", "page": 1, "start": 0, "end": 40}]
+    paths = {"contexts": {"path": "data.hits"}, "citations": {"path": "data.cites"}}
+    conventions = {"page_base": 0, "offset_base": "page"}
+    async with asking(tmp_path, said(hits=hits, cites=cites), **paths, **conventions) as (answer, _):
+        pass
+
+    assert [(p.document, p.page, p.text) for p in answer.contexts] == [
+        ("light.pdf", 1, "The light"), ("", None, "only text"),
+    ]  # fmt: skip
+    assert [(c.start_char, c.end_char, c.page_number) for c in answer.citations] == [(9, 49, 2)]
+
+
+async def test_prices_of_the_file_apply_if_the_server_states_no_cost(tmp_path):
+    async with asking(
+        tmp_path,
+        said(n=2_000),
+        prompt_tokens="data.n",
+        prices={"usd_per_million_prompt_tokens": 1.0, "usd_per_request": 0.5},
+    ) as (answer, _):
+        pass
+
+    assert answer.usage.estimated_cost_usd == pytest.approx(0.002 + 0.5)
+
+
+def events(*values, end=True):
+    return stream(*[f"data: {json.dumps(value)}\n\n" for value in values], end=end)
+
+
+SSE = {"streaming": "sse", "answer": "token", "contexts": {"path": "hits"}}
+
+
+async def test_stream_is_joined(tmp_path):
+    script = events({"hits": [{"document": "light.pdf", "text": "x"}]}, {"token": "In "}, {"token": "1901"}, {"n": 5})
+    async with asking(tmp_path, script, **SSE, prompt_tokens="n") as (answer, _):
+        pass
+
+    assert (answer.answer, answer.contexts[0].document, answer.usage.prompt_tokens) == ("In 1901", "light.pdf", 5)
+    assert 0 < answer.timings["first_token"] <= answer.latency_ms
+
+
+LANGCHAIN = {"page_content": "The light", "metadata": {"source": "in/light.pdf", "page": 0}}
+PAGES = {
+    #                              passage                                 inner paths                       settings          page
+    "LangChain's document":       (LANGCHAIN,                              {},                               {},               1),
+    "with a path of its page":    (LANGCHAIN,                              {"page": "metadata.page"},        {},               1),
+    "where the file says 1":      (LANGCHAIN,                              {},                               {"page_base": 1}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("passage", "inner", "settings", "page"), PAGES.values(), ids=PAGES)
+async def test_pages_of_langchain_count_from_zero(passage, inner, settings, page, tmp_path):
+    paths = {"contexts": {"path": "data.hits", **inner}}
+    async with opened(tmp_path, said(hits=[passage]), **paths, **settings) as (system, _):
+        answer = await system.answer(ASKED)
+
+    assert [(c.document, c.page) for c in answer.contexts] == [("light.pdf", page)]
+    assert bool(system.warnings()) == (page is None)  # "1 passages or citations are on page 0 ..."
+
+
+async def test_path_that_finds_nothing_in_any_reply_is_a_warning_with_the_keys(tmp_path):
+    step = said(hits=[{"name": "light.pdf", "body": "The light"}], usage={"in": 5})
+    paths = {
+        "contexts": {"path": "data.hits", "document": "file", "text": "body"},
+        "citations": {"path": "data.sources"},
+        "prompt_tokens": "data.usage.in",
+    }
+    async with opened(tmp_path, step, step, **paths) as (system, _):
+        for _ in range(2):
+            await system.answer(ASKED)
+
+    assert system.warnings() == [
+        "citations.path 'data.sources' found nothing in any of 2 replies. "
+        "Keys that were there: data.answer, data.hits[].name, data.hits[].body, data.usage.in.",
+        "contexts.document 'file' found nothing in any of 2 passages. Keys that were there: name, body.",
+    ]
+
+
+async def test_path_that_finds_something_once_is_no_warning(tmp_path):
+    async with opened(tmp_path, said(), said(hits=["a"]), contexts={"path": "data.hits"}) as (system, _):
+        for _ in range(2):
+            await system.answer(ASKED)
+
+    assert system.warnings() == []
+
+
+async def test_empty_answer_is_an_error_with_its_usage_or_an_abstention(tmp_path):
+    async with asking(tmp_path, said("", n=5), prompt_tokens="data.n") as (failed, _):
+        pass
+    async with asking(tmp_path, said(""), empty_answer="abstained") as (abstained, _):
+        pass
+
+    assert (failed.status, failed.error_code, failed.usage.total_tokens) == ("error", "empty_answer", 5)
+    assert (abstained.status, abstained.answer, abstained.abstained) == ("ok", "", True)
+
+
+WRONG = {
+    #                              script                                   settings                             status       code                what the message names
+    "no answer":                  (reply(200, {"data": {}}),                {},                                  "error",     "bad_response",     "'data.answer'"),
+    "passages that are no list":  (said(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
+    "a passage of nothing":       (said(hits=[{}]),                         {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "contexts[0]"),
+    "a passage without its paths": (said(hits=[{"a": 1}]),                  {"contexts": {"path": "data.hits", "document": "f"}}, "error", "bad_response", "an object with the keys a, document"),
+    "a citation of nothing":      (said(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "citations[0]"),
+    "tokens in words":            (said(n="many"),                          {"prompt_tokens": "data.n"},         "error",     "bad_response",     "'data.n'"),
+    "a path that cannot be":      (said(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
+    "a page of HTML":             (reply(200, "<html>"),                    {},                                  "error",     "bad_response",     "<html>"),
+    "an error in a success":      (reply(200, {"error": "no index"}),       {"error": "error"},                  "error",     "error_reply",      "no index"),
+    "a server's fault":           (reply(500),                              {},                                  "error",     "http_500",         "HTTP 500"),
+    "a cut stream":               (events({"token": "In "}, end=False),     SSE,                                 "truncated", "stream_truncated", "1 events"),
+    "a stream without JSON":      (stream("data: hello\n\n"),               SSE,                                 "error",     "bad_response",     "event 1"),
+    "a stream in Latin-1":        (stream('data: {"token": "Mørkvang"}\n\n'.encode("latin-1")), SSE,            "error",     "bad_response",     "not UTF-8"),
+    "a stream without an answer": (events({"a": 1}),                        SSE,                                 "error",     "bad_response",     "'token'"),
+    "an error in a stream":       (events({"token": "In "}, {"err": "full"}), {**SSE, "error": "err"},           "error",     "error_reply",      "full"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "settings", "status", "code", "named"), WRONG.values(), ids=WRONG)
+async def test_reply_that_does_not_fit_is_a_status(step, settings, status, code, named, tmp_path):
+    async with asking(tmp_path, step, **settings) as (answer, server):
+        pass
+
+    assert (answer.status, answer.error_code, answer.answer) == (status, code, None)
+    assert named in answer.error
+    assert "\n" not in answer.error
+    assert answer.usage.requests == len(server.asked)
+    assert status != "truncated" or answer.partial == "In "

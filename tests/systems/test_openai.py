@@ -1,0 +1,185 @@
+"""A chat server's answer has its passages, its citations by mark and by number, and its cost."""
+
+import contextlib
+import json
+
+import pytest
+
+from rag_eval_pipeline.systems.base import Query
+from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
+from tests.systems.conftest import corpus_in
+from tests.web.scripted_server import reply, serving, stream
+
+ASKED = Query("7", "When was the Marsh Point light first lit?")
+PRICES = {"usd_per_million_prompt_tokens": 1.0, "usd_per_request": 0.01}
+
+
+def said(text, *, finish_reason="stop", **more):
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish_reason}
+    return reply(200, {"model": "m-2026", "choices": [choice], **more})
+
+
+def streamed(*texts, finish_reason="stop", first=None):
+    events = [{"choices": [{"delta": {"content": text}}]} for text in texts]
+    events[0] |= first or {}
+    events[-1]["choices"][0]["finish_reason"] = finish_reason
+    return stream(*[f"data: {json.dumps(event)}\n\n" for event in events], "data: [DONE]\n\n")
+
+
+@contextlib.asynccontextmanager
+async def asking(tmp_path, *steps, **settings):
+    """The answer over a server's script, and the server."""
+    async with serving(*steps) as server:
+        endpoint = {"base_url": server.base_url, "backoff_seconds": 0.001, "max_retries": 1}
+        given = {"endpoint": endpoint, "chat": {"model": "m", "prices": PRICES}, "stream": False, **settings}
+        async with open_openai(OpenAiSettings.model_validate(given), corpus_in(tmp_path)) as system:
+            yield await system.answer(ASKED), server
+
+
+async def test_plain_answer(tmp_path):
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 10}
+    async with asking(tmp_path, said("In 1887 [light.pdf:1:0-64].", usage=usage)) as (answer, server):
+        pass
+
+    assert (answer.query_id, answer.status, answer.answer) == ("7", "ok", "In 1887 [light.pdf:1:0-64].")
+    assert [(c.file_name, c.start_char, c.end_char, c.page_number) for c in answer.citations] == [
+        ("light.pdf", 0, 64, 1)
+    ]
+    assert (answer.model, answer.contexts, answer.abstained) == ("m-2026", (), False)
+    assert (answer.usage.total_tokens, answer.usage.requests) == (1_010, 1)
+    assert answer.usage.estimated_cost_usd == pytest.approx(0.001 + 0.01)
+    assert answer.raw_sha256
+    assert server.asked[0].json["messages"][-1] == {"role": "user", "content": ASKED.text}
+
+
+async def test_retrieved_passages_are_sent_numbered_and_kept(tmp_path):
+    async with asking(tmp_path, said("3 May 1887 [1]."), retrieval={"k": 2}) as (answer, server):
+        system_prompt, question = (message["content"] for message in server.asked[0].json["messages"])
+
+    assert "[report.pdf:3:120-188]" in system_prompt
+    assert question.startswith("[1] [light.pdf:1:0-93]\nThe Marsh Point light was first lit")
+    assert question.endswith(f"Question: {ASKED.text}")
+    assert (answer.contexts[0].document, answer.contexts[0].start, answer.contexts[0].rank) == ("light.pdf", 0, 1)
+    assert [(c.file_name, c.start_char, c.end_char) for c in answer.citations] == [("light.pdf", 0, 93)]
+    assert answer.latency_ms > answer.timings["retrieval"] > 0
+
+
+CITED = {
+    "by number":                       ("1887 [1].",                           [("light.pdf", 0, 93, "[1]")]),
+    "by mark":                         ("1887 [light.pdf:1:0-64].",            [("light.pdf", 0, 64, "[light.pdf:1:0-64]")]),
+    "by both, in the answer's order":  ("1887 [1] 1888 [light.pdf:1:0-64] [1]", [("light.pdf", 0, 93, "[1]"), ("light.pdf", 0, 64, "[light.pdf:1:0-64]"), ("light.pdf", 0, 93, "[1]")]),
+    "by several numbers in one":       ("1887 [1, 1].",                        [("light.pdf", 0, 93, "[1, 1]")] * 2),
+    "by a number that is none":        ("1887 [9] [0].",                       []),
+    "a number in a file's name":       ("One [a[1].pdf:1:0-4].",               [("a[1].pdf", 0, 4, "[a[1].pdf:1:0-4]")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), CITED.values(), ids=CITED)
+async def test_citations_by_number_and_by_mark(text, expected, tmp_path):
+    async with asking(tmp_path, said(text), retrieval={"k": 1}) as (answer, _):
+        pass
+
+    found = [(c.file_name, c.start_char, c.end_char, text[c.marker_start : c.marker_end]) for c in answer.citations]
+    assert found == expected
+
+
+async def test_server_that_retrieves_states_passages_and_citations_at_paths(tmp_path):
+    sources = [
+        {"file": "/in/light.pdf", "chunk": "The light", "page": 0, "score": 0.5},
+        {"file": "other.pdf", "chunk": "x"},
+    ]
+    cites = [{"document": "tollan", "page": 1, "start": 0, "end": 40}, {"document": "light.pdf"}]
+    async with asking(
+        tmp_path,
+        said("1887", context={"sources": sources, "cites": cites}),
+        contexts_path="context.sources[].{document: file, text: chunk, page: page, score: score}",
+        citations_path="context.cites",
+        page_base=0,
+        offset_base="page",
+    ) as (answer, _):
+        pass
+
+    assert [(p.document, p.page, p.text, p.score, p.rank) for p in answer.contexts] == [
+        ("light.pdf", 1, "The light", 0.5, 1),
+        ("other.pdf", None, "x", None, 2),
+    ]
+    # Page 2 of tollan.pdf begins at 9.
+    assert [(c.file_name, c.start_char, c.end_char, c.page_number) for c in answer.citations] == [
+        ("tollan.pdf", 9, 49, 2)
+    ]
+
+
+async def test_streamed_answer_has_a_first_token_time_and_passages_of_any_event(tmp_path):
+    first = {"citations": [{"document": "light.pdf", "text": "The light"}]}
+    async with asking(tmp_path, streamed("18", "87", first=first), stream=True, contexts_path="citations") as (
+        answer,
+        _,
+    ):
+        pass
+
+    assert (answer.answer, answer.contexts[0].document) == ("1887", "light.pdf")
+    assert 0 < answer.timings["first_token"] <= answer.latency_ms
+
+
+FAILED = {
+    #                          script                                          status       code                  partial
+    "cut at the limit":        ([said("18", finish_reason="length")],          "truncated", "max_tokens_reached", "18"),
+    "filtered":                ([said("", finish_reason="content_filter")],    "refused",   "refused",            None),
+    "busy":                    ([reply(429)],                                  "error",     "rate_limited",       None),
+    "without a word":          ([said(" ")],                                   "error",     "empty_answer",       " "),
+    "no JSON":                 ([reply(200, "<html>")],                        "error",     "bad_response",       None),
+    "passages that are none":  ([said("18", sources=7)],                       "error",     "bad_response",       "18"),
+    "a passage of nothing":    ([said("18", sources=[{}])],                    "error",     "bad_response",       "18"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "status", "code", "partial"), FAILED.values(), ids=FAILED)
+async def test_reply_that_is_no_answer_is_a_status(steps, status, code, partial, tmp_path):
+    async with asking(tmp_path, *steps, contexts_path="sources") as (answer, server):
+        pass
+
+    assert (answer.status, answer.error_code, answer.partial, answer.answer) == (status, code, partial, None)
+    assert answer.usage.requests == len(server.asked)
+    assert answer.usage.estimated_cost_usd == pytest.approx(0.01 * len(server.asked))
+    assert answer.latency_ms > 0
+    assert answer.error
+    assert "\n" not in answer.error
+
+
+async def test_cut_stream_keeps_its_text_as_partial(tmp_path):
+    cut = stream('data: {"choices": [{"delta": {"content": "18"}}]}\n\n', end=False)
+    async with asking(tmp_path, cut, stream=True) as (answer, _):
+        pass
+
+    assert (answer.status, answer.error_code, answer.partial) == ("truncated", "stream_truncated", "18")
+
+
+ABSTENTIONS = {
+    "refusal":             ({}, "The documents do not answer this question.", True),
+    "answer":              ({}, "18", False),
+    "empty, as configured": ({"empty_answer": "abstained"}, "", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "text", "abstained"), ABSTENTIONS.values(), ids=ABSTENTIONS)
+async def test_abstention(settings, text, abstained, tmp_path):
+    async with asking(tmp_path, said(text), **settings) as (answer, _):
+        pass
+
+    assert (answer.status, answer.answer, answer.abstained) == ("ok", text, abstained)
+
+
+async def test_empty_system_prompt_sends_the_question_alone(tmp_path):
+    async with asking(tmp_path, said("a"), system_prompt="") as (_, server):
+        pass
+
+    assert [message["role"] for message in server.asked[0].json["messages"]] == ["user"]
+
+
+async def test_configuration_has_the_names_of_the_specification(tmp_path):
+    given = {"endpoint": {"base_url": "http://h/v1"}, "chat": {"model": "m"}, "retrieval": {"k": 3, "rerank": False}}
+    async with open_openai(OpenAiSettings.model_validate(given), corpus_in(tmp_path)) as system:
+        configuration = system.configuration()
+
+    names = ("model", "embedding_model", "retrieval_k", "reranking_enabled", "base_url")
+    assert [configuration[name] for name in names] == ["m", None, 3, False, "http://h/v1"]

@@ -1,0 +1,111 @@
+"""Names, pages and offsets of any system become those of the corpus."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.systems.base import Citation
+from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader, ReadingSettings
+from tests.systems.conftest import corpus_in
+
+
+def reader(folder, **settings):
+    return AnswerReader(corpus_in(folder), ReadingSettings(**settings))
+
+
+NAMES = {
+    "basename": ("tollan.pdf", "tollan.pdf"),
+    "without suffix": ("tollan", "tollan.pdf"),
+    "path": ("/data/in/tollan.pdf", "tollan.pdf"),
+    "Windows path": ("C:\\in\\tollan.pdf", "tollan.pdf"),
+    "URL": ("https://files.example.com/x/tollan.pdf", "tollan.pdf"),
+    "other case": ("Tollan.PDF", "tollan.pdf"),
+    "unknown": ("/data/other.pdf", "/data/other.pdf"),
+    "empty": ("", ""),
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), NAMES.values(), ids=NAMES)
+def test_document_name(name, expected, tmp_path):
+    assert reader(tmp_path).document(name) == expected
+
+
+NUMBERS = {
+    #                     base  number  page
+    "first of base 1":     (1,   1,      1),
+    "0 in base 1":         (1,   0,      None),
+    "first of base 0":     (0,   0,      1),
+    "negative":            (0,   -1,     None),
+    "digits":              (1,   "3",    3),
+    "integral float":      (1,   3.0,    3),
+    "fraction":            (1,   3.5,    None),
+    "None":                (1,   None,   None),
+    "boolean":             (1,   True,   None),
+    "words":               (1,   "iii",  None),
+    "infinite":            (1,   float("inf"), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("base", "number", "page"), NUMBERS.values(), ids=NUMBERS)
+def test_page_number(base, number, page, tmp_path):
+    assert reader(tmp_path, page_base=base).page(number) == page
+
+
+# Page 1 of tollan.pdf has 8 characters, page 2 begins at 9 and has 62; each page is followed by one character.
+OFFSETS = {
+    #                                page_base offset_base  answer                          start, end, page
+    "document offsets":             (1, "document", "In 1901 [tollan.pdf:2:9-49].",         (9, 49, 2)),
+    "page offsets":                 (1, "page",     "In 1901 [tollan.pdf:2:0-40].",         (9, 49, 2)),
+    "page offsets, pages from 0":   (0, "page",     "In 1901 [tollan.pdf:1:0-40].",         (9, 49, 2)),
+    "page offsets, unknown page":   (1, "page",     "In 1901 [tollan.pdf:7:0-40].",         (72, 112, 7)),
+    "first page, pages from 0":     (0, "document", "In 1901 [tollan.pdf:0:0-8].",          (0, 8, 1)),
+    "alias":                        (1, "document", "In 1901 [tollan:2:9-49].",             (9, 49, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("page_base", "offset_base", "answer", "expected"), OFFSETS.values(), ids=OFFSETS)
+def test_citation_offsets(page_base, offset_base, answer, expected, tmp_path):
+    start, end, page = expected
+
+    found = reader(tmp_path, page_base=page_base, offset_base=offset_base).citations(answer)
+
+    assert found == (Citation("tollan.pdf", start, end, page, 8, len(answer) - 1),)
+
+
+def test_citation_of_an_unknown_document_keeps_its_offsets(tmp_path):
+    found = reader(tmp_path, offset_base="page").citations("[other.pdf:3:5-9]")
+
+    assert [(citation.start_char, citation.end_char) for citation in found] == [(5, 9)]
+
+
+@given(pages=st.lists(st.sampled_from([0, 8, 9, 10, 98, 99, 999]), min_size=1, max_size=6))
+def test_citation_markers_keep_their_place_however_pages_are_counted(pages, tmp_path_factory):
+    marks = [f"[tollan.pdf:{page}:9-49]" for page in pages]
+    answer = " a ".join(marks)
+
+    found = reader(tmp_path_factory.getbasetemp(), page_base=0).citations(answer)
+
+    assert [answer[c.marker_start : c.marker_end] for c in found] == marks
+    assert [c.page_number for c in found] == [page + 1 for page in pages]
+
+
+@given(text=st.text(alphabet="[]:-,0123456789ab. |"), base=st.sampled_from([0, 1]))
+def test_citations_of_any_text_are_ordered_spans(text, base, tmp_path_factory):
+    for citation in reader(tmp_path_factory.getbasetemp(), page_base=base, offset_base="page").citations(text):
+        assert 0 <= citation.start_char < citation.end_char
+
+
+ABSTENTIONS = {
+    "fixed phrase": ({}, ABSTENTION, True),
+    "refusal": ({}, "I could not find an answer.", True),
+    "answer with a reservation": ({}, "It was lit in 1887, though I don't know by whom.", False),
+    "answer, then a refusal": ({}, "In 1901 [tollan.pdf:2:9-49]. The documents do not mention the month.", False),
+    "empty": ({"empty_answer": "abstained"}, " \n", True),
+    "pattern": ({"abstention": ["^no luck$"]}, "NO LUCK", True),
+    "refusal beside a pattern": ({"abstention": ["^no luck$"]}, "I could not find an answer.", False),
+}
+
+
+@pytest.mark.parametrize(("settings", "text", "expected"), ABSTENTIONS.values(), ids=ABSTENTIONS)
+def test_abstention(settings, text, expected, tmp_path):
+    assert reader(tmp_path, **settings).abstained(text) is expected

@@ -1,0 +1,315 @@
+"""Recorded answers of any form are found by question; a question that was not recorded is an error."""
+
+import contextlib
+import gzip
+import json
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.storage import write_responses
+from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, RetrievedPassage, Usage
+from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
+from tests.formats.result_values import results_value
+
+SLEEP = Query("0", "Do cats sleep?")
+BARK = Query("1", "Do dogs bark?")
+PASSAGE = RetrievedPassage("cats.pdf", 2, "Cats sleep.", 0.5, 1)
+
+ROW = {
+    "query_id": "0",
+    "answer": "They do.",
+    "contexts": [{"document": "cats", "page": 2, "text": "Cats sleep.", "score": 0.5}],
+}
+NVIDIA = {
+    "id": 0, "question": "Do cats sleep?", "answer": "the truth", "generated_answer": "They do.", "contexts": ["gold"],
+    "generated_contexts": ["Cats sleep."], "retrieved_docs": ["cats.pdf_2"], "usage": None,
+}  # fmt: skip
+RAGAS = {
+    "user_input": "Do cats  sleep?", "response": "They do.", "reference": "the truth",
+    "retrieved_contexts": [{"page_content": "Cats sleep.", "metadata": {"source": "/x/cats.pdf", "page": 1, "score": 0.5}}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def replayed(corpus, tmp_path):
+    """`async with replayed(name, content) as system`; content is text or bytes, None if the test wrote the file."""
+
+    @contextlib.asynccontextmanager
+    async def replayed(name, content, **settings):
+        if content is not None:
+            (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        async with open_replay(ReplaySettings.model_validate({"path": name} | settings), corpus) as system:
+            yield system
+
+    return replayed
+
+
+FORMS = {
+    "JSON lines": ("a.jsonl", json.dumps(ROW), (PASSAGE,), "lines"),
+    "JSON lines behind a byte order mark": ("a", "\ufeff" + json.dumps(ROW) + "\r\n\r\n", (PASSAGE,), "lines"),
+    "JSON lines, packed": ("a.jsonl.gz", gzip.compress(json.dumps(ROW).encode()), (PASSAGE,), "lines"),
+    "a list": ("a.json", json.dumps([ROW], indent=2), (PASSAGE,), "list"),
+    "NVIDIA's evaluation data": ("a.json", json.dumps([NVIDIA]), (msgspec.structs.replace(PASSAGE, score=None),), "list"),
+    "RAGAS' samples by their text": ("a.jsonl", json.dumps(RAGAS), (PASSAGE,), "lines"),
+    "SQuAD's predictions": ("a.json", json.dumps({"0": "They do.", "1": ""}), (), "predictions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "contexts", "form"), FORMS.values(), ids=FORMS)
+async def test_forms_give_equal_answers(name, content, contexts, form, replayed):
+    async with replayed(name, content) as system:
+        answer = await system.answer(SLEEP)
+
+        assert system.configuration()["recorded_as"] == form
+    assert (answer.query_id, answer.status, answer.answer, answer.abstained) == ("0", "ok", "They do.", False)
+    assert answer.contexts == contexts
+    assert answer.usage == Usage(requests=0)
+
+
+async def test_answers_of_an_evaluation_are_replayed_unchanged(replayed, tmp_path):
+    answers = [
+        RagAnswer(
+            query_id="0", status="ok", answer="They do [cats.pdf:1:0-4].", abstained=False,
+            contexts=(PASSAGE, RetrievedPassage("big dogs.pdf", None, "Dogs.", None, 2, 3, 7)),
+            citations=(Citation("cats.pdf", 0, 4, 1, 8, 24),), latency_ms=12.5, usage=Usage(7, 0.25, 2, 3, 4),
+        ),
+        RagAnswer(
+            query_id="1", status="timeout", answer=None, abstained=False, contexts=(), citations=(), latency_ms=30000.0,
+            usage=Usage(requests=0), error="no answer within 30 s", error_code="total_timeout",
+        ),
+    ]  # fmt: skip
+    write_responses(tmp_path / "responses.parquet", answers)
+
+    async with replayed("responses.parquet", None) as system:
+        found = [await system.answer(query) for query in (SLEEP, BARK)]
+
+    assert found == answers
+
+
+@pytest.mark.parametrize("indent", [1, None], ids=["indented", "compact"])
+async def test_results_file_gives_its_answers_and_its_configuration(indent, replayed):
+    question = Query("0", "Who?")
+    value = results_value(configuration={"model": "m-1", "retrieval_k": 5, "own": 1})
+
+    async with replayed("eval_run_20250830_001.results.json", json.dumps(value, indent=indent)) as system:
+        answer, configuration = await system.answer(question), system.configuration()
+
+    assert (answer.answer, answer.latency_ms) == ("She.", 4.0)
+    assert answer.contexts == (RetrievedPassage("a.pdf", None, "", 0.5, 1),)
+    assert answer.citations == (Citation("a.pdf", 0, 4, None),)
+    assert (configuration["model"], configuration["retrieval_k"], "own" in configuration) == ("m-1", 5, False)
+
+
+RUN = """\
+0 Q0 cats.pdf 9 0.5 bm25
+0 Q0 big%20dogs.pdf 1 2.5 bm25
+0 Q0 z.pdf 3 0.5 bm25
+q%20two Q0 cats 1 1 bm25
+"""
+
+
+COMMENTED = "# bm25\n\n" + RUN.replace(" bm25\n", " bm25 k1=1.2\n")
+
+
+@pytest.mark.parametrize(
+    "content", [RUN, gzip.compress(RUN.encode()), COMMENTED], ids=["plain", "packed", "with comment and further fields"]
+)
+async def test_run_gives_contexts_in_trec_eval_order_and_no_answer(content, replayed):
+    async with replayed("bm25.run", content) as system:
+        first, second = await system.answer(SLEEP), await system.answer(Query("q two", "?"))
+
+    # By score, then by document id descending; the ranks of the file count for nothing.
+    assert [(c.document, c.score, c.rank) for c in first.contexts] == [
+        ("big dogs.pdf", 2.5, 1), ("z.pdf", 0.5, 2), ("cats.pdf", 0.5, 3),
+    ]  # fmt: skip
+    assert (first.status, first.answer, first.abstained, first.citations) == ("ok", None, False, ())
+    assert [c.document for c in second.contexts] == ["cats.pdf"]
+
+
+NULL = "the recorded answer is null; a recording that abstains says abstained: true"
+ROWS = {
+    #                                  row                                                          status     code                 answer  error
+    "an empty answer that abstains":  ({"answer": "", "abstained": True},                           "ok",      None,                "",     None),
+    "an abstention without a text":   ({"answer": None, "abstained": True},                         "ok",      None,                "",     None),
+    "a retrieval alone":              ({"contexts": [{"document": "cats"}]},                        "ok",      None,                None,   None),
+    "a retrieval that found nothing": ({"contexts": []},                                            "ok",      None,                None,   None),
+    "a failure with its reason":      ({"status": "refused", "error": "no\n way", "error_code": "x"}, "refused", "x",               None,   "no way"),
+    "an answer that is a number":     ({"answer": 51820},                                           "ok",      None,                "51820", None),
+    "NVIDIA's answer, a number":      ({"answer": "the truth", "generated_answer": 0},              "ok",      None,                "0",    None),
+    "an answer of null":              ({"answer": None},                                            "error",   "recorded_failure",  None,   NULL),
+    "a failure without a reason":     ({"status": "error"},                                         "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
+    "an error beside no answer":      ({"answer": None, "error": "boom"},                           "error",   "recorded_failure",  None,   "boom"),
+    "NVIDIA's failure":               ({"answer": "the truth", "generated_answer": None},           "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
+}  # fmt: skip
+
+
+async def test_empty_answer_abstains_in_squad_predictions_and_is_an_error_in_other_forms(replayed):
+    """SQuAD 2's predictions are `{id: answer}`, and "" is how they abstain; settings say it for other forms."""
+    found = []
+    for name, content, settings in [
+        ("predictions.json", '{"0": "", "1": "x"}', {}),
+        ("rows.jsonl", '{"query_id": "0", "answer": ""}', {}),
+        ("rows.jsonl", '{"query_id": "0", "answer": ""}', {"empty_answer": "abstained"}),
+        ("predictions.json", '{"0": "", "1": "x"}', {"empty_answer": "error"}),
+    ]:
+        async with replayed(name, content, **settings) as system:
+            answer = await system.answer(SLEEP)
+            found.append((answer.status, answer.error_code, answer.answer, answer.abstained))
+
+    abstained, failed = ("ok", None, "", True), ("error", "empty_answer", None, False)
+    assert found == [abstained, failed, abstained, failed]
+
+
+@pytest.mark.parametrize(("row", "status", "code", "text", "error"), ROWS.values(), ids=ROWS)
+async def test_row_gives_status_and_answer(row, status, code, text, error, replayed):
+    async with replayed("a.jsonl", json.dumps({"query_id": "0"} | row)) as system:
+        answer = await system.answer(SLEEP)
+
+    assert (answer.status, answer.error_code, answer.answer, answer.error) == (status, code, text, error)
+    assert answer.abstained == (text == "")
+
+
+FAULTY_ROWS = {
+    #                               content of row 2                                             code                what the message names
+    "a null answer":               ('{"query_id": "0", "answer": null}',                         "recorded_failure", "answer is null"),
+    "a null beside contexts":      ('{"query_id": "0", "answer": null, "contexts": []}',         "recorded_failure", "answer is null"),
+    "a negative latency":          ('{"query_id": "0", "answer": "a", "latency_ms": -1}',        "bad_recording",    "a.jsonl, row 2"),
+    "a context that is none":      ('{"query_id": "0", "answer": "a", "contexts": [{}]}',        "bad_recording",    "an empty object"),
+    "usage that is none":          ('{"query_id": "0", "answer": "a", "usage": {"requests": -1}}', "bad_recording",  "row 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "code", "named"), FAULTY_ROWS.values(), ids=FAULTY_ROWS)
+async def test_row_that_cannot_be_read_is_one_failed_answer(row, code, named, replayed, tmp_path):
+    async with replayed("a.jsonl", '{"query_id": "1", "answer": 12}\n' + row) as system:
+        lost, kept = await system.answer(SLEEP), await system.answer(BARK)
+
+    assert (lost.status, lost.error_code, lost.answer) == ("error", code, None)
+    assert named in lost.error
+    assert str(tmp_path) not in lost.error
+    assert (kept.status, kept.answer) == ("ok", "12")
+
+
+@pytest.mark.parametrize("line", [b'{"query_id": ', b'{"answer": "a"}', b'{"query_id": "\xe9"}', b'["a"]'])
+async def test_row_without_a_question_is_left_out_with_a_warning(line, replayed):
+    async with replayed("a.jsonl", b'{"query_id": "1", "answer": "a"}\n' + line) as system:
+        kept, (warning,) = await system.answer(BARK), system.warnings()
+
+    assert kept.answer == "a"
+    assert warning.startswith("a.jsonl, row 2")
+
+
+async def test_predictions_may_be_numbers_and_null_is_a_failure(replayed):
+    async with replayed("p.json", '{"0": 12, "1": null}') as system:
+        number, null = await system.answer(SLEEP), await system.answer(BARK)
+
+    assert (number.answer, null.error) == ("12", NULL)
+
+
+async def test_questions_are_found_by_id_and_by_text(replayed):
+    rows = [
+        {"query_id": "1", "question": SLEEP.text, "answer": "They do."},  # its id is that of another question by now
+        {"query_id": "2", "question": "Same?", "answer": "a2"},
+        {"query_id": "3", "question": "Same?", "answer": "a3"},
+    ]
+    asked = [SLEEP, BARK, *(Query(name, "Same?") for name in ("2", "3", "7"))]
+
+    async with replayed("a.jsonl", "\n".join(map(json.dumps, rows))) as system:
+        answers = [await system.answer(query) for query in asked]
+
+    assert [answer.answer for answer in answers] == ["They do.", None, "a2", "a3", None]
+    assert (answers[1].status, answers[1].error_code, "'1'" in answers[1].error) == ("error", "not_recorded", True)
+
+
+NAMES = {
+    "a name with its page": ("cats.pdf_2", ("cats.pdf", 2)),
+    "a document whose name ends like a page": ("report_3", ("report_3.pdf", None)),
+    "that document's page": ("report_3.pdf_7", ("report_3.pdf", 7)),
+    "no page": ("big dogs", ("big dogs.pdf", None)),
+}
+
+
+@pytest.mark.parametrize(("name", "place"), NAMES.values(), ids=NAMES)
+async def test_retrieved_page_names_of_nvidia(name, place, replayed):
+    row = NVIDIA | {"retrieved_docs": [name]}
+
+    async with replayed("a.json", json.dumps([row])) as system:
+        (context,) = (await system.answer(SLEEP)).contexts
+
+    assert (context.document, context.page, context.text) == (*place, "Cats sleep.")
+
+
+async def test_ranks_order_the_contexts_if_all_state_one(replayed):
+    contexts = [{"document": "cats", "rank": 2}, {"document": "report_3", "rank": 1}]
+
+    async with replayed("a.jsonl", json.dumps(ROW | {"contexts": contexts})) as system:
+        assert [c.document for c in (await system.answer(SLEEP)).contexts] == ["report_3.pdf", "cats.pdf"]
+
+
+async def test_path_may_name_the_benchmark(replayed, tmp_path):
+    (tmp_path / "coast").mkdir()
+    (tmp_path / "coast" / "a.jsonl").write_text(json.dumps(ROW))
+
+    async with replayed("{benchmark}/a.jsonl", None) as system:
+        assert (await system.answer(SLEEP)).answer == "They do."
+
+
+async def test_changed_recording_changes_the_fingerprint(replayed):
+    found = []
+    for answer in ("a", "b", "b"):
+        async with replayed("a.jsonl", json.dumps(ROW | {"answer": answer})) as system:
+            found.append(system.server_configuration()["sha256"])
+
+    assert found[0] != found[1] == found[2]
+
+
+BAD = {
+    #                                name        content                                                         code                  row   field
+    "no file":                      ("a.jsonl",  None,                                                           "missing_file",       None, None),
+    "an empty file":                ("a.jsonl",  "",                                                             "unknown_form",       None, None),
+    "prose":                        ("a.txt",    "These are the answers.",                                       "unknown_form",       None, None),
+    "another object":               ("a.json",   '{"k": 1,\n"rows": []}',                                        "unknown_form",       None, None),
+    "an empty list":                ("a.json",   "[]",                                                           "no_recordings",      None, None),
+    "lines that are all cut":       ("a.jsonl",  '{"query_id": \n{"query_id": "0", "answ',                       "bad_json",           1,    None),
+    "a score of NaN in a line":     ("a.jsonl",  '{"query_id": "0", "answer": "a", "score": NaN}',               "bad_json",           1,    None),
+    "a line of another encoding":   ("a.jsonl",  b'{"query_id": "0", "answer": "\xe9"}\n{}',                     "bad_encoding",       1,    None),
+    "neither id nor question":      ("a.jsonl",  '{"answer": "a"}\n',                                            "bad_recording",      1,    None),
+    "an id that is a list":         ("a.jsonl",  '{"query_id": [0], "answer": "a"}',                             "bad_recording",      1,    "query_id"),
+    "a question that is a number":  ("a.jsonl",  '{"question": 3, "answer": "a"}',                               "bad_recording",      1,    "question"),
+    "an unknown status":            ("a.jsonl",  '{"query_id": 0, "status": "fine"}',                            "bad_recording",      1,    "status"),
+    "a negative latency":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "latency_ms": -1}',             "bad_recording",      1,    "latency_ms"),
+    "no answer and no contexts":    ("a.jsonl",  '{"query_id": 0, "k": "v"}',                                    "bad_recording",      1,    None),
+    "a context that is none":       ("a.jsonl",  '{"query_id": 0, "answer": "a", "contexts": [3]}',              "bad_recording",      1,    None),
+    "usage that is none":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "usage": {"total_tokens": "x"}}', "bad_recording",    1,    None),
+    "a result that is none":        ("r.json",   '{"query_results": [{"query_id": "0"}]}',                       "bad_format",         1,    "query_text"),
+    "an id twice":                  ("a.jsonl",  '{"id": 0, "answer": "a"}\n\n{"id": "0", "answer": "b"}',       "duplicate_question", 3,    "query_id"),
+    "a question twice":             ("a.jsonl",  '{"question": "a b", "answer": "a"}\n{"question": "a  b", "answer": "b"}', "duplicate_question", 2, "question"),
+    "a run with a document twice":  ("a.run",    "0 Q0 a 1 2 t\n0 Q0 a 2 1 t",                                   "duplicate_document", 2,    "document id"),
+    "parquet that is cut":          ("a.parquet", b"PAR1\x00\x00",                                               "bad_parquet",        None, None),
+    "a gzip that is cut":           ("a.gz",     gzip.compress(b"x" * 99)[:20],                                  "bad_gzip",           None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "code", "row", "field"), BAD.values(), ids=BAD)
+async def test_malformed_recording_is_refused_with_file_row_and_field(
+    name, content, code, row, field, replayed, tmp_path
+):
+    with pytest.raises(InputError) as error:
+        async with replayed(name, content):
+            pass
+
+    assert (error.value.code, error.value.row, error.value.field) == (code, row, field)
+    assert str(tmp_path / name) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert code != "duplicate_question" or "row 1 has it too" in str(error.value)
+
+
+async def test_parquet_of_questions_and_answers_is_read(replayed, tmp_path):
+    pq.write_table(pa.table({"question": [SLEEP.text], "answer": ["They do."]}), tmp_path / "t.parquet")
+
+    async with replayed("t.parquet", None) as system:
+        assert (await system.answer(SLEEP)).answer == "They do."
