@@ -10,7 +10,8 @@ from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.registry import read_registry
-from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard, verdict_lines
+from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
+from rag_eval_pipeline.reporting.regressions import verdict_lines
 
 # The event log keeps everything; on the terminal a line a run is enough.
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time
 from pathlib import Path
-from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.documents import text_of_file
-from rag_eval_pipeline.conversion.question_table import questions_of
+from rag_eval_pipeline.conversion.question_table import distinct_items, questions_of
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, spec_place
-from rag_eval_pipeline.conversion.stamp import Check, Conversion
+from rag_eval_pipeline.conversion.stamp import Check, Conversion, make_check
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
@@ -44,6 +44,10 @@ ANNOTATOR = "source"  # of gold texts that came with the benchmark
 TRAIN_DEPTH = 1  # of a row in its file: a top-level array
 QUERY_DEPTH = 2  # an array under the key `queries`
 
+TRAIN_COLUMNS = (
+    *("id", "question", "answer", "is_impossible"),
+    *(f"contexts.list.element.{name}" for name in ("file_name", "text")),
+)
 # What a query is made of; gold texts are most of a large file and no part of it.
 QUERY_COLUMNS = (
     *("id", "question", "answer", "answers", "is_impossible", "source_id", "query_type", "difficulty", "metadata"),
@@ -56,39 +60,23 @@ RESERVED = frozenset({"is_impossible", "answers", "hops", "source_id", "relevanc
 
 @dataclass(frozen=True, slots=True)
 class GoldSpan:
-    """A gold text and its place; a text that printing has split has one of these for each piece.
-
-    Args:
-        file_name: Document that should have it.
-        text: As the source has it; of a piece, what it has of the text.
-        method: How it was found (`exact`, `normalised`, `citations`, `fuzzy`, `pieces`); None when it was not, and the
-            offsets are 0.
-        score: Similarity, 0 to 100; of pieces, the share of the gold text that they hold together.
-        page: 1-based page on which it starts.
-        start: First code point in the document's text; `end` is one past the last.
-        page_start: The same counted from the page's first character.
-        piece: Number of the piece, from 0; a gold text is counted by its piece 0.
-    """
+    """A gold text and its place; a text that printing has split has one of these for each piece."""
 
     question_id: int
-    file_name: str
-    text: str
-    method: str | None
-    score: float
-    page: int
-    start: int
+    file_name: str  # of the document that should have it
+    text: str  # as the source has it; of a piece, its part of the text
+    method: str | None  # `exact`, `normalised`, `citations`, `fuzzy`, `pieces`; None: not found, and the offsets are 0
+    score: float  # similarity, 0 to 100; of pieces, the share of the gold text that they hold together
+    page: int  # 1-based page on which it starts
+    start: int  # first code point in the document's text; `end` is exclusive
     end: int
-    page_start: int
+    page_start: int  # the same counted from the page's first character
     page_end: int
-    piece: int = 0
+    piece: int = 0  # number of the piece; a gold text is counted by its piece 0
 
 
 def train_rows(batch: pa.RecordBatch) -> pa.Array:
-    """Return the rows of `train.json`; gold texts without a document are plain strings.
-
-    Args:
-        batch: Columns of `questions.parquet`.
-    """
+    """Return the rows of `train.json`; gold texts without a document are plain strings."""
     return objects(
         {
             "id": texts(batch.column("id")),
@@ -100,12 +88,7 @@ def train_rows(batch: pa.RecordBatch) -> pa.Array:
 
 
 def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -> pa.Array:
-    """Return the queries of an `.eval.json`.
-
-    Args:
-        batch: Columns of `questions.parquet`.
-        spans: Located gold texts by question id.
-    """
+    """Return the queries of an `.eval.json`; `spans` are the located gold texts by question id."""
     below = QUERY_DEPTH + 1
     answer, impossible = batch.column("answer"), batch.column("is_impossible")
     answered = pc.and_not(pc.not_equal(answer, ""), impossible)
@@ -136,19 +119,9 @@ def _train_contexts(contexts: pa.Array) -> pa.Array:
 
 def _relevant_documents(contexts: pa.Array) -> pa.Array:
     """Return the documents of each question, each once."""
-    kind = pa.list_(pa.string())
-    names = contexts.flatten().field("file_name")
-    if names.null_count == len(names):
-        return pa.array([[]] * len(contexts), kind)
-    rows = _by_row(contexts, names)
-    return pa.array([list(dict.fromkeys(name for name in row if name is not None)) for row in rows], kind)
-
-
-def _by_row(contexts: pa.Array, items: pa.Array) -> list[list[str | None]]:
-    """Return the items of all contexts as a list for each question."""
-    values = items.to_pylist()
-    ends = pc.cumulative_sum(contexts.value_lengths()).to_pylist()
-    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    places, counts = distinct_items(contexts, "file_name")
+    offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
+    return pa.ListArray.from_arrays(offsets, contexts.flatten().field("file_name").take(places))
 
 
 def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: int) -> pa.Array:
@@ -176,13 +149,10 @@ def _metadata(batch: pa.RecordBatch, depth: int) -> pa.Array:
     """Return the source's own columns, then those that mean something here."""
     contexts = batch.column("contexts")
     items = contexts.flatten()
-    hops = [0] * len(batch)
-    if items.field("document").null_count < len(items):
-        hops = [len(set(row) - {None}) for row in _by_row(contexts, items.field("document"))]
     members = {
         "is_impossible": texts(batch.column("is_impossible")),
         "answers": texts(batch.column("answers"), depth + 1),
-        "hops": texts(pa.array(hops, pa.int64())),
+        "hops": texts(pa.array(distinct_items(contexts, "document")[1], pa.int64())),
         "source_id": texts(batch.column("source_id")),
     }
     if items.field("relevance").null_count < len(items):
@@ -216,11 +186,9 @@ def _indented(value: Mapping[str, object], depth: int) -> str:
 
 
 def dataset_head(spec: BenchmarkSpec, *, size: int, characters: int) -> EvaluationDataset:
-    """Return the evaluation dataset without its queries; `created_at` is the source's day of release, never the clock.
+    """Return an evaluation dataset without queries; `created_at` is the source's day of release, never the clock.
 
-    Args:
-        size: Number of queries.
-        characters: Code points of all questions together.
+    `characters` are the code points of all questions together.
     """
     return EvaluationDataset(
         dataset_id=spec.name,
@@ -246,18 +214,13 @@ def write_evaluation_dataset(
     spans: Iterable[GoldSpan],
     documents: Sequence[SourceDocument] = (),
 ) -> list[str]:
-    """Publish an `.eval.json` and return what a check of the written bytes found wrong.
+    """Publish an `.eval.json` and return the faults that a check of the written bytes found.
 
     Args:
         head: The dataset without its queries.
         batches: Questions, as in `questions.parquet`, without missing documents.
-        spans: Gold texts, located or not.
-        documents: Written inline.
     """
-    located: dict[int, list[GoldSpan]] = {}
-    for span in spans:
-        if span.method is not None:
-            located.setdefault(span.question_id, []).append(span)
+    located = _located(spans)
     # The key `queries` is followed by `documents` or by nothing.
     whole = head.model_copy(update={"documents": tuple(documents) or None})
     before, array, after = whole.model_dump_json(indent=2, exclude_none=True).partition('"queries": []')
@@ -275,15 +238,20 @@ def write_evaluation_dataset(
     return check.findings
 
 
-def source_ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth | None:
-    """Return the located gold texts as one annotation for each question; None when nothing was located."""
-    by_question: dict[int, list[GoldSpan]] = {}
+def _located(spans: Iterable[GoldSpan]) -> dict[int, list[GoldSpan]]:
+    """Return the located spans by question id."""
+    located: dict[int, list[GoldSpan]] = {}
     for span in spans:
         if span.method is not None:
-            by_question.setdefault(span.question_id, []).append(span)
-    if not by_question:
+            located.setdefault(span.question_id, []).append(span)
+    return located
+
+
+def source_ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth | None:
+    """Return the located gold texts as one annotation for each question; None when nothing was located."""
+    annotations = tuple(_annotation(question_id, found) for question_id, found in _located(spans).items())
+    if not annotations:
         return None
-    annotations = tuple(_annotation(question_id, found) for question_id, found in by_question.items())
     return GroundTruth(dataset_id=spec.name, version=spec.version, annotations=annotations)
 
 
@@ -303,17 +271,13 @@ def _annotation(question_id: int, spans: Sequence[GoldSpan]) -> CitationAnnotati
                 page_end=span.page_end,
                 text=span.text,
                 annotation_confidence=span.score / 100,
-                justification=_why(span),
+                justification=f"located in the corpus: {span.method}"
+                + (f", piece {span.piece + 1}" if span.method == "pieces" else ""),
             )
             for number, span in enumerate(spans)
         ),
         quality_checks={"text_extraction": "successful"},
     )
-
-
-def _why(span: GoldSpan) -> str:
-    piece = f", piece {span.piece + 1}" if span.method == "pieces" else ""
-    return f"located in the corpus: {span.method}{piece}"
 
 
 def with_gold(batches: Iterable[pa.RecordBatch]) -> Iterator[Question]:
@@ -330,8 +294,8 @@ def locate_gold(
 ) -> list[GoldSpan]:
     """Return every gold text with a document, located or not, in the questions' order; pieces follow each other.
 
-    Where the source says that a text stands in its own body, and the body has it there, the same place is looked for in
-    the corpus. Offsets of that body are never written out, because they do not count what printing adds and removes.
+    Where the source gives the place of a text in its own body, and the body has it there, the same place is searched in
+    the corpus. Offsets of that body are never written out, because printing adds and removes characters.
     """
     texts = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
     documents = {document.key: document for document in planned}
@@ -339,7 +303,8 @@ def locate_gold(
 
     @functools.cache
     def body_of(key: str) -> TextIndex | None:
-        text = _body_text(documents.get(key))
+        document = documents.get(key)
+        text = None if document is None else document.content or text_of_file(document.body, document.path)
         return TextIndex([text]) if text else None
 
     spans = []
@@ -351,12 +316,6 @@ def locate_gold(
                 indexes[context.file_name] = TextIndex(texts.get(context.file_name, []))
             spans.extend(_locate(question.id, context.file_name, context, indexes[context.file_name], body_of))
     return spans
-
-
-def _body_text(document: PlannedDocument | None) -> str | None:
-    if document is None:
-        return None
-    return document.content or text_of_file(document.body, document.path)
 
 
 def _locate(
@@ -433,61 +392,41 @@ def publish_version(conversion: Conversion, made: Path, target: Path) -> None:
         made.unlink(missing_ok=True)
 
 
-class AnnotatedTruth(NamedTuple):
-    """The ground truth of a dataset version.
-
-    Args:
-        truth: All annotations, the source's first; None when there are none.
-        checks: Of the annotators' work; they only warn.
-        notes: Annotations that were refused or moved.
-    """
-
-    truth: GroundTruth | None
-    checks: tuple[Check, ...]
-    notes: tuple[str, ...]
+def document_texts(pages: Sequence[Page]) -> dict[str, str]:
+    """Return the text of each document by file name, in which the offsets of citations count."""
+    return {name: "\f".join(page.text for page in own) for name, own in pages_by_document(pages).items()}
 
 
-def annotated_truth(conversion: Conversion, source: GroundTruth | None) -> AnnotatedTruth:
+def annotated_truth(
+    conversion: Conversion, source: GroundTruth | None
+) -> tuple[GroundTruth | None, tuple[Check, ...], tuple[str, ...]]:
     """Merge the source's annotations with those that people made of this dataset version.
 
     People's citations are moved to where the corpus has their texts.
+
+    Returns:
+        All annotations, the source's first, or None; checks of the annotators' work, which only warn; notes on
+        annotations that were refused or moved.
     """
     spec = conversion.spec
     found = import_annotations(conversion.workspace.annotations, dataset_id=spec.name, version=spec.version)
     empty = GroundTruth(dataset_id=spec.name, version=spec.version, annotations=())
     made = next((t for t in found.truths if (t.dataset_id, t.version) == (spec.name, spec.version)), empty)
-    texts = {}
-    if made.annotations:
-        pages = pages_by_document(read_pages(conversion.paths.pages))
-        texts = {name: "\f".join(page.text for page in own_pages) for name, own_pages in pages.items()}
+    texts = document_texts(read_pages(conversion.paths.pages)) if made.annotations else {}
     base = offset_base(made, texts)
     people = reanchor(made, texts, base=base).truth
     annotations = (*(source.annotations if source is not None else ()), *people.annotations)
     notes = (*(str(finding) for finding in found.findings), *_moves(made, people))
-    checks = (
-        Check(
-            name="annotations_conserved",
-            passed=found.is_conserved and not found.refused,
-            blocking=False,
-            numbers={"read": found.read, "imported": found.imported, "refused": found.refused},
-        ),
+    counts = {"read": found.read, "imported": found.imported, "refused": found.refused}
+    checks = [
+        make_check("annotations_conserved", found.is_conserved and not found.refused, counts, blocking=False),
         _agreement(people),
-        *(
-            Check(
-                name=check.name,
-                passed=check.passed,
-                blocking=False,
-                numbers={
-                    "checked": check.checked,
-                    "failed": check.failed,
-                    **check.counts,
-                    "offenders": list(check.offenders[:LISTED]),
-                },
-            )
-            for check in check_quality(made, texts, base=base)
-        ),
-    )
-    return AnnotatedTruth(empty.model_copy(update={"annotations": annotations}) if annotations else None, checks, notes)
+    ]
+    for check in check_quality(made, texts, base=base):
+        numbers = {"checked": check.checked, "failed": check.failed, **check.counts}
+        offenders = list(check.offenders[:LISTED])
+        checks.append(make_check(check.name, check.passed, {**numbers, "offenders": offenders}, blocking=False))
+    return empty.model_copy(update={"annotations": annotations}) if annotations else None, tuple(checks), notes
 
 
 def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:
@@ -496,22 +435,18 @@ def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:
         for index, (old, new) in enumerate(zip(before.citations, after.citations, strict=True)):
             if (old.start_char, old.end_char) != (new.start_char, new.end_char):
                 yield (
-                    f"{citation_name(before, index)}: its text stands at {new.start_char} to {new.end_char} of "
+                    f"{citation_name(before, index)}: its text is at {new.start_char} to {new.end_char} of "
                     f"{new.file_name}, not at {old.start_char} to {old.end_char}; it was moved there."
                 )
 
 
 def _agreement(people: GroundTruth) -> Check:
     agreement = citation_agreement(people)
-    return Check(
-        name="annotators_agree",
-        passed=agreement.verdict in (None, "meets_target"),
-        blocking=False,
-        numbers={
-            "jaccard": agreement.jaccard,
-            "verdict": agreement.verdict or agreement.reason,
-            "questions": agreement.n_queries,
-            "pairs": agreement.n_pairs,
-            "least_agreed": [query_id for query_id, _ in agreement.worst],
-        },
-    )
+    numbers = {
+        "jaccard": agreement.jaccard,
+        "verdict": agreement.verdict or agreement.reason,
+        "questions": agreement.n_queries,
+        "pairs": agreement.n_pairs,
+        "least_agreed": [query_id for query_id, _ in agreement.worst],
+    }
+    return make_check("annotators_agree", agreement.verdict in (None, "meets_target"), numbers, blocking=False)

@@ -8,7 +8,6 @@ question uses is fetched only if the benchmark sets `unnamed_urls: fetch`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 import msgspec
 
@@ -27,29 +26,17 @@ TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown"})
 
 @dataclass(slots=True)
 class Document:
-    """A document before it has file names.
+    """A document before it has file names."""
 
-    Args:
-        key: `PlannedDocument.key`, which no other document has.
-        name: Of documents without URL.
-        url: Its own, or the first that a question used.
-        given: URLs by which rows of `documents` name it; a page listed under two fragments has two.
-        used: URLs by which questions name it, as written, in order of appearance.
-    """
-
-    key: str
+    key: str  # unique; becomes `PlannedDocument.key`
     body: BodyKind
-    name: str | None = None
-    url: str | None = None
+    name: str | None = None  # of documents without URL
+    url: str | None = None  # its own, or the first that a question used
     path: Path | None = None
     content: str | None = None
-    given: dict[str, None] = field(default_factory=dict)
-    used: dict[str, None] = field(default_factory=dict)
+    given: dict[str, None] = field(default_factory=dict)  # URLs by which rows of `documents` name it
+    used: dict[str, None] = field(default_factory=dict)  # URLs by which questions name it, as written
     is_planned: bool = True
-
-    def same_body(self, other: "Document") -> bool:
-        """Return whether both have the same body."""
-        return (self.body, self.path, self.content) == (other.body, other.path, other.content)
 
     def text(self) -> str | None:
         """Return the source's own text, in which its offsets count; None for HTML, PDF and pages to be fetched."""
@@ -65,18 +52,10 @@ def text_of_file(body: BodyKind, path: Path | None) -> str | None:
     return path.read_text("utf-8-sig", errors="replace")  # as it is printed
 
 
-class ResolvedContext(NamedTuple):
-    """A context and the document it is of; None for a gold text without document."""
-
-    context: NamedContext
-    document: Document | None
-
-
 class DocumentIndex:
     """Documents by key, in the order in which they get their names.
 
-    Args:
-        fetch_unnamed: Whether documents that are to be fetched are planned although no question names them.
+    With `fetch_unnamed`, documents that are to be fetched are planned although no question names them.
     """
 
     def __init__(self, *, fetch_unnamed: bool = False) -> None:
@@ -109,7 +88,7 @@ class DocumentIndex:
         known = self._known(document.key, is_url=document.url is not None)
         if known is None:
             self._add(document)
-        elif not known.same_body(document):
+        elif (known.body, known.path, known.content) != (document.body, document.path, document.content):
             raise RowError("duplicate_document", "documents", "one body for a document", document.key)
         elif document.url is not None:
             known.given.setdefault(document.url)
@@ -120,19 +99,14 @@ class DocumentIndex:
             if file not in self._names:
                 self._add(Document(file, "file", name=PurePosixPath(file).name, path=path, is_planned=False))
 
-    def resolve(self, context: NamedContext) -> ResolvedContext:
-        """Return the document that a context names; a URL without a row is a document to be fetched.
+    def resolve(self, context: NamedContext) -> tuple[NamedContext, Document | None]:
+        """Return a context with its gold text and its document; a URL without a row is a document to be fetched.
 
         Raises:
             RowError: `unknown_document`, `ambiguous_file`, `span_mismatch`, `bad_span`.
         """
         if context.url is not None:
-            document = self._used_urls.get(context.url)
-            if document is None:
-                key = document_key(context.url)
-                document = self._known(key, is_url=True)
-                if document is None:
-                    document = Document(self._free_key(key, is_url=True), "url", url=context.url, is_planned=False)
+            document = self._url_document(context.url)
         elif context.document is not None:
             if context.document not in self._names:
                 raise RowError("unknown_document", "contexts.document", "the name of a document", context.document)
@@ -140,8 +114,8 @@ class DocumentIndex:
         elif context.file is not None:
             document = self._by_file(context.file)
         else:
-            return ResolvedContext(context, None)
-        return ResolvedContext(context if context.start is None else _with_text(context, document), document)
+            return context, None
+        return (context if context.start is None else _with_text(context, document)), document
 
     def document_of(self, url: str) -> str | None:
         """Return the key of the document that a URL names; None for a bad URL."""
@@ -149,15 +123,13 @@ class DocumentIndex:
             check_url(url)
         except RowError:
             return None
-        document = self.resolve(NamedContext(url)).document
-        return None if document is None else document.key
+        return self._url_document(url).key
 
     def use_url(self, url: str) -> None:
         """Plan the document that an accepted question names by its URL."""
         if url in self._used_urls:
             return
-        found = self.resolve(NamedContext(url)).document
-        assert found is not None
+        found = self._url_document(url)
         document = self.documents.setdefault(found.key, found)
         document.is_planned = True
         document.used.setdefault(url)
@@ -181,13 +153,8 @@ class DocumentIndex:
         chosen = [document for document in self.documents.values() if document.is_planned]
         urls: list[Sequence[str | None]] = [list(document.used or document.given) or [None] for document in chosen]
         requests = [NameRequest(d.key, url, d.name) for d, own in zip(chosen, urls, strict=True) for url in own]
-        names = dict(
-            zip(
-                ((request.key, request.url) for request in requests),
-                assign_names(requests, pinned, strict=strict),
-                strict=True,
-            )
-        )
+        assigned = assign_names(requests, pinned, strict=strict)
+        names = {(request.key, request.url): name for request, name in zip(requests, assigned, strict=True)}
         planned = []
         for document, own in zip(chosen, urls, strict=True):
             distinct: dict[str, FileName] = {}
@@ -195,11 +162,8 @@ class DocumentIndex:
                 name = names[document.key, url]
                 distinct.setdefault(name.name, name)
             content = document.content if document.body in {"html", "markdown", "text"} else None
-            planned.append(
-                PlannedDocument(
-                    document.key, tuple(distinct.values()), document.body, document.url, document.path, content
-                )
-            )
+            place = (document.body, document.url, document.path)
+            planned.append(PlannedDocument(document.key, tuple(distinct.values()), *place, content))
         return planned, {request: name.name for request, name in names.items()}
 
     @property
@@ -225,6 +189,13 @@ class DocumentIndex:
             expected = "a url, or a name with html, markdown or text, or a file"
             raise RowError("bad_document", "documents", expected, sorted(values))
         return Document(name, body, name, None, None, values.get(body))
+
+    def _url_document(self, url: str) -> Document:
+        if url in self._used_urls:
+            return self._used_urls[url]
+        key = document_key(url)
+        known = self._known(key, is_url=True)
+        return known or Document(self._free_key(key, is_url=True), "url", url=url, is_planned=False)
 
     def _known(self, value: str, *, is_url: bool) -> Document | None:
         key = (self._urls if is_url else self._names).get(value)
@@ -254,9 +225,8 @@ class DocumentIndex:
         ]
         bodies = {self.documents[key].path for key in keys}
         if not keys:
-            raise RowError(
-                "unknown_document", "contexts.file", "a file of the `documents` query or of a `files:` table", file
-            )
+            expected = "a file of the `documents` query or of a `files:` table"
+            raise RowError("unknown_document", "contexts.file", expected, file)
         if len(bodies) > 1:
             raise RowError("ambiguous_file", "contexts.file", "a file name that only one folder has", file)
         return self.documents[keys[0]]
@@ -285,12 +255,8 @@ def _with_text(context: NamedContext, document: Document) -> NamedContext:
         raise RowError("bad_span", "contexts.end", f"at most {len(body)}, the length of the body", context.end)
     cut = body[context.start : context.end]
     if context.text is not None and not _is_same_text(context.text, cut):
-        raise RowError(
-            "span_mismatch",
-            "contexts.text",
-            f"the body's text from {context.start} to {context.end}, {cut!r}",
-            context.text,
-        )
+        expected = f"the body's text from {context.start} to {context.end}, {cut!r}"
+        raise RowError("span_mismatch", "contexts.text", expected, context.text)
     return context if context.text is not None else msgspec.structs.replace(context, text=cut)
 
 

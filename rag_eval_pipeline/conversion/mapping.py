@@ -1,10 +1,14 @@
 """Map foreign columns to ours, by the benchmark's SQL or by its short form, which only renames and needs no SQL.
 
+SQL runs in a child process (`sql_worker`) with limits on memory and time.
 Rows come back in the order of the source's files and rows, so the same source gives the same ids on every machine.
 """
 
+import json
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -13,33 +17,67 @@ from pyarrow import types
 
 from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS, RowError
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
-from rag_eval_pipeline.conversion.sql import DOCUMENT_COLUMNS, KEEP, Limits, Place, Query, Result, run_queries
-from rag_eval_pipeline.conversion.sql_ast import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS, KEEP, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
 from rag_eval_pipeline.sources.batches import RowError as DecodeError
 from rag_eval_pipeline.sources.jsonl import json_value
 from rag_eval_pipeline.sources.relations import Relation
+from rag_eval_pipeline.storage.files import ScratchFolder
+from rag_eval_pipeline.storage.process import child_environment, module_command
 
 TRACE_COLUMNS = ("source_file", "source_row", "source_item")
+_HINTS = {
+    "query_memory": "Select fewer columns before joining, or raise the memory limit.",
+    "query_deadline": "Look for a join without a condition.",
+    "not_one_select": "Use subqueries or WITH.",
+    "volatile_sql": "The same files must give the same dataset every night.",
+}
+
+Place = Callable[[str, int | None], str]  # key of benchmark.yaml and line of its SQL -> how messages name the place
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Resources that the SQL of one benchmark may use."""
+
+    memory_mb: int = 2048  # of DuckDB, which spills to a temporary folder beyond it
+    seconds: float = 600  # of wall clock for all its queries; then the process is killed
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One SELECT."""
+
+    name: str  # `questions` or `documents`: the key in benchmark.yaml
+    sql: str
+    where: str | None = None  # a condition on its columns; rows stay in the result and are marked
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The rows that a query returned, in an Arrow file, in the source's order."""
+
+    folder: ScratchFolder  # of `path`
+    path: Path
+    hazard: str | None  # the part of the query that loses the order of its source
+    condition: tuple[str, ...]  # columns that `where` uses
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the rows, the sandbox's own among them."""
+        with pa.OSFile(str(self.path)) as file:
+            return pa.ipc.open_file(file).schema
 
 
 class MappedRow(NamedTuple):
-    """A row that a query returned.
+    """A row that a query returned."""
 
-    Args:
-        values: By column; missing values are None.
-        keep: False when `where` was false or NULL.
-        file: Source file; None when the query does not say.
-        row: 1-based row in it.
-        error: Set when a value could not be decoded.
-    """
-
-    values: dict[str, Any]
-    keep: bool
-    file: str | None
+    values: dict[str, Any]  # by column; missing values are None
+    keep: bool  # False when `where` was false or NULL
+    file: str | None  # the source file, and the 1-based row in it, where known
     row: int | None
-    error: RowError | None = None
+    error: RowError | None = None  # of a value that could not be decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +135,7 @@ def map_source(
 
 
 def mapped_rows(batch: pa.RecordBatch) -> list[MappedRow]:
-    """Return the rows of a batch as Python values; JSON text becomes the value it stands for."""
+    """Return the rows of a batch as Python values; JSON text is decoded."""
     own = [field for field in batch.schema if not field.name.startswith("__")]
     encoded = [field for field in own if has_json(field)]
     values = batch.select([field.name for field in own]).to_pylist() if own else [{}] * batch.num_rows
@@ -121,18 +159,18 @@ def read_result(result: Result, files: Sequence[str]) -> Mapped:
 
 
 def short_form_sql(columns: QuestionColumns) -> str:
-    """Return the SELECT that the short form stands for."""
+    """Return the short form as a SELECT."""
     selected = []
     for ours, theirs in columns.model_dump(exclude_none=True).items():
         if isinstance(theirs, str):
-            selected.append(f"{quoted(theirs)} AS {ours}")
+            selected.append(f"{_quoted(theirs)} AS {ours}")
         elif theirs:
-            fields = ", ".join(f"{quoted(name)}: {quoted(name)}" for name in theirs)
+            fields = ", ".join(f"{_quoted(name)}: {_quoted(name)}" for name in theirs)
             selected.append(f"{{{fields}}} AS {ours}")
     return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}"
 
 
-def quoted(name: str) -> str:
+def _quoted(name: str) -> str:
     """Return a column name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -214,38 +252,24 @@ def _check_short_form(columns: QuestionColumns, source: Relation, place: Place) 
         for name in [theirs] if isinstance(theirs, str) else theirs:
             if name not in known:
                 listed = ", ".join(column for column in known if column not in TRACE_COLUMNS)
-                raise InputError(
-                    "unknown_column",
-                    place(f"questions.{ours}", None),
-                    f"a column of {', '.join(source.files)}",
-                    field=f"questions.{ours}",
-                    found=name,
-                    hint=f"Known: {listed}.",
-                )
+                key, expected, hint = f"questions.{ours}", f"a column of {', '.join(source.files)}", f"Known: {listed}."
+                raise InputError("unknown_column", place(key, None), expected, field=key, found=name, hint=hint)
 
 
 def _check_questions(
     own: Sequence[str], schema: pa.Schema, place: Place, spec: BenchmarkSpec, *, contexts: str | None = "contexts"
 ) -> None:
-    """Refuse columns that mean nothing.
-
-    Args:
-        own: Names of the mapped columns.
-        contexts: Name of the column of contexts in the schema.
-    """
+    """Refuse columns that mean nothing; `contexts` is the name of the column of contexts in the schema."""
     _check_columns(own, (*QUESTION_COLUMNS, *TRACE_COLUMNS), "questions", place)
     shown = place("questions", None)
     if "question" not in own:
         raise InputError("missing_column", shown, "a column `question`", field="questions", found=own)
     if "answer" not in own and "answers" not in own and not spec.retrieval_only:
-        raise InputError(
-            "missing_column",
-            shown,
+        expected, hint = (
             "a column `answer` or `answers`",
-            field="questions",
-            found=own,
-            hint="State `retrieval_only: true` for a benchmark without answers.",
+            "State `retrieval_only: true` for a benchmark without answers.",
         )
+        raise InputError("missing_column", shown, expected, field="questions", found=own, hint=hint)
     if "urls" in own and "contexts" in own:
         hint = "A context may have a url."
         raise InputError("bad_value", shown, "either `urls` or `contexts`", field="questions", found=own, hint=hint)
@@ -258,24 +282,81 @@ def _check_questions(
 def _check_order(own: Sequence[str], hazard: str | None, files: Sequence[str], place: Place) -> None:
     """Refuse rows without an order."""
     if hazard and not ("source_row" in own and ("source_file" in own or len(files) == 1)):
-        raise InputError(
-            "unordered_questions",
-            place("questions", None),
-            "a query that returns source_file, source_row (and source_item for several questions a row)",
-            field="questions",
-            found=hazard,
-            hint="SQL gives such rows no order; without these columns ids would move.",
-        )
+        expected = "a query that returns source_file, source_row (and source_item for several questions a row)"
+        hint = "SQL gives such rows no order; without these columns ids would move."
+        shown = place("questions", None)
+        raise InputError("unordered_questions", shown, expected, field="questions", found=hazard, hint=hint)
 
 
 def _check_columns(found: Sequence[str], known: Sequence[str], name: str, place: Place) -> None:
     for column in found:
         if column not in known:
-            raise InputError(
-                "unknown_column",
-                place(name, None),
-                "columns that it may return",
-                field=name,
-                found=column,
-                hint=f"Known: {', '.join(known)}.",
-            )
+            expected, hint = "columns that it may return", f"Known: {', '.join(known)}."
+            raise InputError("unknown_column", place(name, None), expected, field=name, found=column, hint=hint)
+
+
+def run_queries(
+    relations: Mapping[str, Relation], queries: Sequence[Query], place: Place, limits: Limits | None = None
+) -> dict[str, Result]:
+    """Return the results of the queries by name; they run in one child process, in order.
+
+    Raises:
+        InputError: `bad_sql`, `not_one_select`, `volatile_sql`, `query_memory`, `query_deadline`.
+    """
+    folder = ScratchFolder("sql")
+    files = list(relations["source"].files)
+    job = {
+        "memory_mb": (limits or Limits()).memory_mb,
+        "relations": {name: str(relation.path) for name, relation in relations.items()},
+        "queries": [{"name": q.name, "sql": q.sql, "where": q.where, "files": files} for q in queries],
+    }
+    (folder.path / "job.json").write_text(json.dumps(job))
+    found = _run_child(folder.path, place, limits or Limits())
+    if "error" in found:
+        raise _sql_error(found["error"], relations, place)
+    return {
+        name: Result(folder, folder.path / f"{name}.arrow", facts["hazard"], tuple(facts["condition"]))
+        for name, facts in found["queries"].items()
+    }
+
+
+def _run_child(folder: Path, place: Place, limits: Limits) -> Any:
+    command = module_command("rag_eval_pipeline.conversion.sql_worker", str(folder))
+    try:
+        child = subprocess.run(
+            command,
+            cwd=folder,
+            env=child_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limits.seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        expected, hint = f"SQL that ends within {limits.seconds:g} s", _HINTS["query_deadline"]
+        raise InputError("query_deadline", place("questions", None), expected, field="questions", hint=hint) from None
+    if child.returncode == 0:
+        return json.loads((folder / "result.json").read_text())
+    words = child.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]
+    if child.returncode < 0 or "MemoryError" in words[-1] or "bad_alloc" in words[-1]:
+        expected, hint = f"SQL that needs at most {limits.memory_mb} MB", _HINTS["query_memory"]
+        found = words[-1] or f"its end by signal {-child.returncode}"
+        raise InputError("query_memory", place("questions", None), expected, field="questions", found=found, hint=hint)
+    raise RuntimeError(f"the SQL sandbox ended with exit code {child.returncode}: {words[-1]}")
+
+
+def _sql_error(error: Mapping[str, Any], relations: Mapping[str, Relation], place: Place) -> InputError:
+    """Return DuckDB's message with the known names: a misspelled column is the most common mistake."""
+    if "Malformed JSON" in error["message"]:  # a column whose values share no type beside a text that is not JSON
+        known = "Cast JSON values to text first: CAST(column AS VARCHAR)."
+    elif error["query"] == "where":
+        known = "Known: the columns that `questions` returns."
+    else:
+        listed = "; ".join(f"{name}({', '.join(relation.schema.names)})" for name, relation in relations.items())
+        known = f"Known: {listed}."
+    expected = "SQL that DuckDB runs" if error["code"] == "bad_sql" else error["message"]
+    found = error["message"] if error["code"] == "bad_sql" else None
+    where = place(error["query"], error["line"])
+    return InputError(
+        error["code"], where, expected, field=error["query"], found=found, hint=_HINTS.get(error["code"], known)
+    )

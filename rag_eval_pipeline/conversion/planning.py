@@ -16,19 +16,21 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion.batch_validation import validate_batch
 from rag_eval_pipeline.conversion.documents import DocumentIndex
-from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Mapped, MappedRow, map_source, mapped_rows
+from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, MappedRow, map_source, mapped_rows
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.question_table import (
     FileNames,
     QuestionSpool,
     batch_of,
     count_without_document,
+    distinct_items,
     questions_of,
+    write_batches,
 )
 from rag_eval_pipeline.conversion.questions import Context, Question, RowError, ValidRow, validate_row
 from rag_eval_pipeline.conversion.report import Counts
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, read_spec, spec_place
-from rag_eval_pipeline.conversion.sql import KEEP, Limits
+from rag_eval_pipeline.conversion.sql_ast import KEEP
 from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
@@ -36,46 +38,37 @@ from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.batches import RejectedRow
 from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.relations import Relation, read_relation
+from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 MAX_NOTES = 20  # of one kind
+KEPT_FIELDS = tuple(name for name in ValidRow.__struct_fields__ if name not in ("contexts", "notes", "bad_urls"))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The questions, documents and counts of a benchmark.
-
-    Args:
-        quarantine: One record for each dropped or quarantined row, in the source's order.
-        source_digest: Of the files it was made from.
-        notes: Remarks that are no error of a question's row.
-        spool: The accepted questions, without the file names of their documents.
-        group_sizes: How many questions are about the same documents, group by group.
-        names: File name by document and the URL that a question uses for it.
-        own_urls: URL of a document that a question names in another way.
-        origins: Keeps the files that documents lie in.
-    """
+    """The questions, documents and counts of a benchmark."""
 
     spec: BenchmarkSpec
     documents: list[PlannedDocument]
-    quarantine: list[QuarantineRecord]
+    quarantine: list[QuarantineRecord]  # one record for each dropped or quarantined row, in the source's order
     counts: Counts
     source_digest: str
-    notes: list[str]
-    spool: QuestionSpool = field(compare=False, repr=False)
-    group_sizes: Sequence[int] = field(repr=False)
-    names: FileNames = field(repr=False)
-    own_urls: Mapping[str, str | None] = field(repr=False)
-    origins: SourceFiles = field(compare=False, repr=False)
+    notes: list[str]  # remarks that are no error of a question's row
+    spool: QuestionSpool = field(compare=False, repr=False)  # accepted questions, without the documents' file names
+    group_sizes: Sequence[int] = field(repr=False)  # of questions about the same documents
+    names: FileNames = field(repr=False)  # file name by document and the URL that a question uses for it
+    own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
+    origins: SourceFiles = field(compare=False, repr=False)  # keeps the documents' files
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the accepted questions as batches of `questions.parquet`."""
         return self.spool.batches(self.names, self.own_urls)
 
     def publish_questions(self, path: Path) -> None:
-        """Write `questions.parquet`; the plan cannot give the questions afterwards."""
-        self.spool.publish(path, self.names, self.own_urls)
+        """Write `questions.parquet`."""
+        write_batches(path, prefetch(self.batches()))
 
     @property
     def questions(self) -> list[Question]:
@@ -89,15 +82,12 @@ def plan(
     *,
     limits: Limits | None = None,
     origins: SourceFiles | None = None,
-    beside: Path | None = None,
 ) -> Plan:
     """Read, map and validate a benchmark.
 
     Args:
         pinned: File names of an earlier manifest (`corpus.naming.pins`), which keep their documents.
-        limits: Of its SQL.
-        origins: Where its files are; without it, archives are unpacked temporarily and nothing is downloaded.
-        beside: Where `questions.parquet` will be published.
+        origins: Without it, archives are unpacked temporarily and nothing is downloaded.
 
     Raises:
         InputError: A benchmark.yaml, a file or a query that cannot be used as a whole; bad rows never raise.
@@ -111,9 +101,14 @@ def plan(
     mapped: dict[str, Mapped] = {}
     if not set(source.schema.names) <= set(TRACE_COLUMNS):  # else no row could be decoded, and SQL could name no column
         mapped = map_source(spec, relations, spec_place(paths), limits)
-    notes = [note for name in spec.tables for note in _unread_notes(name, relations[name])]
+    notes = []
+    for name in spec.tables:
+        rejected = relations[name].rejected
+        places = [f"{row.file}, row {row.row}{f' (line {row.line})' if row.line else ''}" for row in rejected]
+        found = [f"expected {row.expected}, found {row.found} [{row.code}]." for row in rejected]
+        notes += _each_error_once((f"table {name}: {place}", what) for place, what in zip(places, found, strict=True))
     index = _document_index(origins, spec, relations, mapped.get("documents"), notes)
-    rows = RowIntake(spec, index, source, beside)
+    rows = RowIntake(spec, index, source)
     if "questions" in mapped:
         for batch in mapped["questions"].batches():
             rows.add(batch, mapped["questions"].columns)
@@ -132,35 +127,21 @@ def plan(
         without_document=rows.without_document,
         gold_texts=rows.gold_texts,
     )
-    return Plan(
-        spec,
-        documents,
-        _in_order([*unread, *rows.refused], source),
-        counts,
-        digest,
-        [*notes, *rows.notes(), *_unnamed_note(index)],
-        rows.spool,
-        rows.group_sizes(),
-        names,
-        index.own_urls(),
-        origins,
-    )
+    quarantine = _in_order([*unread, *rows.refused], source)
+    notes = [*notes, *rows.notes(), *_unnamed_note(index)]
+    spooled = (rows.spool, rows.group_sizes(), names, index.own_urls(), origins)
+    return Plan(spec, documents, quarantine, counts, digest, notes, *spooled)
 
 
 class RowIntake:
-    """Turns mapped rows into questions and counts what becomes of them; no row is lost.
+    """The questions of mapped rows, and counts of accepted, dropped and refused rows; no row is lost."""
 
-    Args:
-        index: The documents; those that accepted questions name are planned.
-        beside: Where the questions will be published.
-    """
-
-    def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation, beside: Path | None = None) -> None:
+    def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation) -> None:
         self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
         self.without_document = self.gold_texts = 0
         self.refused: list[QuarantineRecord] = []  # and dropped ones
         self.lost: Counter[str] = Counter()  # contexts by cause
-        self.spool = QuestionSpool(beside)
+        self.spool = QuestionSpool()
         self._without_context, self._first_without_context = 0, 0
         self._row_notes: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
@@ -208,20 +189,8 @@ class RowIntake:
             if valid.bad_urls:
                 self._left_out.update(f"the bad URL {url}" for url in valid.bad_urls)
                 self.lost["bad_url"] += len(valid.bad_urls)
-            yield Question(
-                number,
-                valid.question,
-                valid.answer,
-                valid.answers,
-                valid.is_impossible,
-                contexts,
-                valid.source_id,
-                valid.query_type,
-                valid.difficulty,
-                valid.metadata,
-                row.file,
-                row.row,
-            )
+            kept = {name: getattr(valid, name) for name in KEPT_FIELDS}
+            yield Question(id=number, contexts=contexts, source_file=row.file, source_row=row.row, **kept)
 
     def group_sizes(self) -> list[int]:
         """Return how many questions are about the same documents; one without documents is a group of its own."""
@@ -271,20 +240,14 @@ class RowIntake:
             self._index.use_url(url)
         for key in pc.unique(documents.filter(urls.is_null())).drop_null().to_pylist():
             self._index.use(key)
-        keys = documents.dictionary_encode().indices.to_pylist()
-        names = documents.dictionary_encode().dictionary.to_pylist()
-        ends = pc.cumulative_sum(contexts.value_lengths()).to_pylist()
-        sets: dict[frozenset[int | None], int] = {}
-        for start, end in zip([0, *ends], ends, strict=False):
-            about = frozenset(keys[start:end])
-            if about not in sets:
-                named = frozenset(names[key] for key in about if key is not None)
-                sets[about] = hash(named) if named else 0
-            if sets[about]:
-                self._documents.append(sets[about])
+        places, counts = distinct_items(contexts, "document")
+        named = documents.take(places).dictionary_encode()
+        hashes = np.array([hash(key) for key in named.dictionary.to_pylist()], np.int64)[named.indices.to_numpy()]
+        starts = (np.cumsum(counts) - counts)[counts > 0]
+        self._documents.frombytes(np.add.reduceat(hashes, starts).tobytes())  # a sum has no order, as a set has none
 
     def _contexts(self, valid: ValidRow, *, skip_unknown: bool) -> tuple[Context, ...]:
-        """Look the documents of a question up; with `skip_unknown` a context without one is left out and counted."""
+        """Resolve the documents of a question; with `skip_unknown`, contexts without one are left out and counted."""
         contexts = []
         for context in valid.contexts:
             try:
@@ -296,9 +259,8 @@ class RowIntake:
                 self.lost[error.code] += 1
                 continue
             key = None if document is None else document.key  # file names are known when all questions were read
-            contexts.append(
-                Context(key, None, named.text, named.page, named.start, named.end, named.relevance, named.url)
-            )
+            place = (named.page, named.start, named.end, named.relevance, named.url)
+            contexts.append(Context(key, None, named.text, *place))
         return tuple(contexts)
 
     def _record(self, number: int, row: MappedRow, error: RowError) -> QuarantineRecord:
@@ -344,16 +306,6 @@ def _unread_record(source: Relation, row: RejectedRow) -> QuarantineRecord:
     sha256 = file_sha256(source.paths[row.file])
     return QuarantineRecord(
         "validation", row.code, row.file, sha256, row.row, None, row.field, row.expected, row.found, row.line
-    )
-
-
-def _unread_notes(name: str, table: Relation) -> list[str]:
-    return _each_error_once(
-        (
-            f"table {name}: {row.file}, row {row.row}{f' (line {row.line})' if row.line else ''}",
-            f"expected {row.expected}, found {row.found} [{row.code}].",
-        )
-        for row in table.rejected
     )
 
 

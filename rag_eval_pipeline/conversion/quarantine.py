@@ -13,30 +13,18 @@ LISTED = 20  # errors that messages name; the file has them all
 
 
 class QuarantineRecord(msgspec.Struct, frozen=True):
-    """A row that was dropped or refused: the facts of an `InputError`.
+    """A row that was dropped or refused: the facts of an `InputError`."""
 
-    Args:
-        stage: `where` for rows dropped by the spec, `validation` for bad rows, `documents` for rows whose document is
-            missing.
-        file: Source file, relative to the benchmark's folder.
-        sha256: Of that file.
-        row: 1-based row in that file (a record, not a line of text).
-        question_id: The id that the question would have had.
-        field: The source's or the mapping's column name.
-        excerpt: What was found, at most 200 characters.
-        line: 1-based physical line where known.
-    """
-
-    stage: str
+    stage: str  # `where`: dropped by the spec; `validation`: a bad row; `documents`: its document is missing
     code: str
-    file: str | None
-    sha256: str | None
-    row: int | None
-    question_id: int | None
-    field: str | None
+    file: str | None  # source file, relative to the benchmark's folder
+    sha256: str | None  # of that file
+    row: int | None  # 1-based row in that file (a record, not a line of text)
+    question_id: int | None  # the id that the question would have had
+    field: str | None  # the source's or the mapping's column name
     expected: str
-    excerpt: str | None
-    line: int | None = None
+    excerpt: str | None  # of the value found, at most 200 characters
+    line: int | None = None  # 1-based physical line where known
 
     def message(self, benchmark: str) -> str:
         """Return the record as one line, with the file as it is named from the workspace's root."""
@@ -65,13 +53,9 @@ def read_quarantine(path: Path) -> list[QuarantineRecord]:
         try:
             records.append(decoder.decode(line))
         except msgspec.MsgspecError as error:
+            hint = "Convert the benchmark again."
             raise InputError(
-                "bad_quarantine",
-                path,
-                "a quarantine record",
-                row=number,
-                found=str(error),
-                hint="Convert the benchmark again.",
+                "bad_quarantine", path, "a quarantine record", row=number, found=str(error), hint=hint
             ) from None
     return records
 

@@ -6,22 +6,22 @@ Metadata is JSON text in one column, so that benchmarks of any shape share one s
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.background import BackgroundWriter
-from rag_eval_pipeline.storage.files import ScratchFolder, publish, publishing
+from rag_eval_pipeline.storage.files import ScratchFolder, publishing
 
-BATCH_ROWS = 4_096  # questions in a row group; bounds the memory of a reader that goes through the file
 DOCUMENTS_STAGE = "documents"
 
 FileNames = Mapping[tuple[str, str | None], str]  # document key and URL as written -> file name
@@ -47,26 +47,13 @@ SCHEMA = pa.schema(
 )
 
 
-def write_questions(path: Path, questions: Iterable[Question]) -> None:
-    """Publish questions, in order of their ids, atomically."""
-    remaining = iter(questions)
-    write_batches(path, (batch_of(group) for group in iter(lambda: list(islice(remaining, BATCH_ROWS)), [])))
-
-
 def write_batches(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
     """Publish batches of `SCHEMA`; equal batches give equal bytes."""
-    with publishing(path) as file, _writer(file) as table:
+    # Texts hardly repeat: dictionaries and statistics save nothing, and compression triples the time of writing.
+    options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    with publishing(path) as file, pq.ParquetWriter(file, SCHEMA, **options) as table:
         for batch in batches:
             table.write_batch(batch)
-
-
-def read_questions(path: Path) -> list[Question]:
-    """Return all questions of the file, in its order.
-
-    Raises:
-        InputError: `bad_parquet`.
-    """
-    return [question for batch in iterate_batches(path) for question in questions_of(batch)]
 
 
 def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -83,13 +70,8 @@ def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterato
             for group in range(file.num_row_groups):
                 yield from file.read_row_group(group, columns).combine_chunks().to_batches()
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise InputError(
-            "bad_parquet",
-            path,
-            "a questions.parquet",
-            found=str(error).splitlines()[0],
-            hint="Convert the benchmark again.",
-        ) from None
+        found, hint = str(error).splitlines()[0], "Convert the benchmark again."
+        raise InputError("bad_parquet", path, "a questions.parquet", found=found, hint=hint) from None
 
 
 def batch_of(questions: Sequence[Question]) -> pa.RecordBatch:
@@ -135,52 +117,37 @@ class QuestionSpool:
 
     File names are known only when all questions have been read: which document keeps a name depends on all that want
     it.
-
-    Args:
-        beside: Where `questions.parquet` will be published; a spool that needs no names is then moved there.
     """
 
-    def __init__(self, beside: Path | None = None) -> None:
-        self._folder = ScratchFolder("drafts", None if beside is None else beside.parent)
-        self._path = self._folder.path / "questions.parquet"
-        self._file = self._path.open("wb")
-        self._table = _writer(self._file)
-        self._background = BackgroundWriter(self._table.write_batch)
-        self._names_documents = False
+    def __init__(self) -> None:
+        self._folder = ScratchFolder("questions")
+        self._path = self._folder.path / "questions.arrow"
+        self._writer = pa.ipc.new_file(str(self._path), SCHEMA)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add questions as a batch of `SCHEMA`."""
-        documents = batch.column("contexts").flatten().field("document")
-        self._names_documents = self._names_documents or documents.null_count < len(documents)
-        self._background.put(batch)
+        self._writer.write_batch(batch)
 
     def close(self) -> None:
         """Finish the file; questions can be read from now on."""
-        self._background.close()
-        self._table.close()
-        self._file.close()
+        self._writer.close()
 
     def batches(self, names: FileNames, own_urls: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
-        """Yield the questions with the file names of their documents.
-
-        Args:
-            names: File name by document and the URL that a question uses for it.
-            own_urls: URL of a document that a question names in another way.
-        """
-        for batch in iterate_batches(self._path):
-            yield _with_file_names(batch, names, own_urls) if self._names_documents else batch
-
-    def publish(self, path: Path, names: FileNames, own_urls: Mapping[str, str | None]) -> None:
-        """Write `questions.parquet`; arguments as in `batches`. The spool cannot be read afterwards."""
-        if self._names_documents or self._folder.path.parent != path.parent:
-            write_batches(path, self.batches(names, own_urls))
-        else:
-            publish(self._path, path)
+        """Yield the questions with the file names of their documents; the arguments are those of `Plan`."""
+        # A URL belongs to one document, so its name needs no key.
+        by_url = {url: name for (_, url), name in names.items() if url is not None}
+        for batch in self._read():
+            yield _with_file_names(batch, names, own_urls, by_url)
 
     def source_ids(self) -> Iterator[str | None]:
         """Yield each question's own id."""
-        for batch in iterate_batches(self._path, ["source_id"]):
+        for batch in self._read():
             yield from batch.column("source_id").to_pylist()
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(self._path)) as file, pa.ipc.open_file(file) as reader:
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
 
 
 class Missing(NamedTuple):
@@ -191,10 +158,10 @@ class Missing(NamedTuple):
 
 
 class MissingDocuments:
-    """Applies `on_missing_document` to questions whose documents are not in the corpus.
+    """The effect of `on_missing_document` on questions whose documents are not in the corpus.
 
     `quarantine` removes the question. `keep` removes the context and counts it. `fail` does the same, and a blocking
-    check fails, so that everything else can be looked at.
+    check fails, so that everything else can be examined.
 
     Args:
         missing: By file name.
@@ -226,7 +193,12 @@ class MissingDocuments:
         gone = [c.file_name for c in question.contexts if c.file_name is not None and c.file_name in self.missing]
         self.lost.update(self.missing[name].code for name in gone)
         if gone and self._policy == "quarantine":
-            self.quarantined.append(_quarantined(question, f"{gone[0]}: {self.missing[gone[0]].reason}"))
+            place = (question.source_file, None, question.source_row, question.id, "contexts")
+            found = f"{gone[0]}: {self.missing[gone[0]].reason}"[:200]
+            record = QuarantineRecord(
+                DOCUMENTS_STAGE, "missing_document", *place, expected="documents that can be had", excerpt=found
+            )
+            self.quarantined.append(record)
             if others := len(question.contexts) - len(gone):
                 self.lost["question_quarantined"] += others
             return None
@@ -235,31 +207,38 @@ class MissingDocuments:
         return msgspec.structs.replace(question, contexts=contexts)
 
 
-def count_without_document(questions: pa.RecordBatch, name: str) -> int:
-    """Count answerable questions that have no context with a document.
+def distinct_items(contexts: pa.Array, name: str) -> tuple[pa.Array, Any]:
+    """Find the distinct values of a field of the contexts, question by question; nulls are no values.
 
-    Args:
-        questions: A batch of `SCHEMA`.
-        name: Field of a context that names its document.
+    Returns:
+        The places of the first of equal values among all contexts, in order, and the number of values of each question.
     """
+    values = contexts.flatten().field(name).dictionary_encode()
+    codes = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    rows = pc.list_parent_indices(contexts).to_numpy(zero_copy_only=False).astype(np.int64)
+    valid = np.flatnonzero(codes >= 0)
+    pairs = rows[valid] * (len(values.dictionary) + 1) + codes[valid]
+    places = valid[np.sort(np.unique(pairs, return_index=True)[1])]
+    return pa.array(places), np.bincount(rows[places], minlength=len(contexts))
+
+
+def count_without_document(questions: pa.RecordBatch, name: str) -> int:
+    """Count answerable questions that have no context with a document, which its field `name` names."""
     contexts = questions.column("contexts")
     named = pc.list_parent_indices(contexts).filter(contexts.flatten().field(name).is_valid())
-    has_document = pc.is_in(pa.array(range(questions.num_rows)), pc.cast(named, pa.int64()))
-    others = pc.or_(has_document, questions.column("is_impossible")).true_count
-    return int(questions.num_rows - others)
+    is_other = questions.column("is_impossible").to_numpy(zero_copy_only=False).copy()
+    is_other[named.to_numpy(zero_copy_only=False)] = True
+    return int(questions.num_rows - np.count_nonzero(is_other))
 
 
-def _writer(file: BinaryIO) -> pq.ParquetWriter:
-    # Texts hardly repeat: dictionaries and statistics save nothing, and compression triples the time of writing.
-    return pq.ParquetWriter(file, SCHEMA, compression="none", use_dictionary=False, write_statistics=False)
-
-
-def _with_file_names(batch: pa.RecordBatch, names: FileNames, own_urls: Mapping[str, str | None]) -> pa.RecordBatch:
+def _with_file_names(
+    batch: pa.RecordBatch, names: FileNames, own_urls: Mapping[str, str | None], by_url: Mapping[str, str]
+) -> pa.RecordBatch:
     contexts = batch.column("contexts")
     items = contexts.flatten()
+    if items.field("document").null_count == len(items):
+        return batch
     documents, urls = items.field("document").dictionary_encode(), items.field("url").dictionary_encode()
-    # A URL belongs to one document, so its name needs no key.
-    by_url = {url: name for (_, url), name in names.items() if url is not None}
     url_names = pa.array([by_url[url] for url in urls.dictionary.to_pylist()], pa.string()).take(urls.indices)
     own_names = [names.get((key, own_urls[key])) for key in documents.dictionary.to_pylist()]
     found = pc.coalesce(url_names, pa.array(own_names, pa.string()).take(documents.indices))
@@ -268,17 +247,3 @@ def _with_file_names(batch: pa.RecordBatch, names: FileNames, own_urls: Mapping[
     filled = pa.ListArray.from_arrays(contexts.offsets, structs, type=pa.list_(CONTEXT))
     arrays = [filled if name == "contexts" else batch.column(name) for name in SCHEMA.names]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _quarantined(question: Question, excerpt: str) -> QuarantineRecord:
-    return QuarantineRecord(
-        stage=DOCUMENTS_STAGE,
-        code="missing_document",
-        file=question.source_file,
-        sha256=None,
-        row=question.source_row,
-        question_id=question.id,
-        field="contexts",
-        expected="documents that can be had",
-        excerpt=excerpt[:200],
-    )

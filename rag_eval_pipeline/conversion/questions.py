@@ -23,7 +23,7 @@ from rag_eval_pipeline.sources.jsonl import json_value
 
 QUERY_TYPES = frozenset({"factual", "analytical", "comparative", "temporal"})
 DIFFICULTIES = frozenset({"easy", "medium", "hard"})
-# Text that stands for a boolean; case does not matter.
+# Texts that are booleans; case does not matter.
 IMPOSSIBLE = {"true": True, "false": False, "1": True, "0": False}
 
 MAX_TEXT = 10_000_000  # characters
@@ -31,63 +31,39 @@ MAX_URL = 8_000  # characters; servers refuse longer request lines
 EXACT_FLOAT = 2**53  # doubles up to here hold every whole number
 
 _URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
-# URLs that need no closer look: a host of ASCII letters, no port, no user name.
+# URLs that are certainly good: a host of ASCII letters, no port, no user name.
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:/[A-Za-z0-9_.~!$&'()*+,;=:@%/?#-]*)?")
 _METADATA = "a struct, a map or a JSON object"
 
 
 class Context(msgspec.Struct, frozen=True):
-    """A document, or a text, that supports the answer.
+    """A document, or a text, that supports the answer."""
 
-    Args:
-        document: `PlannedDocument.key`; None when the source gives a text without a document.
-        file_name: Exact basename in the corpus; None exactly when `document` is.
-        page: 1-based page that the source gives.
-        start: Start of the gold text in the source's own body, in code points; never written to a product file.
-        end: End of it, exclusive.
-        relevance: Grade of the document for the question, as in qrels; None where the source has no grades.
-        url: As the question names the document; None where it names it in another way.
-    """
-
-    document: str | None
-    file_name: str | None
+    document: str | None  # `PlannedDocument.key`; None when the source gives a text without a document
+    file_name: str | None  # exact basename in the corpus; None exactly when `document` is
     text: str | None = None
-    page: int | None = None
-    start: int | None = None
+    page: int | None = None  # 1-based, as the source gives it
+    start: int | None = None  # of the gold text in the source's own body, in code points; in no product file
     end: int | None = None
-    relevance: int | None = None
-    url: str | None = None
+    relevance: int | None = None  # grade of the document for the question, as in qrels
+    url: str | None = None  # as the question names the document
 
 
 class Question(msgspec.Struct, frozen=True):
-    """An accepted row of a benchmark.
+    """An accepted row of a benchmark."""
 
-    Args:
-        id: 0-based row of the `questions` query; does not move when other rows are dropped.
-        question: As in the source, white space included.
-        answer: "" only when impossible.
-        answers: All accepted answers, `answer` first, without repeats; empty when impossible.
-        is_impossible: The corpus has no answer; a correct system abstains.
-        contexts: In the source's order.
-        query_type: One of the specification's four; other words stay in `metadata`.
-        difficulty: One of the specification's three; other words stay in `metadata`.
-        metadata: JSON values.
-        source_file: Name of the file the row came from, relative to the benchmark's folder.
-        source_row: 1-based row in that file.
-    """
-
-    id: int
-    question: str
-    answer: str
-    answers: tuple[str, ...]
-    is_impossible: bool
-    contexts: tuple[Context, ...]
+    id: int  # 0-based row of the `questions` query; does not move when other rows are dropped
+    question: str  # as in the source, white space included
+    answer: str  # "" only when impossible
+    answers: tuple[str, ...]  # all accepted answers, `answer` first, without repeats; empty when impossible
+    is_impossible: bool  # the corpus has no answer; a correct system abstains
+    contexts: tuple[Context, ...]  # in the source's order
     source_id: str | None = None
-    query_type: str | None = None
+    query_type: str | None = None  # one of the specification's words; others are kept in `metadata`
     difficulty: str | None = None
-    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    source_file: str | None = None
-    source_row: int | None = None
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)  # JSON values
+    source_file: str | None = None  # relative to the benchmark's folder
+    source_row: int | None = None  # 1-based
 
 
 class NamedContext(msgspec.Struct, frozen=True):
@@ -107,12 +83,7 @@ CONTEXT_FIELDS = NamedContext.__struct_fields__
 
 
 class ValidRow(msgspec.Struct, frozen=True):
-    """A valid row whose documents have not been looked up.
-
-    Args:
-        notes: Remarks on the row, worded alike for alike rows so that they can be counted.
-        bad_urls: Excerpts of what stood where a URL is expected, of contexts that were left out because of it.
-    """
+    """A valid row whose documents have not been resolved."""
 
     question: str
     answer: str
@@ -123,8 +94,8 @@ class ValidRow(msgspec.Struct, frozen=True):
     query_type: str | None
     difficulty: str | None
     metadata: dict[str, Any]
-    notes: tuple[str, ...]
-    bad_urls: tuple[str, ...]
+    notes: tuple[str, ...]  # equal for alike rows, so that they can be counted
+    bad_urls: tuple[str, ...]  # excerpts, of contexts that were left out
 
 
 class RowError(Exception):
@@ -144,12 +115,9 @@ class RowError(Exception):
 
 
 def validate_row(values: Mapping[str, Any], *, retrieval_only: bool = False, skip_bad_urls: bool = False) -> ValidRow:
-    """Return the question of a mapped row.
+    """Return the question of a mapped row, whose values are named as in `QuestionColumns`.
 
-    Args:
-        values: By column of `QuestionColumns`; missing values are None.
-        retrieval_only: The benchmark has no answers.
-        skip_bad_urls: Leave out contexts whose URL is bad, instead of refusing the row.
+    With `skip_bad_urls`, contexts with a bad URL are left out, instead of refusing the row.
 
     Raises:
         RowError: `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`, `bad_page`,
@@ -276,7 +244,7 @@ def _is_url(url: str) -> bool:
         url.encode()
     except ValueError:
         return False
-    # Full-width digits would turn into an address after the egress policy has looked at them.
+    # Full-width digits would turn into an address after the egress policy has checked them.
     folds = unicodedata.normalize("NFKC", host) != host
     return bool(
         parts.scheme in {"http", "https"}

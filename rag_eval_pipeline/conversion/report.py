@@ -1,4 +1,4 @@
-"""What people are shown of a plan and a conversion: counts, notes on documents, the slowest, the first pages."""
+"""The report on a plan and a conversion: counts, notes on documents, the slowest documents, the first pages."""
 
 import functools
 import logging
@@ -26,14 +26,7 @@ def lost_counts(lost: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a plan: `rows == accepted + dropped + quarantined` always.
-
-    Args:
-        contexts: Of accepted questions.
-        contexts_lost: Contexts that accepted questions name and that are not kept, by cause.
-        without_document: Answerable accepted questions that have no context with a document.
-        gold_texts: Contexts with a text and a document.
-    """
+    """Counts of a plan: `rows == accepted + dropped + quarantined` always."""
 
     rows: int
     accepted: int
@@ -42,9 +35,9 @@ class Counts:
     impossible: int
     contexts: int
     documents: int
-    contexts_lost: Mapping[str, int] = field(default_factory=dict)
-    without_document: int = 0
-    gold_texts: int = 0
+    contexts_lost: Mapping[str, int] = field(default_factory=dict)  # contexts of accepted questions, by cause
+    without_document: int = 0  # answerable accepted questions that have no context with a document
+    gold_texts: int = 0  # contexts with a text and a document
 
     @property
     def conserved(self) -> bool:
@@ -67,11 +60,7 @@ def plan_sentences(counts: Counts) -> Iterator[str]:
 
 
 def conversion_sentences(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield the results of a whole conversion.
-
-    Args:
-        counts: Of each step, by its name.
-    """
+    """Yield the results of a whole conversion, given the counts of each step by its name."""
     planned, written, dataset = counts["questions"], counts["train_json"], counts["evaluation_dataset"]
     lost = {
         name.removeprefix(LOST): planned.get(name, 0) + written.get(name, 0)
@@ -121,16 +110,10 @@ def files_of(documents: Sequence[CorpusDocument]) -> Files:
 
 
 def corpus_counts(built: Sequence[CorpusDocument], known: Files, corpus_dir: Path) -> dict[str, int]:
-    """Return the counts of a corpus.
+    """Return the counts of a corpus; `known` are the files of the last build.
 
-    Args:
-        built: Its manifest.
-        known: Files of the last build.
-        corpus_dir: Where the files lie.
-
-    Returns:
-        `files` are names, of which a `document` may have several; pages, bytes and images are counted with each name,
-        as a server that ingests the folder meets them.
+    A document may have several names; pages, bytes and images are counted with each name, because a server ingests each
+    file.
     """
     there = present(built)
     return {
@@ -149,12 +132,7 @@ def corpus_counts(built: Sequence[CorpusDocument], known: Files, corpus_dir: Pat
 
 
 def document_line(rows: Sequence[CorpusDocument], known: Files) -> str:
-    """Return one line on a document that was just built or rechecked.
-
-    Args:
-        rows: One a name.
-        known: Files of the last build.
-    """
+    """Return one line on a document that was just built or rechecked, from its rows, one for each name."""
     row = rows[0]
     what = "unchanged" if (row.file_name, row.pdf_sha256) in known else row.origin
     pages = "1 page" if row.pages == 1 else f"{row.pages} pages"
@@ -189,12 +167,7 @@ def words_line(row: CorpusDocument) -> str:
 
 
 def slowest(documents: Sequence[CorpusDocument], times: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the documents that took longest, each under its first name.
-
-    Args:
-        documents: The manifest.
-        times: From `update_times`.
-    """
+    """Return the documents that took longest, each under its first name; `times` come from `update_times`."""
     first: dict[str, CorpusDocument] = {}
     for document in documents:
         if document.file_name in times:
@@ -213,15 +186,7 @@ def slowest(documents: Sequence[CorpusDocument], times: Mapping[str, float]) -> 
 
 
 def first_pages(documents: Sequence[CorpusDocument], corpus_dir: Path) -> Callable[[], bytes] | None:
-    """Return a function that draws a contact sheet as PNG of at most 150 kB.
-
-    Args:
-        documents: The manifest; of a document with several names the first is shown.
-        corpus_dir: Where the files lie.
-
-    Returns:
-        None when no document is there.
-    """
+    """Return a function that draws a contact sheet as PNG of at most 150 kB; None without documents."""
     files: dict[str, CorpusDocument] = {}
     for document in present(documents):
         files.setdefault(document.key, document)
@@ -262,13 +227,7 @@ def update_times(path: Path, documents: Sequence[CorpusDocument]) -> dict[str, f
     """Write `documents.times.jsonl`: how long each document took to fetch and print.
 
     It is separate from the manifest, whose bytes depend on the inputs only. A document that is reused keeps the time of
-    the conversion that made it.
-
-    Args:
-        documents: As `build_corpus` returned them.
-
-    Returns:
-        Seconds by file name; a document without a time is left out.
+    the conversion that made it. Returns seconds by file name.
     """
     known = read_times(path)
     times = {d.file_name: round(d.seconds, _DIGITS) if d.seconds else known.get(d.file_name) for d in documents}

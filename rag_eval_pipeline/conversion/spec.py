@@ -6,7 +6,7 @@ A spec that was read is consistent in itself; whether its files and columns exis
 import datetime
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -65,23 +65,11 @@ class Expect(SpecPart):
     contexts: int | None = Field(default=None, ge=0, description="Contexts of accepted questions.")
     documents: int | None = Field(default=None, ge=0, description="Documents of the corpus.")
 
-    def differences(self, counts: Mapping[str, int]) -> list["Difference"]:
-        """Return the counts that differ from what is expected.
-
-        Args:
-            counts: `Counts.record()` of a plan.
-        """
+    def differences(self, counts: Mapping[str, int]) -> list[tuple[str, int, int]]:
+        """Return name, expectation and finding of each count (`Counts.record()`) that is not as expected."""
         found = {**counts, "questions": counts["accepted"]}
         wanted = self.model_dump(exclude_none=True)
-        return [Difference(name, count, found[name]) for name, count in wanted.items() if count != found[name]]
-
-
-class Difference(NamedTuple):
-    """A count that was expected, and the one that was found."""
-
-    name: str
-    expected: int
-    found: int
+        return [(name, count, found[name]) for name, count in wanted.items() if count != found[name]]
 
 
 class BenchmarkSpec(SpecPart):
@@ -189,7 +177,7 @@ _PARTS: dict[str, type[BaseModel]] = {
 
 
 def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:
-    """The benchmark's spec.
+    """Read and check a benchmark's spec.
 
     Raises:
         InputError: `missing_spec`, `bad_yaml`, `bad_encoding`, `unknown_key`, `missing_key`, `bad_value`,
@@ -204,18 +192,13 @@ def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:
     except ValidationError as error:
         raise _input_error(error, text, shown) from None
     if spec.name != paths.name or not NAME.fullmatch(spec.name):
-        raise InputError(
-            "name_mismatch",
-            f"{shown}, line {text.line(('name',))}",
-            f"the folder's name {paths.name!r}",
-            field="name",
-            found=spec.name,
-        )
+        place, expected = f"{shown}, line {text.line(('name',))}", f"the folder's name {paths.name!r}"
+        raise InputError("name_mismatch", place, expected, field="name", found=spec.name)
     return spec
 
 
 def spec_place(paths: BenchmarkPaths) -> Callable[[str, int | None], str]:
-    """How messages name a key of a benchmark's spec, and a line of the SQL that stands there."""
+    """Return a function that locates a key of the spec, or a line of the SQL under it, for messages."""
 
     def place(key: str, line: int | None) -> str:
         shown = shown_path(paths, paths.spec.name)
@@ -233,7 +216,7 @@ def spec_place(paths: BenchmarkPaths) -> Callable[[str, int | None], str]:
 
 
 def _input_error(error: ValidationError, text: YamlDocument, shown: str) -> InputError:
-    """The error that stands first in the file; a person mends one line at a time."""
+    """Return the first error in the file; people correct one line at a time."""
     placed = [(text.line(detail["loc"]) or 1, detail) for detail in error.errors()]
     line, detail = min(placed, key=lambda item: item[0])
     place = f"{shown}, line {line}"
@@ -262,6 +245,6 @@ def _input_error(error: ValidationError, text: YamlDocument, shown: str) -> Inpu
 
 
 def _model(detail: ErrorDetails) -> type[BaseModel]:
-    """The model that refused a key."""
+    """Return the model that refused a key."""
     top = detail["loc"][0]
     return _PARTS[str(top)] if len(detail["loc"]) > 1 else BenchmarkSpec

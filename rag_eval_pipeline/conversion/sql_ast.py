@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 Node = dict[str, Any]
 
+DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
+KEEP = "__keep"  # the column with the value of `where` for a row: true, false or NULL
 TRACE_FILE = "__source_file"
 TRACE_ROW = "__source_row"
 _TRACES = {TRACE_FILE: "source_file", TRACE_ROW: "source_row"}
@@ -24,7 +26,7 @@ CLOCK_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "l
 
 
 def order_hazard(node: Node, common: dict[str, Node] | None = None) -> str | None:
-    """What in a query loses the order of its source (`GROUP BY`, `JOIN`, ...); None when nothing does."""
+    """Return the part of a query that loses the order of its source (`GROUP BY`, `JOIN`, ...); None if it is kept."""
     if node["type"] == "SET_OPERATION_NODE":
         if node["setop_type"] != "UNION" or not node["setop_all"]:
             return "UNION" if node["setop_type"] == "UNION" else str(node["setop_type"])
@@ -40,18 +42,18 @@ def order_hazard(node: Node, common: dict[str, Node] | None = None) -> str | Non
 
 
 def traced(tree: Node) -> Node | None:
-    """The tree with the source's file and row as further columns; None when single rows are not handed through."""
+    """Return the tree with the source's file and row as further columns; None if rows are merged or made."""
     tree = copy.deepcopy(tree)
     return tree if _trace(tree["statements"][0]["node"], {}) else None
 
 
 def has_own_order(tree: Node) -> bool:
-    """Whether the outermost SELECT has an ORDER BY."""
+    """Return whether the outermost SELECT has an ORDER BY."""
     return any(modifier["type"] == "ORDER_MODIFIER" for modifier in tree["statements"][0]["node"].get("modifiers", ()))
 
 
 def columns_used(node: Any) -> list[str]:
-    """Last parts of the column names in an expression, sorted."""
+    """Return the last parts of the column names in an expression, sorted."""
     if isinstance(node, list):
         return sorted({name for item in node for name in columns_used(item)})
     if not isinstance(node, dict):
@@ -61,10 +63,9 @@ def columns_used(node: Any) -> list[str]:
 
 
 def volatile_parts(node: Any, functions: Collection[str], columns: Collection[str]) -> list[str]:
-    """What in a query may give another result tomorrow: sampling, random numbers, the clock; in order of appearance.
+    """Return the parts of a query whose result may change by itself: sampling, random numbers, the clock.
 
     Args:
-        node: A syntax tree.
         functions: Names of functions that are not the same for the same arguments.
         columns: Names that are columns here; `current_date` and its like need no parentheses.
     """
@@ -84,11 +85,7 @@ def volatile_parts(node: Any, functions: Collection[str], columns: Collection[st
 
 
 def text_places(functions: Iterable[tuple[str, Sequence[str]]]) -> dict[str, set[int]]:
-    """Return the arguments of each function that are text in all its forms.
-
-    Args:
-        functions: Name and types of the parameters of each form.
-    """
+    """Return the arguments of each function that are text in all its overloads, given by name and types."""
     types: dict[str, dict[int, set[str]]] = {}
     for name, parameters in functions:
         for place, kind in enumerate(parameters):
@@ -100,29 +97,18 @@ def text_places(functions: Iterable[tuple[str, Sequence[str]]]) -> dict[str, set
 
 
 class JsonCalls(NamedTuple):
-    """Expressions, with any arguments, that become parts of a tree.
+    """Expressions, with any arguments, that become parts of a tree."""
 
-    Args:
-        text: A call of the function that gives a JSON value's text.
-        texts: The same for a list of JSON values.
-        case: `CASE WHEN typeof(x) = 'JSON' THEN x ELSE x END`.
-    """
-
-    text: Node
-    texts: Node
-    case: Node
+    text: Node  # a call of the function that gives a JSON value's text
+    texts: Node  # the same for a list of JSON values
+    case: Node  # CASE WHEN typeof(x) = 'JSON' THEN x ELSE x END
 
 
 def json_as_text(node: Any, places: Mapping[str, Collection[int]], calls: JsonCalls) -> Any:
-    """Return the tree with calls around what is taken for text, so that a JSON text loses its quotes there.
+    """Return the tree with calls around values that are used as text, so that a JSON text loses its quotes there.
 
-    DuckDB takes a JSON value for text as it is written, quotes included, in a cast and in a function of texts alike;
-    a text that is compared with one it takes for JSON.
-
-    Args:
-        node: A syntax tree.
-        places: Arguments of functions that are text.
-        calls: What is put in.
+    In casts and text functions DuckDB uses a JSON value as it is written, quotes included; a text that is compared with
+    a JSON value is parsed as JSON. `places` are the arguments of functions that are text.
     """
     if isinstance(node, list):
         return [json_as_text(item, places, calls) for item in node]
@@ -192,7 +178,7 @@ def _from_hazard(table: Node, common: dict[str, Node]) -> str | None:
 
 
 def _unnests(table: Node) -> bool:
-    """Whether the right side of a join is made of the left side's own row: a table function, a SELECT without FROM."""
+    """Return whether the right side of a join depends on the left row only: a table function, a SELECT without FROM."""
     if table["type"] == "TABLE_FUNCTION":
         return True
     if table["type"] != "SUBQUERY":
@@ -207,7 +193,7 @@ def _unnests(table: Node) -> bool:
 
 
 def _trace(node: Node, common: dict[str, Node]) -> bool:
-    """Adds the two columns to a SELECT and to what it selects from, down to `source`."""
+    """Add the two columns to a SELECT and to what it selects from, down to `source`."""
     if node["type"] != "SELECT_NODE" or _groups(node):
         return False
     if any(modifier["type"] == "DISTINCT_MODIFIER" for modifier in node["modifiers"]):
@@ -226,7 +212,7 @@ def _trace(node: Node, common: dict[str, Node]) -> bool:
 
 
 def _origin(table: Node, common: dict[str, Node]) -> tuple[str, dict[str, str]] | None:
-    """How the FROM clause names the source's file and row: qualifier, and trace -> column; None when it does not."""
+    """Return the qualifier of the source in a FROM clause, and its column for each trace; None if it is not there."""
     while table["type"] == "JOIN":
         table = table["left"]
     alias = table.get("alias") or ""

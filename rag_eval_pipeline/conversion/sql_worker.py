@@ -1,6 +1,6 @@
 """The child process in which a benchmark's SQL runs: no files, no network, no extensions, bounded memory.
 
-Run as `python -m rag_eval_pipeline.conversion.sql_worker JOB_FOLDER` by `sql`, which also kills it at its deadline,
+Run as `python -m rag_eval_pipeline.conversion.sql_worker JOB_FOLDER` by `mapping`, which also kills it at its deadline,
 because DuckDB has none. It reads `job.json` and the relations beside it, and leaves an Arrow file a query and
 `result.json`.
 """
@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.ipc
 from duckdb.func import SPECIAL
 
-from rag_eval_pipeline.conversion.sql import DOCUMENT_COLUMNS, KEEP
 from rag_eval_pipeline.conversion.sql_ast import (
+    DOCUMENT_COLUMNS,
+    KEEP,
     JsonCalls,
     columns_used,
     has_own_order,
@@ -37,9 +38,6 @@ from rag_eval_pipeline.storage.process import set_limits
 RESULT = "result"
 BATCH_ROWS = 4_096
 _ADJACENT = re.compile(r"""['"]\s*[rRuU]?['"]""")
-# Lists of texts as Python prints nearly all: without escapes, and without a quote or a line break inside a text.
-_PLAIN_TEXT = re.compile(r"'([^'\\\x00\r\n]*)'")
-_PLAIN_TEXTS = re.compile(r"\['[^'\\\x00\r\n]*'(?:, '[^'\\\x00\r\n]*')*\]")
 _JSON_WORDS = re.compile(r"json|python_dict|->", re.IGNORECASE)  # SQL that may make JSON values itself
 _ARROW_JSON = {b"ARROW:extension:name": b"arrow.json", b"ARROW:extension:metadata": b""}
 
@@ -48,14 +46,17 @@ _ARROW_JSON = {b"ARROW:extension:name": b"arrow.json", b"ARROW:extension:metadat
 HEADROOM_BYTES = 4 << 30
 FILE_BYTES = 32 << 30  # a result or a spill file; `SELECT range(1e12)` must not fill the disk
 
-# What other people's cells hold and SQL has no word for: lists and dictionaries as Python wrote them, URLs glued by
+# Cells hold values for which SQL has no function: lists and dictionaries as Python wrote them, URLs glued by
 # commas, blanks or semicolons, the last segment of a URL with its fragment (the corpus's stem rule), the text of a JSON
 # value without its quotes, offsets counted in bytes of UTF-8.
 MACROS = r"""
 CREATE MACRO python_json(text, kind) AS CASE WHEN trim(text) = '' THEN NULL ELSE coalesce(python_literal(text, kind),
     error('a Python ' || kind || ' is expected, found ' || left(text, 100))) END;
-CREATE MACRO python_list(text) AS
-    CASE WHEN trim(text) = '' THEN [] ELSE from_json(python_json(text, 'list'), '["VARCHAR"]') END;
+CREATE MACRO python_list(text) AS CASE
+    -- As Python prints nearly all lists: without escapes, and without a quote or a line break inside a text.
+    WHEN regexp_full_match(text, '\[''[^''\\\x00\r\n]*''(?:, ''[^''\\\x00\r\n]*'')*\]')
+    THEN string_split(substr(text, 3, length(text) - 4), ''', ''')
+    WHEN trim(text) = '' THEN [] ELSE from_json(python_json(text, 'list'), '["VARCHAR"]') END;
 CREATE MACRO python_dict(text) AS CAST(python_json(text, 'dict') AS JSON);
 CREATE MACRO url_split(text) AS list_filter(
     list_transform(string_split(regexp_replace(text, '(^|[\s,;|]+)(https?://)', chr(10) || '\2', 'g'), chr(10)),
@@ -75,14 +76,7 @@ CREATE MACRO char_offset(text, byte) AS length(decode(encode(text)[1 : byte]));
 
 
 class QueryError(Exception):
-    """A query that is refused or fails.
-
-    Args:
-        query: Which one: `questions`, `where`, `documents`.
-        code: One cause, one code.
-        message: What was expected or what DuckDB says, one line.
-        line: 1-based line of the SQL, where DuckDB names one.
-    """
+    """A query (`questions`, `where`, `documents`) that is refused or fails; the message is one line."""
 
     def __init__(self, query: str, code: str, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -90,16 +84,23 @@ class QueryError(Exception):
 
 
 def main(folder: Path) -> None:
-    """Runs the job and leaves its result."""
+    """Run the job of a folder and write its result."""
     job = json.loads((folder / "job.json").read_text())
+    mapped = sum(Path(file).stat().st_size for file in job["relations"].values())
     try:
-        result: dict[str, Any] = {"queries": _run(job, folder)}
+        set_limits(memory_bytes=mapped + 2 * (job["memory_mb"] << 20) + HEADROOM_BYTES, file_bytes=FILE_BYTES)
+        result: dict[str, Any] = {"queries": run(job, folder)}
     except QueryError as error:
         result = {"error": {"query": error.query, "code": error.code, "message": error.message, "line": error.line}}
     (folder / "result.json").write_text(json.dumps(result))
 
 
-def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run the job's queries, each into an Arrow file, and return what is known of each.
+
+    Raises:
+        QueryError: A query is refused or fails.
+    """
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -111,8 +112,6 @@ def _run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
             "autoload_known_extensions": False,
         },
     )
-    mapped = sum(Path(file).stat().st_size for file in job["relations"].values())
-    set_limits(memory_bytes=mapped + 2 * (job["memory_mb"] << 20) + HEADROOM_BYTES, file_bytes=FILE_BYTES)
     columns: set[str] = set()
     for name, file in job["relations"].items():
         relation = pa.ipc.open_file(pa.memory_map(file)).read_all()
@@ -175,7 +174,7 @@ def _run_query(
 
 
 def _order(name: str, own: list[str], files: list[str]) -> str:
-    """The order of rows that SQL gave none: by file, row and item; what is equal in those, by all the row says."""
+    """Return the ORDER BY of rows without an order: by file, row and item, then by all columns."""
     if name == "documents" and "source_row" not in own:
         # File names depend on the order of documents: their own names give it.
         keys = [f"coalesce(CAST({column} AS VARCHAR), '')" for column in DOCUMENT_COLUMNS if column in own]
@@ -193,7 +192,7 @@ def _order(name: str, own: list[str], files: list[str]) -> str:
 
 
 def _refuse_volatile(connection: duckdb.DuckDBPyConnection, name: str, tree: Any, columns: set[str]) -> None:
-    """Refuses what would make another dataset of the same files tomorrow."""
+    """Refuse SQL whose result could differ tomorrow for the same files."""
     listed = connection.execute(
         "SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
     ).fetchall()
@@ -210,12 +209,12 @@ def _failed(name: str, error: Exception) -> QueryError:
 
 
 def _as_json_type(field: pa.Field) -> pa.Field:
-    """A field as DuckDB takes it: what is kept as JSON text has its type JSON, at any depth."""
+    """Return a field for DuckDB, with its type JSON for JSON text at any depth."""
     return _rebuilt(field, [_as_json_type(part) for part in inner_fields(field.type)], _ARROW_JSON, is_json(field))
 
 
 def _with_json_marked(field: pa.Field, kind: Any) -> pa.Field:
-    """A field of a result, marked where DuckDB's type is JSON, at any depth."""
+    """Return a field of a result, marked where DuckDB's type is JSON, at any depth."""
     parts = [child for name, child in kind.children] if kind.id in {"list", "array", "struct", "map"} else []
     if kind.id == "map":  # Arrow has a struct of key and value between
         [entries] = inner_fields(field.type)
@@ -237,7 +236,7 @@ def _rebuilt(field: pa.Field, inner: list[pa.Field], mark: dict[bytes, bytes], i
 
 
 def _with_json_as_text(connection: duckdb.DuckDBPyConnection, tree: Any) -> Any:
-    """The tree with JSON values as their text wherever text is asked for."""
+    """Return the tree with the text of JSON values wherever text is expected."""
     forms = "SELECT json_text(0), json_texts(0), CASE WHEN typeof(0) = 'JSON' THEN 0 ELSE 0 END"
     calls = _tree(connection, "questions", forms)["statements"][0]["node"]["select_list"]
     listed = connection.execute(
@@ -248,7 +247,7 @@ def _with_json_as_text(connection: duckdb.DuckDBPyConnection, tree: Any) -> Any:
 
 
 def _one_select(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> Any:
-    """The syntax tree of exactly one SELECT."""
+    """Return the syntax tree of exactly one SELECT."""
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
@@ -260,7 +259,7 @@ def _one_select(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> A
 
 
 def _one_condition(connection: duckdb.DuckDBPyConnection, where: str) -> Any:
-    """The syntax tree of a `where`; one that is not a single expression, such as `true) FROM source --`, is refused."""
+    """Return the syntax tree of a `where`; `true) FROM source --` and the like, no single expression, are refused."""
     tree = _tree(connection, "where", f"SELECT (\n{where}\n)")
     nodes = [statement["node"] for statement in tree["statements"]]
     single = len(nodes) == 1 and nodes[0]["type"] == "SELECT_NODE" and len(nodes[0]["select_list"]) == 1
@@ -283,13 +282,13 @@ def _text(connection: duckdb.DuckDBPyConnection, tree: Any) -> str | None:
 
 
 def _value(connection: duckdb.DuckDBPyConnection, sql: str, parameter: str) -> str:
-    """The one value of a query; all of it is fetched, because an unfinished result blocks the connection."""
+    """Return the only value of a query; it is fetched whole, because an unfinished result blocks the connection."""
     [[value]] = connection.execute(sql, [parameter]).fetchall()
     return str(value)
 
 
 def _create_view(connection: duckdb.DuckDBPyConnection, sql: str | None) -> bool:
-    """Whether the traced query binds; if not, the untraced one says why or runs."""
+    """Create the view of a query; return False if it does not bind."""
     if sql is None:
         return False
     try:
@@ -300,26 +299,20 @@ def _create_view(connection: duckdb.DuckDBPyConnection, sql: str | None) -> bool
 
 
 def _first_line(error: Exception) -> str:
-    """DuckDB's own words without its guesses and the drawn position."""
+    """Return DuckDB's message without its guesses and the marked position."""
     return re.sub(r"^\w+ Error: ", "", str(error).strip().split("\n", 1)[0])
 
 
 def literal_json(text: str | None, kind: str) -> str | None:
     """Return a Python list or dictionary as JSON text; None when the text is no such literal or JSON cannot hold it.
 
-    Tuples and sets are lists; keys that are numbers, booleans or None become their text. A key that stands twice,
-    bytes, infinities and half characters have no JSON. Texts in brackets without a comma between them are items of
-    their own, as numpy prints arrays; but where the first ends with white space and the second begins a line, `pprint`
-    may have broken one text in two, so there is no value.
-
-    Args:
-        text: The cell.
-        kind: `list` or `dict`.
+    Tuples and sets are lists; keys that are numbers, booleans or None become their text. A repeated key,
+    bytes, infinities and lone surrogates have no JSON. Texts in brackets without a comma between them are items, as
+    numpy prints arrays; but where the first ends with white space and the second begins a line, `pprint` may have
+    broken one text in two, so there is no value. `kind` is `list` or `dict`.
     """
     if text is None:
         return None
-    if kind == "list" and _PLAIN_TEXTS.fullmatch(text):
-        return json.dumps(_PLAIN_TEXT.findall(text), ensure_ascii=False)
     try:
         value = _literal_value(ast.parse(_with_commas(text.strip()), mode="eval").body)
         if not isinstance(value, {"list": list, "dict": dict}[kind]):
@@ -366,7 +359,7 @@ def _literal_value(node: ast.expr) -> Any:
     if isinstance(node, ast.Dict):
         names = [_literal_key(key) for key in node.keys]
         if len(set(names)) < len(names):
-            raise ValueError("a key that stands twice")
+            raise ValueError("a repeated key")
         return dict(zip(names, map(_literal_value, node.values), strict=True))
     value = ast.literal_eval(node)
     if isinstance(value, set):  # `set()` is the only way to write an empty one

@@ -29,7 +29,7 @@ CODE_VERSION = "conversion/5"  # raised when the same source may convert differe
 
 
 class CheckFact(NamedTuple):
-    """What is known of a check before it ran."""
+    """A check before it has run."""
 
     may_block: bool
     description: str
@@ -90,11 +90,16 @@ class Check(Model):
     name: str = pydantic.Field(description="Named for the property that holds.")
     passed: bool = pydantic.Field(description="Whether it does.")
     blocking: bool = pydantic.Field(True, description="A failed one keeps the benchmark from being evaluated.")
-    numbers: dict[str, Any] = pydantic.Field(default_factory=dict, description="What it was decided on.")
+    numbers: dict[str, Any] = pydantic.Field(default_factory=dict, description="The numbers that decided it.")
+
+
+def make_check(name: str, passed: bool, numbers: dict[str, Any], *, blocking: bool = True) -> Check:
+    """Return a check; see the fields of `Check`."""
+    return Check(name=name, passed=passed, blocking=blocking, numbers=numbers)
 
 
 class StepRecord(FileModel):
-    """What one conversion step used and found."""
+    """The source and the results of one conversion step."""
 
     step: str
     source_digest: str
@@ -110,13 +115,11 @@ class StepRecord(FileModel):
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """The record of a step, and what people look at.
+    """The record of a step, and what is shown of it.
 
     Args:
-        preview: The first rows of the product.
-        notes: Remarks on single rows and documents.
         figures: Numbers that differ from run to run, such as times, and so are not part of the record.
-        pictures: PNG images by name, each drawn when it is called.
+        pictures: Functions that draw PNG images.
     """
 
     record: StepRecord
@@ -147,12 +150,12 @@ class Stamp(FileModel):
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What every step of one conversion is given.
+    """The arguments of each step of a conversion.
 
     Args:
         digest: `source_digest` when the step began.
         progress: Called with done and total by steps that take long.
-        log: Called with a line on each document that is made, unless there are too many to read.
+        log: Called with a line on each document, unless there are too many to read.
         replace: Whether a published dataset version may get other content.
         recheck: Whether pages on the web are fetched again, and whether their present content is accepted.
     """
@@ -242,7 +245,7 @@ def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
 def source_digest(paths: BenchmarkPaths) -> str:
     """Return sha256 over the path and content of every regular file in the benchmark's folder.
 
-    All files count, because rows may name any of them as a document's body, and only the SQL could tell which. Hashes
+    All files count, because rows may name any of them as a document's body, which only the SQL decides. Hashes
     of unchanged files are remembered, so a sensor can ask every 30 seconds.
     """
     digest = hashlib.sha256()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -24,9 +24,11 @@ import pyarrow.compute as pc
 from rag_eval_pipeline.conversion.datasets import (
     LISTED,
     QUERY_COLUMNS,
+    TRAIN_COLUMNS,
     TRAIN_DEPTH,
     annotated_truth,
     dataset_head,
+    document_texts,
     locate_gold,
     publish_version,
     read_gold_spans,
@@ -64,7 +66,6 @@ from rag_eval_pipeline.conversion.report import (
 )
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import (
-    Check,
     Conversion,
     LogLine,
     Progress,
@@ -73,6 +74,7 @@ from rag_eval_pipeline.conversion.stamp import (
     StepRecord,
     StepReport,
     discard_stamp,
+    make_check,
     source_digest,
     write_record,
 )
@@ -91,10 +93,8 @@ from rag_eval_pipeline.corpus.manifest import (
 )
 from rag_eval_pipeline.corpus.naming import pins
 from rag_eval_pipeline.corpus.text.pages import (
-    Page,
     corpus_pages,
     extractor,
-    pages_by_document,
     read_pages,
     reusable_pages,
     write_pages,
@@ -114,6 +114,7 @@ from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 logger = logging.getLogger(__name__)
+Item = TypeVar("Item")
 
 PREVIEW_ROWS = 5
 LOG_EACH_LIMIT = 200  # above this many documents only progress is logged, not each document
@@ -130,29 +131,20 @@ def questions(conversion: Conversion) -> StepReport:
     origins = SourceFiles(paths, paths.cache, policy, _logged(paths.name))
     for left in _leftovers(paths):
         remove_leftover(left)
-    planned = plan(paths, pins(_manifest(paths)), origins=origins, beside=paths.questions)
+    planned = plan(paths, pins(_manifest(paths)), origins=origins)
     planned.publish_questions(paths.questions)
     write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
     counts = planned.counts
     wrong = {name: {"expected": e, "found": f} for name, e, f in spec.expect.differences(counts.record())}
     unknown = sum(record.code == "unknown_document" for record in planned.quarantine)
+    must_be_known = spec.on_missing_document == "fail"
     checks = (
-        Check(name="rows_conserved", passed=counts.conserved, numbers=counts.record()),
-        Check(
-            name="counts_as_expected",
-            passed=not wrong,
-            numbers=wrong or spec.expect.model_dump(exclude_none=True),
-        ),
-        Check(
-            name="every_document_known",
-            passed=unknown == 0,
-            blocking=spec.on_missing_document == "fail",
-            numbers={"unknown": unknown},
-        ),
+        make_check("rows_conserved", counts.conserved, counts.record()),
+        make_check("counts_as_expected", not wrong, wrong or spec.expect.model_dump(exclude_none=True)),
+        make_check("every_document_known", unknown == 0, {"unknown": unknown}, blocking=must_be_known),
     )
-    first = (batch.slice(0, PREVIEW_ROWS) for batch in iterate_batches(paths.questions))
-    shown = islice((question for batch in first for question in questions_of(batch)), PREVIEW_ROWS)
+    shown = _first_questions(iterate_batches(paths.questions))
     preview = [{"id": q.id, "question": q.question, "answer": q.answer} for q in shown]
     notes = (*quarantine_notes(paths.name, planned.quarantine), *planned.notes)
     return conversion.report("questions", counts.record(), checks, preview, notes)
@@ -165,7 +157,7 @@ def corpus(conversion: Conversion) -> StepReport:
     previous = with_web_state(_manifest(paths), paths.web)
     policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
     planned = read_planned(paths.planned, base=paths.source)
-    # Rows of an earlier build that was killed before it could write the manifest; later ones stand for earlier ones.
+    # Rows of an earlier build that was killed before it could write the manifest; later ones replace earlier ones.
     kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(paths.corpus_journal)]
     log = conversion.log if len(planned) <= LOG_EACH_LIMIT else None
     known = files_of(previous)
@@ -194,30 +186,36 @@ def corpus(conversion: Conversion) -> StepReport:
     paths.corpus_journal.unlink()
     _link_corpus(paths)
     absent = missing(built)
-    check = Check(
-        name="every_document_on_disk",
-        passed=not absent,
-        blocking=conversion.spec.on_missing_document == "fail",
-        numbers={"missing": len(absent), **{d.file_name: d.error or "" for d in absent[:LISTED]}},
-    )
     drifted = [document for document in present(built) if document.drift in DRIFTED]
-    unchanged = Check(
-        name="documents_as_on_the_web",
-        passed=not drifted,
-        blocking=conversion.spec.on_drift == "fail",
-        numbers={"drifted": len(drifted), **{d.file_name: d.drift_reason or "" for d in drifted[:LISTED]}},
-    )
     incomplete = pages_with_words_lost(built)
-    whole = Check(
-        name="page_words_in_pdf",
-        passed=not incomplete,
-        blocking=False,
-        numbers={"pages": sum(d.words_seen > 0 for d in present(built)), "incomplete": len(incomplete)}
-        | {d.file_name: words_line(d) for d in incomplete[:LISTED]},
+    pages = sum(document.words_seen > 0 for document in present(built))
+    checks = (
+        make_check(
+            "every_document_on_disk",
+            not absent,
+            {"missing": len(absent), **{d.file_name: d.error or "" for d in absent[:LISTED]}},
+            blocking=conversion.spec.on_missing_document == "fail",
+        ),
+        make_check(
+            "documents_as_on_the_web",
+            not drifted,
+            {"drifted": len(drifted), **{d.file_name: d.drift_reason or "" for d in drifted[:LISTED]}},
+            blocking=conversion.spec.on_drift == "fail",
+        ),
+        make_check(
+            "page_words_in_pdf",
+            not incomplete,
+            {
+                "pages": pages,
+                "incomplete": len(incomplete),
+                **{d.file_name: words_line(d) for d in incomplete[:LISTED]},
+            },
+            blocking=False,
+        ),
     )
     preview = [{"file": d.file_name, "pages": d.pages, "from": d.origin, "url": d.url or ""} for d in built[:LISTED]]
     counts = corpus_counts(built, known, paths.corpus)
-    report = conversion.report("corpus", counts, (check, unchanged, whole), preview, document_notes(built))
+    report = conversion.report("corpus", counts, checks, preview, document_notes(built))
     sheet = first_pages(built, paths.corpus)
     return replace(
         report,
@@ -232,7 +230,7 @@ def corpus_text(conversion: Conversion) -> StepReport:
     paths = conversion.paths
     conversion.require("corpus")
     there = present(read_manifest(paths.documents))
-    pages = corpus_pages(there, paths.corpus, _known_pages(paths))
+    pages = corpus_pages(there, paths.corpus, _unless_damaged(reusable_pages, paths.pages))
     write_pages(paths.pages, pages)
     characters = Counter({document.file_name: 0 for document in there})
     for page in pages:
@@ -241,7 +239,7 @@ def corpus_text(conversion: Conversion) -> StepReport:
     with_text = {page.file_name for page in pages if page.text.strip()}
     silent = sorted(characters.keys() - with_text)
     counts = {"pages": len(pages), "characters": characters.total(), "without_text": len(silent)}
-    check = Check(name="every_pdf_has_text", passed=not silent, blocking=False, numbers={"files": silent[:LISTED]})
+    check = make_check("every_pdf_has_text", not silent, {"files": silent[:LISTED]}, blocking=False)
     preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in pages[:PREVIEW_ROWS]]
     return conversion.report("corpus_text", counts, (check,), preview)
 
@@ -253,7 +251,8 @@ def train_json(conversion: Conversion) -> StepReport:
     conversion.require("corpus")
     absent_documents = _missing_documents(conversion)
     tally = _Tally(_on_disk(conversion))
-    remaining = absent_documents.drop(prefetch(iterate_batches(paths.questions)))
+    columns = None if absent_documents.missing else TRAIN_COLUMNS
+    remaining = absent_documents.drop(prefetch(iterate_batches(paths.questions, columns)))
     write_rows(paths.train_json, tally.counting(remaining), train_rows, depth=TRAIN_DEPTH)
     earlier = [record for record in read_quarantine(paths.quarantine) if record.stage != DOCUMENTS_STAGE]
     records = [*earlier, *absent_documents.quarantined]
@@ -275,24 +274,18 @@ def train_json(conversion: Conversion) -> StepReport:
     expected = conversion.spec.expect
     short = expected.questions is not None and written < expected.questions
     over = expected.quarantined is not None and counts["quarantined"] > expected.quarantined
+    left = {"questions": written, "quarantined": counts["quarantined"]}
+    lost = absent_documents.contexts_lost
+    must_keep_all = conversion.spec.on_missing_document == "fail"
     checks = (
-        Check(
-            name="questions_left",
-            passed=written > 0 and not short and not over,
-            numbers={"questions": written, "quarantined": counts["quarantined"]},
-        ),
-        Check(name="rows_conserved", passed=rows == written + len(records), numbers=dict(counts)),
-        Check(name="every_gold_document_on_disk", passed=not findings, numbers={"findings": findings[:LISTED]}),
-        Check(
-            name="no_context_lost",
-            passed=absent_documents.contexts_lost == 0,
-            blocking=conversion.spec.on_missing_document == "fail",
-            numbers={"contexts_lost": absent_documents.contexts_lost},
-        ),
+        make_check("questions_left", written > 0 and not short and not over, left),
+        make_check("rows_conserved", rows == written + len(records), dict(counts)),
+        make_check("every_gold_document_on_disk", not findings, {"findings": findings[:LISTED]}),
+        make_check("no_context_lost", lost == 0, {"contexts_lost": lost}, blocking=must_keep_all),
     )
     preview = [
         {"id": q.id, "question": q.question, "answer": q.answer, "documents": ", ".join(_file_names(q))}
-        for q in _first_questions(conversion)
+        for q in _first_questions(_remaining(conversion))
     ]
     notes = tuple(quarantine_notes(paths.name, absent_documents.quarantined))
     return conversion.report("train_json", counts, checks, preview, notes)
@@ -304,47 +297,43 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     counted = conversion.require("train_json").counts
     conversion.require("corpus_text")
     planned = read_planned(paths.planned, base=paths.source)
-    # Without a document no gold text has a place, and very large benchmarks have none.
-    asked = with_gold(_remaining(conversion)) if planned else ()
+    # The questions are not read again for gold texts where there are none.
+    asked = with_gold(_remaining(conversion)) if conversion.require("questions").counts["gold_texts"] else ()
     pages = read_pages(paths.pages)
     spans = locate_gold(asked, planned, pages)
     write_gold_spans(paths.gold_spans, spans)
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"
-    documents = _documents(pages) if conversion.spec.inline_documents else ()
+    texts = document_texts(pages) if conversion.spec.inline_documents else {}
+    documents = [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
     findings = write_evaluation_dataset(made, head, _remaining(conversion, QUERY_COLUMNS), spans, documents)
     publish_version(conversion, made, target)
     gold_texts = [span for span in spans if span.piece == 0]
     lost = [span for span in gold_texts if span.method is None]
     located = len(gold_texts) - len(lost)
     counts = {"queries": counted["accepted"], "gold_texts": len(gold_texts), "gold_texts_located": located}
+    not_located = [f"question {span.question_id}: {excerpt(span.text)}" for span in lost[:LISTED]]
     checks = (
-        Check(name="dataset_validates", passed=not findings, numbers={"findings": findings[:LISTED]}),
-        Check(
-            name="gold_texts_located",
-            passed=located >= LOCATED_SHARE * len(gold_texts),
+        make_check("dataset_validates", not findings, {"findings": findings[:LISTED]}),
+        make_check(
+            "gold_texts_located",
+            located >= LOCATED_SHARE * len(gold_texts),
+            {"located": located, "gold_texts": len(gold_texts), "not_located": not_located},
             blocking=False,
-            numbers={
-                "located": located,
-                "gold_texts": len(gold_texts),
-                "not_located": [f"question {s.question_id}: {excerpt(s.text)}" for s in lost[:LISTED]],
-            },
         ),
     )
     gold = Counter(span.question_id for span in gold_texts if span.method is not None)
     preview = [
         {"query": q.question, "answer": q.answer, "documents": len(set(_file_names(q))), "gold": gold[q.id]}
-        for q in _first_questions(conversion)
+        for q in _first_questions(_remaining(conversion))
     ]
     return conversion.report("evaluation_dataset", counts, checks, preview)
 
 
 def ground_truth(conversion: Conversion) -> StepReport:
     """`.gt.json` where gold texts were located or people annotated, and last of all the stamp."""
-    conversion.paths.stamp.unlink(
-        missing_ok=True
-    )  # of an earlier conversion; it must not outlive a check that fails now
+    conversion.paths.stamp.unlink(missing_ok=True)  # of an earlier conversion: it must not outlive a failed check
     records = [conversion.require(step) for step in EARLIER]
     own = source_ground_truth(conversion.spec, read_gold_spans(conversion.paths.gold_spans))
     truth, quality, notes = annotated_truth(conversion, own)
@@ -355,7 +344,7 @@ def ground_truth(conversion: Conversion) -> StepReport:
         truth.write(target)
     annotations = () if truth is None else truth.annotations
     findings = [] if truth is None else validate(target)
-    check = Check(name="ground_truth_validates", passed=not findings, numbers={"findings": findings[:LISTED]})
+    check = make_check("ground_truth_validates", not findings, {"findings": findings[:LISTED]})
     preview = [{"query": a.query_id, "citations": len(a.citations)} for a in annotations[:PREVIEW_ROWS]]
     report = conversion.report("ground_truth", {"annotations": len(annotations)}, (check, *quality), preview, notes)
     if not report.record.failed:
@@ -407,17 +396,13 @@ def run_step(
     log: LogLine | None = None,
     recheck: Recheck = "no",
 ) -> StepReport:
-    """One step of a benchmark's conversion.
+    """Run one step of a benchmark's conversion.
 
     Args:
-        workspace: Where.
-        benchmark: What.
         step: Its name in `STEPS`.
-        part: Of which run; its lock is kept until all its steps are done or one fails. A run whose steps are done by
-            several processes gives it back after each.
-        progress: What to call with done and total.
-        log: Called with a line on each document that is made.
-        recheck: Whether the pages on the web are looked at again, and whether what they say now is accepted.
+        part: The run that it belongs to; the run keeps the benchmark's lock until all its steps are done or one fails.
+            A run whose steps are done by several processes releases it after each.
+        progress, log, recheck: As in `Conversion`.
 
     Raises:
         InputError: A fault of the spec, of a source file, or an earlier step that is missing, stale or failed.
@@ -452,15 +437,12 @@ def convert(
     replace: bool = False,
     recheck: Recheck = "no",
 ) -> list[StepReport]:
-    """All steps of a conversion; stops after a step whose blocking check failed.
+    """Run all steps of a conversion; stop after a step whose blocking check failed.
 
     Args:
-        workspace: Where.
-        benchmark: What.
-        progress: Given the name of a step, what to call with done and total.
+        progress: Returns, for the name of a step, what to call with done and total.
         done: Called after each step, also after one whose check failed.
-        replace: Whether a dataset version that was published may get other content.
-        recheck: Whether the pages on the web are looked at again, and whether what they say now is accepted.
+        replace, recheck: As in `Conversion`.
 
     Raises:
         InputError: As `run_step`, or `check_failed` with what was found.
@@ -480,7 +462,7 @@ def convert(
 
 @contextlib.contextmanager
 def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[BenchmarkPaths]:
-    """The benchmark for this process alone; a whole conversion is not mixed with the steps of another."""
+    """Lock the benchmark, so that a whole conversion is not mixed with the steps of another."""
     paths = workspace.benchmark(benchmark)
     if not paths.spec.exists():
         raise InputError("missing_spec", shown_path(paths, "benchmark.yaml"), "a folder with this file")
@@ -506,7 +488,7 @@ def _run(
 
 
 def _leftovers(paths: BenchmarkPaths) -> Iterator[Path]:
-    """Temporary files of a killed conversion; the caller holds the benchmark's lock, so none is in use."""
+    """Yield the temporary files of a killed conversion; the caller holds the benchmark's lock, so none is in use."""
     yield from paths.dataset.glob(f".{SCRATCH_PREFIX}*")
     yield from paths.dataset.glob(f"{TEMP_PREFIX}*")
     yield from paths.steps.glob(f"{TEMP_PREFIX}*")
@@ -520,7 +502,7 @@ def _recheck(conversion: Conversion) -> CorpusRecheck | None:
 
 
 def _logged(benchmark: str) -> Callable[[int, int | None], None]:
-    """Says in the log how far a download is, each time another tenth, or another 100 MB, is there."""
+    """Return a function that logs the progress of a download at each tenth of it, or each 100 MB."""
     reported = 0
 
     def progress(done: int, total: int | None) -> None:
@@ -534,43 +516,30 @@ def _logged(benchmark: str) -> Callable[[int, int | None], None]:
 
 
 def _manifest(paths: BenchmarkPaths) -> list[CorpusDocument]:
-    """The manifest of the last conversion; none before the first, or when it is damaged: it can be made again."""
-    try:
-        return read_manifest(paths.documents) if paths.documents.exists() else []
-    except InputError as error:
-        logger.warning("The manifest of the last conversion is left aside: %s", error)
-        return []
+    """Return the manifest of the last conversion; nothing before the first."""
+    return _unless_damaged(read_manifest, paths.documents) if paths.documents.exists() else []
 
 
-def _known_pages(paths: BenchmarkPaths) -> list[Page]:
+def _unless_damaged(read: Callable[[Path], list[Item]], path: Path) -> list[Item]:
+    """Return what the last conversion wrote; nothing when it is damaged, as it can be made again."""
     try:
-        return reusable_pages(paths.pages)
+        return read(path)
     except InputError as error:
-        logger.warning("The text of the last conversion is left aside: %s", error)
+        logger.warning("A damaged file of the last conversion is made again: %s", error)
         return []
 
 
 def _link_corpus(paths: BenchmarkPaths) -> None:
-    """The `corpus` link of the evaluation root; relative, so that the workspace can be moved."""
+    """Make the `corpus` link of the evaluation root; it is relative, so that the workspace can be moved."""
     target = os.path.relpath(paths.corpus, paths.dataset)
     paths.corpus.mkdir(parents=True, exist_ok=True)
     if paths.corpus_link.is_symlink() and os.readlink(paths.corpus_link) == target:
         return
     if paths.corpus_link.is_dir() and not paths.corpus_link.is_symlink():
-        raise InputError(
-            "foreign_folder",
-            paths.corpus_link,
-            "the link to the corpus, not a folder",
-            hint="Remove it; convert makes the link.",
-        )
+        expected, hint = "the link to the corpus, not a folder", "Remove it; convert makes the link."
+        raise InputError("foreign_folder", paths.corpus_link, expected, hint=hint)
     paths.corpus_link.unlink(missing_ok=True)
     paths.corpus_link.symlink_to(target, target_is_directory=True)
-
-
-def _documents(pages: Sequence[Page]) -> list[SourceDocument]:
-    """The corpus's texts, in which the offsets of citations count."""
-    texts = {name: "\f".join(page.text for page in own) for name, own in pages_by_document(pages).items()}
-    return [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
 
 
 class _Tally:
@@ -582,7 +551,7 @@ class _Tally:
         self._files = files
 
     def counting(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches as they are."""
+        """Yield the batches as they are."""
         for batch in batches:
             items = batch.column("contexts").flatten()
             self.questions += batch.num_rows
@@ -596,7 +565,7 @@ class _Tally:
 
 
 def _on_disk(conversion: Conversion) -> set[str]:
-    """Files of the manifest that lie in the corpus; what somebody else put there is no document."""
+    """Return the files of the manifest that are in the corpus; other files there are no documents."""
     corpus = conversion.paths.corpus
     entries = os.scandir(corpus) if corpus.is_dir() else ()
     found = {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
@@ -604,13 +573,9 @@ def _on_disk(conversion: Conversion) -> set[str]:
 
 
 def _missing_documents(conversion: Conversion) -> MissingDocuments:
-    documents = read_manifest(conversion.paths.documents)
-    missing = {
-        d.file_name: Missing(d.error_code or "missing_document", d.error or "")
-        for d in documents
-        if d.origin == "missing"
-    }
-    return MissingDocuments(missing, conversion.spec.on_missing_document)
+    absent = missing(read_manifest(conversion.paths.documents))
+    reasons = {d.file_name: Missing(d.error_code or "missing_document", d.error or "") for d in absent}
+    return MissingDocuments(reasons, conversion.spec.on_missing_document)
 
 
 def _remaining(conversion: Conversion, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -619,9 +584,9 @@ def _remaining(conversion: Conversion, columns: Sequence[str] | None = None) -> 
     return absent_documents.drop(prefetch(questions))
 
 
-def _first_questions(conversion: Conversion) -> list[Question]:
-    batches = (batch.slice(0, PREVIEW_ROWS) for batch in _remaining(conversion))
-    return list(islice((question for batch in batches for question in questions_of(batch)), PREVIEW_ROWS))
+def _first_questions(batches: Iterable[pa.RecordBatch]) -> list[Question]:
+    first = (batch.slice(0, PREVIEW_ROWS) for batch in batches)
+    return list(islice((question for batch in first for question in questions_of(batch)), PREVIEW_ROWS))
 
 
 def _file_names(question: Question) -> list[str]:

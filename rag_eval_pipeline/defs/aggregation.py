@@ -97,8 +97,7 @@ def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> d
     Source: Citation Accuracy Evaluation 9.2 (docs/specifications.md).
     """
     from rag_eval_pipeline.report.site import write_report
-    from rag_eval_pipeline.reporting.checks import aggregation_checks
-    from rag_eval_pipeline.reporting.regressions import read_comparisons
+    from rag_eval_pipeline.reporting.regressions import aggregation_checks, read_comparisons
 
     with as_dagster_failure():
         found = read_comparisons(workspace.workspace)

@@ -149,7 +149,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import publish_pair
-    from rag_eval_pipeline.reporting.charts import metric_bars
+    from rag_eval_pipeline.reporting.leaderboard import metric_bars
 
     root = workspace.workspace
     with as_dagster_failure():

@@ -6,7 +6,7 @@
         return min(1.0, 20 / max(1, len(question.text.split())))
 
     BREVITY = QuestionMetric(
-        MetricInfo("brevity", "1 up to 20 words, then less.", "own", ("answer",), ("question",), category="answers"),
+        MetricInfo("brevity", "1 up to 20 words, then less.", "us", ("answer",), ("question",), category="answers"),
         score,
     )
 

@@ -1,6 +1,6 @@
 """Means over questions with an interval, counts and coverage.
 
-A failure is never a score of 0: it is counted and lowers the coverage, and a metric without a value says why. Questions
+A failure is never a score of 0: it is counted and lowers the coverage, and a missing value has a reason. Questions
 that share a document fail together, so intervals count documents where there are fewer of them than questions. Every
 random number comes from a seed, so the same scores give the same interval.
 """

@@ -1,4 +1,4 @@
-"""What is said of a metric: its key, label, meaning, range, direction and source."""
+"""The description of a metric: key, label, meaning, range, direction and source."""
 
 import math
 import re
@@ -34,8 +34,8 @@ class MetricInfo:
     """One row of the registry.
 
     Args:
-        name: Its key in settings, results and history; a trailing `@k` stands for a cutoff.
-        meaning: One sentence; "top k" in it stands for the cutoff.
+        name: Its key in settings, results and history; a trailing `@k` is a cutoff.
+        meaning: One sentence; "top k" in it is replaced by the cutoff.
         source: Paper, specification or scorer that defines it.
         needs: What a question must have to be scored.
         levels: The levels at which it can be computed.
@@ -74,7 +74,7 @@ _SPELLINGS = {
 
 
 def label_from_key(key: str) -> str:
-    """Write a key as words: `span_precision` becomes "Span precision"; what does not look like a key is unchanged."""
+    """Write a key as words: `span_precision` becomes "Span precision"; any other text is unchanged."""
     if not re.fullmatch(r"[\w/]+(@[\w.]+)?", key):
         return key
     words, at, depth = key.replace("_", " ").replace("/", " ").partition("@")

@@ -13,7 +13,7 @@ import numpy as np
 from rag_eval_pipeline.metrics.intervals import SEED, Interval, bootstrap_interval, quantile_interval
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
-RESAMPLES = 2_000  # no two latencies are equal, so each costs its own draw: 0.2 s for 10,000 questions
+RESAMPLES = 2_000  # no two latencies are equal, so each is drawn separately: 0.2 s for 10,000 questions
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,12 @@ HALVED_UNITS_MAX = 32  # two lists of 2^16 sums: 10 ms; each two more units doub
 CONVOLUTION_COST_MAX = 20_000_000  # additions: 20 ms; 4,000 right or wrong answers that moved
 SMALLEST_STEP = 1e-6  # of the largest difference; a smaller common step is an accident of rounding
 
-RUNS_FOR_NOISE = 3  # fewer pinned runs say too little about the noise that documents share
+RUNS_FOR_NOISE = 3  # with fewer pinned runs too little is known of the noise that documents share
 FEW_DOCUMENTS = 8  # with fewer, the upper limit of the design effect is used
 UPPER_LIMIT = 0.80  # one-sided confidence of that limit
 
 NORMAL_POWER = 0.8416  # the normal quantile of a power of 80 %
-ZERO_LIMIT = 1e-12  # stands in for a limit of exactly 0 that rounding would reach
+ZERO_LIMIT = 1e-12  # replaces a limit of exactly 0 that rounding would reach
 
 
 class Noise(NamedTuple):
@@ -227,7 +227,7 @@ def run_noise(runs: NDArray[np.float64], units: Units) -> Noise:
     """Return the noise of three or more pinned runs from their residuals around each question's mean.
 
     The design effect is the sum over runs and documents of (the document's sum of residuals) squared, over the sum of
-    all squared residuals. Few documents say little about it: below eight, the upper 80 % limit is taken.
+    all squared residuals. Few documents determine it badly: below eight, the upper 80 % limit is taken.
 
     Source: Kish 1965, 5.4, for the design effect; the chi-squared limit of a variance.
     """

@@ -327,9 +327,9 @@ def score_columns(
     def count(answers: NDArray[np.intp] | Ints) -> Ints:
         return np.bincount(answers, minlength=n_answers)
 
-    def add_up(own: Pairs, values: Floats) -> Floats:
+    def add_up(matched: Pairs, values: Floats) -> Floats:
         # Without any row bincount would count instead of summing.
-        return np.bincount(gold.answer[own.gold], values, minlength=n_answers).astype(np.float64)
+        return np.bincount(gold.answer[matched.gold], values, minlength=n_answers).astype(np.float64)
 
     answer = gold.answer[matches.gold]
     return SpanScores(

@@ -269,7 +269,7 @@ def _texts_from_pages(path: Path) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(row.get("page"), int):
             raise InputError("bad_row", path, f"pages with {', '.join(PAGE_COLUMNS)}", row=number, found=row)
         pages[name].append((row["page"], _check_text(path, number, "text", row.get("text"))))
-    return {name: PAGE_BREAK.join(text for _, text in sorted(own)) for name, own in pages.items()}
+    return {name: PAGE_BREAK.join(text for _, text in sorted(parts)) for name, parts in pages.items()}
 
 
 QuestionScores = dict[str, float]
@@ -337,14 +337,14 @@ def compare_spans(
             skipped[query_id] = "nothing_to_cite"
         else:
             asked.append((query_id, wanted.citations, given.citations))
-    sides = [own[1] for own in asked], [own[2] for own in asked]
+    sides = [wanted for _, wanted, _ in asked], [given for _, _, given in asked]
     files = number_files(*sides)
     expected, cited = (to_columns(side, files) for side in sides)
     scores = score_columns(expected, cited, len(asked), tolerance=tolerance)
     if texts is not None:
         scores = add_tokens(scores, expected, cited, files, texts)
     return SpanReport(
-        scores=dict(zip((own[0] for own in asked), scores.rows(), strict=True)),
+        scores=dict(zip((query_id for query_id, _, _ in asked), scores.rows(), strict=True)),
         failed=failed,
         skipped=skipped,
         unknown=tuple(query_id for query_id in predicted if query_id not in gold),

@@ -197,7 +197,7 @@ def measure_coverage(gold: SpanColumns, predicted: SpanColumns, n_answers: int) 
     if not both.size:
         none = np.zeros(n_answers, dtype=np.int64)
         return Coverage(none, none, none)
-    # Every document of every answer gets a stretch of its own on one long line of characters.
+    # Every document of every answer gets a separate range on one long line of characters.
     stride = int(both.end.max()) + 1
     before = _number_places(both, 2**62 // stride) * stride
     start, end = before + both.start, before + both.end

@@ -1,7 +1,7 @@
 """The nightly verdict: did a metric get better or worse, is any change small, or is the evidence too weak to say?
 
 The metrics of one benchmark and system are tested together, because they share questions and a correction for their
-number. A change that is large and certain enough is flagged. A flag alone alerts nobody: the system is evaluated again
+number. A change that is large and certain enough is flagged. A flag alone does not alert: the system is evaluated again
 hours later, and the same change must show against the same baseline. This rerun replaces a correction over all
 comparisons of a night at a lower cost in power. A baseline is pinned by a person and never moves by itself: a slow
 decline would pull it along.
@@ -409,7 +409,7 @@ def _unit_text(evidence: Evidence) -> str:
 
 
 def _interval_text(evidence: Evidence) -> str:
-    """Return the test's own interval in points."""
+    """Return the interval of the test in points."""
     if evidence.adjusted_interval is None:  # recorded before there was one
         return _limits(evidence, evidence.confidence_interval)
     low, high = _in_points(evidence, evidence.adjusted_interval)

@@ -15,8 +15,7 @@ from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, basel
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, flip_share
-from rag_eval_pipeline.reporting.comparison import SHARED_FINGERPRINTS
-from rag_eval_pipeline.reporting.scored_runs import ScoredRun, run_of_evaluation
+from rag_eval_pipeline.reporting.comparison import SHARED_FINGERPRINTS, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.workspace import Workspace
 
 BY_NIGHTS = "the first nights"
@@ -114,9 +113,6 @@ def pin(
     """Pin a pair's baseline.
 
     Args:
-        workspace: With the evaluations.
-        benchmark: Of the pair.
-        system: Of the pair.
         evaluation_ids: Published evaluations of the pair; by default the newest that share all fingerprints.
         now: Aware; nights that begin later are compared with it.
         note: Why.

@@ -4,10 +4,11 @@ Comparisons follow `data/config/verdicts.config.yaml`. A judge's metrics take pa
 judge on that benchmark.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pydantic
@@ -15,15 +16,14 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.means import question_clusters
 from rag_eval_pipeline.evaluation.results import VERDICTS_FILE, results_path
-from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import PAGE
+from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, read_scores
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import Model, bad_format
-from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.results import EvaluationResults, Fingerprints
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
 from rag_eval_pipeline.metrics.verdicts import (
     FAILURE_RATE,
@@ -37,15 +37,10 @@ from rag_eval_pipeline.metrics.verdicts import (
     compare,
     verdict,
 )
-from rag_eval_pipeline.reporting.comparison_records import ComparisonRow, MovedQuestion, VerdictRecord
-from rag_eval_pipeline.reporting.scored_runs import COMPARED, Column, ScoredRun, run_of_evaluation, run_of_results
 from rag_eval_pipeline.workspace import Workspace
 
 SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
 CHANGED_SHOWN = 10  # questions for each metric; all are in the evaluations' files
-QUESTIONS_PRINTED = 5
-# Verdicts that the terminal puts before their sentence; the sentences of the others begin with it.
-PREFIXED = ("regressed", "improved", "equivalent")
 
 SINGLE_RUNS = "single runs: their luck is in every figure, which a baseline of five evens out"
 NO_DATASET = "The dataset is not here: each question counts by itself, also where questions share a document."
@@ -98,6 +93,132 @@ def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
         return VerdictSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
         raise bad_format(path, error) from error
+
+
+# Score file -> the measures that are compared. They are few, because each one makes the corrected p of the others
+# larger.
+COMPARED: dict[str, tuple[str, ...]] = {
+    "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
+    "citation_scores": ("tolerance_jaccard",),
+    "answer_scores": ("exact_match", "f1"),
+    "judge_scores": ("judged_correct", "faithfulness"),
+}
+RESULTS_NAMES = {"tolerance_jaccard": "citation_span_accuracy"}  # in `individual_metrics` of results files
+MIN_COVERAGE = 0.98  # a results file does not state its evaluation's setting
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One measure's scores.
+
+    Args:
+        scores: One a question; None if it failed or the measure does not apply.
+        asked: Whether the measure applies to the question, as far as this run knows.
+    """
+
+    scores: tuple[float | None, ...]
+    asked: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """An evaluation with its scores.
+
+    Args:
+        fingerprints: Must be equal, but for the system's, for two runs to be compared.
+        is_deterministic: The system gives the same answers again.
+        is_by_page: Retrieval is scored by page first.
+        min_coverage: Share of pairs that a verdict needs.
+        opened_at: When it began.
+        ended_at: When the last answer arrived.
+        query_ids: In the dataset's order.
+        columns: Measure -> scores, for measures with any score; the failure rate is always there.
+    """
+
+    evaluation_id: str
+    benchmark: str
+    system: str
+    fingerprints: Fingerprints
+    is_deterministic: bool
+    is_by_page: bool
+    min_coverage: float
+    opened_at: datetime
+    ended_at: datetime
+    query_ids: tuple[str, ...]
+    columns: Mapping[str, Column]
+
+
+def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
+    """Read the scores in an evaluation's folder."""
+    record = evaluation.record
+    columns: dict[str, Column] = {}
+    answers: Sequence[QueryScores] = ()
+    for file, measures in COMPARED.items():
+        rows = read_scores(evaluation.scores(file))
+        answers = rows if file == "answer_scores" else answers
+        for name in with_levels(file, measures):
+            if any(name in row.scores for row in rows):
+                columns[name] = Column(
+                    tuple(row.scores.get(name) for row in rows),
+                    tuple(name in row.scores or row.outcome == "failed" for row in rows),
+                )
+    return ScoredRun(
+        evaluation_id=record.evaluation_id,
+        benchmark=record.benchmark,
+        system=record.system,
+        fingerprints=record.fingerprints,
+        is_deterministic=record.deterministic,
+        is_by_page=record.retrieval_level == "page",
+        min_coverage=record.settings.min_coverage,
+        opened_at=record.opened_at,
+        ended_at=record.answered_at or record.opened_at,
+        query_ids=tuple(row.query_id for row in answers),
+        columns=columns | {FAILURE_RATE: _failures(row.outcome == "failed" for row in answers)},
+    )
+
+
+def run_of_results(path: Path) -> ScoredRun:
+    """Read the scores in a results file."""
+    results = EvaluationResults.read(path)
+    rows = results.query_results
+    columns: dict[str, Column] = {}
+    for file, measures in COMPARED.items():
+        for name in with_levels(file, measures):
+            scores = tuple(row.individual_metrics.get(RESULTS_NAMES.get(name, name)) for row in rows)
+            if any(score is not None for score in scores):
+                columns[name] = Column(scores, tuple(score is not None for score in scores))
+    return ScoredRun(
+        evaluation_id=results.evaluation_id,
+        benchmark=results.benchmark,
+        system=results.system,
+        fingerprints=results.fingerprints,
+        is_deterministic=False,
+        is_by_page=results.retrieval_level == "page",
+        min_coverage=MIN_COVERAGE,
+        opened_at=results.timestamp,
+        ended_at=results.timestamp,
+        query_ids=tuple(row.query_id for row in rows),
+        columns=columns | {FAILURE_RATE: _failures(row.status != "ok" for row in rows)},
+    )
+
+
+def with_levels(file: str, measures: Iterable[str]) -> list[str]:
+    """Return the names of a score file's measures; those of retrieval by document, then by page."""
+    levels = ("", PAGE) if file == "retrieval_scores" else ("",)
+    return [level + measure for level in levels for measure in measures]
+
+
+def _failures(failed: Iterable[bool]) -> Column:
+    scores = tuple(float(one) for one in failed)
+    return Column(scores, (True,) * len(scores))
+
+
+class MovedQuestion(Model):
+    """A question whose score changed."""
+
+    query_id: str = pydantic.Field(description="Which.")
+    before: float = pydantic.Field(description="Mean over the runs that are compared with.")
+    after: float = pydantic.Field(description="Now.")
 
 
 def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str | None) -> frozenset[str]:
@@ -262,25 +383,26 @@ def compare_runs(
     settings: VerdictSettings = VerdictSettings(),  # noqa: B008  # frozen
     judged: frozenset[str] = frozenset(),
     clusters: Mapping[str, str] | None = None,
+    confirmation: Confirmation = "no_rerun",
 ) -> Comparison:
     """Decide each metric of a run against the mean of other runs, without a rerun.
 
     Args:
-        kind: `systems` or `evaluations`.
+        kind: `systems`, `evaluations` or `ab_test`.
         run: The evaluation in question.
         others: At least one.
         old: Name of the others.
         new: Name of the evaluation's side.
-        settings: Of the verdicts.
         judged: Measures of the judge that take part.
         clusters: Question -> its document, if documents are tested.
+        confirmation: Of changes, unless all runs are deterministic.
     """
     rules = settings.rules(run.min_coverage)
     key = f"{kind}/{run.benchmark}/{old}/{new}"
     found = gather_evidence(run, others, key=key, rules=rules, judged=judged, clusters=clusters)
     # A deterministic system would answer the same again: a rerun would confirm every change.
-    is_deterministic = all(one.is_deterministic for one in (run, *others))
-    confirmation: Confirmation = "not_needed" if is_deterministic else "no_rerun"
+    if all(one.is_deterministic for one in (run, *others)):
+        confirmation = "not_needed"
     verdicts = {name: verdict(one, confirmation=confirmation, rules=rules) for name, one in found.evidence.items()}
     moved = {name: found.moved[name] for name, one in verdicts.items() if one.confirmation is not None}
     return Comparison(kind, run.benchmark, old, new, verdicts, found.reason, moved, run.evaluation_id)
@@ -335,114 +457,3 @@ def _side(workspace: Workspace | None, name: str) -> _Side:
 def _side_of_results(path: Path) -> _Side:
     results = EvaluationResults.read(path)
     return _Side(run_of_results(path), results.dataset_id, results.dataset_version)
-
-
-def comparison_lines(row: Comparison) -> Iterator[str]:
-    """Format a comparison for a terminal: a sentence for each metric, and the questions that changed most."""
-    yield f"{row.benchmark}: {row.new} against {row.old}"
-    yield f"Of {SINGLE_RUNS}."
-    if row.note:
-        yield row.note
-    width = max(map(len, row.verdicts))
-    for name, found in row.verdicts.items():
-        word = f"{found.kind}: " if found.kind in PREFIXED else ""
-        before, after = (format_mean(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
-        yield f"{name:{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}"
-    for name, moved in row.moved.items():
-        for one in moved[:QUESTIONS_PRINTED]:
-            yield f"  {name}, question {one.query_id}: {one.before:.3f} -> {one.after:.3f}"
-
-
-def format_mean(value: float | None) -> str:
-    """Format with three digits; a dash if there is no value."""
-    return "-" if value is None else f"{value:.3f}"
-
-
-def comparison_cells(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return a comparison's record as table rows."""
-    if record["reason"]:
-        return [{"metric": "all", "verdict": record["reason"], "sentence": ""}]
-    return [
-        {"metric": name, "verdict": found["kind"].replace("_", " "), "sentence": found["sentence"]}
-        for name, found in record["verdicts"].items()
-    ]
-
-
-def comparison_record(row: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON."""
-    return {
-        "kind": row.kind,
-        "benchmark": row.benchmark,
-        "old": row.old,
-        "new": row.new,
-        "evaluation_id": row.evaluation_id,
-        "rerun": row.rerun,
-        "reason": row.reason,
-        "note": row.note,
-        "made_from": row.made_from,
-        "verdicts": {name: _verdict_record(found, row.moved.get(name, ())) for name, found in row.verdicts.items()},
-    }
-
-
-def _verdict_record(found: Verdict, moved: Sequence[MovedQuestion]) -> dict[str, Any]:
-    evidence = found.evidence
-    return {
-        "kind": found.kind,
-        "sentence": found.sentence,
-        "confirmation": found.confirmation,
-        "baseline_mean": evidence.baseline_mean,
-        "current_mean": evidence.current_mean,
-        "estimate": evidence.estimate,
-        "higher_is_better": evidence.higher_is_better,
-        "value_range": evidence.value_range,
-        "adjusted_interval": evidence.adjusted_interval,
-        "confidence_interval": evidence.confidence_interval,
-        "effect_size": evidence.effect_size,
-        "p_value": evidence.p_value,
-        "p_corrected": evidence.p_corrected,
-        "n": evidence.n_pairs,
-        "coverage": evidence.coverage,
-        "n_units": evidence.n_units,
-        "is_clustered": evidence.is_clustered,
-        "is_short_of_runs": evidence.is_short_of_runs,
-        "design_effect": evidence.design_effect,
-        "n_metrics": evidence.n_metrics,
-        "smallest_drop": evidence.smallest_drop,
-        "needed_units": evidence.needed_units,
-        "is_exact": evidence.is_exact,
-        "questions": [one.model_dump() for one in moved],
-    }
-
-
-def comparison_of(record: ComparisonRow) -> Comparison:
-    """Return the comparison that a record was made from."""
-    return Comparison(
-        record.kind,
-        record.benchmark,
-        record.old,
-        record.new,
-        {name: _verdict_of(name, found) for name, found in record.verdicts.items()},
-        record.reason,
-        {name: tuple(found.questions) for name, found in record.verdicts.items() if found.questions},
-        record.evaluation_id,
-        record.rerun,
-        record.note,
-        record.made_from,
-    )
-
-
-# Fields of `Evidence` that the record has under the same name and type.
-_NUMBERS = tuple(
-    name for name in Evidence.__slots__ if name not in ("metric", "n_pairs", "adjusted_interval", "confidence_interval")
-)
-
-
-def _verdict_of(name: str, record: VerdictRecord) -> Verdict:
-    evidence = Evidence(
-        metric=name,
-        n_pairs=record.n,
-        adjusted_interval=None if record.adjusted_interval is None else Interval(*record.adjusted_interval),
-        confidence_interval=None if record.confidence_interval is None else Interval(*record.confidence_interval),
-        **{number: getattr(record, number) for number in _NUMBERS},
-    )
-    return Verdict(record.kind, record.sentence, record.confirmation, evidence)

@@ -2,23 +2,94 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.table import Table
 
+from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
-from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.reporting.charts import Bar, bars
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history, update_history
-from rag_eval_pipeline.reporting.regressions import read_comparisons
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
+
+WIDTH, LABEL, ROW, GAP, TOP = 760, 250, 18, 10, 36
+COLOURS = ("#2f6f9f", "#d08a34", "#5d8a4a", "#8a5d9f", "#9f4a4a", "#4a8a8a")
+
+
+class Bar(NamedTuple):
+    """A share in [0, 1] with its interval, in a group."""
+
+    group: str
+    name: str
+    value: float | None
+    interval: tuple[float, float] | None
+
+
+def bars(rows: Sequence[Bar], title: str) -> str:
+    """Draw horizontal bars from 0 to 1 in groups; a bar without a value says "no value"."""
+    names = list(dict.fromkeys(row.name for row in rows))
+    parts = [
+        _text(0, 14, title, weight="bold"),
+        *(_text(_x(t / 4) - 6, 30, f"{t / 4:g}", colour="#777") for t in range(5)),
+    ]
+    y = TOP
+    group: str | None = None
+    for row in rows:
+        if row.group != group:
+            y += GAP if group is not None else 0
+            group = row.group
+            if group:
+                parts.append(_text(0, y + 13, group, weight="bold"))
+                y += ROW
+        parts += _draw_bar(row, y, COLOURS[names.index(row.name) % len(COLOURS) if group else 0])
+        y += ROW
+    style = "font-family:system-ui,sans-serif;font-size:12px"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 8}" viewBox="0 0 {WIDTH} {y + 8}" '
+        f'style="{style}">{_grid(y)}{"".join(parts)}</svg>'
+    )
+
+
+def metric_bars(metrics: Mapping[str, Metric], title: str) -> str:
+    """Draw a bar for each metric, with its interval."""
+    rows = [Bar("", name, metric.value, metric.confidence_interval) for name, metric in metrics.items()]
+    return bars(rows, title)
+
+
+def _draw_bar(row: Bar, y: int, colour: str) -> list[str]:
+    label = _text(14, y + 13, row.name)
+    if row.value is None:
+        return [label, _text(LABEL, y + 13, "no value", colour="#777")]
+    length = _x(row.value) - LABEL
+    parts = [label, f'<rect x="{LABEL}" y="{y + 2}" width="{length:.1f}" height="{ROW - 5}" fill="{colour}"/>']
+    if row.interval is not None:
+        low, high = (_x(limit) for limit in row.interval)
+        middle = y + ROW / 2 - 0.5
+        parts.append(f'<path d="M{low:.1f} {middle}H{high:.1f}" stroke="#222" stroke-width="1.5"/>')
+    end = max(_x(row.value), _x(row.interval[1]) if row.interval else 0.0)
+    parts.append(_text(end + 6, y + 13, f"{row.value:.3f}"))
+    return parts
+
+
+def _grid(height: int) -> str:
+    lines = (f'<path d="M{_x(tick / 4):.1f} {TOP}V{height}" stroke="#ddd"/>' for tick in range(5))
+    return "".join(lines)
+
+
+def _x(value: float) -> float:
+    return LABEL + (WIDTH - LABEL - 60) * value
+
+
+def _text(x: float, y: float, text: str, *, weight: str = "normal", colour: str = "#222") -> str:
+    return f'<text x="{x:.1f}" y="{y}" font-weight="{weight}" fill="{colour}">{escape(text)}</text>'
+
 
 COLUMNS = (
     "hit@1", "hit@5", "ndcg@10", "mrr", "exact_match", "f1", "abstention_f1", "citation_jaccard", "judged_correct",
@@ -27,7 +98,7 @@ COLUMNS = (
 
 
 class Trust:
-    """The trust cards of a workspace: whether a judge's metrics may be relied on is looked up when they are shown."""
+    """The trust cards of a workspace, which say whether a judge's metrics may be relied on."""
 
     def __init__(self, cards: Sequence[TrustCard]) -> None:
         self._cards = cards
@@ -50,7 +121,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """Newest results a pair, and where the files are."""
+    """The newest results of each pair."""
 
     rows: Sequence[ResultsHeader]
     path: Path
@@ -59,7 +130,7 @@ class Leaderboard:
 
     @property
     def trends(self) -> dict[str, float | None]:
-        """Figures named so that Dagster plots each as a line a night: `f1/<benchmark>/<system>`."""
+        """Return the metrics by names such as `f1/<benchmark>/<system>`, which Dagster plots over nights."""
         return {
             f"{column}/{row.benchmark}/{row.system}": row.metric(column).value
             for row in self.rows
@@ -67,7 +138,7 @@ class Leaderboard:
         }
 
     def cells(self) -> list[dict[str, Any]]:
-        """A row a pair, figures to three digits, "-" where there is none, `/n` where not every question has a score."""
+        """Return a table row for each pair: "-" without a value, `/n` if not every question has a score."""
         return [
             {
                 "benchmark": row.benchmark,
@@ -81,16 +152,16 @@ class Leaderboard:
         ]
 
     def records(self) -> list[dict[str, Any]]:
-        """A record a pair, as `leaderboard.json` has them: numbers, intervals, and null with a reason."""
+        """Return the records of `leaderboard.json`: numbers, intervals, and null with a reason."""
         return [_record(row, self.trust) for row in self.rows]
 
     def chart(self) -> str:
-        """F1 with its interval, a bar a pair, as SVG."""
+        """Draw F1 with its interval for each pair as SVG."""
         return bars([_bar(row) for row in self.rows], "F1 with 95 % intervals")
 
 
 def write_leaderboard(workspace: Workspace) -> Leaderboard:
-    """Reads the newest results, takes new ones into the history, and publishes `leaderboard.json` and its CSV."""
+    """Update the history, and write `leaderboard.json` and its CSV."""
     faults = update_history(workspace)
     history = read_history(workspace)
     notes = list(dict.fromkeys((*history.damaged, *faults)))
@@ -101,7 +172,7 @@ def write_leaderboard(workspace: Workspace) -> Leaderboard:
 
 
 def read_leaderboard(workspace: Workspace) -> Leaderboard:
-    """The same without writing anything."""
+    """Read the newest results without writing the leaderboard."""
     history = read_history(workspace)
     return Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged, Trust.of(workspace))
 
@@ -131,7 +202,7 @@ def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
 
 
 def _csv(board: Leaderboard) -> bytes:
-    """Names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula."""
+    """Return the CSV; names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(
@@ -173,7 +244,7 @@ SHOWN = {
 
 
 def leaderboard_table(board: Leaderboard) -> Table:
-    """One row per pair; where scores are of fewer questions than n, a line below a benchmark's systems counts them."""
+    """Return a row for each pair, and below a benchmark's systems how many questions are scored if fewer than n."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("benchmark", no_wrap=True)
     table.add_column("system", no_wrap=True)
@@ -190,19 +261,3 @@ def leaderboard_table(board: Leaderboard) -> Table:
 
 def _counts(cells: dict[str, Any]) -> list[str]:
     return [cells["benchmark"], *(str(cells[name]).partition("/")[2] for name in SHOWN)]
-
-
-def verdict_lines(workspace: Workspace) -> Iterator[str]:
-    """One line a comparison of two systems: its strongest words, else on what moved most, or why there is none."""
-    for row in read_comparisons(workspace).rows:
-        if row.kind != "systems":
-            continue
-        head = f"{row.benchmark}: {row.new} against {row.old}: "
-        moved = [found for found in row.verdicts.values() if found.kind in ("regressed", "improved")]
-        if row.reason:
-            yield head + row.reason
-        elif moved:
-            yield head + " ".join(found.sentence for found in moved)
-        else:
-            name, found = max(row.verdicts.items(), key=lambda item: abs(item[1].evidence.estimate or 0.0))
-            yield f"{head}{metric_label(name)}: {found.sentence}"

@@ -1,37 +1,51 @@
 """`regressions.json`: the newest evaluation of each pair against its baseline, and the systems against each other.
 
+The checks of the report asset are made from it.
+
 While no baseline is pinned, a night is compared with those before it, and its verdict is provisional.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pydantic
 
+from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
+from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
+from rag_eval_pipeline.evaluation.results import check_thresholds
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.formats.io import read_bytes
+from rag_eval_pipeline.metrics.claims import QualityThresholds
+from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import PROCEDURE, flip_sentence
 from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, pin_first_nights
 from rag_eval_pipeline.reporting.comparison import (
+    COMPARED,
     Comparison,
     VerdictSettings,
     calibrated_measures,
     compare_runs,
+    dataset_clusters,
+    read_verdict_settings,
+    run_of_evaluation,
+)
+from rag_eval_pipeline.reporting.comparison_files import (
+    ComparisonRow,
+    Regressions,
     comparison_cells,
     comparison_of,
     comparison_record,
-    dataset_clusters,
-    read_verdict_settings,
 )
-from rag_eval_pipeline.reporting.comparison_records import ComparisonRow, Regressions
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.leaderboard import Trust
 from rag_eval_pipeline.reporting.nightly import (
     Night,
     Nights,
@@ -40,7 +54,6 @@ from rag_eval_pipeline.reporting.nightly import (
     update_nights,
     write_nights,
 )
-from rag_eval_pipeline.reporting.scored_runs import COMPARED, run_of_evaluation
 from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
@@ -51,7 +64,6 @@ class Comparisons:
 
     Args:
         rows: Against baselines first.
-        path: Of `regressions.json`.
         nights: The nights of each pair with a baseline.
     """
 
@@ -238,3 +250,74 @@ def _between(
         clusters=clusters(record.dataset_id, record.dataset_version),
     )
     return replace(found, made_from=made_from)
+
+
+def verdict_lines(workspace: Workspace) -> Iterator[str]:
+    """Yield a line for each comparison of two systems: its changes, else the metric that moved most, or the reason."""
+    for row in read_comparisons(workspace).rows:
+        if row.kind != "systems":
+            continue
+        head = f"{row.benchmark}: {row.new} against {row.old}: "
+        moved = [found for found in row.verdicts.values() if found.kind in ("regressed", "improved")]
+        if row.reason:
+            yield head + row.reason
+        elif moved:
+            yield head + " ".join(found.sentence for found in moved)
+        else:
+            name, found = max(row.verdicts.items(), key=lambda item: abs(item[1].evidence.estimate or 0.0))
+            yield f"{head}{metric_label(name)}: {found.sentence}"
+
+
+def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[Check]:
+    """Return the checks of the report asset; one that does not block is a warning."""
+    settings = read_verdict_settings(workspace)
+    history = read_history(workspace)
+    missing, expected = _missing_pairs(workspace)
+    regressed = [
+        f"{pair.benchmark} x {pair.system}: {name}"
+        for pair in comparisons.nights
+        for night in pair.nights[-1:]
+        for name, metric in night.metrics.items()
+        if metric.state == "regressed"
+    ]
+    broken = list(_broken(settings.quality_thresholds, history.newest(), Trust.of(workspace)))
+    return [
+        _check("every_pair_is_evaluated", missing, expected=expected, present=expected - len(missing)),
+        _check("no_result_is_damaged", history.damaged),
+        _check("nothing_has_regressed", regressed, blocking=settings.blocking),
+        _check("quality_thresholds_are_met", broken),
+    ]
+
+
+def _check(name: str, offenders: Sequence[str], *, blocking: bool = False, **numbers: int) -> Check:
+    found: dict[str, Any] = {**numbers, "offenders": len(offenders), "which": list(offenders)}
+    return Check(name=name, passed=not offenders, blocking=blocking, numbers=found)
+
+
+def _missing_pairs(workspace: Workspace) -> tuple[list[str], int]:
+    registry = read_registry(workspace)
+    pairs = list(registry.automatic_pairs())
+    missing = [f"{one} x {other}" for one, other in pairs if not is_evaluated(workspace, registry, one, other)]
+    return missing, len(pairs)
+
+
+def _broken(thresholds: QualityThresholds, rows: Sequence[ResultsHeader], trust: Trust) -> Iterator[str]:
+    """Yield a line for each metric beyond its threshold; without a value, or of an uncalibrated judge, it passes."""
+    for row in rows:
+        figures = {
+            "span_accuracy": row.citation_metrics["span_accuracy"]["mean_tolerance_jaccard"],
+            "citation_validity": _value(row.citation_metrics["citation_correctness"]),
+            "answer_consistency": _value(row.answer_quality_metrics["factual_consistency"]),
+            "hallucination_tolerance": _value(row.answer_quality_metrics["hallucination_rate"]),
+        }
+        is_calibrated = trust.doubt(row, "faithfulness") is None
+        for name, held in check_thresholds(thresholds, figures, is_calibrated=is_calibrated).items():
+            if held.is_broken:
+                yield f"{row.benchmark} x {row.system}: {name} {held.value:.3f}, at {held.bound} {held.limit:g}"
+
+
+def _value(figure: Any) -> float | None:
+    if figure is None:
+        return None
+    value: float | None = msgspec.convert(figure["value"], float | None)
+    return value

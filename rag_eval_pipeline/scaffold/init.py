@@ -52,12 +52,6 @@ class Proposal:
 def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Download | None = None) -> Proposal:
     """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace.
 
-    Args:
-        workspace: The workspace of the future benchmark.
-        name: Its name; no folder may have it yet.
-        origin: A path, or a text that begins with http:// or https://.
-        download: Required for a URL; the body is read and not kept.
-
     Raises:
         InputError: `bad_name`, `benchmark_exists`, `missing_origin`, `already_a_benchmark`, `nothing_to_propose`, and
             the readers' own errors if a single file cannot be read.

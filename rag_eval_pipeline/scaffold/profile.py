@@ -150,11 +150,6 @@ class FolderProfile:
 def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None) -> FolderProfile:
     """Read the relations among some files of a folder.
 
-    Args:
-        folder: The folder.
-        files: Paths relative to it.
-        url: The address of the only file, if it was downloaded.
-
     Raises:
         InputError: The reader's own, if the only file cannot be read.
     """

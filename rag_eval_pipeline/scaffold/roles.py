@@ -142,12 +142,7 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
 
 
 def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[ListForm]:
-    r"""Yield the ways to read a column of texts, lists of texts or integers as lists, the plainest first.
-
-    Args:
-        column: Any column; other kinds have no form.
-        separators: Those of `;`, `|`, `,` and `\n` that may separate values.
-    """
+    r"""Yield the ways to read a column of texts, lists of texts or integers as lists, the plainest first."""
     name = identifier(column.name)
     cells = column.present
     if column.kind == "texts":

@@ -9,23 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from rag_eval_pipeline.scaffold.documents import (
+from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     TRIED_VALUES,
-    document_tables,
-    files_corpus,
-    find_target,
-    mirrors,
-    targets,
-)
-from rag_eval_pipeline.scaffold.links import (
     Link,
     column_link,
+    document_tables,
+    files_corpus,
     find_link,
     find_structs,
+    find_target,
     free_word,
     grouped_documents,
+    mirrors,
     struct_link,
+    targets,
     text_link,
 )
 from rag_eval_pipeline.scaffold.profile import Column, DataFile, Field, FolderProfile, identifier

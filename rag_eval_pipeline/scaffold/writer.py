@@ -64,13 +64,7 @@ class Draft:
 
 
 def write_yaml(name: str, draft: Draft, profiled: Sequence[str]) -> str:
-    """Return the text of benchmark.yaml.
-
-    Args:
-        name: The benchmark's name.
-        draft: What the file says.
-        profiled: Sentences for its head about the files that were read.
-    """
+    """Return the text of benchmark.yaml."""
     lines = [
         *_head(name, draft, profiled),
         "",

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 MAX_DEPTH = 60  # deeper values stay JSON text: DuckDB, parquet and Arrow's files (64) recurse over the type
 MAX_FIELDS = 500  # objects with more different keys are maps rather than records; each key would be a column
@@ -175,33 +174,6 @@ def to_arrow(values: Sequence[Any], json_type: JsonType) -> pa.Array:
         fields = [arrow_field(name, inner) for name, inner in json_type.fields.items()]
         return pa.StructArray.from_arrays(children, fields=fields, mask=nulls)
     return pa.array(values, _ARROW[json_type])
-
-
-def narrow_type(values: pa.Array, json_type: JsonType) -> JsonType | None:
-    """Return the type of an array that Arrow parsed as `json_type`; None if parsing may have changed its values.
-
-    JSON cannot write infinities, so one in a double was a number too large for it; a whole number above 2**53 may have
-    been rounded.
-    """
-    if isinstance(json_type, ListOf):
-        item = narrow_type(values.flatten(), json_type.item)
-        return None if item is None else ListOf(item)
-    if isinstance(json_type, Record):
-        fields = {name: narrow_type(values.field(name), inner) for name, inner in json_type.fields.items()}
-        known = {name: inner for name, inner in fields.items() if inner is not None}
-        return Record(known) if len(known) == len(fields) else None
-    if json_type == "null":
-        return "text" if values.null_count < len(values) else "null"
-    if json_type in {"integer", "long", "float"}:
-        bounds = pc.min_max(values)
-        least, most = bounds["min"].as_py(), bounds["max"].as_py()
-        # 2**53 as a double may have been 2**53 + 1 in the file.
-        limit = EXACT_FLOAT - (json_type == "float")
-        is_exact = least is None or (least >= -limit and most <= limit)
-        if json_type == "float":
-            return json_type if is_exact and pc.all(pc.is_finite(values)).as_py() is not False else None
-        return json_type if is_exact else "long"
-    return json_type
 
 
 def _is_json_type(json_type: JsonType) -> bool:

@@ -17,37 +17,24 @@ LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # an undecodable byte, or half 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to decode.
-
-    Args:
-        path: Absolute.
-        name: Relative to the benchmark's folder, with `/`.
-        shown: The name in messages.
-        sample: Its first bytes, decompressed; all of a short file.
-        types: The types that its columns must get, if all files were read before; None: the reader infers them.
-    """
+    """A file to decode."""
 
     path: Path
-    name: str
-    shown: str
+    name: str  # relative to the benchmark's folder, with `/`
+    shown: str  # the name in messages
     spec: SourceSpec
     encoding: str = "utf-8"
-    sample: bytes = field(default=b"", repr=False)
-    types: Mapping[str, JsonType] | None = None
+    sample: bytes = field(default=b"", repr=False)  # its first bytes, decompressed; all of a short file
+    types: Mapping[str, JsonType] | None = None  # required types of its columns; None: the reader infers them
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
-    """A row that could not be decoded.
-
-    Args:
-        row: 1-based among the file's rows.
-        line: 1-based physical line on which it starts; None in files without lines.
-    """
+    """A row that could not be decoded."""
 
     file: str
-    row: int
-    line: int | None
+    row: int  # 1-based among the file's rows
+    line: int | None  # 1-based physical line on which it starts; None in files without lines
     code: str
     expected: str
     found: str | None = None
@@ -56,20 +43,13 @@ class RejectedRow:
 
 @dataclass(slots=True)
 class DecodedBatch:
-    """Consecutive rows of one file.
-
-    Args:
-        numbers: The 1-based number of each row in the file; rejected rows count.
-        lines: The 1-based physical line of each row; empty for files without lines.
-        rejected: The rows between them that could not be decoded.
-        types: The types of the columns; None if the file states them itself.
-    """
+    """Consecutive rows of one file."""
 
     rows: pa.RecordBatch
-    numbers: Sequence[int]
-    lines: Sequence[int] = ()
-    rejected: list[RejectedRow] = field(default_factory=list)
-    types: Mapping[str, JsonType] | None = None
+    numbers: Sequence[int]  # the 1-based number of each row in the file; rejected rows count
+    lines: Sequence[int] = ()  # the 1-based physical line of each row; empty for files without lines
+    rejected: list[RejectedRow] = field(default_factory=list)  # rows between them that could not be decoded
+    types: Mapping[str, JsonType] | None = None  # of the columns; None if the file states them itself
 
 
 Reader = Callable[[BinaryIO, InputFile], Iterator[DecodedBatch]]

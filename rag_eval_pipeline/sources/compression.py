@@ -50,17 +50,12 @@ def open_decoded(
     shown: str,
     max_bytes: int = MAX_DECODED_BYTES,
     max_ratio: float = MAX_RATIO,
-    refuse_double: bool = True,
 ) -> io.BufferedReader:
-    """Open a file as a stream of its decompressed bytes.
+    """Open a file as a stream of its decompressed bytes; without a compression, the file itself, without limits.
 
     Args:
-        path: The file.
-        compression: From `detect_compression`; None opens the file itself, without limits.
         shown: The file's name in messages.
-        max_bytes: Of the decompressed content.
         max_ratio: Decompressed bytes for each byte of the file; enforced from 10 MB.
-        refuse_double: Whether the content may not be compressed again.
 
     Raises:
         InputError: On reading, `bad_compression` for cut or damaged data and for anything after its end, with the
@@ -70,7 +65,7 @@ def open_decoded(
         return path.open("rb")
     file = path.open("rb", buffering=0)
     try:
-        limits = _Limits(shown, max_bytes, max_ratio, refuse_double)
+        limits = _Limits(shown, max_bytes, max_ratio)
         decoder = _Frames(file) if compression == "zst" else _Members(file, compression)
         return io.BufferedReader(_CountingReader(file, decoder, compression, limits), _BUFFER_BYTES)
     except BaseException:
@@ -82,7 +77,6 @@ class _Limits(NamedTuple):
     shown: str
     max_bytes: int
     max_ratio: float
-    refuse_double: bool
 
 
 class _Decoder(Protocol):
@@ -121,7 +115,7 @@ class _CountingReader(io.RawIOBase):
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # the disk failed, not the data
             raise self._damaged(str(error), self._file.tell()) from error
-        if self._limits.refuse_double and len(self._head) < _HEAD_BYTES:
+        if len(self._head) < _HEAD_BYTES:
             self._head = (self._head + data)[:_HEAD_BYTES]
             again = detect_compression(self._head)
             if again is not None:
@@ -225,7 +219,7 @@ class _Members:
         if not rest and not is_first:
             return False
         if not self._signature.match(rest):
-            where = "the data begins with" if is_first else "after the end of the data stands"
+            where = "the data begins with" if is_first else "the end of the data is followed by"
             raise _DamageError(f"{where} {rest[:8]!r}", self._file.tell() - len(rest))
         self._input = rest
         self._member = self._new_member()

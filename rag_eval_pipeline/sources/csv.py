@@ -67,7 +67,7 @@ class _Block(NamedTuple):
 
 
 class _IrregularQuotes(Exception):
-    """From here on, quotes do not tell where records end; `data` was read and not yielded."""
+    """From here on, the ends of records cannot be found by quotes; `data` was read and not yielded."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
@@ -116,15 +116,16 @@ def _first_block(data: bytes, delimiter: str, quote: str) -> _Block | None:
         raise _IrregularQuotes(data)
     quotes = quotes[: int(before[before % 2 == 0][-1])]
     opening, closing = quotes[0::2], quotes[1::2]
-    edges = np.array([ord(delimiter), ord("\n"), ord("\r")], np.uint8)
+    is_edge = np.zeros(256, bool)
+    is_edge[[ord(delimiter), ord("\n")]] = True
     # A closing quote right before an opening one is a doubled quote inside a cell.
     doubled = np.zeros(len(opening), bool)
     if len(opening) > 1:
         doubled[1:] = opening[1:] == closing[:-1] + 1
     previous = np.where(opening == 0, ord("\n"), characters[np.maximum(opening - 1, 0)])
     following = characters[closing + 1]
-    opens = np.isin(previous, edges[:2]) | doubled
-    closes = np.isin(following, edges) | np.append(doubled[1:], False)[: len(closing)]
+    opens = is_edge[previous] | doubled
+    closes = is_edge[following] | (following == ord("\r")) | np.append(doubled[1:], False)[: len(closing)]
     if not (opens.all() and closes.all()):
         raise _IrregularQuotes(data)
     starts = np.concatenate(([0], ends[:-1] + 1))

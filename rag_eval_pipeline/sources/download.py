@@ -61,20 +61,12 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Downloaded(NamedTuple):
-    """A downloaded body.
-
-    Args:
-        path: The file in the cache.
-        sha256: Of the file.
-        url: As it was asked for.
-        final_url: After redirects; without its query if there were any, because that may be a signature.
-        size: In bytes.
-    """
+    """A downloaded body."""
 
     path: Path
     sha256: str
     url: str
-    final_url: str
+    final_url: str  # after redirects, then without its query, which may be a signature
     size: int
 
 
@@ -111,19 +103,15 @@ def download(
     the other waits.
 
     Args:
-        url: http or https.
-        cache: A folder for downloads; made when missing.
-        policy: What may be reached. Its settings hold for redirects, attempts and the seconds without progress (at most
-            25), but not for the size.
-        headers: Sent to the URL's own origin only; `${NAME}` in a value stands for an environment variable. They are
-            not part of the cache's key.
-        progress: Receives the bytes so far and the size, None while it is unknown.
+        policy: Its settings hold for redirects, attempts and the seconds without progress (at most 25), but not for the
+            size.
+        headers: Sent to the URL's own origin only; `${NAME}` in a value is an environment variable. They are not part
+            of the cache's key.
         max_bytes: Decoded size of the body.
-        environ: The process's environment unless given.
 
     Raises:
-        InputError: `download_failed` with the HTTP status or what became of the connection; `tls_untrusted`,
-            `bad_ca_file`; `egress_blocked`, `too_many_redirects`, `body_too_large`, `bad_url`, `scheme`; `bad_header`,
+        InputError: `download_failed` with the HTTP status or the connection's error; `tls_untrusted`, `bad_ca_file`;
+            `egress_blocked`, `too_many_redirects`, `body_too_large`, `bad_url`, `scheme`; `bad_header`,
             `missing_variable`.
         ServiceError: `locked`, when another process has been downloading it for more than an hour.
     """
@@ -150,7 +138,7 @@ def download(
 
 
 def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the headers as they are sent, by lower-case name; `${NAME}` stands for an environment variable.
+    """Return the headers as they are sent, by lower-case name; `${NAME}` is an environment variable.
 
     Raises:
         InputError: `bad_header`; `missing_variable` for one that is unset or empty. No message holds a value.
@@ -168,13 +156,8 @@ def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: 
             raise InputError("bad_header", url, "variables as ${NAME}", field=name)
         for variable in _VARIABLE.findall(stated):
             if not environ.get(variable, "").strip():
-                raise InputError(
-                    "missing_variable",
-                    url,
-                    f"the environment variable {variable}",
-                    field=name,
-                    hint="Set it where the command or the server is started.",
-                )
+                hint = "Set it where the command or the server is started."
+                raise InputError("missing_variable", url, f"the environment variable {variable}", field=name, hint=hint)
         value = _VARIABLE.sub(lambda match: environ[match[1]].strip(), stated).strip()
         if not _VALUE.fullmatch(value):
             raise InputError("bad_header", url, "a value of printable ASCII on one line", field=name)

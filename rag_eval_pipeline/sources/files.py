@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import detect_container, extract, is_wanted
 from rag_eval_pipeline.sources.compression import Compression
+from rag_eval_pipeline.sources.download import cached, download
 from rag_eval_pipeline.sources.spec import SourceSpec, shown_path
 from rag_eval_pipeline.storage.files import ScratchFolder, file_sha256
 from rag_eval_pipeline.web.egress import EgressPolicy
@@ -34,19 +35,12 @@ class SourceFile:
 
 @dataclass
 class SourceFiles:
-    """The files of one benchmark.
-
-    Args:
-        paths: The benchmark's paths.
-        cache: The folder for unpacked files; by default a temporary one.
-        policy: Used to download what is not in the cache; None: nothing is downloaded.
-        progress: Called during downloads.
-    """
+    """The files of one benchmark."""
 
     paths: BenchmarkPaths
-    cache: Path | None = None
-    policy: EgressPolicy | None = None
-    progress: Progress | None = None
+    cache: Path | None = None  # the folder for unpacked files; by default a temporary one
+    policy: EgressPolicy | None = None  # for downloads; None: nothing is downloaded
+    progress: Progress | None = None  # called during downloads
     _scratch: ScratchFolder | None = None
     _unpacked: dict[str, Path] = field(default_factory=dict)  # archive -> folder of its files
 
@@ -116,10 +110,8 @@ class SourceFiles:
         return names
 
     def _members(self, name: str, path: Path, wanted: str | None) -> list[SourceFile]:
-        if wanted is not None:
-            return self._matching_members(name, path, wanted)
-        members = self._matching_members(name, path, "**")
-        if len(members) > 1:
+        members = self._matching_members(name, path, wanted or "**")
+        if wanted is None and len(members) > 1:
             raise InputError(
                 "archive_member",
                 shown_path(self.paths, name),
@@ -130,31 +122,20 @@ class SourceFiles:
         return members
 
     def _matching_members(self, name: str, path: Path, pattern: str) -> list[SourceFile]:
-        folder, members = self._extracted(name, path)
-        chosen = [member for member in members if is_wanted(member, pattern)]
-        if not chosen:
-            raise InputError(
-                "archive_member",
-                shown_path(self.paths, name),
-                f"a member that matches {pattern!r}",
-                found=members[:10],
-            )
         shown = shown_path(self.paths, name)
-        found = []
-        for member in sorted(chosen):
-            inner = folder / member
-            packing = detect_container(inner, f"{shown}/{member}")
-            found.append(SourceFile(f"{name}/{member}", inner, packing.compression))
-        return found
-
-    def _extracted(self, name: str, path: Path) -> tuple[Path, list[str]]:
-        extracted = extract(path, self._place() / file_sha256(path), shown=shown_path(self.paths, name))
-        self._unpacked[name] = extracted.folder
-        return extracted.folder, [member.name for member in extracted.members]
+        if self.cache is None:
+            self._scratch = self._scratch or ScratchFolder("unpacked")
+        cache = self._scratch.path if self._scratch is not None else self.cache or Path()
+        folder, members = extract(path, cache / file_sha256(path), shown=shown)
+        self._unpacked[name] = folder
+        chosen = sorted(member.name for member in members if is_wanted(member.name, pattern))
+        if not chosen:
+            found = [member.name for member in members[:10]]
+            raise InputError("archive_member", shown, f"a member that matches {pattern!r}", found=found)
+        packed = {member: detect_container(folder / member, f"{shown}/{member}").compression for member in chosen}
+        return [SourceFile(f"{name}/{member}", folder / member, packed[member]) for member in chosen]
 
     def _fetched(self, url: str, spec: SourceSpec) -> Path:
-        from rag_eval_pipeline.sources.download import cached, download
-
         downloads = self.paths.downloads
         known = cached(url, downloads)
         if known is not None:
@@ -163,13 +144,6 @@ class SourceFiles:
             hint = f"Run: rag-eval convert {self.paths.name}, which downloads it."
             raise InputError("not_downloaded", url, "a file that was downloaded before", hint=hint)
         return download(url, downloads, self.policy, headers=spec.headers, progress=self.progress).path
-
-    def _place(self) -> Path:
-        if self.cache is not None:
-            return self.cache
-        if self._scratch is None:
-            self._scratch = ScratchFolder("unpacked")
-        return self._scratch.path
 
 
 def _inside(folder: Path, name: str, shown: str) -> Path:

@@ -12,16 +12,20 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.io import JsonError, strict_json
 from rag_eval_pipeline.sources.arrow_types import (
+    EXACT_FLOAT,
     ColumnTypes,
+    JsonType,
+    ListOf,
+    Record,
     arrow_type,
     contains_json_text,
     merge_columns,
-    narrow_type,
 )
 from rag_eval_pipeline.sources.batches import (
     DecodedBatch,
@@ -150,11 +154,38 @@ def _parse_with_arrow(block: bytes, types: ColumnTypes, number: int, line: int) 
     if table.num_rows != count:
         return None
     [rows] = table.combine_chunks().to_batches()
-    found = {name: narrow_type(rows.column(name), json_type) for name, json_type in types.items()}
+    found = {name: _narrow_type(rows.column(name), json_type) for name, json_type in types.items()}
     exact = {name: json_type for name, json_type in found.items() if json_type is not None}
     if len(exact) < len(found):
         return None
     return DecodedBatch(rows, range(number, number + count), range(line, line + count), types=exact)
+
+
+def _narrow_type(values: pa.Array, json_type: JsonType) -> JsonType | None:
+    """Return the type of an array that Arrow parsed as `json_type`; None if parsing may have changed its values.
+
+    JSON cannot write infinities, so one in a double was a number too large for it; a whole number above 2**53 may have
+    been rounded.
+    """
+    if isinstance(json_type, ListOf):
+        item = _narrow_type(values.flatten(), json_type.item)
+        return None if item is None else ListOf(item)
+    if isinstance(json_type, Record):
+        fields = {name: _narrow_type(values.field(name), inner) for name, inner in json_type.fields.items()}
+        known = {name: inner for name, inner in fields.items() if inner is not None}
+        return Record(known) if len(known) == len(fields) else None
+    if json_type == "null":
+        return "text" if values.null_count < len(values) else "null"
+    if json_type in {"integer", "long", "float"}:
+        bounds = pc.min_max(values)
+        least, most = bounds["min"].as_py(), bounds["max"].as_py()
+        # 2**53 as a double may have been 2**53 + 1 in the file.
+        limit = EXACT_FLOAT - (json_type == "float")
+        is_exact = least is None or (least >= -limit and most <= limit)
+        if json_type == "float":
+            return json_type if is_exact and pc.all(pc.is_finite(values)).as_py() is not False else None
+        return json_type if is_exact else "long"
+    return json_type
 
 
 def _count_objects(block: bytes) -> int | None:

@@ -7,7 +7,7 @@ a column of numbers), all files are read a second time with the final types.
 
 import dataclasses
 from array import array as machine_array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -34,7 +34,6 @@ from rag_eval_pipeline.sources.files import SourceFile, SourceFiles
 from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl
 from rag_eval_pipeline.sources.parquet import read_parquet
 from rag_eval_pipeline.sources.spec import Format, SourceSpec, shown_path
-from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.files import ScratchFolder
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -48,22 +47,16 @@ Read = Callable[[str, ColumnTypes | None], Iterator[DecodedBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The rows of some files, in an Arrow file that is deleted with this object.
-
-    Args:
-        files: The names of the files, in order.
-        rejected: The rows that could not be decoded.
-        lines: The physical line of each row by file, 0 for rejected rows; no entry for files without lines.
-        paths: The files by name.
-    """
+    """The rows of some files, in an Arrow file that is deleted with this object."""
 
     folder: ScratchFolder
     path: Path
     schema: pa.Schema
-    files: tuple[str, ...]
-    rejected: tuple[RejectedRow, ...] = ()
+    files: tuple[str, ...]  # the names of the files, in order
+    rejected: tuple[RejectedRow, ...] = ()  # rows that could not be decoded
+    # The physical line of each row by file, 0 for rejected rows; no entry for files without lines.
     lines: "Mapping[str, machine_array[int]]" = field(default_factory=dict, repr=False)
-    paths: Mapping[str, Path] = field(default_factory=dict, repr=False)
+    paths: Mapping[str, Path] = field(default_factory=dict, repr=False)  # the files by name
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a few thousand at a time."""
@@ -78,72 +71,8 @@ class Relation:
 
     def line(self, file: str | None, row: int | None) -> int | None:
         """Return the 1-based physical line of a row; None in files without lines."""
-        return _line(self.lines, file, row)
-
-
-class TypesChanged(Exception):
-    """A row needed a wider type than was announced; reading the streamed relation again gives the right types."""
-
-
-class StreamedRelation:
-    """The rows of some files with `source_file` and `source_row`, read on demand and never written to disk.
-
-    The announced types are those of the first batch.
-
-    Attributes:
-        schema: Of the rows.
-        rejected: The rows that could not be decoded; complete once all batches were read.
-    """
-
-    def __init__(self, names: Sequence[str], read: Read, shown: str, paths: Mapping[str, Path]) -> None:
-        self.files, self.paths = tuple(names), paths
-        self.rejected: list[RejectedRow] = []
-        self._read, self._shown = read, shown
-        self._lines: dict[str, machine_array[int]] = {}
-        self._final: ColumnInference | None = None
-        types = ColumnInference(shown)
-        batches = read(names[0], None)
-        first = list(islice(batches, 1))
-        for batch in first:
-            types.add(batch)
-        self.schema = output_schema(types.schema(), True, shown)
-        # The first reading continues here, because a parquet file would be decoded again from its start.
-        self._started: Iterator[DecodedBatch] | None = chain(first, batches)
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order, a few thousand at a time.
-
-        Raises:
-            TypesChanged: At most once.
-        """
-        types = self._final or ColumnInference(self._shown)
-        self.rejected, self._lines = [], {}
-        schema: pa.Schema | None = types.schema() if self._final else None
-        columns = types.columns
-        has_changed = False
-        for name in self.files:
-            started, self._started = self._started, None
-            batches = started if started is not None and types.given is None else self._read(name, types.given)
-            for batch in prefetch(batches):
-                types.add(batch)
-                if schema is None:
-                    schema, columns = types.schema(), types.columns
-                    self.schema = output_schema(schema, True, self._shown)
-                has_changed = has_changed or not types.fits(batch, schema, columns)
-                if has_changed:  # the rest is read for its types only
-                    continue
-                self.rejected += batch.rejected
-                _add_lines(self._lines, name, batch)
-                if len(batch.numbers):
-                    yield _conform(name, batch, schema, self.schema)
-        if has_changed:
-            self._final = types.final()
-            self.schema = output_schema(types.schema(), True, self._shown)
-            raise TypesChanged
-
-    def line(self, file: str | None, row: int | None) -> int | None:
-        """Return the 1-based physical line of a row that was read; None in files without lines."""
-        return _line(self._lines, file, row)
+        known = self.lines.get(file or "")
+        return known[row - 1] or None if known and row is not None and 0 < row <= len(known) else None
 
 
 def read_relation(
@@ -158,26 +87,22 @@ def read_relation(
         InputError: `unsupported_format`, `empty_source`, `mixed_types`, those of `SourceFiles` and of the readers.
     """
     files = files or SourceFiles(paths)
-    if spec.files is not None:
-        listed = {file.name: file.path for file in files.listed_files(spec)}
-        return spool_relation(listed, lambda name, _: iter([_listing(name)]), spec.files, source_columns=source_columns)
-    found, read, shown = _data_files(paths, spec, files)
-    return spool_relation(found, read, shown, source_columns=source_columns)
+    found = {file.name: file for file in (files.data_files if spec.files is None else files.listed_files)(spec)}
 
+    def read(name: str, types: ColumnTypes | None) -> Iterator[DecodedBatch]:
+        if spec.files is not None:
+            yield DecodedBatch(pa.RecordBatch.from_pydict({"file": [name], "name": [Path(name).name]}), (1,))
+            return
+        shown, has_rows = shown_path(paths, name), False
+        for batch in _decode(found[name], InputFile(found[name].path, name, shown, spec, types=types)):
+            has_rows = has_rows or bool(batch.rejected or batch.rows.num_columns)
+            yield batch
+        if not has_rows:
+            raise InputError("empty_source", shown, "rows", found="none")
 
-def stream_relation(
-    paths: BenchmarkPaths, spec: SourceSpec, columns: Collection[str], files: SourceFiles
-) -> StreamedRelation | None:
-    """Return the data files of a source as a streamed relation; None if its first batch lacks one of the columns.
-
-    Raises:
-        InputError: As `read_relation`.
-    """
-    if spec.files is not None:
-        return None
-    found, read, shown = _data_files(paths, spec, files)
-    relation = StreamedRelation(list(found), read, shown, found)
-    return relation if set(columns) <= set(relation.schema.names) else None
+    shown = spec.files or ", ".join(shown_path(paths, name) for name in found)
+    paths_by_name = {name: file.path for name, file in found.items()}
+    return spool_relation(paths_by_name, read, shown, source_columns=source_columns)
 
 
 def spool_relation(paths: Mapping[str, Path], read: Read, shown: str, *, source_columns: bool) -> Relation:
@@ -187,15 +112,16 @@ def spool_relation(paths: Mapping[str, Path], read: Read, shown: str, *, source_
         InputError: `duplicate_column`, `mixed_types`, and whatever `read` raises.
     """
     folder = ScratchFolder("source")
-    types = ColumnInference(shown)
+    types = _ColumnInference(shown)
     relation = _spool(folder, paths, read, types, source_columns)
     if relation is None:
-        relation = _spool(folder, paths, read, types.final(), source_columns)
+        types.given = types.columns
+        relation = _spool(folder, paths, read, types, source_columns)
     assert relation is not None, "final types do not change"
     return relation
 
 
-class ColumnInference:
+class _ColumnInference:
     """The columns of some files, from the batches read so far."""
 
     def __init__(self, shown: str) -> None:
@@ -203,11 +129,6 @@ class ColumnInference:
         self.columns: ColumnTypes = {}
         self.shown = shown
         self._stated: pa.Schema | None = None  # of files that state their types
-
-    def final(self) -> "ColumnInference":
-        """Return the same types, given for a second reading."""
-        self.given = self.columns
-        return self
 
     def add(self, batch: DecodedBatch) -> None:
         """Widen the types to those of a batch."""
@@ -238,13 +159,10 @@ class ColumnInference:
             raise InputError("mixed_types", self.shown, "files whose columns agree in type", found=found) from None
 
 
-def output_schema(schema: pa.Schema, source_columns: bool, shown: str) -> pa.Schema:
+def _output_schema(schema: pa.Schema, source_columns: bool, shown: str) -> pa.Schema:
     """Return the schema under names that SQL can tell apart, with the source columns if they are wanted.
 
     A column of the source that is called `source_file` or `source_row` gets an underscore.
-
-    Raises:
-        InputError: `duplicate_column`.
     """
     seen: dict[str, str] = {}
     for name in schema.names:
@@ -264,7 +182,7 @@ def output_schema(schema: pa.Schema, source_columns: bool, shown: str) -> pa.Sch
 
 
 def _spool(
-    folder: ScratchFolder, paths: Mapping[str, Path], read: Read, types: ColumnInference, source_columns: bool
+    folder: ScratchFolder, paths: Mapping[str, Path], read: Read, types: _ColumnInference, source_columns: bool
 ) -> Relation | None:
     """Write all rows; None if a batch widened the types of rows written before, when the rest was only read."""
     path = folder.path / "rows.arrow"
@@ -275,7 +193,7 @@ def _spool(
     if first is not None:
         types.add(first[1])
     schema, columns = types.schema(), types.columns
-    output = output_schema(schema, source_columns, types.shown)
+    output = _output_schema(schema, source_columns, types.shown)
     fits = True
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, output) as writer:
         for name, batch in chain([first] if first is not None else [], batches):
@@ -313,31 +231,6 @@ def _add_lines(lines: "dict[str, machine_array[int]]", name: str, batch: Decoded
         else:
             for number, line in zip(batch.numbers, batch.lines, strict=True):
                 known[number - 1] = line
-
-
-def _line(lines: "Mapping[str, machine_array[int]]", file: str | None, row: int | None) -> int | None:
-    known = lines.get(file or "")
-    return known[row - 1] or None if known and row is not None and 0 < row <= len(known) else None
-
-
-def _listing(name: str) -> DecodedBatch:
-    return DecodedBatch(pa.RecordBatch.from_pydict({"file": [name], "name": [Path(name).name]}), (1,))
-
-
-def _data_files(paths: BenchmarkPaths, spec: SourceSpec, files: SourceFiles) -> tuple[dict[str, Path], Read, str]:
-    """Return the paths of a source's data files by name, the function that decodes one, and their names together."""
-    found = {file.name: file for file in files.data_files(spec)}
-
-    def read(name: str, types: ColumnTypes | None) -> Iterator[DecodedBatch]:
-        shown, has_rows = shown_path(paths, name), False
-        for batch in _decode(found[name], InputFile(found[name].path, name, shown, spec, types=types)):
-            has_rows = has_rows or bool(batch.rejected or batch.rows.num_columns)
-            yield batch
-        if not has_rows:
-            raise InputError("empty_source", shown, "rows", found="none")
-
-    shown = ", ".join(shown_path(paths, name) for name in found)
-    return {name: file.path for name, file in found.items()}, read, shown
 
 
 def _decode(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:

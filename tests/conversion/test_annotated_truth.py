@@ -3,7 +3,7 @@
 import json
 
 from rag_eval_pipeline.conversion.stamp import StepRecord
-from rag_eval_pipeline.conversion.steps import convert, run_step
+from rag_eval_pipeline.conversion.steps import run_step
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 
 NAME, VERSION = "skarn-railway", "1.1.0"
@@ -41,7 +41,6 @@ def checks(report):
 
 
 def test_annotations_join_those_of_the_source_and_agreement_is_a_check(workspace):
-    convert(workspace, NAME)
     before = GroundTruth.read(workspace.gt_json(NAME, VERSION))
     annotate(workspace, "annotator_001", 0, 0)
     annotate(workspace, "annotator_002", 5, 0, cut=5)
@@ -61,7 +60,6 @@ def test_annotations_join_those_of_the_source_and_agreement_is_a_check(workspace
 
 
 def test_a_span_beyond_its_document_warns_and_blocks_nothing(workspace):
-    convert(workspace, NAME)
     annotate(workspace, "annotator_001", 0, 10_000_000)
 
     report = run_step(workspace, NAME, "ground_truth")
@@ -73,7 +71,6 @@ def test_a_span_beyond_its_document_warns_and_blocks_nothing(workspace):
 
 
 def test_a_citation_whose_text_stands_elsewhere_is_published_where_it_stands(workspace):
-    convert(workspace, NAME)
     citation = annotate(workspace, "annotator_001", 40, 40)
 
     report = run_step(workspace, NAME, "ground_truth")
@@ -86,7 +83,7 @@ def test_a_citation_whose_text_stands_elsewhere_is_published_where_it_stands(wor
         citation.page_number,
     )
     assert report.notes == (
-        f"annotation 'annotator_001_1' of 'annotator_001', citations[0]: its text stands at {citation.start_char} to "
+        f"annotation 'annotator_001_1' of 'annotator_001', citations[0]: its text is at {citation.start_char} to "
         f"{citation.end_char} of {citation.file_name}, not at {citation.start_char + 40} to {citation.end_char + 40}; "
         "it was moved there.",
     )
@@ -95,7 +92,6 @@ def test_a_citation_whose_text_stands_elsewhere_is_published_where_it_stands(wor
 
 
 def test_annotations_of_another_text_fail_the_check_with_their_file(workspace):
-    convert(workspace, NAME)
     citation = annotate(workspace, "annotator_001", 0, 0)
     annotate(workspace, "annotator_002", 0, 0, text_sha256={citation.file_name: "0" * 64})
 

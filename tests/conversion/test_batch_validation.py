@@ -10,8 +10,7 @@ from rag_eval_pipeline.conversion.batch_validation import validate_batch
 from rag_eval_pipeline.conversion.documents import DocumentIndex
 from rag_eval_pipeline.conversion.question_table import questions_of
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
-from rag_eval_pipeline.conversion.sql import KEEP
-from rag_eval_pipeline.conversion.sql_ast import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.sources.relations import spool_relation
 
 TEXT = st.text(st.sampled_from('aé \u2028\u3000\x1c\x85"\\\n\x01\x00東'), max_size=4)

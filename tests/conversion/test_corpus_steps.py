@@ -6,7 +6,6 @@ import struct
 
 import pytest
 
-from rag_eval_pipeline.conversion import steps
 from rag_eval_pipeline.conversion.report import (
     SHEET_BYTES,
     corpus_counts,
@@ -19,7 +18,7 @@ from rag_eval_pipeline.conversion.report import (
 )
 from rag_eval_pipeline.conversion.steps import convert, run_step
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.manifest import read_manifest, read_rows, write_manifest
+from rag_eval_pipeline.corpus.manifest import read_rows
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.workspace import Workspace
@@ -48,51 +47,55 @@ def workspace(tmp_path):
     return Workspace(tmp_path)
 
 
-def reports(workspace):
-    return {report.record.step: report for report in convert(workspace, "scratch")}
+def test_corpus_is_reported_written_as_json_and_reused(scratch, workspace):
+    lines = []
+    run_step(workspace, "scratch", "questions")
+    run_step(workspace, "scratch", "corpus", log=lines.append)
+    report = next(report for report in convert(workspace, "scratch") if report.record.step == "corpus")
+
+    assert sorted(line.rpartition(", ")[0] for line in lines) == ["one.pdf: kept, 2 pages", "two.pdf: kept, 1 page"]
+    counts = report.record.counts
+    size = len(FILES["one.pdf"]) + len(FILES["two.pdf"])
+    assert {name: counts[name] for name in ("files", "documents", "quarantined", "drifted", "pages", "bytes")} == {
+        "files": 2, "documents": 2, "quarantined": 1, "drifted": 0, "pages": 3, "bytes": size,
+    }  # fmt: skip
+    assert {line["file"] for line in report.tables["slowest"]} == set(FILES)
+    [note] = report.notes
+    assert (note.partition(":")[0], note.rpartition(" ")[2]) == ("bad.pdf", "[pdf_damaged]")
+    written = json.loads(scratch.documents_json.read_text())
+    assert (written["schema_version"], written["extractor"].partition(" ")[0]) == ("1.0", "pypdfium2")
+    documents = written["documents"]
+    assert [list(document) == sorted(document) for document in documents] == [True] * 3
+    characters = {document["file_name"]: document.pop("characters") for document in documents}
+    assert documents == [dict(row) for row in read_rows(scratch.documents)]
+    assert characters == {"one.pdf": len("gannets dive") + len("and rise"), "two.pdf": len("terns"), "bad.pdf": None}
+
+    before, first = scratch.documents_json.read_bytes(), read_times(scratch.document_times)
+    convert(workspace, "scratch")
+
+    assert scratch.documents_json.read_bytes() == before
+    times = read_times(scratch.document_times)
+    assert set(times) == set(first) == set(FILES)  # fetching failed for one, which took time, too, and is tried again
+    assert {name: times[name] for name in ("one.pdf", "two.pdf")} == {n: first[n] for n in ("one.pdf", "two.pdf")}
+    assert times["one.pdf"] > 0
+
+    (scratch.corpus / "one.pdf").unlink()
+    (scratch.corpus / "two.pdf").unlink()
+    (scratch.corpus / "two.pdf").symlink_to(scratch.source / "docs" / "two.pdf")
+    changed = run_step(workspace, "scratch", "train_json")
+
+    [check] = [check for check in changed.record.checks if check.name == "every_gold_document_on_disk"]
+    assert (check.passed, check.blocking, check.numbers["findings"]) == (False, True, ["one.pdf", "two.pdf"])
+    with pytest.raises(InputError, match="step_failed"):
+        run_step(workspace, "scratch", "evaluation_dataset")
+    run_step(workspace, "scratch", "questions")
+    run_step(workspace, "scratch", "corpus")
+    assert not scratch.documents_json.exists()  # it was that of an earlier corpus
 
 
 def row(name, **facts):
     known = {"key": name, "url": None, "final_url": None, "flags": (), "origin": "kept", "body_sha256": "b"}
     return CorpusDocument(**{**known, "file_name": name, "pdf_sha256": "p", "renderer": None, "pages": 1, **facts})
-
-
-def test_the_json_says_what_the_manifest_says_and_how_long_each_text_is(scratch, workspace):
-    reports(workspace)
-
-    told = json.loads(scratch.documents_json.read_text())
-    assert told["schema_version"] == "1.0"
-    assert told["extractor"].startswith("pypdfium2 ")
-    documents = told["documents"]
-    assert [list(document) == sorted(document) for document in documents] == [True] * 3
-    characters = [document.pop("characters") for document in documents]
-    assert documents == [dict(row) for row in read_rows(scratch.documents)]
-    by_name = dict(zip((document["file_name"] for document in documents), characters, strict=True))
-    assert by_name == {"one.pdf": len("gannets dive") + len("and rise"), "two.pdf": len("terns"), "bad.pdf": None}
-
-
-def test_converting_again_leaves_every_byte_of_the_json_and_the_times_of_what_is_taken_over(scratch, workspace):
-    reports(workspace)
-    before, first = scratch.documents_json.read_bytes(), read_times(scratch.document_times)
-
-    reports(workspace)
-
-    assert scratch.documents_json.read_bytes() == before
-    times = read_times(scratch.document_times)
-    assert set(times) == set(first) == set(FILES)  # what could not be had took its time, too, and is tried again
-    assert times["one.pdf"] > 0
-    assert {name: times[name] for name in ("one.pdf", "two.pdf")} == {
-        name: first[name] for name in ("one.pdf", "two.pdf")
-    }
-
-
-def test_a_json_of_an_earlier_corpus_does_not_stand_beside_a_newer_manifest(scratch, workspace):
-    reports(workspace)
-
-    run_step(workspace, "scratch", "questions")
-    run_step(workspace, "scratch", "corpus")
-
-    assert not scratch.documents_json.exists()
 
 
 def test_times_that_cannot_be_read_are_left_aside(tmp_path, caplog):
@@ -102,78 +105,6 @@ def test_times_that_cannot_be_read_are_left_aside(tmp_path, caplog):
     assert update_times(path, [row("a.pdf", seconds=1.23456), row("b.pdf")]) == {"a.pdf": 1.235}
     assert "are ignored" in caplog.text
     assert update_times(path, [row("a.pdf"), row("b.pdf", seconds=2.0)]) == {"a.pdf": 1.235, "b.pdf": 2.0}
-
-
-def test_the_report_has_the_figures_that_people_ask_for(scratch, workspace):
-    report = reports(workspace)["corpus"]
-
-    counts = report.record.counts
-    size = len(FILES["one.pdf"]) + len(FILES["two.pdf"])
-    assert {name: counts[name] for name in ("files", "documents", "quarantined", "drifted", "pages", "bytes")} == {
-        "files": 2, "documents": 2, "quarantined": 1, "drifted": 0, "pages": 3, "bytes": size,
-    }  # fmt: skip
-    assert report.figures["slowest_seconds"] > 0
-    assert {line["file"] for line in report.tables["slowest"]} == set(FILES)
-    [note] = report.notes
-    assert note.startswith("bad.pdf: ")
-    assert note.endswith("[pdf_damaged]")
-
-
-def test_a_document_that_was_taken_over_keeps_its_time_and_slows_nothing_down(scratch, workspace):
-    before = reports(workspace)["corpus"]
-    (scratch.source / "docs" / "bad.pdf").write_bytes(simple_pdf("mended"))
-
-    run_step(workspace, "scratch", "questions")
-    after = run_step(workspace, "scratch", "corpus")
-
-    first = {line["file"]: line["seconds"] for line in before.tables["slowest"]}
-    second = {line["file"]: line["seconds"] for line in after.tables["slowest"]}
-    assert {name: second[name] for name in ("one.pdf", "two.pdf")} == {n: first[n] for n in ("one.pdf", "two.pdf")}
-    assert after.record.counts["new_or_changed"] == 1
-
-
-def test_each_document_that_is_made_has_its_line(scratch, workspace):
-    lines = []
-    run_step(workspace, "scratch", "questions")
-
-    run_step(workspace, "scratch", "corpus", log=lines.append)
-
-    assert sorted(line.rpartition(", ")[0] for line in lines) == ["one.pdf: kept, 2 pages", "two.pdf: kept, 1 page"]
-
-
-def test_a_large_corpus_tells_of_no_single_document(scratch, workspace, monkeypatch):
-    monkeypatch.setattr(steps, "LOG_EACH_LIMIT", 2)
-    lines = []
-    run_step(workspace, "scratch", "questions")
-
-    run_step(workspace, "scratch", "corpus", log=lines.append)
-
-    assert lines == []
-
-
-def test_what_people_do_to_the_corpus_by_hand_is_found_before_anything_is_evaluated(scratch, workspace):
-    reports(workspace)
-    (scratch.corpus / "one.pdf").unlink()
-    (scratch.corpus / "two.pdf").unlink()
-    (scratch.corpus / "two.pdf").symlink_to(scratch.source / "docs" / "two.pdf")
-
-    report = run_step(workspace, "scratch", "train_json")
-
-    [check] = [check for check in report.record.checks if check.name == "every_gold_document_on_disk"]
-    assert (check.passed, check.blocking) == (False, True)
-    assert check.numbers["findings"] == ["one.pdf", "two.pdf"]
-    with pytest.raises(InputError, match="step_failed"):
-        run_step(workspace, "scratch", "evaluation_dataset")
-
-
-def test_a_file_that_the_manifest_does_not_have_is_no_document(scratch, workspace):
-    reports(workspace)
-    rows = [row for row in read_manifest(scratch.documents) if row.file_name != "one.pdf"]
-    write_manifest(scratch.documents, rows)
-
-    report = run_step(workspace, "scratch", "train_json")
-
-    assert "every_gold_document_on_disk" in report.record.failed
 
 
 NOTES = {
@@ -222,10 +153,6 @@ def test_the_slowest_come_first_each_document_once():
     assert [(line["file"], line["seconds"]) for line in lines] == [("b.pdf", 3.0), ("a.pdf", 1.0), ("e.pdf", 1.0)]
 
 
-def text_pdf(number):
-    return simple_pdf(f"gannets dive {number}")
-
-
 def colourful_pdf(number):
     """A page of small rectangles in random colours, which no compression makes much smaller."""
     draw = random.Random(number)
@@ -236,14 +163,14 @@ def colourful_pdf(number):
 
 
 PICTURES = {
-    "thirty pages of text": (30, text_pdf, 5 * (160 + 16)),
-    "one page":             (1, text_pdf, 160 + 16),
+    "thirty pages of text": (30, lambda number: simple_pdf(f"gannets dive {number}"), 5 * (160 + 16)),
     "pages of pictures":    (20, colourful_pdf, 5 * (80 + 16)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("count", "make", "expected"), PICTURES.values(), ids=PICTURES)
 def test_the_picture_is_drawn_when_it_is_asked_for_and_is_small(count, make, expected, tmp_path):
+    assert first_pages([row("gone.pdf", origin="missing")], tmp_path) is None
     documents = [row(f"{n}.pdf") for n in range(count)]
     draw = first_pages([*documents, row("gone.pdf", origin="missing")], tmp_path)
     for number, document in enumerate(documents):
@@ -255,7 +182,3 @@ def test_the_picture_is_drawn_when_it_is_asked_for_and_is_small(count, make, exp
     assert len(picture) <= SHEET_BYTES
     width, _ = struct.unpack(">II", picture[16:24])
     assert width == expected
-
-
-def test_a_corpus_without_documents_has_no_picture(tmp_path):
-    assert first_pages([row("gone.pdf", origin="missing")], tmp_path) is None

@@ -16,35 +16,22 @@ def converted(benchmark, tmp_path, version, answer, **options):
     return Workspace(tmp_path).eval_json("scratch", version)
 
 
-def test_other_content_under_the_same_version_is_refused_with_what_differs(benchmark, tmp_path):
-    before = converted(benchmark, tmp_path, "1.0.0", "2").read_bytes()
+def test_dataset_version_keeps_its_content_unless_it_is_replaced(benchmark, tmp_path):
+    first = converted(benchmark, tmp_path, "1.9.0", "2")
+    before = first.read_bytes()
+    assert converted(benchmark, tmp_path, "1.9.0", "2").read_bytes() == before
 
     with pytest.raises(
         InputError, match=r"benchmark\.yaml, line 2.*1 query changed in ground_truth_answer.*'1'"
     ) as caught:
-        converted(benchmark, tmp_path, "1.0.0", "three")
+        converted(benchmark, tmp_path, "1.9.0", "three")
 
     assert caught.value.code == "version_conflict"
-    assert Workspace(tmp_path).eval_json("scratch", "1.0.0").read_bytes() == before
+    assert first.read_bytes() == before
     assert not Workspace(tmp_path).benchmark("scratch").stamp.exists()
-
-
-def test_a_higher_version_stands_beside_the_old_one(benchmark, tmp_path):
-    old = converted(benchmark, tmp_path, "1.9.0", "2")
-    new = converted(benchmark, tmp_path, "1.10.0", "three")
-
-    assert old.exists()
-    assert b"three" in new.read_bytes()
-
-
-def test_the_same_content_is_published_as_often_as_one_likes(benchmark, tmp_path):
-    first = converted(benchmark, tmp_path, "1.0.0", "2").read_bytes()
-    assert converted(benchmark, tmp_path, "1.0.0", "2").read_bytes() == first
-
-
-def test_replacing_is_asked_for(benchmark, tmp_path):
-    converted(benchmark, tmp_path, "1.0.0", "2")
-    assert b"three" in converted(benchmark, tmp_path, "1.0.0", "three", replace=True).read_bytes()
+    assert b"three" in converted(benchmark, tmp_path, "1.10.0", "three").read_bytes()
+    assert first.read_bytes() == before
+    assert b"three" in converted(benchmark, tmp_path, "1.9.0", "three", replace=True).read_bytes()
 
 
 def test_documents_are_inline_where_that_is_asked_for(workspace):

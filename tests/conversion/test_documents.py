@@ -64,11 +64,11 @@ def test_finding(benchmark, context, key):
     paths = benchmark(HEAD, {"docs/a.pdf": b"%PDF-"})
     made = document_index(paths, {"url": "https://x.org/café", "html": "<p>"}, {"name": "A name", "file": "docs/a.pdf"})
 
-    assert made.resolve(context).document.key == key
+    assert made.resolve(context)[1].key == key
 
 
 def test_offsets_count_in_the_source_of_a_markdown_body(benchmark):
     made = document_index(benchmark(HEAD), {"name": "notes", "markdown": "# Notes\n\n**Bold** text"})
 
-    assert made.resolve(NamedContext(document="notes", start=9, end=17)).context.text == "**Bold**"
+    assert made.resolve(NamedContext(document="notes", start=9, end=17))[0].text == "**Bold**"
     assert made.planned(None, strict=False)[0][0].content == "# Notes\n\n**Bold** text"

@@ -96,25 +96,17 @@ def test_a_changed_page_is_a_failed_check_with_both_hashes_and_keeps_the_fingerp
     assert not drift_check(nights.convert()).passed  # until it is accepted
 
 
-def test_a_changed_page_is_accepted_by_command(nights):
+@pytest.mark.parametrize(("on_drift", "recheck"), [("keep", "accept"), ("update", "look")])
+def test_a_changed_page_is_accepted_by_command_or_policy(nights, on_drift, recheck):
+    nights.policy(on_drift)
     nights.convert()
     nights.changes()
-    nights.convert("look")
 
-    report = nights.convert("accept", replace=True)
+    report = nights.convert(recheck, replace=True)
 
     assert nights.file == simple_pdf("terns dive")
     assert drift_check(report).passed
     assert drift_check(nights.convert()).passed
-
-
-def test_update_accepts_what_is_found(nights):
-    nights.policy("update")
-    nights.convert()
-    nights.changes()
-
-    assert drift_check(nights.convert("look", replace=True)).passed
-    assert nights.file == simple_pdf("terns dive")
 
 
 def test_fail_keeps_a_drifted_benchmark_from_being_evaluated(nights):
@@ -138,13 +130,3 @@ def test_a_page_that_is_gone_keeps_its_document_and_its_question(nights):
     assert report.record.counts["quarantined"] == 0
     assert "[gone]" in report.notes[0]
     assert not drift_check(report).passed
-
-
-def test_a_server_that_is_down_is_noted_and_is_no_drift(nights):
-    nights.convert()
-    nights.web.answers["/paper"] = (503, {}, b"")
-
-    report = nights.convert("look")
-
-    assert "[unchecked]" in report.notes[0]
-    assert drift_check(report).passed

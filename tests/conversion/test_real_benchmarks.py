@@ -1,4 +1,4 @@
-"""Other people's benchmarks come to the counts that were taken from their files independently (expected.json)."""
+"""Other people's benchmarks come to the counts that were taken from their files independently (expected.json), and bundled ones to theirs."""
 
 import json
 from collections import Counter
@@ -7,6 +7,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import REPOSITORY
 from tests.real_benchmarks import NAMES, build
 
 # accepted, impossible, contexts, documents: from ../shared/data/expected.json and the SOURCE.md beside each.
@@ -125,3 +126,17 @@ def test_chunking_eval_references_are_the_corpus_text_at_their_offsets(plans, sh
         for context in question.contexts
     ]
     assert (len(exact), all(exact)) == (344, True)
+
+
+WORKSPACE = Workspace(REPOSITORY)
+
+
+@pytest.mark.parametrize("name", WORKSPACE.benchmarks())
+def test_bundled_benchmark_is_planned_as_expected(name):
+    found = plan(WORKSPACE.benchmark(name))
+
+    assert found.spec.expect.differences(found.counts.record()) == []
+    assert found.counts.quarantined == 0
+    assert found.counts.conserved
+    assert all(document.path is None or document.path.is_file() for document in found.documents)
+    assert {document.body for document in found.documents} <= {"file", "text", "html"}

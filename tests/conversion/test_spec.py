@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from rag_eval_pipeline.conversion.report import Counts
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec, Difference, Expect, read_spec, spec_place
+from rag_eval_pipeline.conversion.spec import BenchmarkSpec, Expect, read_spec, spec_place
 from rag_eval_pipeline.errors import InputError
 from tests.conversion.conftest import HEAD, PLAIN
 
@@ -94,8 +94,8 @@ def test_counts_that_came_out_otherwise_are_listed():
     counts = Counts(rows=10, accepted=7, dropped=2, quarantined=1, impossible=0, contexts=9, documents=3)
 
     assert Expect(questions=8, dropped=2, documents=4).differences(counts.record()) == [
-        Difference("questions", 8, 7),
-        Difference("documents", 4, 3),
+        ("questions", 8, 7),
+        ("documents", 4, 3),
     ]
 
 

@@ -167,10 +167,10 @@ ANSWERS = {
     "half the tokens are right":           ("duke Rollo of Caen", "duke Rollo Normandy", 0.0, 4 / 7, 2 / 4, 2 / 3),
     "yes has no parts":                    ("yes it was",        "yes",          0.0, 0.0,   0.0,      0.0),
     "nor has no":                          ("no",                "no entry",     0.0, 0.0,   0.0,      0.0),
-    "no answer is a word of its own":      ("No answer",         "noanswer",     0.0, 0.0,   0.0,      0.0),
+    "no answer is a single word":          ("No answer",         "noanswer",     0.0, 0.0,   0.0,      0.0),
     "yes is yes":                          ("Yes.",              "yes",          1.0, 1.0,   1.0,      1.0),
     "nothing shared":                      ("Rollo",             "Normandy",     0.0, 0.0,   0.0,      0.0),
-    "nothing said where nothing was gold": ("",                  "",             1.0, 0.0,   0.0,      0.0),
+    "no answer where nothing was gold": ("",                  "",             1.0, 0.0,   0.0,      0.0),
 }  # fmt: skip
 
 

@@ -115,7 +115,7 @@ ENTAILING = st.lists(st.frozensets(st.integers(0, 3), min_size=1, max_size=2), m
 
 @given(st.lists(st.tuples(PASSAGES, ENTAILING), min_size=1, max_size=4))
 def test_alce_scores_equal_the_official_loop(drawn):
-    answer, entailing = [own for own, _ in drawn], [own for _, own in drawn]
+    answer, entailing = [passages for passages, _ in drawn], [needed for _, needed in drawn]
 
     def entails(passages, number):
         return any(needed <= set(passages) for needed in entailing[number])

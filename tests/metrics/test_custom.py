@@ -19,7 +19,7 @@ QUESTION = AnsweredQuestion(
 )  # fmt: skip
 
 
-def own(score, low=0.0, high=1.0):
+def metric(score, low=0.0, high=1.0):
     info = MetricInfo(
         "kindness", "Of a test.", "here", ("answer",), ("question",), range=Range(low, high), category="answers"
     )
@@ -62,7 +62,7 @@ GOOD = {
 
 @pytest.mark.parametrize(("score", "expected"), GOOD.values(), ids=GOOD)
 def test_score(score, expected):
-    found = score_question(own(score), QUESTION)
+    found = score_question(metric(score), QUESTION)
 
     assert found.value == expected
     assert found.record == (score(QUESTION) if isinstance(score(QUESTION), Evaluation) else None)
@@ -86,7 +86,7 @@ BAD = {
 @pytest.mark.parametrize(("score", "code"), BAD.values(), ids=BAD)
 def test_what_is_no_score_names_metric_and_question(score, code):
     with pytest.raises(InputError) as error:
-        score_question(own(score), QUESTION)
+        score_question(metric(score), QUESTION)
 
     assert error.value.code == code
     assert str(error.value).startswith("metric kindness, question q7: expected ")
@@ -94,6 +94,6 @@ def test_what_is_no_score_names_metric_and_question(score, code):
 
 
 def test_metric_without_bounds_takes_any_finite_number():
-    assert score_question(own(lambda q: -1e9, -math.inf, math.inf), QUESTION).value == -1e9
+    assert score_question(metric(lambda q: -1e9, -math.inf, math.inf), QUESTION).value == -1e9
     with pytest.raises(InputError):
-        score_question(own(lambda q: math.inf, -math.inf, math.inf), QUESTION)
+        score_question(metric(lambda q: math.inf, -math.inf, math.inf), QUESTION)

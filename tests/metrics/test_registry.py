@@ -37,17 +37,17 @@ NOT_ONE = 3
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    (tmp_path / "own_measures.py").write_text(CODE)
+def package(tmp_path, monkeypatch):
+    (tmp_path / "team_measures.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    sys.modules.pop("own_measures", None)
+    sys.modules.pop("team_measures", None)
 
 
 def install(folder, line):
-    information = folder / "own_measures-1.0.dist-info"
+    information = folder / "team_measures-1.0.dist-info"
     information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: own-measures\nVersion: 1.0\n")
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: team-measures\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text(f"[rag_eval_pipeline.metrics]\n{line}\n")
 
 
@@ -87,7 +87,7 @@ LABELS = {
     "abstention/f1": "Abstention F1",
     "ragchecker/claim_recall": "RAGChecker claim recall",
     "Failure rate": "Failure rate",
-    "of_our_own@5": "Of our own@5",
+    "of_our_team@5": "Of our team@5",
     "rbp(p=0.5)@10": "rbp(p=0.5)@10",
     "<img src=x>": "<img src=x>",
     "": "",
@@ -104,20 +104,20 @@ def test_find_metric_info_ignores_cutoff_and_page():
     assert find_metric_info("politeness") is None
 
 
-def test_custom_family_is_a_measure_by_its_import_path(own):
-    assert parse_measure("own_measures:HALF@3").meaning == "Half a point for a hit in the top 3."
-    assert score_rankings([(["a"], {"a": 1})], ["own_measures:HALF@3"]) == [{"half@3": 0.5}]
+def test_custom_family_is_a_measure_by_its_import_path(package):
+    assert parse_measure("team_measures:HALF@3").meaning == "Half a point for a hit in the top 3."
+    assert score_rankings([(["a"], {"a": 1})], ["team_measures:HALF@3"]) == [{"half@3": 0.5}]
 
 
-def test_installed_metrics_join_by_entry_point(own):
-    install(own, "half = own_measures:HALF")
+def test_installed_metrics_join_by_entry_point(package):
+    install(package, "half = team_measures:HALF")
 
     assert [row.name for row in metrics()][len(built_in_metrics()) :] == ["half@k"]
-    assert find_metric("half") is find_metric("half@k") is load_metric("own_measures:HALF")
+    assert find_metric("half") is find_metric("half@k") is load_metric("team_measures:HALF")
 
 
-def test_installed_metric_with_a_taken_name_costs_only_itself(own):
-    install(own, "copy = own_measures:COPY")
+def test_installed_metric_with_a_taken_name_costs_only_itself(package):
+    install(package, "copy = team_measures:COPY")
     registry.metrics_by_key.cache_clear()
 
     with pytest.raises(InputError) as error:
@@ -128,8 +128,10 @@ def test_installed_metric_with_a_taken_name_costs_only_itself(own):
     registry.metrics_by_key.cache_clear()
 
 
-@pytest.mark.parametrize("path", ["own_measures", "no_such_module:HALF", "own_measures:NONE", "own_measures:NOT_ONE"])
-def test_load_metric_refuses(own, path):
+@pytest.mark.parametrize(
+    "path", ["team_measures", "no_such_module:HALF", "team_measures:NONE", "team_measures:NOT_ONE"]
+)
+def test_load_metric_refuses(package, path):
     with pytest.raises(InputError) as error:
         load_metric(path)
 

@@ -35,11 +35,11 @@ def classes(chart):
 
 
 @pytest.mark.parametrize(("low", "high", "axis"), TICKS.values(), ids=TICKS)
-def test_an_axis_has_round_numbers_that_enclose_the_values(low, high, axis):
+def test_ticks_are_round_numbers_that_enclose_the_values(low, high, axis):
     assert ticks(low, high) == axis
 
 
-def test_a_trend_marks_the_night_that_regressed_and_names_its_chart():
+def test_trend_marks_the_night_that_regressed_and_has_a_name():
     nights = [Point(0.7, (0.6, 0.8)), Point(None), Point(0.5, (0.4, 0.6), "regressed"), Point(0.8, None, "improved")]
 
     chart = trend([Line("a", nights), Line("b", [Point(0.1)] * 4)], ["1", "2", "3", "4"], 'F1 of "<a>"')
@@ -51,24 +51,24 @@ def test_a_trend_marks_the_night_that_regressed_and_names_its_chart():
     assert "-" not in "".join(read(chart).itertext())  # an axis of shares does not go below zero
 
 
-def test_a_trend_of_nothing_says_so():
+def test_trend_of_nothing_says_so():
     assert "nothing to draw" in trend([Line("a", [Point(None)])], ["1"], "F1")
 
 
 @pytest.mark.parametrize("values", [[0.0], [1.0, 1.0], [0.5, 0.5, 0.5]])
-def test_a_trend_that_does_not_move_has_an_axis_all_the_same(values):
+def test_trend_that_does_not_move_has_an_axis(values):
     chart = trend([Line("a", [Point(value) for value in values])], [str(n) for n in range(len(values))], "F1")
 
     assert "NaN" not in chart
     assert classes(chart).count("grid") >= 2
 
 
-def test_a_sparkline_needs_two_nights():
+def test_sparkline_needs_two_nights():
     assert sparkline([Point(0.5), Point(None)], "F1") == ""
     assert classes(sparkline([Point(0.5), Point(0.4, None, "regressed")], "F1")) == ["spark", "line s0", "regressed"]
 
 
-def test_values_side_by_side_show_what_is_in_doubt_and_what_has_no_value():
+def test_values_chart_shows_doubt_and_what_has_no_value():
     chart = values_chart([Dot("a", 0.5, (0.4, 0.6)), Dot("b", 0.25, None, "doubted"), Dot("c", None, None)], "F1")
 
     assert [text for text in read(chart).itertext() if text in ("0.500", "0.250", "no value")] == [
@@ -79,13 +79,13 @@ def test_values_side_by_side_show_what_is_in_doubt_and_what_has_no_value():
     assert "dot doubted" in classes(chart)
 
 
-def test_changes_are_in_points_with_a_sign():
+def test_changes_chart_is_in_points_with_a_sign():
     texts = list(read(changes_chart([Dot("F1", -0.031, (-0.046, -0.016), "regressed")], "c", margin=0.02)).itertext())
 
     assert texts == ["−5", "−2.5", "0", "2.5", "5", "F1", "−3.1"]
 
 
-def test_a_histogram_counts_every_question():
+def test_latency_histogram_counts_every_question():
     chart = latency_histogram([1.0, 1.0, 10.0, 0.0], [("p50", 1.0)], "Latency")
 
     bars = [e for e in read(chart).iter("rect")]
@@ -94,7 +94,7 @@ def test_a_histogram_counts_every_question():
     assert "nothing to draw" in latency_histogram([], [], "Latency")
 
 
-def test_the_latencies_of_a_slow_system_are_in_seconds():
+def test_latency_histogram_of_a_slow_system_is_in_seconds():
     texts = list(read(latency_histogram([50.0, 1360.0, 33_000.0], [], "Latency")).itertext())
 
     assert texts[-3:] == ["50 ms", "1.28 s", "33.00 s"]

@@ -4,14 +4,18 @@ import csv
 import hashlib
 import io
 import json
+import re
 import shutil
+from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
+from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
-from rag_eval_pipeline.report.render import STATE
+from rag_eval_pipeline.report.render import STATE, SiteFolder
 from rag_eval_pipeline.report.site import render_report, write_report, write_site
 from rag_eval_pipeline.report.text import milliseconds
 from rag_eval_pipeline.reporting.history import FILE, history_folder, read_history
@@ -46,7 +50,7 @@ def edit(path, change):
     path.write_text(json.dumps(results))
 
 
-def test_equal_results_give_equal_bytes_and_a_second_report_writes_nothing(evaluated):
+def test_site_of_equal_results_is_equal_and_is_not_written_again(evaluated):
     first = digests(evaluated)
 
     assert write_site(evaluated).written == 0
@@ -56,7 +60,7 @@ def test_equal_results_give_equal_bytes_and_a_second_report_writes_nothing(evalu
     assert digests(evaluated) == first
 
 
-def test_there_is_a_page_for_everything(evaluated):
+def test_site_has_a_page_for_everything_without_dead_links_or_inline_code(evaluated):
     index = write_report(evaluated)
     root = index.parent
 
@@ -65,19 +69,15 @@ def test_there_is_a_page_for_everything(evaluated):
     assert len(list(root.glob("runs/*/index.html"))) == len(list(root.glob("runs/*/question.html"))) == 4
     assert (root / f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html").exists()
     assert list(root.glob("pages/*.png"))
-
-
-def test_every_link_leads_to_a_file(evaluated):
-    import re
-    from urllib.parse import unquote
-
-    root = write_report(evaluated).parent
     for page in root.rglob("*.html"):
-        for target in re.findall(r'(?:href|src|data-src|data-history)="([^"#]+)', page.read_text()):
+        html = page.read_text()
+        for target in re.findall(r'(?:href|src|data-src|data-history)="([^"#]+)', html):
             assert (page.parent / unquote(target)).resolve().is_file(), (page, target)
+        assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
+        assert re.findall(r"<script(?![^>]*\bsrc=)|\sstyle=|\son\w+=|<style", html) == []
 
 
-def test_a_question_has_its_answer_claims_citations_passages_pictures_and_cost(evaluated):
+def test_site_question_has_answer_claims_citations_passages_pictures_and_cost(evaluated):
     write_site(evaluated)
 
     found = details(evaluated, newest(evaluated))
@@ -98,21 +98,20 @@ def test_a_question_has_its_answer_claims_citations_passages_pictures_and_cost(e
         assert 0 <= y < y + h <= height
 
 
-def test_a_run_shows_its_latencies_with_their_limits(evaluated):
+def test_site_run_shows_latencies_with_their_limits(evaluated):
     write_site(evaluated)
     name = newest(evaluated)
 
     limits = json.loads(results_path(evaluated, name).read_text())["performance_metrics"]["latency_intervals"]
     low, high = limits["p50"]
     assert limits["p99"] is None  # of 40 questions
-    assert (
-        f"({milliseconds(low)} to {milliseconds(high)})" in (evaluated.reports / f"runs/{name}/index.html").read_text()
-    )
+    page = (evaluated.reports / f"runs/{name}/index.html").read_text()
+    assert f"({milliseconds(low)} to {milliseconds(high)})" in page
     header = next(h for h in read_history(evaluated).by_pair[RAILWAY, "embedded"] if h.evaluation_id == name)
     assert header.metric("latency_p50_ms").confidence_interval == (low, high)
 
 
-def test_the_nights_of_a_question_stand_in_the_order_of_time(evaluated):
+def test_site_question_has_its_nights_in_order(evaluated):
     write_site(evaluated)
 
     history = value_of(evaluated.reports / f"nights/{RAILWAY}.embedded.js")
@@ -123,7 +122,7 @@ def test_the_nights_of_a_question_stand_in_the_order_of_time(evaluated):
     assert [nights[0] for nights in history["values"][0]] == f1
 
 
-def test_a_question_whose_text_changed_has_no_score_of_the_night_before(evaluated):
+def test_site_question_whose_text_changed_has_no_score_of_the_night_before(evaluated):
     runs = [header.evaluation_id for header in read_history(evaluated).by_pair[RAILWAY, "embedded"]]
     edit(results_path(evaluated, runs[0]), lambda r: r["query_results"][3].update(query_text="Another question?"))
 
@@ -139,7 +138,7 @@ def test_a_question_whose_text_changed_has_no_score_of_the_night_before(evaluate
     assert changes[4] == 0
 
 
-def test_only_what_changed_is_made_again(evaluated):
+def test_site_is_written_again_only_where_results_changed(evaluated):
     write_site(evaluated)
     before = digests(evaluated)
     run = newest(evaluated, OBSERVATORY)
@@ -152,7 +151,7 @@ def test_only_what_changed_is_made_again(evaluated):
     assert changed == {f"runs/{run}/data/questions.js", f"runs/{run}/questions.csv"}
 
 
-def test_what_is_gone_from_the_registry_is_gone_from_the_site(evaluated):
+def test_site_leaves_out_systems_that_are_gone(evaluated):
     write_site(evaluated)
     evaluated.system_file("embedded-weak").unlink()
 
@@ -163,7 +162,7 @@ def test_what_is_gone_from_the_registry_is_gone_from_the_site(evaluated):
     assert "embedded-weak" not in (evaluated.reports / "index.html").read_text()
 
 
-def test_the_figures_of_a_judge_that_nobody_calibrated_are_grey_and_decide_nothing(evaluated):
+def test_site_shows_an_uncalibrated_judge_in_doubt_and_decides_nothing_by_it(evaluated):
     root = write_report(evaluated).parent
 
     html = (root / f"runs/{newest(evaluated)}/index.html").read_text()
@@ -176,7 +175,7 @@ def test_the_figures_of_a_judge_that_nobody_calibrated_are_grey_and_decide_nothi
     assert "judged" not in texts.replace("The judge's figures decide nothing", "")
 
 
-def test_the_data_part_has_the_four_parts_of_the_specification(evaluated):
+def test_report_json_has_the_four_parts_of_the_specification(evaluated):
     report = json.loads((write_report(evaluated).parent / "report.json").read_text())
 
     assert list(report) == ["summary", "visualizations", "analysis", "recommendations"]
@@ -190,7 +189,7 @@ def test_the_data_part_has_the_four_parts_of_the_specification(evaluated):
     assert "8 of 8 questions" in found["invented", RAILWAY, "embedded-weak"]["finding"]
 
 
-def test_formulas_from_answers_are_texts_in_the_sheet(evaluated):
+def test_site_sheet_has_no_formulas_from_answers(evaluated):
     run = newest(evaluated)
     edit(results_path(evaluated, run), lambda r: r["query_results"][0].update(generated_answer="=HYPERLINK(1)"))
 
@@ -237,7 +236,7 @@ DAMAGE = [removed_run, damaged_responses, damaged_judgements, edited_dataset, no
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_costs_its_own_part_and_is_said(damage, evaluated):
+def test_site_names_damage_and_shows_the_rest(damage, evaluated):
     run = newest(evaluated)
     damage(evaluated, run)
     (evaluated.reports / STATE).unlink()  # else what was made before the damage is kept
@@ -250,7 +249,7 @@ def test_damage_costs_its_own_part_and_is_said(damage, evaluated):
         assert "not shown" in (root / f"runs/{run}/index.html").read_text()
 
 
-def test_what_was_shown_of_a_run_outlives_its_folder(evaluated):
+def test_site_keeps_the_pages_of_a_run_whose_folder_was_pruned(evaluated):
     before = digests(evaluated)
     run = newest(evaluated)
     shutil.rmtree(evaluated.runs / run)
@@ -261,20 +260,11 @@ def test_what_was_shown_of_a_run_outlives_its_folder(evaluated):
     assert {name: after.get(name) for name in before if run in name} == {n: d for n, d in before.items() if run in n}
 
 
-def test_an_empty_workspace_has_a_page_that_says_so(workspace):
+def test_site_of_an_empty_workspace(workspace):
     assert "0 evaluations of 0 benchmarks" in write_report(workspace).read_text()
 
 
-def test_a_policy_stands_in_every_page_and_nothing_is_inline(evaluated):
-    import re
-
-    for page in write_report(evaluated).parent.rglob("*.html"):
-        html = page.read_text()
-        assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
-        assert re.findall(r"<script(?![^>]*\bsrc=)|\sstyle=|\son\w+=|<style", html) == []
-
-
-def test_pairs_whose_first_evaluation_this_is_are_one_sentence(workspace):
+def test_site_has_one_sentence_for_first_evaluations(workspace):
     for system in ("embedded", "embedded-weak"):
         evaluate(workspace, load_pair(workspace, "cairnmoor-observatory", system))
     write_comparisons(workspace)
@@ -283,3 +273,142 @@ def test_pairs_whose_first_evaluation_this_is_are_one_sentence(workspace):
 
     assert "For 2 pairs this is the first evaluation" in page
     assert "is baseline" not in page
+
+
+def written(root, files, runs=None):
+    site = SiteFolder(root)
+    for name, data in files.items():
+        site.write(name, data)
+    for run, (key, names) in (runs or {}).items():
+        if not site.is_made(run, key):
+            site.making(run, key)
+            for name, data in names.items():
+                site.write(name, data)
+            site.made()
+    site.close()
+    return site.written
+
+
+def test_site_folder_does_not_write_equal_bytes_again(tmp_path):
+    assert written(tmp_path, {"a.html": b"a", "b/c.js": b"c"}) == 2
+    assert written(tmp_path, {"a.html": b"a", "b/c.js": b"C"}) == 1
+
+
+def test_site_folder_removes_only_what_it_wrote(tmp_path):
+    (tmp_path / "runs/x").mkdir(parents=True)
+    (tmp_path / "leaderboard.json").write_text("{}")
+    written(tmp_path, {"index.html": b"i", "runs/x/index.html": b"x"})
+
+    written(tmp_path, {"index.html": b"i"})
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == [STATE, "index.html", "leaderboard.json"]
+
+
+def test_site_folder_keeps_a_run_made_from_the_same(tmp_path):
+    runs = {"r1": ("key", {"runs/r1.html": b"1"})}
+    written(tmp_path, {}, runs)
+    (tmp_path / "runs/r1.html").write_bytes(b"as it was")
+
+    assert written(tmp_path, {}, runs) == 0
+    assert (tmp_path / "runs/r1.html").read_bytes() == b"as it was"
+    assert written(tmp_path, {}, {"r1": ("other key", {"runs/r1.html": b"2"})}) == 1
+
+
+def test_site_folder_makes_a_run_again_whose_file_was_removed(tmp_path):
+    runs = {"r1": ("key", {"runs/r1.html": b"1"})}
+    written(tmp_path, {}, runs)
+    (tmp_path / "runs/r1.html").unlink()
+
+    assert written(tmp_path, {}, runs) == 1
+
+
+def test_site_folder_removes_nothing_outside(tmp_path):
+    outside = tmp_path / "precious"
+    outside.write_text("x")
+    root = tmp_path / "reports"
+    root.mkdir()
+    (root / STATE).write_text(json.dumps({"files": ["../precious", str(outside)], "runs": {}}))
+
+    written(root, {"a": b"a"})
+
+    assert outside.exists()
+
+
+def test_site_folder_with_a_damaged_state_writes_the_same(tmp_path):
+    written(tmp_path, {"a": b"a"})
+    (tmp_path / STATE).write_text("{")
+
+    assert written(tmp_path, {"a": b"a"}) == 0
+
+
+UNREADABLE = Path("/proc/self/mem")  # opens, and cannot be read: EIO at its beginning
+RAILWAY = "skarn-railway"
+
+
+FILES = {
+    "scores": lambda workspace, name: workspace.runs / name / "answer_scores.parquet",
+    "answers": lambda workspace, name: workspace.runs / name / "responses.parquet",
+    "the evaluation's record": lambda workspace, name: workspace.runs / name / "evaluation.json",
+    "results": results_path,
+    "the dataset": lambda workspace, name: next(
+        path for path in workspace.evaluation_datasets.rglob("*.json") if RAILWAY in str(path)
+    ),
+}
+
+
+@pytest.fixture
+def report(monkeypatch, capsys):
+    """`rag-eval report` as a shell sees it: exit code and what it says on stderr."""
+
+    def run(workspace):
+        monkeypatch.setattr("sys.argv", ["rag-eval", "report", "--workspace", str(workspace.root)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, capsys.readouterr().err
+
+    return run
+
+
+def site_files(workspace):
+    files = {path.relative_to(workspace.reports): path for path in workspace.reports.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items()}
+
+
+@pytest.mark.skipif(not UNREADABLE.exists(), reason="Only Linux has a file that opens and cannot be read.")
+@pytest.mark.parametrize("place", FILES.values(), ids=FILES)
+def test_report_ends_at_a_read_error_and_keeps_nothing_of_it(place, evaluated, report):
+    newest = next(one for one in read_history(evaluated).newest() if one.benchmark == RAILWAY)
+    path = place(evaluated, newest.evaluation_id)
+    assert report(evaluated) == (0, "")
+    before = site_files(evaluated)
+    kept = path.rename(path.with_name("kept"))
+    path.symlink_to(UNREADABLE)
+    (evaluated.reports / ".site.json").unlink()  # so that all pages are made anew
+
+    code, said = report(evaluated)
+
+    assert code == 2
+    assert "[os_error]" in said
+    path.unlink()
+    kept.rename(path)
+    assert report(evaluated) == (0, "")
+    assert site_files(evaluated) == before
+
+
+def test_report_shows_gold_answers_again_when_a_missing_dataset_is_back(evaluated, report):
+    report(evaluated)
+    before = site_files(evaluated)
+    path = FILES["the dataset"](evaluated, "")
+    kept = path.rename(path.with_name("kept"))
+    newest = next(one for one in read_history(evaluated).newest() if one.benchmark == RAILWAY)
+    page = evaluated.reports / "runs" / newest.evaluation_id / "index.html"
+    results = results_path(evaluated, newest.evaluation_id)
+    results.write_bytes(results.read_bytes().rstrip() + b"\n\n")  # so that its pages are made anew
+
+    assert report(evaluated)[0] == 0
+    assert "The dataset has changed since this run" in page.read_text()
+    kept.rename(path)
+    report(evaluated)
+
+    assert "The dataset has changed since this run" not in page.read_text()
+    assert set(site_files(evaluated)) == set(before)

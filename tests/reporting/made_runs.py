@@ -6,7 +6,7 @@ from rag_eval_pipeline.evaluation.runs import create_evaluation, make_newest
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
-from rag_eval_pipeline.reporting.scored_runs import Column, ScoredRun
+from rag_eval_pipeline.reporting.comparison import Column, ScoredRun
 
 START = datetime(2026, 9, 7, 2, tzinfo=UTC)
 N = 200  # one point is two questions

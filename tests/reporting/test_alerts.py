@@ -1,31 +1,36 @@
-"""An alert is report once, by file, mail and webhook; its address is a secret, and foreign text stays text."""
+"""An alert is sent once, as file, mail and webhook; its address is a secret, and text of documents stays text."""
 
 import email
 import email.policy
 import json
 import logging
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import yaml
 
+from rag_eval_pipeline.evaluation.registry import Registry
 from rag_eval_pipeline.reporting.alerts import (
     SECTION_LIMIT,
     Alert,
     AlertSettings,
-    LatePair,
+    LastPublished,
     alerts_folder,
+    last_published,
+    late_pairs,
     read_alerts,
-    send_alerts,
     send_change_alerts,
     send_failure_alert,
+    send_late_alerts,
     slack_message,
 )
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run
+from rag_eval_pipeline.systems.config import read_system_file
 from rag_eval_pipeline.workspace import Workspace
+from tests.reporting.made_nights import FIRST, publish_night, register
 from tests.reporting.made_runs import START, five_runs, made_run
 
 NOW = START + timedelta(hours=4)
@@ -81,24 +86,70 @@ def confirmed():
     return book(made_run("eval_1", FELL), made_run("eval_2", FELL, hours=3))
 
 
-def test_a_confirmed_regression_is_one_alert_however_often_it_is_looked_at(workspace):
+def test_alerts_are_written_and_delivered_once(webhook, workspace):
+    assert send_change_alerts(workspace, book(made_run("eval_1", FELL)), now=NOW).new == []  # not seen again yet
+    assert send_change_alerts(workspace, book(made_run("eval_1")), now=NOW).new == []
     first = send_change_alerts(workspace, confirmed(), now=NOW)
     again = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(days=1))
 
     [alert] = read_alerts(workspace)
     assert ([one.alert_id for one in first.new], again.new) == (["eval_1"], [])
+    assert (first.faults, again.faults) == ([], [])
     assert (alert.kind, alert.subject, alert.rerun) == ("regressed", "s on b regressed: exact_match", "eval_2")
-    assert (alert.night, alert.created_at) == (START, NOW)
+    assert (alert.night, alert.created_at, alert.delivered_at) == (START, NOW, NOW)
+    [(path, message)] = webhook.received
+    assert path == f"/services/{SECRET}"
+    assert message["text"].startswith("s on b regressed: exact_match\nNight of 2026-09-07 02:00 UTC, eval_1")
+    assert message["blocks"][0] == {
+        "type": "section", "text": {"type": "mrkdwn", "text": "*s on b regressed: exact_match*"},
+    }  # fmt: skip
 
 
-def test_a_first_look_and_a_quiet_night_are_report_to_nobody(workspace):
-    send_change_alerts(workspace, book(made_run("eval_1", FELL)), now=NOW)
-    send_change_alerts(workspace, book(made_run("eval_1")), now=NOW)
+SERVICES = {
+    "webhook": ("http://127.0.0.1:{port}/x", f"the webhook of ${VARIABLE} answered 503 [webhook_refused]"),
+    "apprise": ("json://127.0.0.1:{port}/x", f"the service of ${VARIABLE} did not take the alert [webhook_refused]"),
+}
 
-    assert read_alerts(workspace) == []
+
+@pytest.mark.parametrize(("address", "fault"), SERVICES.values(), ids=SERVICES)
+def test_alerts_that_were_refused_are_sent_again_for_three_days(address, fault, webhook, workspace, monkeypatch):
+    monkeypatch.setenv(VARIABLE, address.format(port=webhook.server_port))
+    webhook.status = 503
+    reports = [send_change_alerts(workspace, confirmed(), now=NOW + timedelta(hours=hours)) for hours in (0, 71, 72)]
+    assert [report.faults for report in reports] == [[f"eval_1: {fault}"], [f"eval_1: {fault}"], []]
+    assert len(webhook.received) == 2
+
+    webhook.status = 200
+    later = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(hours=1))
+    assert (len(webhook.received), later.new, later.faults) == (3, [], [])
 
 
-def test_the_mail_can_be_read_by_any_mail_program(workspace):
+ADDRESSES = {
+    "missing": ("", "missing_secret"),
+    "unknown scheme": (f"ftp://{SECRET}", "bad_webhook"),
+    "no address": (SECRET, "bad_webhook"),
+    "unreachable": (f"http://127.0.0.1:1/services/{SECRET}", "webhook_unreachable"),
+    "apprise, in the path": (f"json://127.0.0.1:1/{SECRET}", "webhook_refused"),
+    "apprise, as password": (f"json://user:{SECRET}@127.0.0.1:1/", "webhook_refused"),
+    "apprise, bad": (f"slack://{SECRET}/", "bad_webhook"),
+}
+
+
+@pytest.mark.parametrize(("address", "code"), ADDRESSES.values(), ids=ADDRESSES)
+def test_alerts_keep_their_address_out_of_messages_logs_and_files(address, code, workspace, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    settings(workspace, webhook_url_env=VARIABLE)
+    monkeypatch.setenv(VARIABLE, address)
+
+    [fault] = send_failure_alert(workspace, job="j", partition="p", error="e", started=NOW, now=NOW).faults
+
+    assert fault.endswith(f"[{code}]")
+    assert f"${VARIABLE}" in fault
+    files = [path.read_text() for path in workspace.root.rglob("*") if path.is_file()]
+    assert not any(SECRET in text for text in (*files, caplog.text, fault))
+
+
+def test_alert_mail_can_be_read_by_any_mail_program(workspace):
     settings(workspace, mail_from="a@example.com", mail_to="b@example.com", report_url="https://reports.example/")
     send_change_alerts(workspace, confirmed(), now=NOW)
 
@@ -113,64 +164,7 @@ def test_the_mail_can_be_read_by_any_mail_program(workspace):
     assert lines[-1] == "Report: https://reports.example/"
 
 
-def test_the_webhook_gets_it_once(webhook, workspace):
-    for hours in (0, 24):
-        report = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(hours=hours))
-        assert report.faults == []
-
-    [(path, message)] = webhook.received
-    assert path == f"/services/{SECRET}"
-    assert message["text"].startswith("s on b regressed: exact_match\nNight of 2026-09-07 02:00 UTC, eval_1")
-    assert message["blocks"][0] == {
-        "type": "section", "text": {"type": "mrkdwn", "text": "*s on b regressed: exact_match*"},
-    }  # fmt: skip
-    assert read_alerts(workspace)[0].delivered_at == NOW
-
-
-def test_a_webhook_that_refuses_is_asked_again_by_the_next_aggregation(webhook, workspace):
-    webhook.status = 503
-    report = send_change_alerts(workspace, confirmed(), now=NOW)
-    webhook.status = 200
-    later = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(hours=1))
-
-    assert report.faults == [f"eval_1: the webhook of ${VARIABLE} answered 503 [webhook_refused]"]
-    assert (len(webhook.received), later.new, later.faults) == (2, [], [])
-
-
-def test_what_could_not_be_sent_for_three_days_is_no_news(webhook, workspace):
-    webhook.status = 503
-    send_change_alerts(workspace, confirmed(), now=NOW)
-
-    report = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(days=3))
-
-    assert (len(webhook.received), report.faults) == (1, [])
-
-
-def test_the_address_stands_in_no_message_log_or_file(webhook, workspace, monkeypatch, caplog):
-    caplog.set_level(logging.DEBUG)
-    send_change_alerts(workspace, confirmed(), now=NOW)
-    monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:1/services/{SECRET}")
-    report = send_failure_alert(workspace, job="j", partition="p", error="e", started=NOW, now=NOW)
-
-    [fault] = report.faults
-    assert fault.endswith(f"the webhook of ${VARIABLE} could not be reached: ConnectError [webhook_unreachable]")
-    files = [path.read_text() for path in workspace.root.rglob("*") if path.is_file()]
-    assert not any(SECRET in text for text in (*files, caplog.text, fault))
-
-
-@pytest.mark.parametrize(
-    ("value", "code"), [("", "missing_secret"), ("ftp://x", "bad_webhook"), ("T0K3N", "bad_webhook")]
-)
-def test_an_address_that_is_none_is_named_by_its_variable(value, code, workspace, monkeypatch):
-    settings(workspace, webhook_url_env=VARIABLE)
-    monkeypatch.setenv(VARIABLE, value)
-
-    [fault] = send_change_alerts(workspace, confirmed(), now=NOW).faults
-
-    assert fault.endswith(f"[{code}]")
-
-
-def test_a_failed_run_is_report_once_a_day_for_the_same_error(workspace):
+def test_alert_of_a_failed_run_is_sent_once_a_day_for_the_same_error(workspace):
     def fail(error="server down [x]\nwith more", *, partition="b|s", day=0):
         at = NOW + timedelta(days=day)
         report = send_failure_alert(workspace, job="evaluate", partition=partition, error=error, started=at, now=at)
@@ -183,7 +177,7 @@ def test_a_failed_run_is_report_once_a_day_for_the_same_error(workspace):
     }  # fmt: skip
 
 
-def test_foreign_text_rings_nobodys_bell(workspace):
+def test_alert_text_notifies_nobody(workspace):
     send_change_alerts(workspace, confirmed(), now=NOW)
     [alert] = read_alerts(workspace)
     texts = {"0": "<!channel> & *bold*\nin two lines", "1": "y" * 10_000}
@@ -195,22 +189,7 @@ def test_foreign_text_rings_nobodys_bell(workspace):
     assert all(len(block["text"]["text"]) <= SECTION_LIMIT + 2 for block in message["blocks"])
 
 
-def test_a_late_night_goes_the_same_ways(webhook, workspace):
-    late = (LatePair(benchmark="b", system="s", since=NOW, evaluation_id="eval_run_20261101_001"),)
-    alert = Alert(
-        alert_id="late_1", kind="late", subject="A night is late: nothing was published of s on b", night=NOW,
-        created_at=NOW, late=late,
-    )  # fmt: skip
-
-    first, again = (send_alerts(workspace, [alert], NOW) for _ in range(2))
-
-    assert (len(first.new), len(again.new)) == (1, 0)
-    [(_, message)] = webhook.received
-    assert message["text"].splitlines()[:2] == [alert.subject, late[0].sentence]
-    assert (alerts_folder(workspace) / "late_1.eml").exists()
-
-
-def test_an_apprise_service_gets_title_and_body_and_no_mention(webhook, workspace, monkeypatch):
+def test_alert_by_apprise_has_title_and_body_and_no_mention(webhook, workspace, monkeypatch):
     monkeypatch.setenv(VARIABLE, f"json://127.0.0.1:{webhook.server_port}/{SECRET}")
 
     report = send_failure_alert(workspace, job="j", partition="p", error="<!channel> @all", started=NOW, now=NOW)
@@ -222,26 +201,89 @@ def test_an_apprise_service_gets_title_and_body_and_no_mention(webhook, workspac
     assert read_alerts(workspace)[0].delivered_at == NOW
 
 
-@pytest.mark.parametrize(
-    "url", ["json://127.0.0.1:1/T0K3N", "json://user:T0K3N@127.0.0.1:1/", "slack://T0K3N/"], ids=["path", "user", "bad"]
-)
-def test_an_apprise_address_stands_in_no_message_log_or_file(url, workspace, monkeypatch, caplog):
-    caplog.set_level(logging.DEBUG)
-    settings(workspace, webhook_url_env=VARIABLE)
-    monkeypatch.setenv(VARIABLE, url)
-
-    [fault] = send_failure_alert(workspace, job="j", partition="p", error="e", started=NOW, now=NOW).faults
-
-    files = [path.read_text() for path in workspace.root.rglob("*") if path.is_file()]
-    assert not any(SECRET in text for text in (*files, caplog.text, fault))
+TODAY = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def test_an_apprise_service_that_refuses_is_asked_again(webhook, workspace, monkeypatch):
-    monkeypatch.setenv(VARIABLE, f"json://127.0.0.1:{webhook.server_port}/x")
-    webhook.status = 503
-    first = send_change_alerts(workspace, confirmed(), now=NOW)
-    webhook.status = 200
-    later = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(hours=1))
+def published(hours, system="s", evaluation_id="e"):
+    return LastPublished("b", system, TODAY - timedelta(hours=hours), evaluation_id)
 
-    assert first.faults == [f"eval_1: the service of ${VARIABLE} did not take the alert [webhook_refused]"]
-    assert (later.new, later.faults) == ([], [])
+
+CASES = {
+    #                                       published                                 settings                    late
+    "a night as every night":              ([published(10)],                          {},                         []),
+    "as long ago as is allowed":           ([published(30)],                          {},                         []),
+    "a second longer":                     ([published(30 + 1 / 3600)],               {},                         ["s"]),
+    "one of two":                          ([published(31, "t"), published(9)],       {},                         ["t"]),
+    "by benchmark and system":             ([published(31, "t"), published(99, "s")], {},                         ["s", "t"]),
+    "never, and converted long ago":       ([published(31, evaluation_id=None)],      {},                         ["s"]),
+    "never, and converted today":          ([published(1, evaluation_id=None)],       {},                         []),
+    "another limit":                       ([published(5)],                           {"late_after_hours": 4},    ["s"]),
+    "turned off":                          ([published(999)],                         {"late_after_hours": None}, []),
+    "published after now: the clock fell": ([published(-48)],                         {},                         []),
+    "nothing is to be evaluated":          ([],                                       {},                         []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "settings", "late"), CASES.values(), ids=CASES)
+def test_late_pairs(rows, settings, late):
+    assert [one.system for one in late_pairs(TODAY, rows, AlertSettings(**settings))] == late
+
+
+@pytest.fixture
+def two_systems(tmp_path):
+    """Two systems on one benchmark; the second was never evaluated."""
+    workspace = Workspace(tmp_path)
+    register(workspace, ["b"], ["s", "t"])
+    publish_night(workspace, "b", "s", 0, questions=3, skill=0.5, number=1)
+    return workspace
+
+
+def registry(workspace):
+    """The folders as the sensor reads them, as if the benchmark had been converted an hour before the first night."""
+    files = {name: read_system_file(workspace.system_file(name)) for name in workspace.systems()}
+    converted = int((FIRST - timedelta(hours=1)).timestamp()) * 1_000_000_000
+    return Registry({"b": "1"}, {"s": "1", "t": "1"}, {"b": None}, {"b": converted}, files)
+
+
+def sent(workspace, hours):
+    return send_late_alerts(workspace, now=FIRST + timedelta(hours=hours), registry=registry(workspace)).new
+
+
+def test_last_published_has_each_nightly_pair(two_systems):
+    found = last_published(two_systems, registry(two_systems))
+
+    assert [(one.system, one.at, one.evaluation_id) for one in found] == [
+        ("s", FIRST, "eval_run_20261001_001"), ("t", FIRST - timedelta(hours=1), None),
+    ]  # fmt: skip
+
+
+def test_last_published_leaves_out_systems_that_are_not_nightly(two_systems):
+    two_systems.system_file("t").write_text("kind: embedded\nnightly: false\n")
+
+    assert [one.system for one in last_published(two_systems, registry(two_systems))] == ["s"]
+
+
+def test_late_alert_is_sent_once_and_again_when_a_later_night_is_late(two_systems):
+    assert sent(two_systems, 24) == []
+    [first] = sent(two_systems, 29.5)
+    [second] = sent(two_systems, 31)
+    assert sent(two_systems, 55) == []  # a night later nothing has changed
+
+    assert [[one.system for one in alert.late] for alert in (first, second)] == [["t"], ["s"]]
+    for night in (2, 3):
+        publish_night(two_systems, "b", "s", night, questions=3, skill=0.5, number=1)
+    assert sent(two_systems, 73) == []  # it has come
+    [third] = sent(two_systems, 103)
+    assert [one.evaluation_id for one in third.late] == ["eval_run_20261004_001"]
+
+
+def test_late_alert_has_all_pairs_in_one_message(two_systems):
+    [alert] = sent(two_systems, 31)
+
+    assert alert.kind == "late"
+    assert alert.subject == "A night is late: nothing was published of 2 pairs"
+    mail = (alerts_folder(two_systems) / f"{alert.alert_id}.eml").read_text()
+    assert "s on b: not since 2026-10-01 02:00 UTC, eval_run_20261001_001" in mail
+    assert "t on b: never, and converted 2026-10-01 01:00 UTC" in mail
+    path = alerts_folder(two_systems) / f"{alert.alert_id}.alert.json"
+    assert Alert.read(path).alert_id == alert.alert_id

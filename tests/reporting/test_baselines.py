@@ -1,13 +1,13 @@
 """A baseline is five runs that are alike, collected by the first nights or pinned by a person, and never moves itself."""
 
 import json
+import shutil
 from datetime import timedelta
 
 import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.reporting.baselines import (
     all_published,
     earlier_runs,
@@ -28,39 +28,37 @@ def workspace(tmp_path):
     return Workspace(tmp_path)
 
 
-def test_pin_first_nights_takes_the_first_five(workspace):
-    ids = [made_evaluation(workspace, day) for day in range(4)]
-    assert pin_first_nights(workspace, "b", "s") is None
-    ids += [made_evaluation(workspace, day) for day in (4, 5)]
+def made(workspace, *prints, **options):
+    return [made_evaluation(workspace, day, prints=one, **options) for day, one in enumerate(prints)]
 
-    assert pin_first_nights(workspace, "b", "s").evaluations == tuple(ids[:5])
-    assert pin_first_nights(workspace, "b", "s") is None  # it is there
+
+FIRST_NIGHTS = {
+    #                              fingerprints of the nights          the pinned ones
+    "too few":                     ([PRINTS] * 4,                      None),
+    "the first five of six":       ([PRINTS] * 6,                      slice(0, 5)),
+    "of another version, anew":    ([PRINTS] * 3 + [OTHER_SYSTEM] * 5, slice(3, 8)),
+    "on an earlier dataset":       ([OTHER_DATASET] * 5 + [PRINTS],    None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("prints", "pinned"), FIRST_NIGHTS.values(), ids=FIRST_NIGHTS)
+def test_pin_first_nights(prints, pinned, workspace):
+    ids = made(workspace, *prints)
+
+    baseline = pin_first_nights(workspace, "b", "s")
+
+    assert (baseline and baseline.evaluations) == (pinned and tuple(ids[pinned]))
+    assert pin_first_nights(workspace, "b", "s") is None  # too few still, or it is there
 
 
 def test_pin_first_nights_takes_one_of_a_deterministic_system(workspace):
-    name = made_evaluation(workspace, 0, deterministic=True)
+    [name] = made(workspace, PRINTS, deterministic=True)
 
     assert pin_first_nights(workspace, "b", "s").evaluations == (name,)
 
 
-def test_pin_first_nights_starts_anew_with_another_version(workspace):
-    for day in range(3):
-        made_evaluation(workspace, day)
-    ids = [made_evaluation(workspace, day, prints=OTHER_SYSTEM) for day in range(3, 8)]
-
-    assert pin_first_nights(workspace, "b", "s").evaluations == tuple(ids)
-
-
-def test_pin_first_nights_ignores_nights_on_an_earlier_dataset(workspace):
-    for day in range(5):
-        made_evaluation(workspace, day, prints=OTHER_DATASET)
-    made_evaluation(workspace, 5)
-
-    assert pin_first_nights(workspace, "b", "s") is None
-
-
 def test_earlier_runs_are_those_before_the_last(workspace):
-    ids = [made_evaluation(workspace, day) for day in range(3)]
+    ids = made(workspace, *[PRINTS] * 3)
     evaluations = published_evaluations(workspace, "b", "s")
 
     assert [one.folder.name for one in earlier_runs(evaluations)] == ids[:2]
@@ -68,7 +66,7 @@ def test_earlier_runs_are_those_before_the_last(workspace):
 
 
 def test_pin_takes_the_newest_five_that_are_alike(workspace):
-    ids = [made_evaluation(workspace, day) for day in range(7)]
+    ids = made(workspace, *[PRINTS] * 7)
 
     pinned = pin(workspace, "b", "s", now=NOW, note="after the upgrade")
 
@@ -77,29 +75,13 @@ def test_pin_takes_the_newest_five_that_are_alike(workspace):
     assert (pinned.pinned_at, pinned.pinned_by, pinned.note) == (NOW, "a person", "after the upgrade")
 
 
-def unlike(workspace):
-    return [made_evaluation(workspace, 0), made_evaluation(workspace, 1, prints=OTHER_SYSTEM)]
-
-
-def of_another_pair(workspace):
-    return [made_evaluation(workspace, 0, system="t")]
-
-
-def unfinished(workspace):
-    return [made_evaluation(workspace, 0, state="answered")]
-
-
-def twice(workspace):
-    return [made_evaluation(workspace, 0)] * 2
-
-
 FAULTS = {
     "nothing was evaluated": (lambda workspace: [], "no_evaluations"),
     "an evaluation that is not there": (lambda workspace: ["eval_run_20200101_001"], "missing_file"),
-    "of two versions of the system": (unlike, "different_runs"),
-    "of another system": (of_another_pair, "other_pair"),
-    "not published": (unfinished, "not_published"),
-    "the same one twice": (twice, "repeated_runs"),
+    "of two versions of the system": (lambda workspace: made(workspace, PRINTS, OTHER_SYSTEM), "different_runs"),
+    "of another system": (lambda workspace: made(workspace, PRINTS, system="t"), "other_pair"),
+    "not published": (lambda workspace: made(workspace, PRINTS, state="answered"), "not_published"),
+    "the same one twice": (lambda workspace: made(workspace, PRINTS) * 2, "repeated_runs"),
     "a path": (lambda workspace: ["../runs"], "bad_evaluation_id"),
 }
 
@@ -113,58 +95,34 @@ def test_pin_refuses_and_changes_nothing(make, code, workspace):
     assert read_baseline(workspace, "b", "s") is None
 
 
-def test_published_evaluations_of_one_second_are_in_the_order_of_their_ids(workspace):
-    ids = [made_evaluation(workspace, 0) for _ in range(3)]
-
-    assert [one.folder.name for one in published_evaluations(workspace, "b", "s")] == ids
-    assert load_evaluation(workspace, ids[0]).record.opened_at == START
-
-
 def names(workspace, system="s"):
     return [one.record.evaluation_id for one in published_evaluations(workspace, "b", system)]
 
 
-def test_published_evaluations_are_of_the_pair_and_oldest_first(tmp_path):
-    workspace = Workspace(tmp_path)
-    second, first = (made_evaluation(workspace, day) for day in (2, 1))
-    other = made_evaluation(workspace, 1, system="t")
-    made_evaluation(workspace, 3, state="scored")
-
-    assert names(workspace) == [first, second]
-    assert names(workspace, "t") == [other]
-    assert set(all_published(workspace)) == {("b", "s"), ("b", "t")}
-
-
-def test_published_evaluations_include_one_published_later(tmp_path):
-    workspace = Workspace(tmp_path)
-    name = made_evaluation(workspace, 1, state="scored")
-    assert names(workspace) == []
-
+def edit(workspace, name, **changes):
     path = workspace.runs / name / "evaluation.json"
-    path.write_text(path.read_text().replace('"scored"', '"published"'))
-
-    assert names(workspace) == [name]
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_published_evaluations_leave_out_removed_and_damaged_ones(tmp_path):
-    workspace = Workspace(tmp_path)
-    removed, damaged, kept = (made_evaluation(workspace, day) for day in (1, 2, 3))
-    assert names(workspace) == [removed, damaged, kept]
+def test_published_evaluations_are_of_the_pair_and_oldest_first(workspace):
+    third, first, second = (made_evaluation(workspace, day) for day in (2, 1, 1))  # equal times: in order of ids
+    other = made_evaluation(workspace, 1, system="t")
+    later = made_evaluation(workspace, 3, state="scored")
 
-    for file in (workspace.runs / removed).iterdir():
-        file.unlink()
-    (workspace.runs / removed).rmdir()
+    assert (names(workspace), names(workspace, "t")) == ([first, second, third], [other])
+    assert set(all_published(workspace)) == {("b", "s"), ("b", "t")}
+    edit(workspace, later, state="published")
+    assert names(workspace) == [first, second, third, later]
+
+
+def test_published_evaluations_leave_out_removed_and_damaged_ones(workspace):
+    removed, damaged, newer, kept = made(workspace, *[PRINTS] * 4)
+    assert names(workspace) == [removed, damaged, newer, kept]
+
+    shutil.rmtree(workspace.runs / removed)
     (workspace.runs / damaged / "evaluation.json").write_text("{")
+    edit(workspace, newer, schema_version="9.0")
 
     assert names(workspace) == [kept]
-    new = made_evaluation(workspace, 4)
+    new = made_evaluation(workspace, 9)
     assert names(workspace) == [kept, new]
-
-
-def test_published_evaluations_leave_out_records_of_a_later_version(tmp_path):
-    workspace = Workspace(tmp_path)
-    name = made_evaluation(workspace, 1)
-    path = workspace.runs / name / "evaluation.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": "9.0"}))
-
-    assert names(workspace) == []

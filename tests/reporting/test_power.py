@@ -1,4 +1,4 @@
-"""People are told what a benchmark can detect before they wait for a verdict: by plan, convert, evaluate and power."""
+"""Plan, convert, evaluate and power say what a benchmark can detect, before anybody waits for a verdict."""
 
 import json
 
@@ -23,23 +23,17 @@ def rag_eval(workspace):
 
 
 def test_plan_convert_and_the_first_evaluate_say_what_is_detected(rag_eval):
-    # 8 metrics: ten of 40 questions must fall and none rise, which is ten of 200 for 5 points.
-    detects = "detect drops of 25.0 points at best, and 5 points take 200 questions; 30.0 points and "
-
-    planned, converted, first, second = (
-        rag_eval(*words)
-        for words in (
-            ("plan", RAILWAY),
-            ("convert", RAILWAY),
-            ("evaluate", RAILWAY, "--system", "embedded"),
-            ("evaluate", RAILWAY, "--system", "embedded"),
-        )
+    # 8 metrics: ten of 40 questions must fall and none rise, which is ten of 200 for 5 points. 8 of the 40 questions
+    # name no document and are groups of their own; an unnamed document is no group.
+    detects = (
+        "40 questions in 20 groups by document detect drops of 25.0 points at best, and 5 points take 200 questions"
     )
+    evaluate = ("evaluate", RAILWAY, "--system", "embedded")
 
-    assert [detects in said for said in (planned, converted, first, second)] == [True, True, True, False]
-    # 8 of the 40 questions name no document and are groups of their own; an unnamed document is no group.
-    assert all(f"40 questions in 20 groups by document {detects}" in said for said in (planned, converted, first))
-    assert "questions when 5 % of the answers differ between two runs." in first
+    lines = [rag_eval(*words) for words in (("plan", RAILWAY), ("convert", RAILWAY), evaluate, evaluate)]
+
+    assert [detects in line for line in lines] == [True, True, True, False]
+    assert "questions when 5 % of the answers differ between two runs." in lines[2]
 
 
 def test_power_prints_a_row_a_share_of_answers_that_differ(rag_eval):
@@ -64,20 +58,20 @@ def test_power_counts_documents_where_these_are_tested(rag_eval, workspace):
     assert found["rows"][0]["needed"] == 200
 
 
-def test_few_questions_are_told_that_there_will_be_no_verdict(rag_eval):
+def test_plan_says_that_few_questions_get_no_verdict(rag_eval):
     said = rag_eval("plan", "cairnmoor-observatory")
 
     assert " questions are too few for a verdict (30 are needed); a drop of 5 points takes 200 questions" in said
 
 
 @pytest.mark.parametrize(("questions", "documents"), [(900, 3), (900, 7)])
-def test_few_documents_detect_less_because_their_noise_is_known_less_well(questions, documents):
+def test_power_of_few_documents_is_less_because_their_noise_is_known_less_well(questions, documents):
     few, many = (power([questions // n] * n, VerdictSettings()).rows[2].drops for n in (documents, 300))
 
     assert many.usually < few.usually < 1.6 * many.usually
 
 
-def test_a_benchmark_without_questions_detects_nothing():
+def test_power_without_questions_is_none():
     found = power([], VerdictSettings())
 
     assert found.sentence(VerdictSettings()) == "Without questions nothing is detected."

@@ -1,4 +1,4 @@
-"""Old answers get today's scores under ids of their own; the system is not asked, and the old results stay."""
+"""Rescoring gives old answers today's scores under new ids; the system is not asked, and the old results stay."""
 
 import pytest
 import yaml
@@ -12,7 +12,7 @@ from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.reporting.comparison import compare_named
 from rag_eval_pipeline.reporting.history import history_rows, read_history
-from rag_eval_pipeline.reporting.rescoring import rescore
+from rag_eval_pipeline.reporting.maintenance import rescore
 
 OBSERVATORY = "cairnmoor-observatory"
 
@@ -26,9 +26,21 @@ def pair(workspace):
     return load_pair(workspace, OBSERVATORY, "embedded")
 
 
-def test_a_new_measure_is_scored_on_the_answers_that_there_are(workspace):
-    old = evaluate(workspace, pair(workspace))[1].evaluation_id
+def evaluated_once(workspace):
+    return evaluate(workspace, pair(workspace))[1].evaluation_id
+
+
+def refused(workspace, *ids):
+    with pytest.raises(InputError) as caught:
+        rescore(workspace, pair(workspace), ids)
+    return caught.value.code
+
+
+def test_rescore_scores_old_answers_with_a_new_measure(workspace):
+    old = evaluated_once(workspace)
     before = results_path(workspace, old).read_bytes()
+    was = EvaluationResults.read(results_path(workspace, old))
+    assert refused(workspace) == "nothing_to_rescore"
     set_measures(workspace, "hit@1", "recall@3")
 
     [new] = rescore(workspace, pair(workspace))
@@ -36,46 +48,36 @@ def test_a_new_measure_is_scored_on_the_answers_that_there_are(workspace):
     assert (new.evaluation_id != old, validate(results_path(workspace, new.evaluation_id))) == (True, [])
     assert set(new.retrieval_metrics) == {"hit@1", "recall@3"}
     assert new.performance_metrics.reused_from == old
-    assert load_evaluation(workspace, new.evaluation_id).record.opened_at == (
-        load_evaluation(workspace, old).record.opened_at
-    )
+    opened = [load_evaluation(workspace, name).record.opened_at for name in (old, new.evaluation_id)]
+    assert (opened[0], was.timestamp) == (opened[1], new.timestamp)
     assert results_path(workspace, old).read_bytes() == before
-    was = EvaluationResults.read(results_path(workspace, old))
-    assert new.timestamp == was.timestamp
     assert [row.generated_answer for row in new.query_results] == [row.generated_answer for row in was.query_results]
+    rows, damaged = history_rows(workspace)
+    assert ([row["evaluation_id"] for row in rows], damaged) == ([old, new.evaluation_id], [])
+    with pytest.raises(InputError, match="different_metrics"):
+        compare_named(workspace, old, new.evaluation_id)
+    # Once for each change.
+    assert refused(workspace) == "nothing_to_rescore"
+    set_measures(workspace, "hit@3")
+    [third] = rescore(workspace, pair(workspace))
+    assert third.performance_metrics.reused_from == old
 
 
-def test_several_are_scored_oldest_first(workspace):
-    old = [evaluate(workspace, pair(workspace))[1].evaluation_id for _ in range(2)]
+def test_rescore_goes_from_the_oldest_and_leaves_the_newest_the_newest(workspace):
+    old = [evaluated_once(workspace) for _ in range(2)]
     set_measures(workspace, "hit@1")
 
-    new = [published.evaluation_id for published in rescore(workspace, pair(workspace))]
+    [_] = rescore(workspace, pair(workspace), old[:1])
+    assert newest_evaluation(workspace, OBSERVATORY, "embedded").record.evaluation_id == old[1]
+    assert read_history(workspace).newest()[0].evaluation_id == old[1]
 
+    new = [published.evaluation_id for published in rescore(workspace, pair(workspace), old[::-1])]
     opened = [load_evaluation(workspace, name).record.opened_at for name in (*old, *new)]
     assert opened[:2] == opened[2:]
 
 
-def test_the_newest_evaluation_stays_the_newest(workspace):
-    first, second = (evaluate(workspace, pair(workspace))[1].evaluation_id for _ in range(2))
-
-    [_] = rescore(workspace, pair(workspace), [first])
-
-    assert newest_evaluation(workspace, OBSERVATORY, "embedded").record.evaluation_id == second
-    assert read_history(workspace).newest()[0].evaluation_id == second
-
-
-def test_what_is_scored_as_today_is_left_alone(workspace):
-    evaluate(workspace, pair(workspace))
-
-    with pytest.raises(InputError) as caught:
-        rescore(workspace, pair(workspace))
-
-    assert caught.value.code == "nothing_to_rescore"
-
-
-def test_answers_of_an_earlier_version_of_the_system_stay_its_own(workspace):
-    name = evaluate(workspace, pair(workspace))[1].evaluation_id
-    was = load_evaluation(workspace, name).record
+def test_rescore_keeps_the_version_of_the_system_that_answered(workspace):
+    was = load_evaluation(workspace, evaluated_once(workspace)).record
     file = workspace.system_file("embedded")
     file.write_text(file.read_text().replace('version: "1"', 'version: "2"'))
     set_measures(workspace, "hit@1")
@@ -87,30 +89,18 @@ def test_answers_of_an_earlier_version_of_the_system_stay_its_own(workspace):
     assert (new.fingerprints.metrics, new.fingerprints.judge) == (today.metrics, today.judge)
 
 
-def test_answers_to_fewer_questions_than_todays_are_refused(workspace):
+def test_rescore_refuses_answers_to_other_questions_or_of_another_pair(workspace):
     file = workspace.system_file("embedded")
     whole = file.read_text()
     file.write_text(whole + "limit: 3\n")
-    name = evaluate(workspace, pair(workspace))[1].evaluation_id
+    name = evaluated_once(workspace)
     file.write_text(whole)
+    _, other = evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded-weak"))
 
-    with pytest.raises(InputError) as caught:
-        rescore(workspace, pair(workspace), [name])
-
-    assert caught.value.code == "other_dataset"
-
-
-def test_answers_are_scored_again_once_for_each_change(workspace):
-    old = evaluate(workspace, pair(workspace))[1].evaluation_id
-    for measure in ("hit@1", "hit@3"):
-        set_measures(workspace, measure)
-        [new] = rescore(workspace, pair(workspace))
-        assert new.performance_metrics.reused_from == old
-
-    with pytest.raises(InputError) as caught:
-        rescore(workspace, pair(workspace))
-
-    assert caught.value.code == "nothing_to_rescore"
+    assert refused(workspace, name) == "other_dataset"
+    assert refused(workspace, other.evaluation_id) == "other_pair"
+    load_evaluation(workspace, name).save(state="scored")
+    assert refused(workspace, name) == "not_published"
 
 
 CODE = """
@@ -125,7 +115,7 @@ def answer(query):
 """
 
 
-def test_the_system_is_not_even_opened(workspace):
+def test_rescore_does_not_open_the_system(workspace):
     folder = workspace.config / "systems"
     (folder / "watched_system.py").write_text(CODE)
     workspace.system_file("watched").write_text(
@@ -143,20 +133,8 @@ def test_the_system_is_not_even_opened(workspace):
     assert new.summary.successful_queries == 16
 
 
-def test_the_history_shows_both_and_no_comparison_mixes_them(workspace):
-    old = evaluate(workspace, pair(workspace))[1].evaluation_id
-    set_measures(workspace, "hit@1")
-    [new] = rescore(workspace, pair(workspace))
-
-    rows, damaged = history_rows(workspace)
-    assert ([row["evaluation_id"] for row in rows], damaged) == ([old, new.evaluation_id], [])
-    with pytest.raises(InputError) as caught:
-        compare_named(workspace, old, new.evaluation_id)
-    assert (caught.value.code, "different_metrics" in str(caught.value)) == ("not_comparable", True)
-
-
-def test_results_that_were_damaged_come_back_from_the_answers(workspace):
-    name = evaluate(workspace, pair(workspace))[1].evaluation_id
+def test_rescore_restores_damaged_results_from_the_answers(workspace):
+    name = evaluated_once(workspace)
     path = results_path(workspace, name)
     whole = EvaluationResults.read(path)
     path.write_bytes(path.read_bytes()[:1000])
@@ -164,8 +142,7 @@ def test_results_that_were_damaged_come_back_from_the_answers(workspace):
     [again] = rescore(workspace, pair(workspace), [name])
 
     assert again.answer_quality_metrics == whole.answer_quality_metrics
-    assert [row.individual_metrics for row in again.query_results] == [
-        row.individual_metrics for row in whole.query_results
-    ]
+    scores = [[row.individual_metrics for row in one.query_results] for one in (again, whole)]
+    assert scores[0] == scores[1]
     [damaged] = read_history(workspace).damaged  # it is named until somebody removes it
     assert name in damaged

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rag_eval_pipeline.conversion.planning import Plan, plan
-from rag_eval_pipeline.scaffold import Proposal, start_benchmark
+from rag_eval_pipeline.scaffold.init import Proposal, start_benchmark
 from rag_eval_pipeline.workspace import Workspace
 
 Files = Mapping[str, str | bytes]

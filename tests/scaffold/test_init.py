@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.scaffold import propose, start_benchmark
+from rag_eval_pipeline.scaffold.init import propose, start_benchmark
 from rag_eval_pipeline.workspace import Workspace
 from tests.scaffold.conftest import write
 
@@ -24,16 +24,6 @@ URL = "https://data.example.org/sets/table.csv?version=2#rows"
 
 def everything(workspace):
     return sorted(path.relative_to(workspace.root).as_posix() for path in workspace.root.rglob("*"))
-
-
-def test_init_copies_a_single_file(empty, tmp_path):
-    origin = write(tmp_path / "origin", {"table.csv": TABLE, "other.csv": TABLE})
-
-    paths, proposal = start_benchmark(empty, "scratch", origin / "table.csv")
-
-    assert sorted(path.name for path in paths.source.iterdir()) == ["benchmark.yaml", "table.csv"]
-    assert proposal.files == ["table.csv"]
-    assert read_spec(paths).source.path == ("table.csv",)
 
 
 def test_init_copies_a_folder_without_hidden_files_and_links(empty, tmp_path):
@@ -46,6 +36,15 @@ def test_init_copies_a_folder_without_hidden_files_and_links(empty, tmp_path):
     assert proposal.files == ["docs/a.md", "table.csv"]
     assert not any(path.is_symlink() for path in paths.source.rglob("*"))
     assert any("'outside.csv'" in guess and "'elsewhere'" in guess for guess in proposal.guesses)
+
+
+def test_init_copies_a_single_file(empty, tmp_path):
+    origin = write(tmp_path / "origin", {"table.csv": TABLE, "other.csv": TABLE})
+
+    paths, proposal = start_benchmark(empty, "scratch", origin / "table.csv")
+
+    assert sorted(path.name for path in paths.source.iterdir()) == ["benchmark.yaml", "table.csv"]
+    assert proposal.files == ["table.csv"]
 
 
 def test_propose_writes_nothing_and_is_deterministic(empty, tmp_path):
@@ -126,16 +125,14 @@ def test_url_body_is_read_and_not_kept(empty):
 
 
 def test_url_serves_every_list_of_a_json_file(empty):
-    def download(url, target):
-        target.write_text(
-            '{"queries": [{"query_id": "q", "query_text": "A", "relevant_doc_ids": ["d"]}],'
-            ' "documents": [{"doc_id": "d", "text": "x"}]}'
-        )
+    lists = {"queries": [{"query_id": "q", "query_text": "A", "relevant_doc_ids": ["d"]}]}
+    lists["documents"] = [{"doc_id": "d", "text": "x"}]
+    url = "https://data.example.org/evret.json"
 
-    text = propose(empty, "scratch", "https://data.example.org/evret.json", download=download).text
+    text = propose(empty, "scratch", url, download=lambda _, target: target.write_text(json.dumps(lists))).text
 
-    assert 'source: {url: "https://data.example.org/evret.json", root: queries}' in text
-    assert 'tables: {documents: {url: "https://data.example.org/evret.json", root: documents}}' in text
+    assert f'source: {{url: "{url}", root: queries}}' in text
+    assert f'tables: {{documents: {{url: "{url}", root: documents}}}}' in text
 
 
 def test_failed_download_leaves_nothing(empty):
@@ -147,6 +144,8 @@ def test_failed_download_leaves_nothing(empty):
 
     with pytest.raises(InputError, match="not_found"):
         start_benchmark(empty, "scratch", URL, download=download)
+    with pytest.raises(InputError, match="missing_origin"):
+        start_benchmark(empty, "scratch", URL)
 
     assert everything(empty) == before
 
@@ -196,7 +195,7 @@ def test_any_column_and_file_name_gives_a_spec_that_is_read_and_planned(others, 
             assert plan(paths).counts.rows == 1
 
 
-def test_one_number_in_columns_of_json_does_not_change_what_is_proposed_for_their_texts(empty, tmp_path):
+def test_number_in_columns_of_texts_does_not_change_the_proposal(empty, tmp_path):
     rows = [{"question": f"q{n}", "answer": f"a{n}", "page": f"https://x.org/{n}"} for n in range(5)]
     rows.append({"question": "q5", "answer": 12, "page": 7})
     origin = write(tmp_path / "origin", {"q.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
-from rag_eval_pipeline.scaffold import start_benchmark
+from rag_eval_pipeline.scaffold.init import start_benchmark
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.real_benchmarks import DATA

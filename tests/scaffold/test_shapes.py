@@ -173,16 +173,14 @@ ANSWERS = {
     "aliases, all empty":        ("query,answer,aliases\nWhat?,one,\n",                    ("one",)),
     "wrong answers beside it":   ("question,incorrect_answer,answer\nWhat?,no,yes\n",      ("yes",)),
     "question by its values":    ("asked,answer\nWhat is it?,one\n",                       ("one",)),
+    "number":                    ("question,answer\nWhat?,3\n",                            ("3",)),
+    "truth beside a response":   ("user_input,response,reference\nWhat?,said,true\n",      ("true",)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "expected"), ANSWERS.values(), ids=ANSWERS)
 def test_answers_are_found_by_column_name(planned, text, expected):
     assert answers(planned({"table.csv": text})) == [expected]
-
-
-def test_answer_may_be_a_number(planned):
-    assert answers(planned({"q.jsonl": jsonl({"question": "A?", "answer": 3})})) == [("3",)]
 
 
 IMPOSSIBLE = {
@@ -199,16 +197,17 @@ def test_unanswerable_questions_are_recognised(planned, text, expected):
     assert [question.is_impossible for question in planned({"table.csv": text}).questions] == expected
 
 
-def test_guesses_say_how_to_undo_them(started):
-    guesses = started({"q.csv": "question,answer\nA?,a\nB?,\n"}).guesses
-
-    [guess] = [guess for guess in guesses if guess.startswith("is_impossible")]
-    assert "1 of 2 rows" in guess
-    assert "remove this column" in guess
+GUESSES = {
+    "empty answers":  ({"q.csv": "question,answer\nA?,a\nB?,\n"}, "is_impossible", ["1 of 2 rows", "remove this column"]),
+    "other splits":   (BEIR,                                      "qrels",         ["qrels/train.tsv"]),
+}  # fmt: skip
 
 
-def test_beir_names_the_splits_that_are_not_used(started):
-    assert any("qrels/train.tsv" in guess for guess in started(BEIR).guesses)
+@pytest.mark.parametrize(("files", "key", "phrases"), GUESSES.values(), ids=GUESSES)
+def test_guess_states_its_evidence(started, files, key, phrases):
+    [guess] = [guess for guess in started(files).guesses if guess.startswith(key)]
+
+    assert all(phrase in guess for phrase in phrases)
 
 
 SQUAD_1 = {"version": "1.1", "data": [{"title": "Normans", "paragraphs": [
@@ -246,10 +245,6 @@ def test_text_beside_a_url_is_the_gold_text_of_its_page(planned):
     found = planned({"t.csv": "question,answer,url,passage\nA?,a,https://a.org/1,gold\nB?,b,,\n"})
 
     assert [[(c.document, c.text) for c in q.contexts] for q in found.questions] == [[("a.org/1", "gold")], []]
-
-
-def test_truth_is_preferred_to_what_a_system_answered_and_retrieved(planned):
-    assert answers(planned({"ragas.jsonl": jsonl(RAGAS)})) == [("true",)]
 
 
 @pytest.mark.parametrize("files", [{"q.csv": "question,url\nA?,https://a.org/1\n"}, BEIR], ids=["URLs", "BEIR"])

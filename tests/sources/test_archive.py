@@ -7,13 +7,9 @@ import lzma
 import os
 import stat
 import struct
-import subprocess
-import sys
 import tarfile
-import threading
-import tracemalloc
 import zipfile
-import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -30,7 +26,6 @@ from rag_eval_pipeline.sources.archive import (
     extract,
     is_wanted,
 )
-from tests.conftest import REPOSITORY
 
 COMPRESS = {
     "gz": gzip.compress,
@@ -105,25 +100,15 @@ def test_archive_is_detected_by_content_and_unpacked(tmp_path, data, packing):
     )
 
 
-def old_tar():
-    """A tar from before `ustar`: 345 bytes of header fields, no mark."""
-    header = bytearray(512)
-    header[:1], header[100:108], header[124:136], header[148:156] = b"x", b"0000644\0", b"00000000003\0", b" " * 8
-    header[108:124] = b"0000000\0" * 2
-    header[136:148] = b"00000000000\0"
-    header[148:156] = b"%06o\0 " % sum(header)
-    return bytes(header) + b"abc".ljust(512, b"\0") + bytes(1024)
-
-
-def test_tar_without_magic_is_detected_by_its_checksum(tmp_path):
-    assert content(unpack(tmp_path, old_tar()).folder) == {"x": b"abc"}
-
-
 PLAIN = {
     "text": (b"question,answer\n" * 100, Container(None, None)),
-    "text with digits where tar has its checksum": (b"0123456 " * 100, Container(None, None)),
     "nothing": (b"", Container(None, None)),
     "compressed text": (gzip.compress(b"question,answer\n" * 100), Container("gz", None)),
+}
+OTHERS = {
+    "a compressed zip": (gzip.compress(zip_of(FILES)), "double_compression"),
+    "an Office document": (zip_of({"[Content_Types].xml": b"<Types/>", "xl/workbook.xml": b""}), "unsupported_format"),
+    **{f"a cut tar.{kind}": (compress(tar_of(FILES))[:-8], "bad_compression") for kind, compress in COMPRESS.items()},
 }
 
 
@@ -133,14 +118,9 @@ def test_archive_rejects_other_files(tmp_path, data, packing):
     assert detect_container(tmp_path / "a", "a") == packing
 
 
-def test_archive_rejects_compressed_zip(tmp_path):
-    assert refusal(tmp_path, gzip.compress(zip_of(FILES))).code == "double_compression"
-
-
-def test_archive_rejects_office_document(tmp_path):
-    error = refusal(tmp_path, zip_of({"[Content_Types].xml": b"<Types/>", "xl/workbook.xml": b""}))
-
-    assert (error.code, error.found) == ("unsupported_format", "'an Office document'")
+@pytest.mark.parametrize(("data", "code"), OTHERS.values(), ids=OTHERS)
+def test_archive_rejects_wrong_packing(tmp_path, data, code):
+    assert refusal(tmp_path, data).code == code
 
 
 UNSAFE_NAMES = {
@@ -170,16 +150,13 @@ def test_archive_rejects_unsafe_names(tmp_path, name):
     assert (error.code, error.file) == ("unsafe_archive", "data/a")
 
 
-@pytest.mark.parametrize("name", ["../up.txt", "/etc/passwd"])
-def test_tar_rejects_unsafe_names(tmp_path, name):
-    assert refusal(tmp_path, tar_of({"questions.csv": b"q\n", name: b"x"})).code == "unsafe_archive"
-
-
 @pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
-def test_archive_accepts_longest_names(tmp_path, pack):
-    files = {"é" * 127: b"1", "/".join(["x" * 204] * 5): b"2", "/".join("x" * 32): b"3", "..a/...": b"4", "-rf": b"5"}
+def test_archive_accepts_what_limits_of_names_and_sizes_just_allow(tmp_path, pack):
+    inner = zip_of({"../x": b""})  # stays a file
+    files = {"é" * 127: b"1", "/".join(["x" * 204] * 5): b"2", "/".join("x" * 32): b"3", "..a/...": b"4", "-rf": inner}
+    caps = Caps(members=len(files), size_bytes=sum(map(len, files.values())))
 
-    assert content(unpack(tmp_path, pack(files)).folder) == files
+    assert content(unpack(tmp_path, pack(files), caps=caps).folder) == files
 
 
 @pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
@@ -195,20 +172,9 @@ def test_archive_rejects_repeated_names(tmp_path, pack):
 
 
 @pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
-@pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a")], ids=["file first", "folder first"])
-def test_archive_rejects_file_that_is_also_a_folder(tmp_path, pack, names):
-    assert refusal(tmp_path, pack({name: b"x" for name in names})).code == "unsafe_archive"
-
-
-@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
-def test_archive_keeps_names_apart_that_differ_in_case_or_unicode_form(tmp_path, pack):
-    files = {"Ada": b"1", "ada": b"2", "\u00e9": b"3", "e\u0301": b"4"}
-    (tmp_path / "ada").touch()
-    if (tmp_path / "Ada").exists():
-        pytest.skip("this file system does not tell them apart")
-    (tmp_path / "ada").unlink()
-
-    assert content(unpack(tmp_path, pack(files)).folder) == files
+def test_archive_rejects_file_that_is_also_a_folder(tmp_path, pack):
+    for names in (("a", "a/b"), ("a/b", "a")):
+        assert refusal(tmp_path, pack({name: b"x" for name in names})).code == "unsafe_archive"
 
 
 def tar_member(kind, link=""):
@@ -272,10 +238,6 @@ ALTERED_ZIPS = {
     "no header where it should be": (patched(zip_of({"a": b"x"}), {42: b"\x01\0\0\0"}), "bad_archive"),
     "cut in its middle": (zip_of(FILES)[:200], "bad_archive"),
     "cut before its end": (zip_of(FILES)[:-1], "bad_archive"),
-    "altered data": (
-        zip_of({"a": os.urandom(500)})[:100] + b"xx" + zip_of({"a": os.urandom(500)})[102:],
-        "bad_archive",
-    ),
 }
 
 
@@ -302,68 +264,16 @@ def test_tar_rejects_cuts_and_damaged_headers(tmp_path, data):
     assert refusal(tmp_path, data).code == "bad_archive"
 
 
-def test_tar_cases_are_cut_where_they_say():
-    assert [TAR[n : n + 3] for n in (0, 1024, 2048, 3072)] == [b"que", b"doc", b"doc", b"doc"]
-    assert TAR[3584:] == bytes(len(TAR) - 3584)
-
-
-@pytest.mark.parametrize("kind", COMPRESS)
-def test_tar_rejects_cut_compression(tmp_path, kind):
-    assert refusal(tmp_path, COMPRESS[kind](tar_of(FILES))[:-8]).code == "bad_compression"
-
-
-def bomb_of_shared_data(count):
-    """A zip of `count` entries that all unpack the same data: each local header is quoted by the one before it.
-
-    The data is 1 MB of zeros, deflated. Before it stand the local headers; each entry's data begins with a stored block
-    that holds the next local header, so that it is valid deflate data of its own (David Fifield, A better zip bomb).
-    """
-    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
-    kernel = deflate.compress(bytes(1_000_000)) + deflate.flush()
-    name = "{:05}"
-
-    def local(index, crc, packed, size):
-        header = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 8, 0, 0, crc, packed, size, 5, 0)
-        return header + name.format(index).encode()
-
-    body, plain, entries = kernel, bytes(1_000_000), []
-    for index in reversed(range(count)):
-        header = local(index, zlib.crc32(plain), len(body), len(plain))
-        entries.append((index, zlib.crc32(plain), len(body), len(plain), len(header)))
-        quoted = struct.pack("<BHH", 0, len(header), len(header) ^ 0xFFFF)
-        body, plain = quoted + header + body, header + plain
-    data = body[5:]  # nothing quotes the first header
-    directory, offset = b"", 0
-    for index, crc, packed, size, header_size in reversed(entries):
-        directory += struct.pack(
-            "<4s6H3L5H2L", b"PK\x01\x02", 20, 20, 0, 8, 0, 0, crc, packed, size, 5, 0, 0, 0, 0, 0, offset
-        )
-        directory += name.format(index).encode()
-        offset += header_size + 5
-    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(directory), len(data), 0)
-    return data + directory + end
-
-
 def test_zip_rejects_entries_that_share_data(tmp_path):
-    data = bomb_of_shared_data(8)
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:  # zipfile itself unpacks 8 MB from 2.5 KB
-        assert sum(map(len, map(archive.read, archive.namelist()))) > 8_000_000
-    assert len(data) < 2500
-
-    error = refusal(tmp_path, data)
-
-    assert error.code == "archive_bomb"
-    assert error.found == "'00000 and 00001'"
-
-
-def test_zip_rejects_one_entry_under_two_names(tmp_path):
     data = zip_of({"a": b"x"}, zipfile.ZIP_STORED)
     start, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
     entry = data[start:end]
     twice = data[:start] + entry + entry.replace(b"a", b"b")
     twice += struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 2, 2, 2 * len(entry), start, 0)
 
-    assert refusal(tmp_path, twice).code == "archive_bomb"
+    error = refusal(tmp_path, twice)
+
+    assert (error.code, error.found) == ("archive_bomb", "'a and b'")
 
 
 def tar_comment(number, size):
@@ -391,26 +301,6 @@ def test_archive_rejects_more_than_the_caps_allow(tmp_path, data, caps):
     assert refusal(tmp_path, data, caps=caps).code == "archive_bomb"
 
 
-def test_archive_accepts_what_the_caps_just_allow(tmp_path):
-    files = {"a": b"12345", "b": b"6789"}
-
-    assert content(unpack(tmp_path, zip_of(files), caps=Caps(members=2, size_bytes=9)).folder) == files
-
-
-def test_zip_does_not_read_a_directory_beyond_the_caps(tmp_path):
-    (tmp_path / "a").write_bytes(zip_of({f"{n:060}": b"" for n in range(20_000)}))
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError) as refused:
-            extract(tmp_path / "a", tmp_path / "cache", shown="a")
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-    assert refused.value.code == "archive_bomb"
-    assert peak < 1_000_000  # the directory has 2.1 MB
-
-
 def with_long_end(data, count):
     """The zip with the directory's end of 2001, in which a count may have 64 bits."""
     at = data.index(b"PK\x05\x06")
@@ -428,34 +318,6 @@ def with_long_end(data, count):
 def test_zip64_is_unpacked_within_the_same_caps(tmp_path):
     assert refusal(tmp_path, with_long_end(zip_of(FILES), 1 << 40)).code == "archive_bomb"
     assert content(unpack(tmp_path, with_long_end(zip_of(FILES), 4)).folder) == FILES
-
-
-LIMITED = """
-import resource, sys
-from pathlib import Path
-from rag_eval_pipeline.sources.archive import Caps, extract
-from rag_eval_pipeline.errors import InputError
-used = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
-resource.setrlimit(resource.RLIMIT_DATA, (used + (32 << 20),) * 2)
-folder, size = Path(sys.argv[1]), int(sys.argv[2])
-try:
-    print(extract(folder / "a", folder / "out", shown="a", caps=Caps(ratio=1e9, size_bytes=size)).members[0].size)
-except InputError as error:
-    print(error.code)
-"""
-
-
-@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-def test_archive_unpacks_large_members_in_constant_memory(tmp_path, kind):
-    large = {"a": bytes(100_000_000)}
-    (tmp_path / "a").write_bytes(zip_of(large) if kind == "zip" else gzip.compress(tar_of(large), 1))
-
-    def run(cap):
-        command = [sys.executable, "-c", LIMITED, str(tmp_path), str(cap)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY).stdout.strip()
-
-    assert run(99_000_000) == "archive_bomb"
-    assert run(100_000_000) == "100000000"
 
 
 def test_archive_leaves_out_what_macos_adds(tmp_path):
@@ -519,45 +381,21 @@ def test_archive_is_unpacked_once(tmp_path):
     assert extract(tmp_path / "a", tmp_path / "cache" / "digest", shown="a") == first
 
 
-@pytest.mark.parametrize("harm", [os.unlink, lambda path: path.write_bytes(b"")], ids=["a file gone", "a file emptied"])
-def test_archive_is_unpacked_again_after_damage(tmp_path, harm):
-    harm(unpack(tmp_path, zip_of(FILES)).folder / "docs/a.html")
+def test_archive_is_unpacked_again_after_damage(tmp_path):
+    for harm in (os.unlink, lambda path: path.write_bytes(b"")):
+        harm(unpack(tmp_path, zip_of(FILES)).folder / "docs/a.html")
 
-    assert content(unpack(tmp_path, zip_of(FILES)).folder) == FILES
-
-
-def test_archive_replaces_what_a_killed_process_left(tmp_path):
-    left = tmp_path / "cache" / "digest" / ".tmp-all" / "files"
-    left.mkdir(parents=True)
-    (left / "half").write_bytes(b"x")
-
-    extracted = unpack(tmp_path, zip_of(FILES))
-
-    assert content(extracted.folder) == FILES
-    assert sorted(path.name for path in (tmp_path / "cache" / "digest").iterdir()) == [".lock", "all"]
+        assert content(unpack(tmp_path, zip_of(FILES)).folder) == FILES
 
 
 def test_archive_unpacked_concurrently_gives_one_folder(tmp_path):
-    data, results = zip_of({f"docs/{n}": os.urandom(500) for n in range(300)}), []
-    (tmp_path / "a").write_bytes(data)
-    threads = [
-        threading.Thread(target=lambda: results.append(extract(tmp_path / "a", tmp_path / "cache", shown="a")))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    (tmp_path / "a").write_bytes(zip_of({f"docs/{n}": b"x" * 500 for n in range(300)}))
 
-    assert len(results) == 4
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda n: extract(tmp_path / "a", tmp_path / "cache", shown="a"), range(4)))
+
     assert len(set(results)) == 1
     assert len(content(results[0].folder)) == 300
-
-
-def test_archive_inside_an_archive_stays_a_file(tmp_path):
-    inner = zip_of({"../x": b""})
-
-    assert content(unpack(tmp_path, zip_of({"inner.zip": inner})).folder) == {"inner.zip": inner}
 
 
 # Names that hold nothing unsafe, so that every one must come out as it went in.

@@ -91,15 +91,6 @@ class TestCsv:
         assert caught.value.code == "duplicate_column"
         assert decode(read_csv, raw, columns=("q", "a"), header="replace").columns == {"q": ["one"], "a": ["1"]}
 
-    def test_csv_keeps_line_ends_in_cells_and_counts_physical_lines(self):
-        rows = decode(read_csv, 'q,a\r\n"one\ntwo",x\r\nthree,y\r\n')
-
-        assert rows.columns["q"] == ["one\ntwo", "three"]
-        assert rows.lines == [2, 4]
-
-    def test_csv_rows_do_not_end_at_unicode_line_separators(self):
-        assert decode(read_csv, "q,a\none\u2028two\x0b\x85,x\n").columns["q"] == ["one\u2028two\x0b\x85"]
-
     REFUSED = {
         "a quote that swallowed lines before it was closed": ('q,a\nx,"y\nz,"1\n', "bad_quoting"),
         "names that SQL cannot tell apart": ("Q,q\n1,2\n", "duplicate_column"),
@@ -142,19 +133,6 @@ class TestCsv:
 
     # A carriage return alone ends a line for most readers, and Python's writer does not quote it.
     CELL = st.lists(st.sampled_from([*'ab ,;"\n\t\u2028é\x0b', "\r\n"]), max_size=6).map("".join)
-
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(st.lists(st.tuples(CELL, CELL), max_size=30), st.sampled_from(["\n", "\r\n"]))
-    def test_csv_blocks_are_whole_records(self, small_blocks, rows, end):
-        """What was read of a file ended between CR and LF, and the rest went to the slow parser."""
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator=end).writerows([("q", "a"), *rows])
-        raw = text.getvalue().encode()
-
-        blocks = list(csv_reader._regular_blocks(io.BytesIO(raw), ",", '"'))
-
-        assert b"".join(block.data for block in blocks) == raw
-        assert sum(len(block.record_lines) for block in blocks) == len(rows) + 1
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
@@ -231,9 +209,6 @@ class TestJsonLines:
         rows = decode(read_jsonl, '{"q": NaN, "a": 1.5}\n{"q": "x", "a": -Infinity}\n', allow_nan=True)
         assert rows.columns == {"q": [None, "x"], "a": [1.5, None]}
 
-    def test_jsonl_reads_escaped_surrogate_pairs(self):
-        assert decode(read_jsonl, '{"q": "\\ud83d\\ude00"}').columns == {"q": ["😀"]}
-
     @given(st.lists(st.binary(max_size=12) | st.just(b'{"q": "x"}'), max_size=10))
     def test_jsonl_counts_every_line_that_is_not_blank(self, lines):
         raw = b"\n".join(lines)
@@ -254,10 +229,6 @@ class TestJson:
     @pytest.mark.parametrize(("value", "root"), SHAPES.values(), ids=SHAPES)
     def test_json_shapes(self, value, root):
         assert decode(read_json, json.dumps(value), root=root).columns == {"q": [1, 2]}
-
-    def test_json_object_of_objects_keeps_its_keys(self):
-        rows = decode(read_json, '{"first": {"q": 1}, "second": {"q": 2}}')
-        assert rows.columns == {"source_key": ["first", "second"], "q": [1, 2]}
 
     def test_json_rejects_item_that_is_no_object(self):
         rows = decode(read_json, '[{"q": 1}, null, {"q": 3}]')

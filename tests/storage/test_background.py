@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from rag_eval_pipeline.storage.background import BackgroundWriter, prefetch
+from rag_eval_pipeline.storage.background import prefetch
 
 
 def test_prefetch_keeps_the_order_and_makes_items_in_another_thread():
@@ -37,22 +37,3 @@ def test_prefetch_that_is_closed_early_leaves_no_thread():
     items.close()
 
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
-
-
-def test_background_writer_writes_in_order_before_it_closes():
-    done = []
-    writer = BackgroundWriter(done.append)
-    for number in range(20):
-        writer.put(number)
-
-    writer.close()
-
-    assert done == list(range(20))
-
-
-def test_background_writer_raises_the_error_of_its_function():
-    writer = BackgroundWriter(int)
-    writer.put("no number")
-
-    with pytest.raises(ValueError, match="no number"):
-        writer.close()

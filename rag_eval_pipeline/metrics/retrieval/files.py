@@ -235,7 +235,7 @@ def _read_parquet_qrels(path: Path) -> Qrels:
 
 @contextmanager
 def _open_parquet(path: Path) -> Iterator[Any]:
-    # A handle and not a path: pyarrow takes a path for a URI when it looks like one, and loses what follows a `#`.
+    # A handle and not a path: pyarrow mistakes some paths for URIs and loses what follows a `#`.
     with path.open("rb") as handle:
         try:
             schema = pq.read_schema(handle)

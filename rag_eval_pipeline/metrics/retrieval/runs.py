@@ -1,7 +1,7 @@
 """Runs and qrels as arrays, and the judged rankings that every measure is a function of.
 
 Runs and qrels are checked when they are made: a document occurs once per query, and every score is a number. Documents
-are compared by 32-bit keys. Codes of a shared vocabulary are their own keys. Otherwise the key is a hash of the id, and
+are compared by 32-bit keys. Codes of a shared vocabulary are the keys. Otherwise the key is a hash of the id, and
 documents with equal keys are compared by id before they count as equal.
 
 No measure needs the whole ranking, so `Rankings` keeps neither scores nor ids. Its arrays over documents are ordered by

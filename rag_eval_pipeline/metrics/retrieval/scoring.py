@@ -34,7 +34,7 @@ from rag_eval_pipeline.metrics.retrieval.runs import (
     make_qrels,
 )
 
-SLOTS_PER_DOCUMENT = 32  # of a lookup table; 3 % of the unjudged documents then pass the first look
+SLOTS_PER_DOCUMENT = 32  # of a lookup table; 3 % of the unjudged documents then pass the table
 SLOT_BITS = (10, 20)  # fewest and most; a table of 2^20 slots is 1 MB
 _FACTOR = np.uint32(2654435761)  # 2^32 / golden ratio
 
@@ -259,12 +259,12 @@ def _find_candidates(keys: Keys, judged: Keys, scratch: _Scratch) -> tuple[Ints,
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     bits = min(max(int(SLOTS_PER_DOCUMENT * judged.size).bit_length(), SLOT_BITS[0]), SLOT_BITS[1])
     shift = np.uint32(32 - bits)
-    own = ((judged * _FACTOR) >> shift).astype(np.intp)
+    judged_slots = ((judged * _FACTOR) >> shift).astype(np.intp)
     table, which = scratch.table[: 1 << bits], scratch.which
     table[:] = False
     order = np.arange(judged.size)
-    table[own], which[own] = True, order
-    which[own[which[own] != order]] = -1
+    table[judged_slots], which[judged_slots] = True, order
+    which[judged_slots[which[judged_slots] != order]] = -1
     products, slots, flags = scratch.products[: keys.size], scratch.slots[: keys.size], scratch.flags[: keys.size]
     np.multiply(keys, _FACTOR, out=products)
     np.right_shift(products, shift, out=slots, casting="unsafe")

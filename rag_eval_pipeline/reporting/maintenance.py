@@ -1,8 +1,8 @@
-"""What may be removed after some time, and its removal: never a baseline, never a pair's newest evaluation.
+"""Removal of old evaluations (`rag-eval prune`) and new scores for old answers (`rag-eval rescore`).
 
 An evaluation that anything refers to stays: as a baseline, as the flagged night or the rerun of a night that is still
 open, or as the one whose answers another has copied. A folder is first moved to a trash folder by one rename, then
-deleted, so that a removal that was killed leaves nothing half there; the next one empties the trash first.
+deleted, so that a killed removal leaves no partial folder; the next one empties the trash first.
 """
 
 import contextlib
@@ -20,11 +20,21 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
-from rag_eval_pipeline.evaluation.results import results_path
-from rag_eval_pipeline.evaluation.runs import Evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.results import publish, results_path
+from rag_eval_pipeline.evaluation.runs import (
+    Evaluation,
+    copy_for_scoring,
+    load_evaluation,
+    locked_pair,
+    newest_evaluation,
+    same_scoring,
+)
+from rag_eval_pipeline.evaluation.scoring import SCORERS
 from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.reporting.baselines import all_published
+from rag_eval_pipeline.reporting.baselines import all_published, published_evaluations
 from rag_eval_pipeline.reporting.history import history_folder, published_results
 from rag_eval_pipeline.reporting.nightly import Nights
 from rag_eval_pipeline.sources.download import Record
@@ -71,7 +81,7 @@ def read_retention_settings(workspace: Workspace) -> RetentionSettings:
 
 @dataclass(slots=True)
 class Pruned:
-    """What was removed, or would be.
+    """The result of a removal, or of a dry run.
 
     Args:
         dry_run: Nothing was removed.
@@ -90,7 +100,7 @@ class Pruned:
     runs: list[str] | None = None
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result as JSON."""
         return {
             "dry_run": self.dry_run,
             "removed": [str(path) for path in self.paths],
@@ -101,7 +111,7 @@ class Pruned:
         }
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the result as lines for a terminal."""
         word = "would remove" if self.dry_run else "removed"
         yield from (f"{word} {path}" for path in self.paths)
         yield from (f"kept {name}: {why}" for name, why in self.kept.items())
@@ -113,12 +123,10 @@ class Pruned:
 
 
 def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False, leftovers: Iterable[Path] = ()) -> Pruned:
-    """Removes what the settings let go.
+    """Remove what the settings do not keep.
 
     Args:
-        workspace: Where.
-        now: Aware.
-        dry_run: Say it only.
+        dry_run: Only report what would be removed.
         leftovers: Folders outside the workspace that killed processes have left.
 
     Raises:
@@ -167,10 +175,9 @@ def _evaluations(
 
 
 def referenced(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
-    """Evaluation -> why it must stay.
+    """Return the evaluations that must stay, with the reason.
 
     Args:
-        workspace: Where.
         published: The published evaluations of each pair, oldest first.
 
     Raises:
@@ -213,7 +220,7 @@ def _measured_in(path: Path) -> str | None:
 
 
 def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSettings, now: datetime) -> Iterator[Path]:
-    """Results whose evaluation is gone already and that nothing refers to; a pair's newest results always stay."""
+    """Yield results whose evaluation is gone and that nothing refers to; a pair's newest results always stay."""
     if settings.results_days is None:
         return
     rows = sorted(published_results(workspace), key=lambda row: (row.timestamp or 0, row.evaluation_id))
@@ -229,7 +236,7 @@ def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSet
 
 
 def _downloads(workspace: Workspace, settings: RetentionSettings, now: datetime) -> Iterator[Path]:
-    """Bodies whose address stands in no benchmark.yaml any more, and all those of benchmarks that are gone."""
+    """Yield downloads whose URL is in no benchmark.yaml any more, and all those of benchmarks that are gone."""
     if settings.download_days is None:
         return
     oldest = (now - timedelta(days=settings.download_days)).timestamp()
@@ -240,7 +247,7 @@ def _downloads(workspace: Workspace, settings: RetentionSettings, now: datetime)
 
 
 def _leftovers(workspace: Workspace, now: datetime) -> Iterator[Path]:
-    """Temporary files and folders of runs that were killed: nobody works on one for more than a day."""
+    """Yield temporary files and folders that are older than a day, which killed runs have left."""
     found = [*(workspace.root / "corpus").glob(f"{TEMP_PREFIX}*")]
     for generated in GENERATED:
         for folder, folders, files in os.walk(workspace.root / "data" / generated):
@@ -291,3 +298,78 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     folders = os.walk(path)  # some 10,000 folders: `rglob` takes twice as long
     return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in folders for name in names)  # noqa: PTH118
+
+
+def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()) -> Iterator[EvaluationResults]:
+    """Score published evaluations of a pair again, oldest first.
+
+    A new measure or judge makes old evaluations incomparable with new ones. Their answers are copied into new
+    evaluations with the old date and scored as answers are scored today, so that five of them make a new baseline. The
+    pair's newest evaluation stays the newest. Damaged results are restored from their answers in the same way.
+
+    Args:
+        pair: As it is today.
+        evaluation_ids: Which; all whose measures or judge are not today's unless given.
+
+    Raises:
+        InputError: `other_pair`, `not_published`, `other_dataset` when the answers are to other questions or documents,
+            `nothing_to_rescore`.
+    """
+    benchmark, system = pair.paths.name, pair.system
+    if evaluation_ids:
+        chosen = [load_evaluation(workspace, name) for name in evaluation_ids]
+    else:
+        chosen = _scored_otherwise(published_evaluations(workspace, benchmark, system), pair)
+    for one in chosen:
+        _check(one, pair)
+    if not chosen:
+        raise InputError(
+            "nothing_to_rescore", workspace.runs,
+            f"an evaluation of {benchmark} x {system} with other measures or another judge than today's",
+        )  # fmt: skip
+    chosen.sort(key=lambda one: (one.record.opened_at, one.record.evaluation_id))
+    return (_rescore(workspace, pair, one) for one in chosen)
+
+
+def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationResults:
+    with locked_pair(workspace, pair):
+        evaluation = copy_for_scoring(workspace, pair, old)
+        for scorer in SCORERS.values():
+            scorer(workspace, evaluation, pair)
+        return publish(workspace, evaluation, pair, now=datetime.now(UTC))
+
+
+def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evaluation]:
+    """Return one evaluation of each set of answers that was never scored with today's metrics and judge."""
+    by_answers: dict[str, list[Evaluation]] = {}
+    for one in published:
+        if _is_of_today(one, pair):
+            by_answers.setdefault(one.record.rescored_from or one.record.evaluation_id, []).append(one)
+    return [
+        group[0]
+        for group in by_answers.values()
+        if not any(same_scoring(one.record.fingerprints, pair.fingerprints) for one in group)
+    ]
+
+
+def _is_of_today(one: Evaluation, pair: Pair) -> bool:
+    """Return whether the answers are to today's questions and documents; the system may have changed since."""
+    prints, today = one.record.fingerprints, pair.fingerprints
+    return (prints.dataset, prints.corpus) == (today.dataset, today.corpus) and (
+        one.record.limit == pair.system_file.limit
+    )
+
+
+def _check(one: Evaluation, pair: Pair) -> None:
+    record = one.record
+    if (record.benchmark, record.system) != (pair.paths.name, pair.system):
+        found = f"{record.benchmark} x {record.system}"
+        expected = f"an evaluation of {pair.paths.name} x {pair.system}"
+        raise InputError("other_pair", one.folder, expected, found=found)
+    if record.state != "published":
+        raise InputError("not_published", one.folder, "a published evaluation", found=record.state)
+    if not _is_of_today(one, pair):
+        raise InputError(
+            "other_dataset", one.folder, "answers to today's questions and documents",
+            hint="Evaluate the pair instead.",
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is old goes, what anything refers to stays, and a removal that was killed is finished by the next."""
+"""Prune removes what is old, keeps what anything refers to, and finishes a removal that was killed."""
 
 import itertools
 import json
@@ -9,6 +9,7 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from hypothesis import given
@@ -19,9 +20,9 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.reporting.baselines import pin
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
-from rag_eval_pipeline.reporting.history import history_folder
+from rag_eval_pipeline.reporting.history import FILE, history_folder, published_results
+from rag_eval_pipeline.reporting.maintenance import prune
 from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run
-from rag_eval_pipeline.reporting.retention import prune
 from rag_eval_pipeline.workspace import Workspace
 from tests.formats.result_values import results_value
 from tests.reporting.made_runs import PRINTS, START, five_runs, made_evaluation, made_run
@@ -43,19 +44,62 @@ def left(workspace):
     return sorted(path.name for path in workspace.runs.glob("eval_run_*"))
 
 
-def test_old_evaluations_go_and_the_newest_of_each_pair_stays(workspace):
-    old, newest = (made_evaluation(workspace, day) for day in (0, 1))
+def test_prune_removes_old_evaluations_and_keeps_the_newest_of_each_pair(workspace):
+    old, newest = (made_evaluation(workspace, day, size=5000) for day in (0, 1))
     only = made_evaluation(workspace, 0, system="t")
 
+    planned = prune(workspace, now=LATER, dry_run=True)
+    assert left(workspace) == sorted([old, newest, only])
     found = prune(workspace, now=LATER)
 
     assert left(workspace) == sorted([newest, only])
     assert [path.name for path in found.paths] == [old]
     assert set(found.kept) == {newest, only}
+    assert (planned.paths, planned.size_bytes, planned.kept) == (found.paths, found.size_bytes, found.kept)
+    assert 5000 < found.size_bytes < 10_000
+    assert list(planned.lines())[0] == f"would remove {workspace.runs / old}"
+    assert list(found.lines())[-1] == "removed 1 files and folders, 0.0 MB"
     assert (workspace.results / f"{old}.results.json").exists()  # results are kept for ever unless set otherwise
 
 
-def test_temporary_files_of_killed_runs_go_after_a_day(workspace):
+def test_prune_keeps_thirty_days(workspace):
+    ids = [made_evaluation(workspace, day) for day in (0, 1, 2)]
+
+    prune(workspace, now=START + timedelta(days=30))
+    assert left(workspace) == ids[1:]
+
+
+def clock_behind(workspace):
+    made_evaluation(workspace, 101)
+
+
+def damaged_baseline(workspace):
+    path = workspace.baselines / "b" / "s.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+
+
+def too_few_days(workspace):
+    settings(workspace, evaluation_days=7)
+
+
+REFUSED = {"clock_behind": clock_behind, "bad_json": damaged_baseline, "bad_format": too_few_days}
+
+
+@pytest.mark.parametrize(("code", "prepare"), REFUSED.items(), ids=REFUSED)
+def test_prune_refuses_and_removes_nothing(code, prepare, workspace):
+    for day in (0, 1):
+        made_evaluation(workspace, day)
+    prepare(workspace)
+    before = left(workspace)
+
+    with pytest.raises(InputError) as caught:
+        prune(workspace, now=LATER)
+
+    assert (caught.value.code, left(workspace)) == (code, before)
+
+
+def test_prune_removes_temporary_files_after_a_day(workspace):
     made_evaluation(workspace, 0)
     left = [
         workspace.root / "data" / "datasets" / "b" / ".tmp-a",
@@ -81,15 +125,7 @@ def test_temporary_files_of_killed_runs_go_after_a_day(workspace):
     assert all(path.exists() for path in kept)
 
 
-def test_thirty_days_are_kept(workspace):
-    ids = [made_evaluation(workspace, day) for day in (0, 1, 2)]
-
-    prune(workspace, now=START + timedelta(days=30, hours=1))
-
-    assert left(workspace) == ids[1:]
-
-
-def test_a_baseline_stays_however_old(workspace):
+def test_prune_keeps_a_baseline_however_old(workspace):
     pinned = [made_evaluation(workspace, day) for day in range(5)]
     pin(workspace, "b", "s", pinned, now=LATER)
     made_evaluation(workspace, 50, prints=PRINTS.model_copy(update={"system": "new"}))
@@ -100,7 +136,7 @@ def test_a_baseline_stays_however_old(workspace):
     assert found.kept[pinned[0]] == "a baseline of b x s"
 
 
-def test_the_last_night_and_its_rerun_stay(workspace):
+def test_prune_keeps_the_last_night_and_its_rerun(workspace):
     night, rerun, _ = (made_evaluation(workspace, day) for day in (0, 1, 2))
     history = ()
     for run in (made_run(night, range(20)), made_run(rerun, range(20), hours=3)):
@@ -113,7 +149,7 @@ def test_the_last_night_and_its_rerun_stay(workspace):
     assert {night, rerun} < set(left(workspace))
 
 
-def test_the_evaluation_in_which_copied_answers_were_measured_stays(workspace):
+def test_prune_keeps_the_evaluation_whose_answers_were_copied(workspace):
     measured, other, newest = (made_evaluation(workspace, day) for day in (0, 1, 2))
     reuse = {"performance_metrics": {"reused_from": measured}}
     (workspace.results / f"{newest}.results.json").write_text(json.dumps(reuse))
@@ -124,56 +160,7 @@ def test_the_evaluation_in_which_copied_answers_were_measured_stays(workspace):
     assert other not in left(workspace)
 
 
-def test_a_dry_run_removes_nothing_and_says_the_same(workspace):
-    for day in (0, 1):
-        made_evaluation(workspace, day, size=5000)
-
-    said = prune(workspace, now=LATER, dry_run=True)
-    before = left(workspace)
-    done = prune(workspace, now=LATER)
-
-    assert (said.paths, said.size_bytes, said.kept) == (done.paths, done.size_bytes, done.kept)
-    assert len(before) == 2
-    assert said.size_bytes > 5000
-    assert list(said.lines())[0].startswith("would remove ")
-
-
-def test_a_clock_that_is_behind_removes_nothing(workspace):
-    for day in (0, 40):
-        made_evaluation(workspace, day)
-
-    with pytest.raises(InputError) as caught:
-        prune(workspace, now=START + timedelta(days=35))
-
-    assert caught.value.code == "clock_behind"
-    assert len(left(workspace)) == 2
-
-
-def test_a_damaged_baseline_stops_the_removal(workspace):
-    for day in (0, 1):
-        made_evaluation(workspace, day)
-    path = workspace.baselines / "b" / "s.json"
-    path.parent.mkdir(parents=True)
-    path.write_text("{")
-
-    with pytest.raises(InputError):
-        prune(workspace, now=LATER)
-
-    assert len(left(workspace)) == 2
-
-
-def test_what_a_killed_removal_left_in_the_trash_is_removed_by_the_next(workspace):
-    for day in (0, 1):
-        made_evaluation(workspace, day)
-    trash = workspace.runs.parent / ".trash"
-    (trash / "0-eval_run_20260101_001").mkdir(parents=True)
-
-    prune(workspace, now=LATER)
-
-    assert not trash.exists()
-
-
-def test_results_go_only_where_that_is_set_and_their_evaluation_is_gone(workspace):
+def test_prune_removes_results_if_so_set_and_their_evaluation_is_gone(workspace):
     settings(workspace, results_days=60)
     old, newest = (made_evaluation(workspace, day) for day in (0, 1))
     for name in (old, newest):
@@ -186,16 +173,7 @@ def test_results_go_only_where_that_is_set_and_their_evaluation_is_gone(workspac
     assert [path.name for path in workspace.results.iterdir()] == [f"{newest}.results.json"]
 
 
-def test_less_than_thirty_days_is_refused(workspace):
-    settings(workspace, evaluation_days=7)
-
-    with pytest.raises(InputError) as caught:
-        prune(workspace, now=LATER)
-
-    assert (caught.value.code, caught.value.field) == ("bad_format", "evaluation_days")
-
-
-def test_downloads_that_no_benchmark_names_go(workspace):
+def test_prune_removes_downloads_that_no_benchmark_names(workspace):
     spec = workspace.benchmark("b").spec
     spec.parent.mkdir(parents=True)
     spec.write_text("source: {url: 'https://data.example/used.csv'}\n")
@@ -223,7 +201,7 @@ def _record(url, sha):
     }  # fmt: skip
 
 
-def test_the_newest_results_of_a_pair_stay_even_when_nothing_else_is_left(workspace):
+def test_prune_keeps_the_newest_results_of_a_pair(workspace):
     settings(workspace, results_days=30)
     for name in ("eval_run_20260101_001", "eval_run_20260102_001"):
         path = workspace.results / f"{name}.results.json"
@@ -236,9 +214,9 @@ def test_the_newest_results_of_a_pair_stay_even_when_nothing_else_is_left(worksp
     prune(workspace, now=LATER)
 
     assert [path.name for path in workspace.results.iterdir()] == ["eval_run_20260102_001.results.json"]
-
-
-# A removal that is killed.
+    assert [row.evaluation_id for row in published_results(workspace)] == ["eval_run_20260102_001"]
+    remembered = pq.ParquetFile(history_folder(workspace) / FILE).read(["evaluation_id"])["evaluation_id"].to_pylist()
+    assert remembered == ["eval_run_20260101_001", "eval_run_20260102_001"]  # with the digest of what is gone
 
 
 def four_old_ones(root):
@@ -249,11 +227,7 @@ def four_old_ones(root):
     for name in ids:
         (workspace.runs / name / "answer_scores.parquet").write_bytes(b"x" * 10)
     gone = workspace.results / "eval_run_20260101_001.results.json"  # its evaluation is gone, its tables are there
-    history = history_folder(workspace)
-    for path in (
-        gone,
-        history / "figures" / "eval_run_20260101_001.parquet",
-    ):
+    for path in (gone, history_folder(workspace) / "figures" / "eval_run_20260101_001.parquet"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"{}")
         os.utime(path, (0, 0))
@@ -292,12 +266,12 @@ def files_of(workspace, name):
     return sorted(path.name for path in (workspace.runs / name).glob("*"))
 
 
-def test_a_removal_killed_at_any_step_leaves_whole_folders_and_is_finished_by_the_next(tmp_path):
+def test_prune_killed_at_any_step_leaves_whole_folders_and_is_finished_by_the_next(tmp_path):
     whole, ids = four_old_ones(tmp_path / "whole")
     complete = files_of(whole, ids[0])
-    said = prune(whole, now=LATER, dry_run=True)
+    planned = prune(whole, now=LATER, dry_run=True)
     prune(whole, now=LATER)
-    assert len(said.paths) == 5  # three evaluations; results and a table
+    assert len(planned.paths) == 5  # three evaluations; results and a table
 
     for step in itertools.count(1):
         workspace, ids = four_old_ones(tmp_path / str(step))
@@ -315,15 +289,13 @@ def test_a_removal_killed_at_any_step_leaves_whole_folders_and_is_finished_by_th
     assert step > 15  # 5 renames and what lies in the folders: the removal was cut everywhere
 
 
-# What must hold whatever there is.
-
 DAYS = st.integers(0, 99)
 EVALUATIONS = st.lists(st.tuples(DAYS, st.sampled_from("st"), st.sampled_from(["published", "scored"])), max_size=8)
 
 
 @given(EVALUATIONS, st.data())
 @hypothesis_settings(max_examples=25, deadline=None)
-def test_whatever_there_is_pinned_newest_young_and_unfinished_ones_stay_and_all_others_go(evaluations, data):
+def test_prune_keeps_pinned_newest_young_and_unfinished_ones_and_nothing_else(evaluations, data):
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(Path(folder))
         made = {
@@ -345,12 +317,12 @@ def test_whatever_there_is_pinned_newest_young_and_unfinished_ones_stay_and_all_
         young = {name for name, (day, _) in published.items() if day > 70}  # less than 30 days before `LATER`
         unfinished = made.keys() - published.keys()
 
-        said = prune(workspace, now=LATER, dry_run=True)
+        planned = prune(workspace, now=LATER, dry_run=True)
         assert set(left(workspace)) == made.keys()
         done = prune(workspace, now=LATER)
 
         stays = pinned | set(opened_last.values()) | set(last.values()) | young | unfinished
         assert set(left(workspace)) == stays
-        assert (said.paths, said.size_bytes, said.kept) == (done.paths, done.size_bytes, done.kept)
+        assert (planned.paths, planned.size_bytes, planned.kept) == (done.paths, done.size_bytes, done.kept)
         assert {path.name for path in done.paths} == made.keys() - stays
         assert prune(workspace, now=LATER).paths == []

@@ -4,9 +4,10 @@ from urllib.parse import urlparse
 
 import pytest
 
-from rag_eval_pipeline.conversion.mapping import map_source, short_form_sql
+from rag_eval_pipeline.conversion import sql_worker
+from rag_eval_pipeline.conversion.mapping import Limits, map_source, short_form_sql
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns
-from rag_eval_pipeline.conversion.sql import Limits
+from rag_eval_pipeline.conversion.sql_worker import QueryError
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
@@ -55,21 +56,6 @@ def test_a_column_that_the_source_lacks_is_named_with_those_it_has(relations):
     assert caught.value.code == "unknown_column"
 
 
-def test_rows_of_plain_sql_are_traced_to_file_and_row(relations):
-    mapped = run(relations, "SELECT upper(q) AS question, a AS answer FROM source")
-
-    assert [(row.values["question"], row.file, row.row) for row in mapped.rows] == [
-        ("THREE", "b.csv", 1),
-        ("ONE", "a.csv", 1),
-        ("TWO", "a.csv", 2),
-    ]
-
-
-def test_an_order_by_of_its_own_is_kept(relations):
-    mapped = run(relations, "SELECT q AS question, a AS answer FROM source ORDER BY q DESC")
-    assert [row.values["question"] for row in mapped.rows] == ["two", "three", "one"]
-
-
 def test_returned_rows_and_items_are_the_order(relations):
     sql = """SELECT q || i AS question, a AS answer, source_file, source_row, i AS source_item
              FROM (SELECT *, unnest([2, 1]) AS i FROM source) JOIN docs ON true"""
@@ -84,33 +70,17 @@ def test_returned_rows_and_items_are_the_order(relations):
     ]
 
 
-UNORDERED = {
-    "a join": "SELECT q AS question, name AS answer FROM source JOIN docs ON true",
-    "groups": "SELECT q AS question, max(a) AS answer FROM source GROUP BY q",
-    "distinct rows": "SELECT DISTINCT q AS question, a AS answer FROM source",
-    "the row without the file, of two files": "SELECT DISTINCT q AS question, a AS answer, source_row FROM source",
-}
+def test_rows_of_plain_sql_have_their_own_order_and_are_traced_to_file_and_row(relations):
+    """`where` may use a column that is no field of a question, and NULL does not keep a row."""
+    sql = "SELECT upper(q) AS question, a AS answer, q AS status FROM source ORDER BY q DESC"
 
+    mapped = run(relations, sql, "CASE status WHEN 'one' THEN true WHEN 'two' THEN NULL END")
 
-@pytest.mark.parametrize("sql", UNORDERED.values(), ids=UNORDERED)
-def test_rows_without_an_order_are_refused(relations, sql):
-    with pytest.raises(InputError) as caught:
-        run(relations, sql)
-    assert caught.value.code == "unordered_questions"
-
-
-def test_where_marks_rows_and_null_does_not_keep_one(relations):
-    mapped = run(
-        relations,
-        "SELECT q AS question, a AS answer FROM source",
-        "CASE question WHEN 'one' THEN true WHEN 'two' THEN NULL END",
-    )
-    assert [row.keep for row in mapped.rows] == [False, True, False]
-
-
-def test_where_may_look_at_a_column_that_is_no_field_of_a_question(relations):
-    mapped = run(relations, "SELECT q AS question, a AS answer, q AS status FROM source", "status <> 'one'")
-    assert [row.keep for row in mapped.rows] == [True, False, True]
+    assert [(row.values["question"], row.file, row.row, row.keep) for row in mapped.rows] == [
+        ("TWO", "a.csv", 2, False),
+        ("THREE", "b.csv", 1, False),
+        ("ONE", "a.csv", 1, True),
+    ]
 
 
 REFUSED = {
@@ -131,37 +101,75 @@ REFUSED = {
     "a misspelt column": ("SELECT questoin FROM source", None, "bad_sql"),
     "broken syntax": ("SELECT FROM WHERE", None, "bad_sql"),
     "a cell that is no number": ("SELECT CAST(q AS INTEGER) AS question, a AS answer FROM source", None, "bad_sql"),
-    "a column that we do not know": ("SELECT q AS question, a AS anwser FROM source", None, "unknown_column"),
-    "no question": ("SELECT a AS answer FROM source", None, "missing_column"),
-    "no answer": ("SELECT q AS question FROM source", None, "missing_column"),
-    "urls and contexts": (
-        "SELECT q AS question, a AS answer, [q] AS urls, [q] AS contexts FROM source",
-        None,
-        "bad_value",
-    ),
-    "a field that no context has": (
-        "SELECT q AS question, a AS answer, [{doc: q}] AS contexts FROM source",
-        None,
-        "unknown_column",
-    ),
     "a where that breaks out": (PLAIN, "true) FROM result --", "bad_sql"),
     "a where of two expressions": (PLAIN, "true, false", "bad_sql"),
     "a where on a column that is not returned": (PLAIN, "source_row > 1", "bad_sql"),
+    "a cell that is no Python list": ("SELECT python_list($$['a'$$) AS question FROM source", None, "bad_sql"),
+    "a random number": ("SELECT q AS question, random()::VARCHAR AS answer FROM source", None, "volatile_sql"),
+    "the clock": ("SELECT q AS question, now()::VARCHAR AS answer FROM source", None, "volatile_sql"),
+    "the clock without parentheses": (
+        "SELECT q AS question, current_date::VARCHAR AS answer FROM source",
+        None,
+        "volatile_sql",
+    ),
+    "an age up to today": (
+        "SELECT q AS question, age(TIMESTAMP '2020-01-01')::VARCHAR AS answer FROM source",
+        None,
+        "volatile_sql",
+    ),
+    "a sample": ("SELECT q AS question, a AS answer FROM source USING SAMPLE 1", None, "volatile_sql"),
+    "a sample of a table": ("SELECT q AS question, a AS answer FROM source TABLESAMPLE 50%", None, "volatile_sql"),
+    "a random number in a subquery": (
+        "SELECT q AS question, (SELECT uuid()::VARCHAR) AS answer FROM source",
+        None,
+        "volatile_sql",
+    ),
+    "a random condition": (PLAIN, "random() < 0.5", "volatile_sql"),
 }
 
 
 @pytest.mark.parametrize(("sql", "where", "code"), REFUSED.values(), ids=REFUSED)
-def test_refused(relations, sql, where, code):
-    with pytest.raises(InputError) as caught:
-        run(relations, sql, where)
+def test_sql_is_refused(relations, tmp_path, sql, where, code):
+    query = {"name": "questions", "sql": sql, "where": where, "files": ["b.csv", "a.csv"]}
+    paths = {name: str(relation.path) for name, relation in relations.items()}
+
+    with pytest.raises(QueryError) as caught:
+        sql_worker.run({"memory_mb": 200, "relations": paths, "queries": [query]}, tmp_path)
 
     assert caught.value.code == code
-    assert "\n" not in str(caught.value)
+    assert "\n" not in caught.value.message
 
 
-def test_a_misspelt_column_is_answered_with_the_relations_there_are(relations):
-    with pytest.raises(InputError, match=r'source\(q, a, Odd "Name", source_file, source_row\); docs\(file, name\)'):
-        run(relations, "SELECT questoin FROM source")
+MISMAPPED = {
+    "a column that we do not know": ("SELECT q AS question, a AS anwser FROM source", "unknown_column"),
+    "no question": ("SELECT a AS answer FROM source", "missing_column"),
+    "no answer": ("SELECT q AS question FROM source", "missing_column"),
+    "urls and contexts": ("SELECT q AS question, a AS answer, [q] AS urls, [q] AS contexts FROM source", "bad_value"),
+    "a field that no context has": (
+        "SELECT q AS question, a AS answer, [{doc: q}] AS contexts FROM source",
+        "unknown_column",
+    ),
+    "a join": ("SELECT q AS question, name AS answer FROM source JOIN docs ON true", "unordered_questions"),
+    "the row without the file, of two files": (
+        "SELECT DISTINCT q AS question, a AS answer, source_row FROM source",
+        "unordered_questions",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sql", "code"), MISMAPPED.values(), ids=MISMAPPED)
+def test_columns_and_order_of_questions_are_checked(relations, sql, code):
+    with pytest.raises(InputError) as caught:
+        run(relations, sql)
+    assert caught.value.code == code
+
+
+def test_an_error_names_the_line_of_the_sql_and_the_relations_there_are(relations):
+    with pytest.raises(
+        InputError,
+        match=r'questions, line 2.*source\(q, a, Odd "Name", source_file, source_row\); docs\(file, name\)',
+    ):
+        run(relations, "SELECT q AS question,\n  answre AS answer\nFROM source")
 
 
 ENDLESS = """SELECT (SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b)::VARCHAR AS question,
@@ -227,37 +235,6 @@ MACROS = {
 }
 
 
-def test_macros_for_lists_in_cells(relations):
-    fields = ", ".join(f"m{number}: {call}" for number, (call, _) in enumerate(MACROS.values()))
-
-    mapped = run(relations, f"SELECT q AS question, a AS answer, {{{fields}}} AS metadata FROM source")
-
-    assert list(mapped.rows[0].values["metadata"].values()) == [expected for _, expected in MACROS.values()]
-
-
-NO_LITERALS = {
-    "a word": "python_list('nan')",
-    "a list that is not closed": "python_list($$['a'$$)",
-    "a call": "python_list($$[open('/etc/passwd')]$$)",
-    "a sum": "python_list($$['a' + 'b']$$)",
-    "a dictionary as a list": "python_list($${'a': 1}$$)",
-    "a list as a dictionary": "python_dict($$['a']$$)",
-    "a key that stands twice": "python_dict($${'a': 1, 'a': 2}$$)",
-    "bytes": "python_list($$[b'a']$$)",
-    "a text broken in two by pprint, or two of numpy's": "python_list($$['one '\n 'two']$$)",
-    "half a character": r"python_list($$['\ud800']$$)",
-    "an infinity": "python_dict($${'a': 1e999}$$)",
-    "too deep": "python_list(repeat('[', 100000))",
-}
-
-
-@pytest.mark.parametrize("call", NO_LITERALS.values(), ids=NO_LITERALS)
-def test_a_cell_that_is_no_python_literal_is_named(relations, call):
-    with pytest.raises(InputError, match=r"a Python (list|dict) is expected, found ") as caught:
-        run(relations, f"SELECT q AS question, CAST({call} AS VARCHAR) AS answer FROM source")
-    assert caught.value.code == "bad_sql"
-
-
 STEMS = [
     "https://en.wikipedia.org/wiki/HIV/AIDS",
     "https://en.wikipedia.org/wiki/Hiy%C5%8D#Design_(1939)",
@@ -269,57 +246,38 @@ STEMS = [
 ]
 
 
-def test_a_urls_stem_is_the_corpus_rule(relations):
-    fields = ", ".join(f"m{number}: url_stem('{url}')" for number, url in enumerate(STEMS))
+def test_macros(relations):
+    expected = {call: value for call, value in MACROS.values()}
+    for url in STEMS:
+        parts = urlparse(url)
+        stem = parts.path.rsplit("/", 1)[-1] + (f"#{parts.fragment}" if parts.fragment else "")
+        expected[f"url_stem('{url}')"] = stem
+    fields = ", ".join(f"m{number}: {call}" for number, call in enumerate(expected))
 
     mapped = run(relations, f"SELECT q AS question, a AS answer, {{{fields}}} AS metadata FROM source")
 
-    expected = []
-    for url in STEMS:
-        parts = urlparse(url)
-        expected.append(parts.path.rsplit("/", 1)[-1] + (f"#{parts.fragment}" if parts.fragment else ""))
-    assert list(mapped.rows[0].values["metadata"].values()) == expected
+    found = mapped.rows[0].values["metadata"].values()
+    assert dict(zip(expected, found, strict=True)) == expected
 
 
-VOLATILE = {
-    "a random number": "SELECT q AS question, random()::VARCHAR AS answer FROM source",
-    "the clock": "SELECT q AS question, now()::VARCHAR AS answer FROM source",
-    "the clock without parentheses": "SELECT q AS question, current_date::VARCHAR AS answer FROM source",
-    "an age up to today": "SELECT q AS question, age(TIMESTAMP '2020-01-01')::VARCHAR AS answer FROM source",
-    "a sample": "SELECT q AS question, a AS answer FROM source USING SAMPLE 1",
-    "a sample of a table": "SELECT q AS question, a AS answer FROM source TABLESAMPLE 50%",
-    "a random number in a subquery": "SELECT q AS question, (SELECT uuid()::VARCHAR) AS answer FROM source",
+NO_LITERALS = {
+    "a word": ("nan", "list"),
+    "a list that is not closed": ("['a'", "list"),
+    "a call": ("[open('/etc/passwd')]", "list"),
+    "a sum": ("['a' + 'b']", "list"),
+    "a dictionary as a list": ("{'a': 1}", "list"),
+    "a list as a dictionary": ("['a']", "dict"),
+    "a key that stands twice": ("{'a': 1, 'a': 2}", "dict"),
+    "a dictionary that is unpacked": ("{**{'a': 1}}", "dict"),
+    "bytes": ("[b'a']", "list"),
+    "a text broken in two by pprint, or two of numpy's": ("['one '\n 'two']", "list"),
+    "half a character": (r"['\ud800']", "list"),
+    "an infinity": ("{'a': 1e999}", "dict"),
+    "an infinite key": ("{1e999: 1}", "dict"),
+    "too deep": ("[" * 100_000, "list"),
 }
 
 
-@pytest.mark.parametrize("sql", VOLATILE.values(), ids=VOLATILE)
-def test_sql_whose_result_changes_by_itself_is_refused(relations, sql):
-    with pytest.raises(InputError) as caught:
-        run(relations, sql)
-    assert caught.value.code == "volatile_sql"
-
-
-def test_a_volatile_condition_is_refused(relations):
-    with pytest.raises(InputError) as caught:
-        run(relations, PLAIN, "random() < 0.5")
-    assert (caught.value.code, caught.value.field) == ("volatile_sql", "where")
-
-
-def test_rows_that_are_alike_in_file_and_row_have_one_order_whatever_order_the_tables_have(benchmark):
-    rows = ["x.txt", "y.txt", "z.txt"]
-
-    def questions(listed):
-        paths = benchmark(HEAD, {"q.csv": "q,a\none,1\n", "docs.csv": "name\n" + "".join(f"{row}\n" for row in listed)})
-        relations = {
-            "source": read_relation(paths, SourceSpec(path=("q.csv",)), source_columns=True),
-            "docs": read_relation(paths, SourceSpec(path=("docs.csv",))),
-        }
-        sql = "SELECT q || name AS question, a AS answer, source_row FROM source JOIN docs ON true"
-        return [row.values["question"] for row in run(relations, sql).rows]
-
-    assert questions(rows) == questions(rows[::-1]) == ["onex.txt", "oney.txt", "onez.txt"]
-
-
-def test_an_error_names_the_line_of_the_sql(relations):
-    with pytest.raises(InputError, match=r"benchmark\.yaml, questions, line 2"):
-        run(relations, "SELECT q AS question,\n  answre AS answer\nFROM source")
+@pytest.mark.parametrize(("text", "kind"), NO_LITERALS.values(), ids=NO_LITERALS)
+def test_a_cell_that_is_no_python_literal_has_no_value(text, kind):
+    assert sql_worker.literal_json(text, kind) is None

@@ -1,0 +1,192 @@
+"""Comparisons give a verdict only where one is due, are reused until something changes, and survive damage."""
+
+import csv
+import json
+import shutil
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.report.site import render_report
+from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.leaderboard import Bar, bars, write_leaderboard
+from rag_eval_pipeline.reporting.nightly import Nights
+from rag_eval_pipeline.reporting.regressions import read_comparisons, verdict_lines, write_comparisons
+
+RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+
+
+def of_kind(comparisons, kind):
+    return {(row.benchmark, row.old, row.new): row for row in comparisons.rows if row.kind == kind}
+
+
+def newest(workspace, benchmark, system="embedded"):
+    return read_history(workspace).nights[benchmark, system][-1].evaluation_id
+
+
+def test_leaderboard_has_a_row_for_each_pair_with_its_newest_results(evaluated):
+    """32 of the 40 questions have documents: retrieval is scored on those, answers on all."""
+    _, published = evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+    board = write_leaderboard(evaluated)
+
+    records = json.loads(board.path.read_text())
+    assert [(r["benchmark"], r["system"]) for r in records] == [
+        (OBSERVATORY, "embedded"), (OBSERVATORY, "embedded-weak"), (RAILWAY, "embedded"), (RAILWAY, "embedded-weak"),
+    ]  # fmt: skip
+    assert records[2]["evaluation_id"] == published.evaluation_id
+    assert records[2]["metrics"]["f1"]["value"] == published.headline["f1"]
+    assert [records[2]["metrics"][name]["n"] for name in ("hit@1", "exact_match", "latency_p50_ms")] == [32, 40, 40]
+    cells = board.cells()[2]
+    assert (cells["questions"], cells["hit@1"], cells["exact_match"]) == (40, "1.000/32", "0.275")
+    sheet = list(csv.DictReader(board.path.with_suffix(".csv").open()))
+    assert (len(sheet), sheet[2]["hit@1_n"], sheet[2]["exact_match_n"]) == (4, "32", "40")
+    assert "n = 32" in render_report(evaluated)
+
+
+def test_bars_are_well_formed_and_show_what_has_no_value():
+    svg = bars([Bar("a<b", "s&t", 0.5, (0.4, 0.6)), Bar("a<b", "u", None, None)], "F1 > 0")
+
+    texts = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["F1 > 0", "0", "0.25", "0.5", "0.75", "1", "a<b", "s&t", "0.500", "u", "no value"]
+
+
+# 11 answers of 40 became wrong, those of 7 documents: enough for 40 questions, too few for 20 groups by document.
+@pytest.mark.parametrize(("units", "worse"), [("questions", {"exact_match"}), ("documents", set())])
+def test_comparisons_give_forty_questions_a_verdict_and_sixteen_none(units, worse, evaluated):
+    (evaluated.config / "verdicts.config.yaml").write_text(f"units: {units}\n")
+
+    found = of_kind(write_comparisons(evaluated), "systems")
+
+    small = found[OBSERVATORY, "embedded", "embedded-weak"]
+    large = found[RAILWAY, "embedded", "embedded-weak"]
+    assert {one.kind for one in small.verdicts.values()} == {"no_verdict"}
+    assert set(large.regressed) == worse
+    assert "no_verdict" not in {one.kind for one in large.verdicts.values()}
+    assert {one.evidence.is_exact for one in large.verdicts.values()} == {True}
+    moves = {name: abs(one.evidence.estimate) for name, one in large.verdicts.items()}
+    assert max(moves.values()) == moves["exact_match"] == 11 / 40
+    start = "Exact match fell 27.5 points" if worse else "Exact match: Inconclusive: −27.5 points ("
+    [_, line] = verdict_lines(evaluated)
+    assert line.startswith(f"{RAILWAY}: embedded-weak against embedded: {start}")
+
+
+def test_comparisons_take_a_deterministic_first_night_for_the_baseline_and_compare_the_next(evaluated):
+    first = of_kind(write_comparisons(evaluated), "baseline")
+    _, published = evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+    second = of_kind(write_comparisons(evaluated), "baseline")
+
+    assert {row.reason for row in first.values()} == {"is_baseline"}
+    assert second[OBSERVATORY, "baseline", "embedded"].reason == "is_baseline"
+    # The same answers: nothing moved, and no interval of 40 questions is as narrow as two points.
+    verdicts = second[RAILWAY, "baseline", "embedded"].verdicts.values()
+    assert {(one.kind, one.evidence.estimate) for one in verdicts} == {("inconclusive", 0.0)}
+    # Results name the file that has their verdict; the first evaluation had no baseline when it was published.
+    runs = [header.evaluation_id for header in read_history(evaluated).by_pair[RAILWAY, "embedded"]]
+    tests = [
+        EvaluationResults.read(results_path(evaluated, name)).statistical_analysis.significance_tests[
+            "against_baseline"
+        ]
+        for name in runs
+    ]
+    assert [one.reason for one in tests] == ["no_baseline", "in_verdict_file"]
+    assert tests[0].verdicts == "data/reports/regressions.json"
+    [night] = Nights.read(evaluated.root / tests[1].verdicts).nights
+    assert night.evaluation_id == published.evaluation_id == runs[1]
+
+
+def test_comparisons_are_reused_until_a_run_or_a_setting_changes(evaluated):
+    first = write_comparisons(evaluated)
+    before = first.path.read_bytes()
+    assert write_comparisons(evaluated).rows == read_comparisons(evaluated).rows == first.rows
+    assert first.path.read_bytes() == before
+    first.path.write_text(first.path.read_text().replace("Exact match fell 27.5", "Exact match FELL 27.5"))
+
+    def sentence():
+        found = of_kind(read_comparisons(evaluated), "systems")[RAILWAY, "embedded", "embedded-weak"]
+        return found.verdicts["exact_match"].sentence[:17]
+
+    assert sentence() == "Exact match FELL "
+    (evaluated.config / "verdicts.config.yaml").write_text("alpha: 0.021\n")
+    assert sentence() == "Exact match fell "
+
+
+def test_comparisons_read_without_writing_pin_nothing(evaluated):
+    assert {row.reason for row in of_kind(read_comparisons(evaluated), "baseline").values()} == {"no_baseline"}
+    assert not evaluated.baselines.exists()
+
+
+def test_comparisons_without_a_baseline_show_the_questions_that_moved_most(workspace):
+    for system in ("embedded", "embedded-weak"):
+        settings = yaml.safe_load(workspace.system_file(system).read_text()) | {"deterministic": False}
+        workspace.system_file("embedded").write_text(yaml.safe_dump(settings))
+        evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
+
+    [row] = of_kind(read_comparisons(workspace), "baseline").values()
+
+    # Nothing is sure enough for a flag, and still the page has its questions: 11 answers that are wrong now.
+    assert {found.confirmation for found in row.verdicts.values()} == {None}
+    assert len(row.moved["exact_match"]) == 10
+    assert {(one.before, one.after) for one in row.moved["exact_match"]} == {(1.0, 0.0)}
+    assert "page/hit@1" not in row.moved  # nothing moved
+
+
+def test_comparisons_of_different_questions_have_a_reason_and_no_verdict(evaluated):
+    evaluated.system_file("short").write_text("kind: embedded\nlimit: 5\n")
+    evaluate(evaluated, load_pair(evaluated, RAILWAY, "short"))
+
+    found = of_kind(write_comparisons(evaluated), "systems")
+
+    reasons = {key[1:]: row.reason for key, row in found.items() if key[0] == RAILWAY}
+    assert reasons == {
+        ("embedded", "embedded-weak"): None,
+        ("embedded", "short"): "different_questions",
+        ("embedded-weak", "short"): "different_questions",
+    }
+    assert "different_questions" in render_report(evaluated)
+
+
+def damaged_scores(workspace, evaluation):
+    path = evaluation.scores("answer_scores")
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def removed_run(workspace, evaluation):
+    shutil.rmtree(evaluation.folder)
+
+
+def empty_baseline(workspace, evaluation):
+    path = workspace.baselines / RAILWAY / "embedded.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"evaluations": []}')
+
+
+@pytest.mark.parametrize("damage", [damaged_scores, removed_run, empty_baseline])
+def test_comparisons_of_a_damaged_evaluation_are_the_only_ones_lost(damage, evaluated):
+    damage(evaluated, load_evaluation(evaluated, newest(evaluated, RAILWAY)))
+
+    rows = write_comparisons(evaluated).rows
+
+    assert [r.reason for r in rows if r.benchmark == OBSERVATORY and r.kind == "systems"] == [None]
+    assert any("[" in (r.reason or "") for r in rows if r.benchmark == RAILWAY)
+    assert RAILWAY in render_report(evaluated)
+
+
+PARTS = {"query_results": [{"query_id": 7}], "answer_quality_metrics": {"abstention": {}}}
+
+
+@pytest.mark.parametrize(("part", "value"), PARTS.items(), ids=PARTS)
+def test_report_is_written_without_a_part_of_a_results_file(part, value, evaluated):
+    path = results_path(evaluated, newest(evaluated, OBSERVATORY))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {part: value}))
+
+    board, page = write_leaderboard(evaluated), render_report(evaluated)
+
+    assert board.notes[0].startswith(str(path))
+    assert str(path) in page
+    assert RAILWAY in page
