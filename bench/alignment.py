@@ -21,7 +21,7 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the prose and what is done to it belong to the tests
 
-from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool  # noqa: E402
+from rag_eval_pipeline.corpus.rendering.browser import BrowserPool, browser_pool  # noqa: E402
 from rag_eval_pipeline.corpus.rendering.render import render  # noqa: E402
 from rag_eval_pipeline.corpus.text.alignment import Located, TextIndex  # noqa: E402
 from rag_eval_pipeline.corpus.text.pdf import read_texts  # noqa: E402

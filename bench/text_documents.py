@@ -24,8 +24,7 @@ import pypdfium2
 from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.corpus.rendering.browser import BrowserProcess
-from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.browser import BrowserProcess, browser_pool
 from rag_eval_pipeline.corpus.rendering.render import PRINT_OPTIONS
 from rag_eval_pipeline.corpus.rendering.text_pages import TEXT_PAGE
 from rag_eval_pipeline.corpus.text.pdf import fix_dates

@@ -1,7 +1,7 @@
 """Build a corpus: planned documents in, PDFs and the rows of the manifest out.
 
 Unchanged documents cost nothing: no request, no rendering, no write, and without changes no browser is started. A
-document that is not available becomes a row that says why, and never stops the others.
+document that is not available becomes a row with the reason, and never stops the others.
 """
 
 import asyncio
@@ -9,9 +9,10 @@ import functools
 import hashlib
 import logging
 import os
+import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,12 +25,12 @@ from rag_eval_pipeline.corpus.document_renderer import (
     with_failed_check,
 )
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument, local_body
-from rag_eval_pipeline.corpus.folder import CorpusFolder
 from rag_eval_pipeline.corpus.naming import NAME_FLAGS
 from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.corpus.rendering.page_loading import resources_unchanged
 from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, PrintedWords, renderer_fingerprint
 from rag_eval_pipeline.errors import MACHINE_ERRORS, DocumentError, InputError, ServiceError
+from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, fsync_folder
 from rag_eval_pipeline.web.egress import EgressPolicy
 
 logger = logging.getLogger(__name__)
@@ -63,8 +64,8 @@ def build_corpus(
         previous: The manifest of the last build; rows whose file is gone or altered count as changed.
         policy: What may be fetched.
         progress: Called with the number of documents that are done, and of all.
-        keep: Called with the rows of each document whose files have just been published. Add them to `previous` of the
-            next build if this one is killed; it then makes only the rest.
+        keep: Called with the rows of each document that has just been published. If this build is killed, add them to
+            `previous` of the next one, which then makes only the rest.
         recheck: Fetch known pages again. A changed page replaces its document (`update`) or is reported (`report`).
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
         min_page_words: Least share of the words of an HTML or Markdown page that its PDF must have; a page that has
@@ -80,7 +81,7 @@ def build_corpus(
     names = [name.name for document in planned for name in document.names]
     if len(set(names)) != len(names):
         raise ValueError("a file name is planned twice")
-    # Only asked for when the first page is examined: a corpus of finished PDFs needs no browser.
+    # Computed only when the first page is examined: a corpus of finished PDFs needs no browser.
     fingerprint = functools.cache(lambda: renderer_fingerprint(find_browser()))
     rows: dict[int, list[CorpusDocument]] = {}
     known = defaultdict(list)
@@ -89,7 +90,10 @@ def build_corpus(
     with CorpusFolder(corpus_dir) as folder:
         for index, document in enumerate(planned):
             kept = _unchanged(document, known[document.key], folder, fingerprint)
-            if kept is not None and (kept[0].words_seen < WORDS_MIN or _words_share(kept[0]) >= min_page_words):
+            if kept is not None and (
+                kept[0].words_seen < WORDS_MIN
+                or PrintedWords(kept[0].words_seen, kept[0].words_printed).share >= min_page_words
+            ):
                 rows[index] = kept
         accepted: dict[int, list[CorpusDocument]] = {}
         if recheck is not None:
@@ -110,17 +114,98 @@ def build_corpus(
             try:
                 asyncio.run(_build(tasks, rows, folder, renderer, progress, keep))
             except _Interrupted as interrupted:
-                raise interrupted.error from None
+                raise interrupted.args[0] from None
         folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
     return [row for index in range(len(planned)) for row in rows[index]]
 
 
-class _Interrupted(Exception):
-    """Carries an exception that asyncio would let end the loop at once, before the browser is closed."""
+class CorpusFolder:
+    """A corpus folder during a build: documents appear whole or not at all, and it contains nothing but documents.
 
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(error)
-        self.error = error
+    A RAG server ingests every file in the folder, so temp files are beside it, and links are not followed. The folder
+    is made when it is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._temp = path.parent / f".tmp-{path.name}"
+        self._digests: dict[str, str | None] = {}
+
+    def __enter__(self) -> "CorpusFolder":
+        if self.path.is_symlink():
+            raise InputError(
+                "corpus_is_link", self.path, "a folder", found=os.readlink(self.path), hint="Remove the link."
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        for entry in os.scandir(self.path):
+            if entry.is_dir(follow_symlinks=False):
+                raise InputError(
+                    "foreign_folder", entry.path, "nothing but documents in a corpus folder", hint="Move it elsewhere."
+                )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        shutil.rmtree(self._temp, ignore_errors=True)
+
+    def digest(self, name: str) -> str | None:
+        """Return the SHA-256 of a document; None when there is no regular file of that name."""
+        if name not in self._digests:
+            self._digests[name] = self._read_digest(name)
+        return self._digests[name]
+
+    def publish_all(self, documents: Sequence[tuple[Sequence[str], bytes]]) -> None:
+        """Write documents, each under its names, which are hard links where the disk supports them.
+
+        The disk is waited for once for all of them.
+        """
+        files = [(self._file(names[0]), data) for names, data in documents]
+        atomic_write_all(files, temp_folder=self._temp)
+        for names, data in documents:
+            self._digests[names[0]] = hashlib.sha256(data).hexdigest()
+            for name in names[1:]:
+                self.add_name(names[0], name)
+
+    def add_name(self, existing: str, name: str) -> None:
+        """Give an existing document one more name."""
+        self._temp.mkdir(parents=True, exist_ok=True)
+        second = self._temp / "link"
+        second.unlink(missing_ok=True)
+        try:
+            os.link(self._file(existing), second, follow_symlinks=False)
+        except OSError:  # no hard links on this disk
+            atomic_write(self._file(name), self._file(existing).read_bytes(), temp_folder=self._temp)
+        else:
+            os.replace(second, self._file(name))
+            second.unlink(missing_ok=True)  # rename keeps the source if both are already the same file
+            fsync_folder(self.path)
+        self._digests[name] = self.digest(existing)
+
+    def remove_all_but(self, names: Iterable[str]) -> list[str]:
+        """Remove files that no document owns, links included; return their names, sorted."""
+        owned = set(names)
+        foreign = sorted(entry.name for entry in os.scandir(self.path) if entry.name not in owned)
+        for name in foreign:
+            (self.path / name).unlink()
+        if foreign:
+            fsync_folder(self.path)
+        return foreign
+
+    def _file(self, name: str) -> Path:
+        if "/" in name or "\0" in name or name in {"", ".", ".."}:
+            raise ValueError(f"{name!r} is not one path component")
+        return self.path / name
+
+    def _read_digest(self, name: str) -> str | None:
+        try:
+            descriptor = os.open(self._file(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class _Interrupted(Exception):
+    """Carries an exception that would end the event loop at once, before the browser is closed."""
 
 
 class _Task(NamedTuple):
@@ -253,10 +338,6 @@ def _hanging(previous: Sequence[CorpusDocument], fingerprint: Fingerprint) -> fr
     """Return the bodies that hung in the same browser; trying them again would take minutes in each build."""
     rows = [row for row in previous if row.error_code == HANGS and row.body_sha256 is not None]
     return frozenset(row.body_sha256 for row in rows if row.body_sha256 and row.renderer == fingerprint())
-
-
-def _words_share(row: CorpusDocument) -> float:
-    return PrintedWords(row.words_seen, row.words_printed).share
 
 
 def _missing(document: PlannedDocument, error: DocumentError, fingerprint: Fingerprint) -> CorpusDocument:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import urldefrag
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument, Drift, PlannedDocument, local_body
-from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, PrintedWords, Rendered, render
 from rag_eval_pipeline.corpus.text.pdf import cached_texts, read_texts
 from rag_eval_pipeline.errors import DocumentError
@@ -71,10 +70,8 @@ class DocumentRenderer:
             self._pool = await stack.enter_async_context(browser_pool(proxy))
             self._stack = stack.pop_all()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stack.__aexit__(*error)
 
     async def make(self, document: PlannedDocument) -> tuple[CorpusDocument, bytes]:
         """Return a manifest row, without file name, and the PDF.
@@ -92,12 +89,7 @@ class DocumentRenderer:
     async def recheck(
         self, document: PlannedDocument, known: CorpusDocument, file: Path
     ) -> tuple[CorpusDocument, bytes | None]:
-        """Fetch a page again whose document was accepted earlier.
-
-        Args:
-            document: With a URL.
-            known: Its row.
-            file: Its PDF.
+        """Fetch a page again whose document was accepted earlier, with its row `known` and its PDF `file`.
 
         Returns:
             The row as it is now, and the PDF if a new one replaces the old one.
@@ -112,7 +104,7 @@ class DocumentRenderer:
         except DocumentError as error:
             return with_failed_check(known, error), None
         if await asyncio.to_thread(_same_text, row, pdf, file):
-            # The next check asks for this version, and need not print it again to find that it says the same.
+            # The next check names this version, and need not print it again to find the same text.
             return _with_version(_with_drift(known), fetched.version), None
         if self._update:
             return _with_version(row, fetched.version), pdf

@@ -61,33 +61,32 @@ class CorpusDocument:
         key: Identity of the document; rows of one document share it, its hashes and its page count.
         file_name: Exact name in the corpus folder.
         url: As written in the source; None for documents without URL.
-        final_url: After redirects; None when nothing was fetched.
-        flags: Of the name and of the rendering (`collision`, `load_timeout`, `js_off`, `moved_by_script`, ...).
+        final_url: After redirects; None if nothing was fetched.
+        flags: What naming or rendering had to do (`collision`, `load_timeout`, `js_off`, `moved_by_script`, ...).
         origin: `kept` is a publisher's PDF byte for byte, `rendered` a page printed by the browser, `missing` a
             document that is not available; then `error` says why and there is no file.
-        body_sha256: Of the bytes that were fetched or read. A missing document has it only if its page hangs while it
-            is printed, so that it is not tried again.
-        pdf_sha256: Of the file in the corpus; None when missing.
+        body_sha256: Digest of the bytes that were fetched or read. A missing document has it only if its page hangs
+            while it is printed, so that it is not tried again.
+        pdf_sha256: Digest of the file in the corpus; None if missing.
         renderer: Fingerprint of browser, fonts and options; None unless rendered, or hanging.
-        pages: Number of pages; 0 when missing.
+        pages: Number of pages; 0 if missing.
         images_expected: Images that the page requested.
         images_drawn: Images that had arrived when it was printed.
-        words_seen: Words that a person can see on the page; 0 when it was not rendered from HTML or Markdown.
+        words_seen: Words that a person can see on the page; 0 unless rendered from HTML or Markdown.
         words_printed: How many of them the PDF has.
         shown_url: The address that the page was rendered under, because its links are printed with it; None unless
             rendered from a local body.
-        resources: Files beside the body that the page requested, each as `<sha256> <relative path>`, with `-` for one
-            that was not there.
-        seconds: Time to fetch and render; 0.0 when taken over from an earlier conversion. Not in the manifest, whose
-            bytes depend on the inputs only.
-        etag: Of the version that was fetched. This field and the next four are about the page on the web and not about
-            the file; they are kept in `web.json`.
-        last_modified: Of that version.
-        drift: What became of the page since it was accepted: its text has `changed`, it is `gone`, or the last check
-            failed, `unchecked`; None when the file still says what the page says.
-        drift_sha256: Of the changed body.
-        drift_reason: In one line.
-        error_code: `http_404`, `egress_blocked`, ...; None when the file is there.
+        resources: Files beside the body that the page requested, each as `<sha256> <relative path>`, with `-` for an
+            absent one.
+        seconds: Time to fetch and render; 0.0 if unchanged. Not in the manifest, whose bytes depend on the inputs only.
+        etag: Version that was fetched. This field and the next four describe the page on the web and not the file; they
+            are stored in `web.json`.
+        last_modified: As `etag`.
+        drift: Whether the page's text has `changed` since it was accepted, the page is `gone`, or the last check
+            failed, `unchecked`; None if the file still has the text of the page.
+        drift_sha256: Digest of the changed body.
+        drift_reason: One line.
+        error_code: `http_404`, `egress_blocked`, ...; None if the file exists.
         error: The same in one line for a person.
     """
 
@@ -122,7 +121,7 @@ def local_body(document: PlannedDocument) -> Body:
 
     Raises:
         DocumentError: `file_missing`, `empty_body`, `unsupported_type`.
-        OSError: An error of the machine, which says nothing about the document.
+        OSError: An error of the machine and not of the document.
     """
     url = document.url or f"http://document.invalid/{quote(document.key, safe='', errors='replace')}"
     if document.body == "file":

@@ -2,7 +2,8 @@
 
 The first three hold only what follows from the inputs: no time, no absolute path. The same documents give the same
 bytes. What is known of pages on the web, such as ETags, changes without any change of the corpus; it is kept apart in
-`web.json`, so that a server with another ETag does not cause a new evaluation.
+`web.json`, so that a server with another ETag does not cause a new evaluation. A file that cannot be read is an
+`InputError` (`bad_manifest`); one that does not exist has no rows.
 """
 
 import json
@@ -45,11 +46,7 @@ def write_manifest(path: Path, documents: Sequence[CorpusDocument], metadata: Ma
 
 
 def read_manifest(path: Path) -> list[CorpusDocument]:
-    """Return the rows of a manifest, with `seconds` 0.0; none when there is no file.
-
-    Raises:
-        InputError: `bad_manifest`.
-    """
+    """Return the rows of a manifest, with `seconds` 0.0."""
     rows = read_rows(path)
     try:
         return [
@@ -66,8 +63,8 @@ def write_manifest_json(
 
     Args:
         path: The file.
-        rows: Of `documents.parquet`, as `read_rows` returns them.
-        characters: Length of each file's text in code points by file name; null for files that are not in it.
+        rows: Rows of `documents.parquet`, as `read_rows` returns them.
+        characters: Length of each file's text in code points; null for files that are not in it.
         extractor: What decided the text.
     """
     documents = [dict(row) | {"characters": characters.get(row["file_name"])} for row in rows]
@@ -89,11 +86,7 @@ def write_planned(
 
 
 def read_planned(path: Path, *, base: Path) -> list[PlannedDocument]:
-    """Return the plan, with absolute paths.
-
-    Raises:
-        InputError: `bad_manifest`.
-    """
+    """Return the plan, with absolute paths."""
     rows = read_rows(path)
     try:
         return [
@@ -111,11 +104,7 @@ def read_planned(path: Path, *, base: Path) -> list[PlannedDocument]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Return the key/value pairs of a parquet file's footer; none when there is no file.
-
-    Raises:
-        InputError: `bad_manifest`.
-    """
+    """Return the key/value pairs of a parquet file's footer."""
     try:
         with path.open("rb") as file:
             pairs = pq.read_schema(file).metadata or {}
@@ -129,17 +118,13 @@ def read_metadata(path: Path) -> dict[str, str]:
 def write_rows(path: Path, rows: list[dict[str, Any]], schema: pa.Schema, metadata: Mapping[str, str] | None) -> None:
     """Publish rows as parquet."""
     table = pa.Table.from_pylist(rows, schema=schema.with_metadata(dict(metadata or {})))
-    # Handles and not paths: pyarrow takes a path for a URI when it looks like one, and loses what follows a `#`.
+    # Handles and not paths: pyarrow takes a path for a URI when it resembles one, and loses what follows a `#`.
     with publishing(path) as file:
         pq.write_table(table, file, compression="zstd")
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a parquet file; none when there is no file.
-
-    Raises:
-        InputError: `bad_manifest`.
-    """
+    """Return the rows of a parquet file."""
     try:
         return parquet.read_rows(path)
     except FileNotFoundError:
@@ -180,7 +165,7 @@ def write_web_state(path: Path, documents: Iterable[CorpusDocument]) -> None:
 
 
 def with_web_state(documents: Iterable[CorpusDocument], path: Path) -> list[CorpusDocument]:
-    """Add to each row what is known of its page, unless it was said of another body."""
+    """Add to each row what is known of its page, unless that concerns another body."""
     states = _read_web_states(path)
     return [
         replace(document, **{name: getattr(state, name) for name in _WEB_FIELDS})
@@ -197,5 +182,5 @@ def _read_web_states(path: Path) -> dict[str, _WebState]:
         return {}
     except (msgspec.MsgspecError, KeyError) as error:
         # Nothing is lost: the pages are requested without naming the known version.
-        logger.warning("%s is left aside: %s", path.name, error)
+        logger.warning("%s is ignored: %s", path.name, error)
         return {}

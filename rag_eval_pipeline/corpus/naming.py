@@ -42,9 +42,9 @@ class NameRequest:
     """A document that needs a file name.
 
     Args:
-        key: `document_key(url)`; of a document without URL its name.
+        key: `document_key(url)`, or the name of a document without URL.
         url: As written in the source, fragment included.
-        name: Name of the document's file, else its own; used only without `url`.
+        name: Name of the document's file, or of the document; used only without `url`.
     """
 
     key: str
@@ -53,7 +53,7 @@ class NameRequest:
 
     @property
     def identity(self) -> NameIdentity:
-        """Key and stem, which includes the fragment; a document without URL has one name, so its key is enough."""
+        """Key and stem, which includes the fragment; a document without URL is identified by its key."""
         return NameIdentity(self.key, "" if self.url is None else url_stem(self.url) or _last_segment(self.url))
 
 
@@ -207,7 +207,7 @@ def _follows(name: str, stem: str) -> bool:
 
 
 def _percent(text: str) -> str:
-    """Write each byte as %XX; a lone surrogate made by `surrogateescape` is the byte it stands for."""
+    """Write each byte as %XX; a lone surrogate made by `surrogateescape` is the byte it represents."""
     if "\udc80" <= text <= "\udcff":
         return f"%{ord(text) - 0xDC00:02X}"
     return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))

@@ -1,6 +1,6 @@
 """Render URLs and files to PDFs in any folder, named as in a corpus.
 
-Unlike a corpus, the folder may contain other files: nothing in it is removed, and nothing is replaced unless asked for.
+Unlike a corpus, the folder may contain other files: nothing is removed, or replaced without `overwrite`.
 A manifest, if one is given, records which document has which name, and what need not be fetched again.
 """
 

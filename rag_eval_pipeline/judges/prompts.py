@@ -189,14 +189,12 @@ def judgement_prompt(
         {"id": f"k{number}", "claim": check.claim, "cited": names[check.citation]}
         for number, check in enumerate(checks, start=1)
     ]
-    section = data_section(data, salt=salt)
     support = f"{SUPPORT}\n{BESIDE}" if any(check.claim == ANY_CLAIM for check in checks) else SUPPORT
-    tasks = [CORRECTNESS, support] if asks_correctness else [support]
-    forms = [f'"nonce": "{section.nonce}"', *([CORRECTNESS_FORM] if asks_correctness else []), SUPPORT_FORM]
-    form = f"Reply: {{{', '.join(forms)}}}, {SUPPORT_VALUES}."
-    content = "\n\n".join([*tasks, section.text, form])
+    tasks, fields = [support], SUPPORT_FORM
+    if asks_correctness:
+        tasks, fields = [CORRECTNESS, support], f"{CORRECTNESS_FORM}, {SUPPORT_FORM}"
     return JudgementPrompt(
-        prompt=Prompt((Message("system", SYSTEM), Message("user", content)), section.nonce),
+        prompt=_prompt(tasks, data, fields, salt, legend=f", {SUPPORT_VALUES}"),
         asks_correctness=asks_correctness,
         claims=tuple(claims),
         checks=checks,
@@ -232,10 +230,13 @@ def label_prompt(
     ]
     data["cited_texts"] = [{"id": names[i], "text": text} for i, text in zip(wanted, cited, strict=True)]
     data["passages"] = [{"id": f"p{number}", "text": text} for number, text in enumerate(shown, start=1)]
+    return LabelPrompt(_prompt([LABELS], data, LABELS_FORM, salt), tuple(items), tuple(passages))
+
+
+def _prompt(tasks: Sequence[str], data: Mapping[str, Any], fields: str, salt: str, *, legend: str = "") -> Prompt:
     section = data_section(data, salt=salt)
-    content = "\n\n".join([LABELS, section.text, f'Reply: {{"nonce": "{section.nonce}", {LABELS_FORM}}}.'])
-    messages = (Message("system", SYSTEM), Message("user", content))
-    return LabelPrompt(Prompt(messages, section.nonce), tuple(items), tuple(passages))
+    content = "\n\n".join([*tasks, section.text, f'Reply: {{"nonce": "{section.nonce}", {fields}}}{legend}.'])
+    return Prompt((Message("system", SYSTEM), Message("user", content)), section.nonce)
 
 
 def _checks(case: Case, cited: Sequence[Sequence[int]]) -> tuple[CitationCheck, ...]:

@@ -42,7 +42,7 @@ _GAP = regex.compile(rf"[ \t]*+{FILLER}[ \t{FILLER}]*+(?P<end>(?=[.,;:!?)\n]|$))
 
 
 def unify(text: str) -> str:
-    """The text in NFKC with one kind of quotes, dashes, spaces and digits; case and accents stay."""
+    """Return the text in NFKC with one kind of quotes, dashes, spaces and digits; case and accents stay."""
     if text.isascii():
         return text.replace("`", "'")
     text = unicodedata.normalize("NFKC", text.translate(_SPELLINGS)).translate(_SPELLINGS)
@@ -50,7 +50,7 @@ def unify(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """A unified text without case, and without accents on Latin, Greek and Cyrillic letters.
+    """Return a unified text without case, and without accents on Latin, Greek and Cyrillic letters.
 
     In Indic, Thai, Arabic and Hebrew script combining marks carry meaning and stay.
     """
@@ -61,11 +61,9 @@ def fold(text: str) -> str:
 
 
 def mask_citations(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
-    """The answer with fillers in place of its citations; as long as the answer, so offsets are the same.
+    """Return the answer with fillers in place of its citations; offsets stay the same.
 
-    Args:
-        answer: As given.
-        marks: Half-open stretches known to be marks, whatever they look like; those outside the answer are left out.
+    `marks` are half-open spans of further citations, whatever they look like; those outside the answer are ignored.
     """
     found = [(start, end) for start, end in marks if 0 <= start < end <= len(answer)]
     if "[" in answer:
@@ -85,14 +83,14 @@ def mask_citations(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
 
 
 def plain(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
-    """The unified answer without citations and without marks of Markdown; offsets are lost."""
+    """Return the unified answer without citations and without marks of Markdown; offsets are lost."""
     bare = _EMPHASIS.sub("", _LINK.sub(r"\1", mask_citations(answer, marks)))
     # A mark between words is a gap; one before a full stop or at a line's end is nothing.
     return unify(_GAP.sub(lambda match: " " if match["end"] is None else "", bare))
 
 
 def _opening(answer: str, end: int) -> int:
-    """Where the bracket opens whose file name ends here; brackets inside the name are balanced."""
+    """Return where the bracket opens whose file name ends here; brackets inside the name are balanced."""
     depth = 0
     for position in range(end - 1, max(end - _LONGEST_NAME, 0) - 1, -1):
         character = answer[position]

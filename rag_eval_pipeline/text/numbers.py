@@ -119,7 +119,7 @@ class Date(NamedTuple):
     day: int | None
 
     def covers(self, wanted: "Date") -> bool:
-        """Whether all that is wanted is here: a day of May 2021 covers May 2021, and not the reverse."""
+        """Return whether all that is wanted is here: a day of May 2021 covers May 2021, and not the reverse."""
         return all(part is None or part == own for part, own in zip(wanted, self, strict=True))
 
 
@@ -178,11 +178,7 @@ def in_digits(text: str) -> str:
 
 
 class NumberIndex:
-    """The quantities of a text, ready to be looked up.
-
-    Args:
-        given: The quantities, in any order.
-    """
+    """The quantities of a text in any order, indexed for searches."""
 
     # "In USD millions" may be in the question or in a table's head, so either side may lack it.
     _FACTORS = (1.0, 1e3, 1e-3, 1e6, 1e-6, 1e9, 1e-9)
@@ -232,7 +228,7 @@ class NumberIndex:
             place += 1
 
     def _has_amount(self, year: float) -> bool:
-        """Whether what looks like a year is an amount here: 1577 as 1,577 or as $1,577 million, to the last digit."""
+        """Return whether a year is an amount here: 1577 as 1,577 or as $1,577 million, to the last digit."""
         return any(
             # $2 billion is not 2000: it is not written to the unit.
             given.value > 0 and given.unit != "%" and given.half_step <= self._OWN_ROUNDING * factor
@@ -246,7 +242,7 @@ class NumberIndex:
 
     @classmethod
     def _scalings(cls, wanted: Quantity) -> Iterable[tuple[float, tuple[Unit, ...]]]:
-        """Each factor by which the number may be written, and the units that it may have then."""
+        """Return each factor by which the number may be written, and the units that it may have then."""
         if wanted.unit == "%":
             return ((1.0, ("%", "")), (0.01, ("",)))
         if wanted.unit == "currency":
@@ -259,7 +255,7 @@ def _without(text: str, start: int, end: int) -> str:
 
 
 def _find_dates(folded: str, written: str) -> list[tuple[Date, int, int]]:
-    """The dates of a text with their places, in order, none inside another."""
+    """Return the dates of a text with their places, in order, none inside another."""
     found = []
     for pattern in _DATES:
         for match in pattern.finditer(folded):

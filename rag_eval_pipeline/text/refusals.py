@@ -7,7 +7,10 @@ A change of any rule or pattern raises `RULES` of the lexical judge and the vers
 """
 
 import re
+from importlib import resources
 from typing import Literal, NamedTuple
+
+import yaml
 
 from rag_eval_pipeline.text.sentences import pieces
 
@@ -251,94 +254,12 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
     ),
 }
 
-# Refusals in languages other than English are smoke-tested and not calibrated. Words such as "unfortunately" are left
-# out, because they open bad news as often as a refusal.
-# Words may come between the parts, as word order varies.
-_BETWEEN = r"(?: \S+){0,4}? "
+_LANGUAGES = yaml.load(resources.files(__package__).joinpath("other_languages.yaml").read_bytes(), yaml.CSafeLoader)
 _OTHER_LANGUAGES: dict[str, re.Pattern[str]] = {
-    "de": re.compile(
-        rf"\b(?:wei(?:ß|ss)(?:{_BETWEEN}| )nicht|(?:kann|können"
-        rf"|konnte){_BETWEEN}?nicht (?:\S+ ){{0,3}}?(?:beantwort\w+|finden|gefunden|sagen|bestimm\w+"
-        rf"|ermittel\w+|angeben|beurteilen)|(?:enthält|enthalten|liefert|gibt)(?:{_BETWEEN}| )?(?:keine"
-        rf"|nicht genügend)|keine(?:{_BETWEEN}| )(?:angaben|informationen?|hinweise?)"
-        r"|keine angaben|tut mir(?: \w+)? leid|nicht (?:\S+ )?(?:erwähnt|angegeben|genannt|enthalten)"
-        r"|nicht beantwort\w+)\b"
-    ),
-    "fr": re.compile(
-        r"\b(?:(?:je )?ne (?:sais|peux|peut) (?:\S+ )?pas|ne (?:mentionn\w+|contien\w+|précis\w+|fourni\w+"
-        r"|donn\w+|permet\w*) (?:\S+ )?(?:pas|aucune?)"
-        r"|aucune information|aucune mention|désolée?|n'est pas (?:\S+ )?(?:mentionnée?|précisée?"
-        r"|indiquée?))\b"
-    ),
-    "es": re.compile(
-        r"\b(?:no lo sé|no sé|no puedo|no se puede (?:\S+ )?(?:determinar|responder)|no (?:se )?(?:menciona\w*"
-        r"|proporciona[n]?\b|especifica\w*|contiene\w*|indica[n]?\b)"
-        r"|no hay (?:suficiente )?información|no tengo (?:\S+ )?información|lo siento)\b"
-    ),
-    "it": re.compile(
-        r"\b(?:non lo so|non so|non posso|non (?:è|viene) (?:menzionat\w|specificat\w|indicat\w)"
-        r"|non (?:menzion\w+|contien\w+|fornisc\w+|specifica(?:no)?\b)"
-        r"|nessuna informazione|non ci sono informazioni|mi dispiace)\b"
-    ),
-    "pt": re.compile(
-        r"\b(?:não sei|não posso|não (?:é|foi) (?:mencionad\w|especificad\w|informad\w)|não (?:mencion\w+"
-        r"|cont(?:é|ê)m|fornec\w+|especific\w+)"
-        r"|não há informaç(?:ões|ão)|não tenho informaç(?:ões|ão)|desculpe)\b"
-    ),
-    "nl": re.compile(
-        r"\b(?:weet(?: \S+){0,3}? niet|geen (?:\S+ )?informatie|niet (?:\S+ )?(?:vermeld|genoemd|gegeven)"
-        r"|kan(?: \S+){0,5}? niet (?:\S+ ){0,2}?"
-        r"(?:beantwoorden|vinden|bepalen)|het spijt me|sorry)\b"
-    ),
-    "ru": re.compile(
-        r"(?:не знаю|нет информации|не указан\w*|не упомина\w*|не содержит\w*|не могу"
-        r"|невозможно (?:\S+ )?(?:определить|ответить)"
-        r"|недостаточно информации|извините)"
-    ),
-    "pl": re.compile(
-        r"\b(?:nie wiem|nie mogę|brak (?:\S+ )?informacji|nie ma informacji|nie zawiera\w*|nie wspomin\w*"
-        r"|nie (?:jest|zostało|podano)(?: \w+)? ?(?:podan\w*|wspomnian\w*|określon\w*)?"
-        r"|nie podano|przykro mi|przepraszam)\b"
-    ),
-    "tr": re.compile(
-        r"(?:bilmiyorum|bilgi (?:yok|bulunm\w+|içermi\w+)|belirtilmem\w+|bahsedilm[ie]\w+|cevaplayam\w+"
-        r"|yanıtlayam\w+|üzgünüm)"
-    ),
-    "zh": re.compile(
-        r"无法(?:回答|确定|得知|提供|找到)|無法(?:回答|確定|得知|提供)|不知道|未(?:明确)?提[及到]"
-        r"|没有(?:明确)?(?:提供|提到|提及|说明)|沒有(?:提供|提到|提及)|信息不足|抱歉|对不起|不清楚"
-    ),
-    "ja": re.compile(
-        r"わかりません|分かりません|記載(?:が|は)(?:ありません|ない)|できません|言及されていません|情報(?:が"
-        r"|は)(?:ありません|不足|ない)|申し訳|不明です"
-    ),
-    "ko": re.compile(
-        r"모르겠|알 수 없|정보가? (?:없|부족)|언급되(?:지 않|어 있지 않)|명시되(?:지 않|어 있지 않)|나와 있지 않"
-        r"|답변(?:할|드릴) 수 없|죄송"
-    ),
-    "ar": re.compile(
-        r"لا أعرف|لا اعرف|لا أعلم|لا توجد معلومات|لا تتوفر معلومات|لم (?:يذكر|يرد|تذكر)|لا (?:يذكر|يحتوي|يتضمن"
-        r"|يمكنني)|عذرا"
-    ),
-    "hi": re.compile(
-        r"जानकारी (?:\S+ )?नहीं|उल्लेख (?:\S+ )?नहीं|पता नहीं|नहीं (?:बता|कह) सकत|क्षमा करें|माफ़ करें|मुझे खेद"
-    ),
-}  # fmt: skip
-
-# A Latin-script answer without any of its words holds no pattern of that language.
-_OTHER_CUES = {
-    language: frozenset(words.split())
-    for language, words in {
-        "de": "weiß weiss kann können konnte enthält enthalten liefert gibt keine leid nicht",
-        "fr": "ne aucune désolé désolée n",
-        "es": "no siento",
-        "it": "non nessuna dispiace",
-        "pt": "não desculpe",
-        "nl": "weet geen niet kan spijt",
-        "tr": "bilmiyorum bilgi belirtilmemiş bahsedilmemiş cevaplayamam cevaplayamıyorum yanıtlayamam üzgünüm",
-        "pl": "nie brak przykro przepraszam",
-    }.items()
+    name: re.compile((r"\b(?:{})\b" if entry.get("words") else "(?:{})").format("|".join(entry["patterns"])))
+    for name, entry in _LANGUAGES.items()
 }
+_OTHER_CUES = {name: frozenset(entry["cues"].split()) for name, entry in _LANGUAGES.items() if "cues" in entry}
 
 # A sentence without any of the first is no hit of a strong family, one without any of the second of no other. Most
 # sentences are decided here, which is what makes long answers cheap.
@@ -452,7 +373,7 @@ def is_refusing(sentence: str) -> bool:
 
 
 def _units(text: str) -> list[_Unit]:
-    """Sentences, cut where a clause turns against the one before it."""
+    """Return the sentences, cut where a clause turns against the one before it."""
     whole = _WHOLLY_QUOTED.match(text)
     bare = _BLANKS.sub(" ", _QUOTED.sub('"x"', text) if whole is None else whole[1])
     others = _other_languages(bare.lower())
@@ -501,7 +422,7 @@ def _other_languages(text: str) -> list[re.Pattern[str]]:
 
 
 def _answers(units: list[_Unit]) -> bool:
-    """Whether an answer follows a refusal: `but`, then neither a refusal nor advice nor what the text is about."""
+    """Return whether an answer follows: `but`, then neither a refusal nor advice nor what the text is about."""
     return any(
         unit.is_turn and not unit.families and not _GUIDANCE.search(unit.text) and not _TOPIC.search(unit.text)
         for unit in units

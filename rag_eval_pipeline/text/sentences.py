@@ -1,4 +1,4 @@
-"""Where sentences end: own rules, in linear time, for any language of the configured ones.
+"""Where sentences end: rules for several languages, in linear time.
 
 A parser would find clauses and would need a model; these rules find sentences, list items and table rows, and leave
 decimals, abbreviations, initials, dates and quotations whole.
@@ -75,7 +75,7 @@ class Piece(NamedTuple):
 
 
 def pieces(masked: str) -> Iterator[Piece]:
-    """What a text says piece by piece, without bullets, blanks and pieces that have no letter or digit.
+    """Yield the pieces of a text without bullets, blanks and pieces that have no letter or digit.
 
     Args:
         masked: A text in which fillers stand for citations; they belong to the sentence before them, and those that
@@ -90,7 +90,7 @@ def pieces(masked: str) -> Iterator[Piece]:
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """Offsets one past each sentence of a stretch without lines that mean anything; its own end is not among them."""
+    """Yield the offset one past each sentence of a text whose line breaks mean nothing, without the end of the text."""
     quoted = _quotations(text)
     for match in _END.finditer(text):
         place, end = match.span()
@@ -140,7 +140,7 @@ def _quotations(text: str) -> list[tuple[int, int]]:
 
 
 def _ends_here(text: str, place: int, end: int, quoted: list[tuple[int, int]]) -> bool:
-    """Whether a sentence ends with the terminator at a place; `end` is one past it and what closes with it."""
+    """Return whether a sentence ends with the terminator at a place; `end` is one past it and what closes with it."""
     if text[place] in _ALWAYS:
         return True
     first = text[end + 1 : end + 2]
@@ -160,7 +160,7 @@ def _ends_here(text: str, place: int, end: int, quoted: list[tuple[int, int]]) -
 
 
 def _ends_after(word: str, text: str, place: int, end: int, first: str) -> bool:
-    """Whether a full stop after a short word ends a sentence; `first` is the next one's first character."""
+    """Return whether a full stop after a short word ends a sentence; `first` is the next one's first character."""
     if word.isdigit():
         # `am 3. Oktober`; and the number of a list item.
         following = _NEXT.match(text, end)

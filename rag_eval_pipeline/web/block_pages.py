@@ -1,7 +1,7 @@
 """Detect block pages, which answer 200 in place of a document: errors, bot challenges, logins, consent, empty pages.
 
 A false alarm costs a real document and a missed block page costs one wrong one, so every rule asks for two signs: what
-the page says, and that it holds hardly anything else. An article about captchas has all of their words; each sign
+the page says, and that it has hardly any other text. An article about captchas has all of their words; each sign
 therefore states how much visible text a page may hold and still be blocked, and words do not count on a page whose
 requested address names the subject (`SUBJECTS`). The phrases are in `block_pages.yaml`.
 """
@@ -219,7 +219,7 @@ def _found(sign: Sign, page: PageFacts) -> str | None:
         return found[0] if found else None
     if sign.place == "final_url":
         if sign.pattern.search(page.url):
-            return None  # asked for by this very address
+            return None  # requested by this very address
         found = sign.pattern.search(page.final_url)
         return found[0] if found else None
     if page.prose_length > _PROSE_MAX or SUBJECTS[sign.code].search(unquote(page.url)):

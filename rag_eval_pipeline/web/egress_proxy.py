@@ -3,7 +3,7 @@
 It applies the egress policy to each connection, dials only addresses that the policy has checked, and answers one
 request a connection, so that nothing can be smuggled behind an allowed first request. Requests are read strictly: what
 two parsers could understand differently is refused (h11 accepts folded headers and bare newlines). Each host whose
-documents may ask a private host has a port of its own here; the port of a request tells which document it is for.
+documents may ask a private host has its own port here, so that the port of a request identifies its document.
 
 A corporate proxy may be the only way out. The policy still decides first: private names and addresses are refused, and
 allowed hosts are dialled directly. A name that only the corporate proxy can resolve is left to it.
@@ -13,10 +13,10 @@ import asyncio
 import base64
 import contextlib
 import functools
+import logging
 import re
 import secrets
 import time
-from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -33,7 +33,10 @@ from rag_eval_pipeline.web.egress import (
     system_resolver,
 )
 
-REFUSAL_HEADER = "x-egress-guard"  # marks this proxy's own answers; its value is a secret that no server can guess
+logger = logging.getLogger(__name__)
+
+# Marks this proxy's own answers: its value begins with a secret, and no server's response passes with the header.
+REFUSAL_HEADER = "x-egress-guard"
 
 _HEAD_LIMIT_BYTES = 64 * 1024
 _IDLE_LIMIT_S = 30.0
@@ -43,7 +46,6 @@ _TUNNEL_LIMIT_S = 15.0
 _ADDRESSES_TRIED = 4
 _UNRESOLVED_KEPT_S = 30.0  # an offline page asks one dead host for each of its pictures
 _RESOLVED_KEPT_S = 300.0
-_DENIALS_KEPT = 1000
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -114,11 +116,7 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 
 def proxy_authorization(config: EgressConfig) -> bytes:
-    """Return the header line for the corporate proxy; empty if it needs none.
-
-    Raises:
-        InputError: `missing_secret`, `bad_secret`.
-    """
+    """Return the header line for the corporate proxy; empty if it needs none."""
     if config.proxy is None or config.proxy_credentials is None:
         return b""
     pair = secret(config.proxy_credentials, "proxy_credentials").encode("latin-1")
@@ -153,26 +151,14 @@ def _target(host: str, port: int) -> bytes:
     return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode("latin-1")
 
 
-class Denial(NamedTuple):
-    """A request that was refused."""
-
-    code: str
-    target: str
-    reason: str
-
-
 class EgressProxy:
     """The running proxy; an asynchronous context manager.
 
-    `denials` are the newest refusals by the policy, `denied` is the number of all.
-
-    Raises:
-        InputError: `missing_secret` for a corporate proxy whose credentials are not set.
+    What the policy refuses is logged; `denied` counts it.
     """
 
     def __init__(self, policy: EgressPolicy) -> None:
         self.policy = policy
-        self.denials: deque[Denial] = deque(maxlen=_DENIALS_KEPT)
         self.denied = 0
         self.secret = secrets.token_hex(16)
         self._answers: dict[tuple[HostPort | None, str, int], tuple[float, list[str] | Exception]] = {}
@@ -268,7 +254,7 @@ class EgressProxy:
             addresses = await self._addresses(host, port, document)
         except EgressBlocked as error:
             self.denied += 1
-            self.denials.append(Denial(error.code, target, str(error)))
+            logger.info("%s: %s: %s", error.code, target, error)
             raise Refused(403, error.code, str(error)) from error
         except HostUnresolved as error:
             # Behind a corporate proxy this machine often knows no names of the internet, and the proxy does.

@@ -36,8 +36,8 @@ USER_AGENT = "Mozilla/5.0 (compatible; rag-eval-pipeline)"
 REDIRECTS = {301, 302, 303, 307, 308}
 BUSY = {429, 500, 502, 503, 504}
 RETRY_WAIT_S = 0.3  # before the second attempt; doubled for each further one
-RETRY_WAIT_MAX_S = 10.0  # also the most that a server's Retry-After can ask for
-# The proxy ends a connection after 30 s without a byte, which would make a body without a stated length look whole.
+RETRY_WAIT_MAX_S = 10.0  # also the longest Retry-After that is honoured
+# The proxy ends a connection after 30 s without a byte, which would make a body without a stated length seem whole.
 STALL_LIMIT_S = 25.0
 STALL_BYTES = 16 << 10  # fewer in that time are no progress: 0.7 kB/s would take a month for the largest download
 
@@ -71,7 +71,7 @@ class Fetched(NamedTuple):
 
 
 class TransientError(DocumentError):
-    """A failure that may pass; `wait_s` is what the server asked for."""
+    """A failure that may pass; `wait_s` is the server's Retry-After."""
 
     def __init__(self, code: str, message: str, wait_s: float | None = None) -> None:
         super().__init__(code, message)
@@ -108,7 +108,7 @@ def check_url(url: str) -> httpx.URL:
 
 
 def retry_wait(error: Exception) -> bool | float:
-    """Return whether to retry after an error, or the seconds that the server asked for, within reason."""
+    """Return whether to retry after an error, or the seconds of the server's Retry-After, within reason."""
     if not isinstance(error, TransientError):
         return False
     return True if error.wait_s is None else min(max(error.wait_s, 0.0), RETRY_WAIT_MAX_S)
@@ -271,7 +271,7 @@ class Fetcher:
 
     @asynccontextmanager
     async def _turn(self, url: str, robots: Robots | None, deadline: asyncio.Timeout) -> AsyncIterator[None]:
-        """Wait for the host's turn; the clock of the attempt stands still until then."""
+        """Wait for the host's turn; the time limit of the attempt is suspended until then."""
         loop = asyncio.get_running_loop()
         left_s = (deadline.when() or loop.time()) - loop.time()
         deadline.reschedule(None)
@@ -284,11 +284,7 @@ class Fetcher:
             yield
 
     def _redirect(self, response: httpx.Response) -> str | None:
-        """Return where a response leads; None when it is the body, or says that the known body is current.
-
-        Raises:
-            DocumentError: It is neither.
-        """
+        """Return where a response leads; None when it is the body, or confirms the known version."""
         url, status = str(response.url), response.status_code
         refusal = self._proxy.refusal(url, response.headers)
         if refusal is not None:
@@ -405,12 +401,7 @@ async def _save(
 async def _decoded(
     response: httpx.Response, limit: int, *, chunk_bytes: int | None = _CHUNK_BYTES
 ) -> AsyncIterator[bytes]:
-    """Yield the decoded body; its decoded size is limited, because a few kilobytes of gzip can stand for gigabytes.
-
-    Raises:
-        DocumentError: `body_too_large`, `bad_encoding`.
-        _Truncated: The compressed body is not whole.
-    """
+    """Yield the decoded body; its decoded size is limited, because a few kilobytes of gzip can stand for gigabytes."""
     encoding = str(response.headers.get("content-encoding", "identity")).strip().lower() or "identity"
     if encoding not in {"identity", "gzip", "x-gzip", "deflate"}:
         raise DocumentError("bad_encoding", f"{response.url}: sent as {encoding!r}, which was not asked for")

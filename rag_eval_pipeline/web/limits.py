@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 
 from rag_eval_pipeline.web.egress import origin_of
 
-PAUSE_MAX_S = 60.0  # a `Retry-After: 86400` must not hold up a whole night
-BACKOFF_MAX_S = 30.0  # longest wait that the server did not ask for
+PAUSE_MAX_S = 60.0  # a `Retry-After: 86400` must not hold up a whole run
+BACKOFF_MAX_S = 30.0  # longest wait without a `Retry-After`
 _SWEEP_FROM = 64  # hosts; fewer are not worth looking through
 
 

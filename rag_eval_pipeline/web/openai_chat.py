@@ -388,7 +388,7 @@ class Chat:
         Args:
             messages: The conversation.
             schema: JSON Schema of the reply, requested as strictly as the server allows; the text may still be
-                anything. The reply's `mode` says what was requested.
+                anything. The reply's `mode` is what was requested.
             stream: Stream the reply, to know when the first token came.
 
         Raises:

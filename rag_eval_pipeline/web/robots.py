@@ -21,8 +21,8 @@ Fetch = Callable[[str], Awaitable[bytes]]
 
 PRODUCT = "rag-eval-pipeline"  # the User-Agent token that groups of rules are matched against
 READ_BYTES = 512_000  # RFC 9309 2.5 asks for 500 KiB at least; rules further down are not read
-CRAWL_DELAY_MAX_S = 30.0  # no part of RFC 9309, and real files ask for hours; 300 pages at 30 s are a night
-_KEPT = 1000  # hosts whose rules are remembered; the oldest are fetched again when asked for
+CRAWL_DELAY_MAX_S = 30.0  # not part of RFC 9309, and real files request hours; 300 pages at 30 s take 2.5 hours
+_KEPT = 1000  # hosts whose rules are remembered; the oldest are fetched again when needed
 
 # RFC 9309 2.3.1.3: what is not there allows all. So do a loop of redirects (2.3.1.2) and an answer that is no text.
 _UNAVAILABLE = re.compile(r"http_4(?!29)\d\d|empty_body|too_many_redirects|unsupported_type|content_mismatch")

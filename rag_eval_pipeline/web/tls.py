@@ -31,12 +31,7 @@ class CertificateError(NamedTuple):
 
 
 def authorities(ca_file: Path) -> list[bytes]:
-    """Return the certificates of a PEM file as DER, at least one; text around them is ignored.
-
-    Raises:
-        InputError: `bad_ca_file`: the file cannot be read, holds no certificate, or one that is damaged or no
-            authority's.
-    """
+    """Return the certificates of a PEM file as DER, at least one; text around them is ignored."""
     try:
         with ca_file.open("rb") as file:
             found = _PEM.findall(file.read(_FILE_BYTES_MAX))
@@ -52,9 +47,6 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
 
     Args:
         ca_file: Authorities in addition to the usual ones; they need not be roots.
-
-    Raises:
-        InputError: `bad_ca_file`.
     """
     context = httpx.create_ssl_context(trust_env=False)
     if ca_file is not None:

@@ -1,5 +1,6 @@
 """A loopback site, and a temp folder of its own for the browser."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -7,9 +8,21 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.web.site import Site, serve
+
+
+def descendants(*words: str) -> list[psutil.Process]:
+    """Return the running processes below this one with all of these words in their command lines."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            line = " ".join(process.cmdline())
+            if process.status() != psutil.STATUS_ZOMBIE and all(word in line for word in words):
+                found.append(process)
+    return found
 
 
 def has_sandbox() -> bool:

@@ -1,6 +1,5 @@
 """The browser runs confined and without rights, can reach nothing of this machine, and is found or named as missing."""
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -10,17 +9,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from corpus.conftest import has_sandbox
+from corpus.conftest import descendants, has_sandbox
 from rag_eval_pipeline.corpus.rendering.browser import (
     EXECUTABLE_VARIABLE,
     TEMP_PREFIX,
+    BrowserPool,
+    browser_pool,
     browser_version,
     find_browser,
+    prove_egress_closed,
     unprivileged_command,
     write_launcher,
 )
 from rag_eval_pipeline.corpus.rendering.page_loading import MEASURE
-from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool, prove_egress_closed
 from rag_eval_pipeline.corpus.rendering.render import render, renderer_fingerprint
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
@@ -33,16 +34,6 @@ from tests.conftest import REPOSITORY
 def status(process: psutil.Process) -> dict[str, list[str]]:
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def children(word: str) -> list[psutil.Process]:
-    """Processes below this one with a word in their command line."""
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # a spare renderer that has just ended
-            if word in " ".join(child.cmdline()):
-                found.append(child)
-    return found
 
 
 class _Unchanged(dict):
@@ -66,9 +57,9 @@ async def test_browser_is_confined_without_rights_and_leaves_nothing_behind(own_
             process = await pool.process()
         async with process.context(scripts=True) as context:
             await (await context.new_page()).set_content("<p>x")
-            facts = [status(renderer) for renderer in children("--type=renderer")]
-            namespaces = {os.readlink(f"/proc/{renderer.pid}/ns/user") for renderer in children("--type=renderer")}
-        [driver] = [Path(driver.environ()["TMPDIR"]) for driver in children("run-driver")]
+            facts = [status(renderer) for renderer in descendants("--type=renderer")]
+            namespaces = {os.readlink(f"/proc/{renderer.pid}/ns/user") for renderer in descendants("--type=renderer")}
+        [driver] = [Path(driver.environ()["TMPDIR"]) for driver in descendants("run-driver")]
 
     assert process.sandboxed == has_sandbox()
     assert facts

@@ -11,7 +11,6 @@ from corpus.hostile.drawing import shows
 from corpus.making import png, simple_pdf
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.manifest import write_manifest
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.web.egress import EgressPolicy
@@ -217,15 +216,6 @@ def test_build_ends_at_an_error_of_the_machine(tmp_path, own_temp):
 
     with pytest.raises(OSError, match="Input/output error"):
         build_corpus(planned, tmp_path / "c", [], EgressPolicy())
-
-
-def test_build_gives_the_same_bytes_again(built, planned, policy, tmp_path, own_temp):
-    again = build_corpus(planned, tmp_path / "c", [], policy)
-
-    write_manifest(tmp_path / "one", built.rows)
-    write_manifest(tmp_path / "two", again)
-    assert [r.file_name for r in again if r.pdf_sha256 != built.by_name[r.file_name[:-4]].pdf_sha256] == []
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from rag_eval_pipeline.corpus.folder import CorpusFolder
+from rag_eval_pipeline.corpus.builder import CorpusFolder
 from rag_eval_pipeline.errors import InputError
 
 

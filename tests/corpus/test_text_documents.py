@@ -11,11 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from corpus.conftest import descendants
 from corpus.making import png
 from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
-from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import Rendered, render
 from rag_eval_pipeline.corpus.rendering.text_pages import LINES_MAX, check_length, markdown_page
 from rag_eval_pipeline.corpus.text.pdf import read_texts
@@ -158,25 +159,16 @@ async def printing_has_begun() -> None:
         await asyncio.sleep(0.02)
 
 
-def renderers() -> list[psutil.Process]:
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "--type=renderer" in " ".join(child.cmdline()):
-                found.append(child)
-    return found
-
-
 def renderer_seconds() -> float:
     total = 0.0
-    for renderer in renderers():
+    for renderer in descendants("--type=renderer"):
         with contextlib.suppress(psutil.Error):
             total += renderer.cpu_times().user
     return total
 
 
 def kill_renderers() -> None:
-    for renderer in renderers():
+    for renderer in descendants("--type=renderer"):
         with contextlib.suppress(psutil.Error):
             renderer.kill()
 
@@ -202,28 +194,6 @@ def test_text_batches_change_neither_bytes_nor_rows(own_temp, tmp_path, monkeypa
 
 def files(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-
-
-@pytest.mark.browser
-def test_text_build_that_is_ended_keeps_what_it_published_and_the_next_makes_the_rest(own_temp, tmp_path, monkeypatch):
-    monkeypatch.setattr(builder, "TEXT_BATCH_ABOVE", 100)
-    planned, kept = sentences(160), []
-
-    def end_after_a_batch(done: int, total: int) -> None:
-        if done >= 60:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build(tmp_path / "c", planned, progress=end_after_a_batch, keep=kept.extend)
-
-    assert len(kept) >= 60
-    assert {row.file_name: row.pdf_sha256 for row in kept}.items() <= files(tmp_path / "c").items()
-
-    made: list[CorpusDocument] = []
-    rows = build(tmp_path / "c", planned, previous=kept, keep=made.extend)
-
-    assert {row.key for row in made}.isdisjoint(row.key for row in kept)
-    assert len(made) + len(kept) == len(rows) == 160
 
 
 MARKDOWN = """\

@@ -23,6 +23,8 @@ from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.judges.trust_card import ConfusionRecord, KappaRecord, TaskTrust, TrustCard, write_trust_card
 from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, summarise, wilson_interval
+from rag_eval_pipeline.report.site import write_report
+from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
 from rag_eval_pipeline.reporting.regressions import aggregation_checks, write_comparisons
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
 from tests.evaluation import conftest
@@ -474,3 +476,7 @@ def test_latencies_that_were_not_recorded_are_not_zero(every, latency, workspace
     if latency is None:
         assert {*measured.latency_stats.values(), *measured.latency_intervals.values()} == {None}
         assert {row.latency_ms for row in results.query_results} == {None}
+        (shown,) = write_leaderboard(workspace).records()
+        shown = shown["metrics"]["latency_p50_ms"]
+        assert (shown["value"], shown["n"], shown["reason"]) == (None, 0, "no_latencies")
+        assert (write_report(workspace).parent / "runs" / results.evaluation_id / "index.html").exists()

@@ -80,47 +80,47 @@ def test_nvidia_notes_a_corpus_beyond_what_the_driver_lists():
     assert note.startswith("evaluate_rag.py sees only 1000 of 1001")
 
 
-def test_nvidia_rows_are_in_the_datasets_order_and_failed_ones_are_null(awkward, tmp_path, answer_by_hand):
-    answer = RagAnswer("1", "ok", 'It is "x".', False, PASSAGES, (), 1.0)
-    abstained = RagAnswer("2", "ok", "No answer.", True, (), (), 1.0)
-    evaluation = answer_by_hand(awkward, "awkward", [abstained, answer])
+def test_nvidia_rows_are_in_the_datasets_order_with_null_for_what_failed(awkward, tmp_path, answer_by_hand):
+    given = [
+        RagAnswer(
+            "2", "ok", "No answer.", True, (), (), 1.0, Usage(total_tokens=12, prompt_tokens=6, completion_tokens=6)
+        ),
+        RagAnswer("1", "ok", 'It is "x".', False, PASSAGES, (), 1.0),
+        RagAnswer("0", "ok", "x", False, (), (), 1.0, Usage(total_tokens=30, prompt_tokens=10, completion_tokens=20)),
+    ]
+    evaluation = answer_by_hand(awkward, "awkward", given)
     report = export(awkward, "awkward", "nvidia", tmp_path / "label 1", evaluation=evaluation)
 
     found = results(tmp_path / "label 1")
     keys = ["id", "question", "answer", "generated_answer", "contexts", "generated_contexts", "retrieved_docs", "usage"]
     assert [list(row) for row in found["data"]] == [keys] * 4
     assert [row["id"] for row in found["data"]] == [0, 1, 2, 3]
-    assert [row["generated_answer"] for row in found["data"]] == [None, 'It is "x".', "No answer.", None]
+    assert [row["generated_answer"] for row in found["data"]] == ["x", 'It is "x".', "No answer.", None]
     assert found["data"][1] == {
-        "id": 1,
-        "question": "=cmd|' /C calc'!A0",
-        "answer": "@SUM",
-        "generated_answer": 'It is "x".',
-        "contexts": ['gold "text"'],
-        "generated_contexts": ["first", "second"],
-        "retrieved_docs": ["a b.pdf_3", "it's #1.pdf"],
-        "usage": None,
-    }
-    assert report.counts["answers"] == 2
-    assert report.lost["answer.status"] == 2
-    assert "2 of 4 questions got no answer; their answers are absent, not empty" in report.notes
+        "id": 1, "question": "=cmd|' /C calc'!A0", "answer": "@SUM", "generated_answer": 'It is "x".',
+        "contexts": ['gold "text"'], "generated_contexts": ["first", "second"],
+        "retrieved_docs": ["a b.pdf_3", "it's #1.pdf"], "usage": None,
+    }  # fmt: skip
+    assert report.counts["answers"] == 3
+    assert report.lost["answer.status"] == 1
+    assert "1 of 4 questions got no answer; their answers are absent, not empty" in report.notes
 
-
-def test_nvidia_scores_are_null_without_a_judge(awkward, tmp_path, answer_by_hand):
-    evaluation = answer_by_hand(awkward, "awkward", [RagAnswer("1", "ok", "x", False, (), (), 1.0)])
-    export(awkward, "awkward", "nvidia", tmp_path / "out", evaluation=evaluation)
-
-    found = results(tmp_path / "out")
     metrics = ("nv_accuracy", "nv_context_relevance", "nv_response_groundedness")
-    assert found["summary"] == {f"{metric}_mean": None for metric in metrics}
-    assert found["results"] == {metric: [None] * 4 for metric in metrics}
+    usage = found["summary"].pop("token_usage")
+    assert usage == {
+        "total_tokens": 42, "prompt_tokens": 16, "completion_tokens": 26, "sample_count": 2,
+        "mean_prompt_tokens": 8.0, "mean_completion_tokens": 13.0,
+    }  # fmt: skip
+    assert found["summary"] == {f"{metric}_mean": None for metric in metrics}  # no judge
+    per_sample = [
+        {"total_tokens": 30, "prompt_tokens": 10, "completion_tokens": 20}, None,
+        {"total_tokens": 12, "prompt_tokens": 6, "completion_tokens": 6}, None,
+    ]  # fmt: skip
+    assert found["results"] == {
+        **{metric: [None] * 4 for metric in metrics}, "token_usage": usage, "token_usage_per_sample": per_sample,
+    }  # fmt: skip
     assert found["metrics"] == {
-        "ingestion_metrics_list": [],
-        "evaluation_metrics": dict.fromkeys(metrics),
-        "token_usage": {
-            "total_tokens": 0, "prompt_tokens": 0, "completion_tokens": 0, "sample_count": 0,
-            "mean_prompt_tokens": None, "mean_completion_tokens": None,
-        },
+        "ingestion_metrics_list": [], "evaluation_metrics": dict.fromkeys(metrics), "token_usage": usage,
     }  # fmt: skip
 
 
@@ -140,24 +140,8 @@ def test_nvidia_means_skip_failed_questions(awkward, tmp_path, answer_by_hand):
     assert found["results"]["nv_accuracy"] == [None, 0.5, 1.0, None]
     assert found["summary"]["nv_accuracy_mean"] == 0.75  # (0.5 + 1.0) / 2: a failure is no zero
     assert found["metrics"]["evaluation_metrics"]["nv_accuracy"] == 0.75
-
-
-def test_nvidia_tokens_are_summed_over_the_answers_that_report_them(awkward, tmp_path, answer_by_hand):
-    given = [
-        RagAnswer("0", "ok", "x", False, (), (), 1.0, Usage(total_tokens=30)),
-        RagAnswer("1", "ok", "x", False, (), (), 1.0),
-        RagAnswer("2", "ok", "x", False, (), (), 1.0, Usage(total_tokens=12)),
-    ]
-    export(
-        awkward, "awkward", "nvidia", tmp_path / "out", evaluation=answer_by_hand(awkward, "awkward", given)
-    )  # fmt: skip
-
-    found = results(tmp_path / "out")
-    usage = found["summary"]["token_usage"]
-    assert (usage["total_tokens"], usage["sample_count"]) == (42, 2)
-    assert found["metrics"]["token_usage"] == found["results"]["token_usage"] == usage
-    per_sample = [row and row["total_tokens"] for row in found["results"]["token_usage_per_sample"]]
-    assert per_sample == [30, None, 12, None]
+    usage = found["metrics"]["token_usage"]  # no answer reports any
+    assert (usage["total_tokens"], usage["sample_count"], usage["mean_prompt_tokens"]) == (0, 0, None)
 
 
 def test_nvidia_root_with_a_missing_document_is_refused(awkward, tmp_path):

@@ -165,24 +165,17 @@ def test_trec_run_keeps_the_systems_order(given, expected, awkward, tmp_path, an
     assert any("not strictly decreasing" in note for note in report.notes) == is_replaced
 
 
-def test_trec_document_occurs_once_at_its_best_passage(awkward, tmp_path, answer_by_hand):
+def test_trec_document_occurs_once_and_questions_without_a_line_are_counted(awkward, tmp_path, answer_by_hand):
     passages = (
         passage("a b.pdf", 9.0, 1), passage("it's #1.pdf", 8.0, 2), passage("a b.pdf", 7.0, 3),
         passage("caf%C3%A9.pdf#A.pdf", 6.0, 4), passage("caf%C3%A9.pdf#B.pdf", 5.0, 5),
     )  # fmt: skip
-    evaluation = answer_by_hand(awkward, "awkward", [answered("3", *passages)])
-    export(awkward, "awkward", "trec", tmp_path / "out", evaluation=evaluation)
-
-    [(relevant, _)] = read_qrels(tmp_path / "out" / "qrels.txt")["3"].items()
-    run = read_run(tmp_path / "out" / "run.txt")["3"]
-    assert run == [("a%20b.pdf", 9.0), ("it's%20#1.pdf", 8.0), (relevant, 6.0)]
-
-
-def test_trec_counts_questions_without_a_line(awkward, tmp_path, answer_by_hand):
-    evaluation = answer_by_hand(awkward, "awkward", [answered("0", passage("a b.pdf", 1.0, 1)), answered("1")])
+    evaluation = answer_by_hand(awkward, "awkward", [answered("3", *passages), answered("1")])
     report = export(awkward, "awkward", "trec", tmp_path / "out", evaluation=evaluation)
 
-    assert list(read_run(tmp_path / "out" / "run.txt")) == ["0"]
+    [(relevant, _)] = read_qrels(tmp_path / "out" / "qrels.txt")["3"].items()
+    run = read_run(tmp_path / "out" / "run.txt")
+    assert run == {"3": [("a%20b.pdf", 9.0), ("it's%20#1.pdf", 8.0), (relevant, 6.0)]}
     assert {n: c for n, c in report.lost.items() if n.startswith("answer.")} == {
         "answer.without_retrieval": 1, "answer.status": 2, "answer.text": 2,
     }  # fmt: skip
@@ -196,10 +189,6 @@ def test_trec_ids_of_other_tools_are_not_decoded(tmp_path):
     first, second = read_trec(tmp_path, Identity("theirs")).queries
     assert (first.query_text, first.relevant_documents, second.relevant_documents) == ("one", ("a%20b",), ())
 
-
-def test_trec_judgement_without_a_topic_is_refused(tmp_path):
-    (tmp_path / "topics.tsv").write_text("q1\tone\n")
-    (tmp_path / "qrels.txt").write_text("q2 0 a 1\n")
-
+    (tmp_path / "qrels.txt").write_text("q3 0 a 1\n")
     with pytest.raises(InputError, match="unknown_query"):
         read_trec(tmp_path, Identity("theirs"))

@@ -2,7 +2,7 @@
 
 Names of documents made from URLs: tests/corpus/test_naming.py. Links in the corpus folder: tests/corpus/test_folder.py;
 in a benchmark's folder: tests/sources/test_relations.py. Ids of datasets and the order of their versions:
-tests/formats/test_store.py, tests/formats/test_versions.py. Ids of evaluations: tests/evaluation/test_results.py.
+tests/formats/test_store.py. Ids of evaluations: tests/evaluation/test_results.py.
 """
 
 import json

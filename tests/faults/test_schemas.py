@@ -1,7 +1,7 @@
 """Row 40: a stored file of an older form is read as it lies, one of a newer form is refused with what to do.
 
 Neither is changed. Each format's own faults: tests/formats. The older form of a dataset, which is filled in and said so:
-tests/formats/test_dataset_files.py. Manifests that are damaged: tests/corpus/test_manifest.py. A stamp by other code:
+tests/formats/test_dataset.py. Manifests that are damaged: tests/corpus/test_manifest.py. A stamp by other code:
 tests/conversion/test_stamp.py.
 """
 

@@ -1,7 +1,7 @@
 """Row 37: YAML is data with limits: no tags, no aliases, and a word is a word.
 
-Each construct by itself: tests/formats/test_yaml_reader.py; unquoted values in our files: tests/formats/test_dataset_files.py.
-Here: that every kind of file people write in YAML goes through that reader.
+Each hostile construct: tests/formats/test_io.py; unquoted values in datasets: tests/formats/test_dataset.py. Here: every
+kind of file that people write in YAML goes through that reader.
 """
 
 import pytest
@@ -13,41 +13,27 @@ from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.web.egress import read_egress_config
 from tests.conversion.conftest import PLAIN
 
-HOSTILE = {
-    "a tag that would build an object": "a: !!python/object/apply:os.system [touch hacked]\n",
-    "a tag of YAML's own": "a: !!float nan\n",
-    "an alias that is a billion items": "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
-    "a merge of another mapping": "a: &a {b: 1}\nc: {<<: *a}\n",
-    "a key that stands twice": "a: 1\na: 2\n",
-    "nesting without end": "a: " + "[" * 50_000 + "\n",
-    "two documents": "a: 1\n---\na: 2\n",
-}
+HOSTILE = "a: &a [x, x]\nb: &b [*a, *a]\nc: !!python/object/apply:os.system [touch hacked]\n"
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_benchmark_is_refused_with_the_line(text, benchmark):
+def test_a_benchmark_is_refused_with_the_line(benchmark):
     with pytest.raises(InputError) as caught:
-        plan(benchmark(PLAIN + text, {"questions.csv": "q,a\nx,y\n"}))
+        plan(benchmark(PLAIN + HOSTILE, {"questions.csv": "q,a\nx,y\n"}))
 
     assert caught.value.code == "bad_yaml"
     assert "benchmark.yaml, line " in caught.value.file
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_the_settings_of_the_network_are_refused_with_the_line(text, tmp_path):
-    path = tmp_path / "egress.config.yaml"
-    path.write_text(text)
+def test_the_settings_of_the_network_are_refused_with_the_line(tmp_path):
+    (tmp_path / "egress.config.yaml").write_text(HOSTILE)
 
-    with pytest.raises(InputError) as caught:
-        read_egress_config(path)
-
-    assert "egress.config.yaml, line " in caught.value.file
+    with pytest.raises(InputError, match=r"egress.config.yaml, line "):
+        read_egress_config(tmp_path / "egress.config.yaml")
 
 
 @pytest.mark.parametrize("name", ["d_v1.0.0.eval.yaml", "d_v1.0.0.gt.yaml", "d.results.yaml"])
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_dataset_is_found_to_be_bad(text, name, tmp_path):
-    (tmp_path / name).write_text(text)
+def test_a_dataset_is_found_to_be_bad(name, tmp_path):
+    (tmp_path / name).write_text(HOSTILE)
 
     [line] = validate(tmp_path / name)
 

@@ -131,24 +131,17 @@ def test_pruning_by_age_spares_what_was_used(cache, now):
     assert [key for key in ("old", "used", "new") if cache.find(key)] == ["used", "new"]
 
 
-def test_pruning_by_size_removes_what_was_used_longest_ago(cache, now):
-    for number in range(10):
-        now[0] += 1
-        cache.keep(f"{number:04}", "server", CachedReply("é" * 48, None))  # 4 + 96 bytes
-
-    pruned = cache.prune(max_bytes=350)
-
-    assert (pruned.removed, pruned.kept, pruned.size_bytes) == (7, 3, 300)
-    assert [number for number in range(10) if cache.find(f"{number:04}")] == [7, 8, 9]
-
-
-def test_pruning_gives_the_room_back(cache, tmp_path):
+def test_pruning_by_size_removes_what_was_used_longest_ago(cache, now, tmp_path):
     for number in range(300):
-        cache.keep(f"{number}", "server", CachedReply("x" * 5_000, None))
-    cache.prune(max_bytes=0)
-    cache.close()
+        now[0] += 1
+        cache.keep(f"{number:04}", "server", CachedReply("é" * 2_498, None))  # 4 + 4,996 bytes
 
-    assert (tmp_path / FILE_NAME).stat().st_size < 300 * 5_000 / 10
+    pruned = cache.prune(max_bytes=17_000)
+
+    assert (pruned.removed, pruned.kept, pruned.size_bytes) == (297, 3, 15_000)
+    assert [number for number in range(300) if cache.find(f"{number:04}")] == [297, 298, 299]
+    cache.close()
+    assert (tmp_path / FILE_NAME).stat().st_size < 300 * 5_000 / 5  # the file has become smaller
 
 
 def write_many(folder, first):

@@ -29,7 +29,7 @@ from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.settings import JudgeSettings
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated, read_trust_cards, write_trust_card
 from rag_eval_pipeline.workspace import Workspace
-from tests.judges.judge_server import data_of, honest
+from tests.judges.judge_server import honest_but
 
 HUMAN = CalibrationRequest("frames", "scripted", "human")
 
@@ -56,8 +56,9 @@ def test_kappa_worked_out():
     assert ends(kappa.analytic) == pytest.approx((0.4 - half, 0.4 + half), abs=1e-12)
     # Both ways of making an interval come to nearly the same; the wider ends are taken.
     assert ends(kappa.bootstrap) == pytest.approx(ends(kappa.analytic), abs=0.03)
-    assert kappa.interval.low == min(kappa.analytic.low, kappa.bootstrap.low)
-    assert kappa.interval.high == max(kappa.analytic.high, kappa.bootstrap.high)
+    widest = min(kappa.analytic.low, kappa.bootstrap.low), max(kappa.analytic.high, kappa.bootstrap.high)
+    assert ends(kappa.interval) == widest
+    assert kappa_of(Confusion(20, 5, 10, 15), seed=1) != kappa_of(Confusion(20, 5, 10, 15), seed=2)
 
 
 def test_agreement_without_a_mistake_is_not_certain():
@@ -66,8 +67,7 @@ def test_agreement_without_a_mistake_is_not_certain():
     kappa = kappa_of(Confusion(50, 0, 0, 50))
 
     assert (kappa.analytic, kappa.bootstrap) == (None, None)
-    assert kappa.interval.low == pytest.approx(1 - 2 * -math.log(0.025) / 100, abs=1e-12)
-    assert kappa.interval.high == 1.0
+    assert ends(kappa.interval) == pytest.approx((1 - 2 * -math.log(0.025) / 100, 1.0), abs=1e-12)
 
 
 KAPPAS = {
@@ -107,11 +107,6 @@ def test_kappa_is_within_its_interval_and_symmetric(table):
     # A percentile interval of a handful may lie beside the value; the analytic one never does.
     if kappa.analytic is not None:
         assert kappa.analytic.low <= kappa.value <= kappa.analytic.high
-
-
-def test_equal_seeds_give_equal_intervals():
-    assert kappa_of(Confusion(20, 5, 10, 15), seed=1) == kappa_of(Confusion(20, 5, 10, 15), seed=1)
-    assert kappa_of(Confusion(20, 5, 10, 15), seed=1) != kappa_of(Confusion(20, 5, 10, 15), seed=2)
 
 
 def test_bias_worked_out():
@@ -308,7 +303,7 @@ async def test_only_what_is_labelled_is_judged_and_once():
     assert [trust.not_judged for trust in card.tasks] == [{"no_answer": 1}, {}]
 
 
-async def test_refusing_an_impossible_question_is_a_refusal():
+async def test_refusing_an_impossible_question_is_a_refusal_and_correct():
     impossible = Case("1", "Who?", (), True, "I do not know.")
 
     card = await calibrate(LexicalJudge(), [impossible], [label("1", "refused", "refusal"), label("1")], HUMAN)
@@ -438,15 +433,13 @@ async def test_a_second_judging_shows_how_stable_verdicts_are(opened, case):
     """Of four answers, one verdict differs the second time."""
     asked = []
 
-    def answer(body):
-        reply, question = json.loads(honest(body)), data_of(body)[1]["question"]
-        asked.append(question)
-        if question == "Question 2?" and asked.count(question) == 2:
+    def change(reply, data):
+        asked.append(data["question"])
+        if asked.count("Question 2?") == 2 and data["question"] == "Question 2?":
             reply["correctness"]["verdict"] = "incorrect"
-        return json.dumps(reply)
 
-    async with opened(answer) as (judge, _):
-        card = await calibrate(judge, *labelled(case, 4), CalibrationRequest("lights", "openai judge", "own"))
+    async with opened(honest_but(change)) as (judge, _):
+        card = await calibrate(judge, *labelled(case, 4), LIGHTS)
 
     (trust,) = card.tasks
     assert (trust.confusion.both_yes, trust.repeat_agreement.value, trust.repeat_agreement.n) == (4, 0.75, 4)
@@ -455,24 +448,23 @@ async def test_a_second_judging_shows_how_stable_verdicts_are(opened, case):
 
 
 async def test_judged_once_if_that_is_enough(opened, case):
-    request = CalibrationRequest("lights", "openai judge", "own", judges_twice=False)
-
     async with opened() as (judge, server):
-        card = await calibrate(judge, *labelled(case, 1), request)
+        card = await calibrate(judge, *labelled(case, 1), LIGHTS._replace(judges_twice=False))
 
     assert (card.tasks[0].repeat_agreement, len(server.bodies)) == (None, 1)
 
 
-def priced(url, **budget):
-    chat = {"model": "judge", "prices": {"usd_per_request": 0.01}}
-    endpoint = {"base_url": url, "max_retries": 0}
-    value = {"kind": "openai", "budget": budget, "settings": {"endpoint": endpoint, "chat": chat}}
-    return JudgeSettings.model_validate(value)
+def judge_settings(url, **budget):
+    settings = {"endpoint": {"base_url": url, "max_retries": 0}, "chat": {"model": "judge"}}
+    return JudgeSettings.model_validate({"kind": "openai", "budget": budget, "settings": settings})
 
 
 def labelled(case, count):
     cases = [msgspec.structs.replace(case, query_id=f"{n}", question=f"Question {n}?") for n in range(count)]
-    return cases, [Label(query_id=f"{n}", task="correctness", label="correct") for n in range(count)]
+    return cases, [label(f"{n}") for n in range(count)]
+
+
+LIGHTS = CalibrationRequest("lights", "openai judge", "own")
 
 
 async def test_what_calibrating_takes_is_booked_with_the_judge_s_budget(opened, case, tmp_path):
@@ -480,10 +472,8 @@ async def test_what_calibrating_takes_is_booked_with_the_judge_s_budget(opened, 
     chat = {"prices": {"usd_per_request": 0.01}}
 
     async with opened(chat=chat, ratings=["answer_accuracy"]) as (judge, server):
-        with judge_budget(workspace, priced(server.url), "calibration_x") as budget:
-            await calibrate(
-                judge, *labelled(case, 2), CalibrationRequest("lights", "openai judge", "own"), budget=budget
-            )
+        with judge_budget(workspace, judge_settings(server.url), "calibration_x") as budget:
+            await calibrate(judge, *labelled(case, 2), LIGHTS, budget=budget)
 
     # Two answers: verdicts once and again, each with a rating of two directions.
     assert len(server.bodies) == 2 * 2 * 3
@@ -495,15 +485,13 @@ async def test_calibrating_stops_where_the_day_s_budget_ends(opened, case, tmp_p
     workspace = Workspace(tmp_path)
 
     async with opened() as (judge, server):
-        with judge_budget(workspace, priced(server.url, requests=1), "eval_run_20261121_001") as evaluating:
+        with judge_budget(workspace, judge_settings(server.url, requests=1), "eval_run_20261121_001") as evaluating:
             evaluating.book((await judge.judge(case)).usage)
         with (
-            judge_budget(workspace, priced(server.url, requests=1), "calibration_x") as budget,
+            judge_budget(workspace, judge_settings(server.url, requests=1), "calibration_x") as budget,
             pytest.raises(ServiceError) as error,
         ):
-            await calibrate(
-                judge, *labelled(case, 2), CalibrationRequest("lights", "openai judge", "own"), budget=budget
-            )
+            await calibrate(judge, *labelled(case, 2), LIGHTS, budget=budget)
 
     assert (error.value.code, len(server.bodies)) == ("budget_spent", 1)
     assert spent_today(workspace.spending, "judge-openai", datetime.now(UTC)).requests == 1

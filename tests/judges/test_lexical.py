@@ -112,15 +112,21 @@ def test_the_score_of_an_unsure_verdict_says_where_the_rules_lean(answer, leanin
     )
 
 
-def test_the_best_of_the_accepted_answers_counts():
-    assert judge(["Bob Hale", "Ada Thorne", ""], "Ada Thorne.").verdict == "correct"
+DETAILS = {
+    #                                             gold answers                            answer           question, settings                                      verdict      reason
+    "the best of the accepted answers":         (["Bob Hale", "Ada Thorne", ""],         "Ada Thorne.",   {},                                                     "correct",   "all of the gold"),
+    "a year of the question is not asked for":  (["3 May 1890"],                         "On 3 May.",     {"question": "What were the tolls in 1890?"},           "correct",   ""),
+    "nor compared as a number":                 (["tolls of the harbour of Skarn in 1890"], "In Skarn.",  {"question": "What were the tolls of the harbour in 1890?"}, "unsure", "recall"),
+    "No. 12 is not a no":                       (["No. 12"],                             "The documents do not answer this question.", {},                        "refused",   "refusal"),
+    "without a band":                           (["Ada Thorne"],                         "Ada Hale.",     {"unsure_band": 0.0},                                   "incorrect", "recall"),
+}  # fmt: skip
 
 
-def test_a_year_of_the_question_is_not_asked_for():
-    question = "What were the tolls of the harbour in 1890?"
+@pytest.mark.parametrize(("accepted", "answer", "more", "verdict", "reason"), DETAILS.values(), ids=DETAILS)
+def test_details_of_rules(accepted, answer, more, verdict, reason):
+    found = judge(accepted, answer, **more)
 
-    assert judge(["tolls of the harbour of Skarn in 1890"], "In Skarn.", question=question).reason.startswith("recall")
-    assert judge(["3 May 1890"], "On 3 May.", question=question).verdict == "correct"
+    assert (found.verdict, found.reason.startswith(reason)) == (verdict, True)
 
 
 def test_words_of_the_question_count_a_quarter():
@@ -128,11 +134,6 @@ def test_words_of_the_question_count_a_quarter():
 
     # harbour 27; green 25, lamp 24, behind 26 and great 25 count four times as much: 27 / (27 + 400) = 0.063232.
     assert found.score == 0.063232
-
-
-@pytest.mark.parametrize(("band", "verdict"), [(0.0, "incorrect"), (0.15, "unsure")])
-def test_the_band_says_how_much_is_unsure(band, verdict):
-    assert judge(["Ada Thorne"], "Ada Hale.", unsure_band=band).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -174,12 +175,6 @@ def judge(accepted, answer, *, question="Who?", is_impossible=False, **settings)
     if key not in JUDGES:
         JUDGES[key] = LexicalJudge(LexicalSettings(**settings))
     return JUDGES[key].judge_case(Case("q1", question, tuple(accepted), is_impossible, answer)).correctness
-
-
-def test_a_number_that_begins_with_no_is_no_none():
-    case = Case("1", "Which engine was first?", ("No. 12",), False, "The documents do not answer this question.")
-
-    assert LexicalJudge().judge_case(case).correctness.verdict == "refused"
 
 
 # --- whole judgements ---

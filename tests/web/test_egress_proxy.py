@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 
 import pytest
 
@@ -98,7 +99,8 @@ async def test_proxy_opens_a_private_host_to_its_own_documents_and_to_those_that
 
 
 @pytest.mark.parametrize("form", ["GET http://127.0.0.1:{}/ HTTP/1.1", "CONNECT 127.0.0.1:{} HTTP/1.1"])
-async def test_proxy_refuses_without_a_connection_and_remembers_the_refusal(form):
+async def test_proxy_refuses_without_a_connection_and_logs_the_refusal(form, caplog):
+    caplog.set_level(logging.INFO)
     async with origin() as (port, received), EgressProxy(EgressPolicy()) as proxy:
         answer = await ask(proxy, f"{form.format(port)}\r\n\r\n".encode())
 
@@ -106,7 +108,8 @@ async def test_proxy_refuses_without_a_connection_and_remembers_the_refusal(form
     assert f"{REFUSAL_HEADER}: {proxy.secret} ".encode() in answer
     assert answer.endswith(b"\r\n\r\n")
     assert (received, proxy.denied) == ([], 1)
-    assert (proxy.denials[0].code, proxy.denials[0].target) == ("egress_blocked", f"127.0.0.1:{port}")
+    [record] = [record for record in caplog.records if record.name.startswith("rag_eval_pipeline")]
+    assert record.getMessage().startswith(f"egress_blocked: 127.0.0.1:{port}: ")
 
 
 MALFORMED = {

@@ -70,7 +70,9 @@ def test_json_in_events_is_read_whole(texts, end):
 VALUES = {
     "one": ('{"a": 1}', [{"a": 1}]),
     "one over two lines": ('{"a":\n1}', [{"a": 1}]),
-    "one a line, without empty lines between": ('{"a": 1}\n{"a": 2}\n[DONE]', [{"a": 1}, {"a": 2}]),
+    "one a line": ('{"a": 1}\n{"a": 2}', [{"a": 1}, {"a": 2}]),
+    "one and the end": ('{"a": 1}\n[DONE]', [{"a": 1}]),
+    "one a line, and the end": ('{"a": 1}\n{"a": 2}\n[DONE]', [{"a": 1}, {"a": 2}]),
     "text": ("no", None),
     "cut": ('{"a": 1', None),
     "nested too deeply": ("[" * 100_000, None),

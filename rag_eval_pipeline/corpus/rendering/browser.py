@@ -2,6 +2,10 @@
 
 Each process has its own driver, home and temp folder. It is replaced after some hundred pages, when it has died, or
 when a page could not be closed. Once it is closed, nothing of it stays on disk or in memory.
+
+No process is given a page before it was proven unable to reach this machine. Chromium bypasses a proxy for loopback
+addresses unless told otherwise, and a policy on the machine can set another proxy: pages would then read local services
+into PDFs. So each new process is made to open local addresses first.
 """
 
 import asyncio
@@ -52,6 +56,9 @@ _INSTALL_HINT = (
     f"Install `chromium-headless-shell` (Debian) or run `playwright install chromium-headless-shell` with "
     f"PLAYWRIGHT_BROWSERS_PATH set to a folder that every user can read, or set {EXECUTABLE_VARIABLE}."
 )
+# What Chromium, or setpriv before it, says where a container refuses user namespaces or other users.
+_SANDBOX_REFUSED = ("No usable sandbox", "namespace sandbox", "credentials.cc", "zygote_host_impl", "setpriv:")
+_PROOF_LIMIT_MS = 15_000.0
 PREPARE = (Path(__file__).parent / "scripts" / "prepare.js").read_text(encoding="utf-8")
 
 
@@ -99,11 +106,7 @@ def _is_open_to_all(path: Path) -> bool:
 
 @functools.cache
 def browser_version(executable: Path) -> str:
-    """Return what the browser says of itself, such as `Chromium 156.0.8078.79`.
-
-    Raises:
-        ServiceError: `browser_failed`.
-    """
+    """Return the browser's name and version, such as `Chromium 156.0.8078.79`."""
     try:
         done = subprocess.run(
             [executable, "--version"], capture_output=True, text=True, timeout=_VERSION_LIMIT_S, check=True
@@ -114,11 +117,7 @@ def browser_version(executable: Path) -> str:
 
 
 def check_driver() -> None:
-    """Check that Playwright's driver, a Node.js that comes with it, runs on this machine.
-
-    Raises:
-        ServiceError: `driver_failed` with its message: a minimal system lacks its libraries (libatomic1).
-    """
+    """Check that Playwright's driver, a Node.js that comes with it, runs on this machine."""
     command = [sys.executable, "-m", "playwright", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_VERSION_LIMIT_S, check=False)
     if done.returncode != 0:
@@ -231,9 +230,7 @@ class BrowserProcess:
     async def context(self, *, scripts: bool, proxy_url: str | None = None) -> AsyncIterator[BrowserContext]:
         """Open a context for one page, without cookies, cache or workers of other pages.
 
-        Args:
-            scripts: Whether the page's scripts run.
-            proxy_url: The only way out; the proxy's address that opens no private host unless given.
+        Its only way out is `proxy_url`, by default the address of the proxy that opens no private host.
         """
         self._served += 1
         self._open += 1
@@ -366,9 +363,9 @@ _driver_folder: ContextVar[Path | None] = ContextVar("driver_folder", default=No
 def _driver_temp(folder: Path) -> Iterator[None]:
     """Make a driver that is started in this context put its temp files into a folder.
 
-    The driver reads the folder only from its environment, and leaves its files behind when its connection is cut, which
-    happens when a signal ends a run: all tasks of the event loop are cancelled at once. Playwright passes on this
-    process's environment, which other threads read too, so only the copy is changed.
+    The driver leaves its files behind when its connection is cut, which happens when a signal ends a run: all tasks of
+    the event loop are cancelled at once. It reads the folder from its environment only, and Playwright's public
+    interface passes on that of this process, which other threads read too. So the copy is changed.
     """
     folder.mkdir()
     transport.__dict__["get_driver_env"] = _driver_environment
@@ -383,3 +380,100 @@ def _driver_environment() -> dict[str, str]:
     folder = _driver_folder.get()
     environment: dict[str, str] = _driver.get_driver_env()
     return environment if folder is None else {**environment, "TMPDIR": str(folder)}
+
+
+class BrowserPool:
+    """Browser processes, one at a time: started on demand, replaced when worn out or dead.
+
+    `started` counts them. Their only way out is the proxy; the browser is found on this machine unless it is given.
+    """
+
+    def __init__(self, proxy: EgressProxy, executable: Path | None = None) -> None:
+        self._proxy = proxy
+        self._executable = executable
+        self._starting = asyncio.Lock()
+        self._current: BrowserProcess | None = None
+        self._retired: list[BrowserProcess] = []
+        self.started = 0
+
+    async def process(self) -> BrowserProcess:
+        """Return a process that takes further pages.
+
+        Raises:
+            ServiceError: `browser_missing`, `browser_failed`, `egress_open`.
+        """
+        async with self._starting:
+            if self._current is not None and not self._current.is_usable:
+                self._retired.append(self._current)
+                self._current = None
+            await self._close_idle()  # at each page, because a retired process can hold a page that takes a whole core
+            if self._current is None:
+                self._current = await self._start()
+            return self._current
+
+    async def close(self) -> None:
+        """End all processes."""
+        for process in [*self._retired, *([self._current] if self._current else [])]:
+            await process.close()
+        self._retired, self._current = [], None
+
+    async def _close_idle(self) -> None:
+        for process in [p for p in self._retired if p.is_idle or not p.is_alive]:
+            self._retired.remove(process)
+            await process.close()
+
+    async def _start(self) -> BrowserProcess:
+        executable = self._executable or find_browser()
+        command = unprivileged_command(executable)
+        self.started += 1
+        try:
+            process = await launch(command, self._proxy, sandboxed=True)
+        except ServiceError as error:
+            if not any(sign in error.message for sign in _SANDBOX_REFUSED):
+                raise
+            # Containers often refuse user namespaces. The caller decides what may be rendered without a sandbox.
+            plain = [str(executable)] if "setpriv:" in error.message else command
+            process = await launch(plain, self._proxy, sandboxed=False)
+        try:
+            for url in self._proxy.urls:
+                async with process.context(scripts=False, proxy_url=url) as context:
+                    await prove_egress_closed(context, self._proxy)
+        except BaseException:
+            await process.close()
+            raise
+        return process
+
+
+@contextlib.asynccontextmanager
+async def browser_pool(proxy: EgressProxy, executable: Path | None = None) -> AsyncIterator[BrowserPool]:
+    """Open a pool whose processes end with the block."""
+    pool = BrowserPool(proxy, executable)
+    try:
+        yield pool
+    finally:
+        await asyncio.shield(pool.close())
+
+
+async def prove_egress_closed(context: BrowserContext, proxy: EgressProxy) -> None:
+    """Request this machine's own addresses, which must be refused without a connection."""
+    connections = 0
+
+    def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        writer.close()
+
+    async with await asyncio.start_server(count, "127.0.0.1", 0) as canary:
+        port = canary.sockets[0].getsockname()[1]
+        page = await context.new_page()
+        before = proxy.denied
+        for host in ("127.0.0.1", "localhost"):
+            with contextlib.suppress(Error):
+                await page.goto(f"http://{host}:{port}/", timeout=_PROOF_LIMIT_MS)
+        denied = proxy.denied - before
+    if connections or denied < 2:
+        raise ServiceError(
+            "egress_open",
+            f"The browser reached this machine {connections} times and was refused {denied} times where 2 were due",
+            hint="Nothing is rendered while pages can reach local services. Does a browser policy set a proxy?",
+        )

@@ -61,13 +61,7 @@ class PageState(NamedTuple):
 
 
 class RequestRouter:
-    """Answers the requests of one HTML page or image.
-
-    Args:
-        page: Whose requests they are.
-        body: What the page is made from.
-        proxy: The only way out.
-        plain: Whether the page is shown without styles and without scripts of its own.
+    """Answers the requests of one HTML page or image; a plain one is shown without its styles and scripts.
 
     Attributes:
         leaving: Set when the page tries to navigate; each page has its own.

@@ -22,7 +22,9 @@ from rag_eval_pipeline.corpus.rendering.browser import (
     ARGUMENTS,
     PREPARE,
     SCREEN,
+    BrowserPool,
     BrowserProcess,
+    browser_pool,
     browser_version,
     font_digest,
 )
@@ -40,7 +42,6 @@ from rag_eval_pipeline.corpus.rendering.page_loading import (
     bounded,
     load_and_settle,
 )
-from rag_eval_pipeline.corpus.rendering.pool import BrowserPool, browser_pool
 from rag_eval_pipeline.corpus.rendering.text_pages import TEXT_PRINT, check_length, markdown_page, markdown_print
 from rag_eval_pipeline.corpus.text.pdf import fix_dates, read_texts
 from rag_eval_pipeline.errors import DocumentError
@@ -62,7 +63,7 @@ PRINT_OPTIONS: dict[str, Any] = {
     "outline": False,
 }
 WORDS_SHARE = 0.9  # of a page's words; a page whose PDF has fewer is tried at a smaller scale, and is listed
-WORDS_MIN = 20  # on a page with fewer words a share says nothing
+WORDS_MIN = 20  # on a page with fewer words a share means nothing
 
 _CONTENT_WIDTH_PX = 703  # of A4 between the margins: the width of the layout at scale 1
 _SCALE_MIN = 0.2  # of letters on paper; a page of 3,500 pixels fits
@@ -123,11 +124,7 @@ class Rendered:
 
 
 def renderer_fingerprint(executable: Path) -> str:
-    """Return a digest of everything but the body that decides a PDF's bytes, without starting the browser.
-
-    Raises:
-        ServiceError: `browser_failed`.
-    """
+    """Return a digest of everything but the body that decides a PDF's bytes, without starting the browser."""
     options = (sorted(PRINT_OPTIONS.items()), sorted(SETTLE_OPTIONS.items()))
     words = (WORDS_SHARE, WORDS_MIN, _SCALE_MIN, _WHOLE_RIGHT_TO_LEFT)
     settings = (ARGUMENTS, *options, THIN_TEXT, _PRINT_SHARE_MIN, _TEXT_LENGTH, *words)
@@ -149,7 +146,7 @@ async def render(
     """Print an HTML, Markdown, text or image body to PDF.
 
     Args:
-        pool: Gives the browser.
+        pool: Provides the browser.
         body: What to print.
         load_limit_s: How long to wait for the page's load event.
         check_page: Called with what `measure.js` found on the settled page and the page's address; it raises
@@ -280,7 +277,7 @@ def count_printed_words(seen: str, pages: Sequence[str]) -> PrintedWords:
     words = PrintedWords(wanted.total(), (wanted & printed).total())
     if words.share >= WORDS_SHARE:
         return words
-    # A PDF has gaps instead of spaces: spaced-out letters look like words, and cells side by side like one word.
+    # A PDF has gaps instead of spaces: spaced-out letters are extracted as words, and cells side by side as one word.
     trigrams = _letter_trigrams(seen)
     share = (trigrams & _letter_trigrams(text)).total() / max(1, trigrams.total())
     return words._replace(printed=max(words.printed, int(share * words.seen)))

@@ -147,7 +147,7 @@ def markdown_page(body: Body) -> Body:
 
 
 def markdown_print() -> str:
-    """Return what decides how Markdown looks in print: the page and the version of the parser."""
+    """Return what decides how Markdown is printed: the page and the version of the parser."""
     return f"{MARKDOWN_PAGE} {_NESTING_MAX} {metadata.version('markdown-it-py')}"
 
 

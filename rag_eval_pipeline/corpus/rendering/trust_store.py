@@ -32,9 +32,6 @@ def write_trust_store(home: Path, authorities: Sequence[bytes]) -> None:
     Args:
         home: The browser's `HOME`; its owner becomes the owner of the files.
         authorities: Certificates in DER.
-
-    Raises:
-        ServiceError: `browser_trust`.
     """
     if sys.platform != "linux":
         return  # the browser uses the machine's keychain, which is not ours to change
@@ -71,11 +68,7 @@ class _Trust(ctypes.Structure):
 
 
 def _write(folder: str, authorities: Sequence[bytes]) -> None:
-    """Write a database without password.
-
-    Raises:
-        OSError: NSS is missing or fails.
-    """
+    """Write a database without password."""
     nss = ctypes.CDLL("libnss3.so")
     pointer = ctypes.c_void_p
     for name in ("PK11_GetInternalKeySlot", "CERT_GetDefaultCertDB", "CERT_NewTempCertificate"):

@@ -34,7 +34,7 @@ INSIDE_WORD_LENGTH_MIN = 4  # of one word in a longer one: "1970" is in "1970s",
 _OCCURRENCES_MAX = 1000
 _NO_SPACES_FROM = 0x2E80  # CJK and beyond: words are not separated, so every place is a word boundary
 _NO_SPACES = re.compile("[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf]")  # nor in Thai to Burmese, Khmer, Tai
-_CONTEXT = 60  # folded characters on either side, by which repetitions are told apart
+_CONTEXT = 60  # folded characters on either side, by which repetitions are distinguished
 _CERTAIN = 90.0  # a score of fragments above which the slower search for one similar stretch finds nothing better
 
 _INVISIBLE = {0xAD, 0xFFFE, 0x02, 0x200B, 0x200C, 0x200D, 0xFEFF, 0x2060}
@@ -271,7 +271,7 @@ class TextIndex:
         return self._unmarked.origin[folded.start], self._unmarked.origin[folded.end - 1] + 1
 
     def _break_strength(self, at: int) -> int:
-        """How much the place before a folded character looks like the end of a paragraph or line, 0 to 2."""
+        """How likely a paragraph or line ends before a folded character, 0 to 2."""
         origin = self._unmarked.origin
         if not 0 < at < len(origin):
             return 2

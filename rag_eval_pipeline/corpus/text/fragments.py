@@ -22,7 +22,7 @@ FRAGMENT_GAP_MAX = 2000  # between two fragments: a table of half a page
 
 _NGRAM = 12
 _NGRAM_OF_SHORT = 6
-_PLACES_MAX = 8  # of one n-gram; what is everywhere says nothing
+_PLACES_MAX = 8  # of one n-gram; an n-gram that is everywhere locates nothing
 _NGRAMS_SHARE_MIN = 0.05  # on one diagonal; texts that are 80 % alike share 7 % of their n-grams, foreign ones 1 %
 _BUCKET = 64  # width of a diagonal
 _BEFORE, _AFTER = 96, 224  # margins of the window that is aligned
@@ -56,12 +56,7 @@ Hit = TypeVar("Hit", bound=_Scored)
 
 
 class CommonNgrams(NamedTuple):
-    """The n-grams of one size that a gold text and a document share.
-
-    Args:
-        size: Of each.
-        places: Offset in the gold text, ascending, and offset in the document.
-    """
+    """The n-grams of one size that a gold text and a document share, each with its offset in both, in gold order."""
 
     size: int
     places: list[tuple[int, int]]
@@ -121,7 +116,7 @@ def _best(hits: Sequence[Hit]) -> list[Hit]:
 
 def _aligned(gold: str, window: str) -> Stretch | None:
     if len(window) < len(gold):
-        # partial_ratio would look for the window in the gold text, and any short document would match.
+        # partial_ratio would search the gold text for the window, and any short document would match.
         score = fuzz.ratio(gold, window, score_cutoff=FUZZY_CUTOFF)
         return Stretch(score, 0, len(window)) if score else None
     aligned = fuzz.partial_ratio_alignment(gold, window, score_cutoff=FUZZY_CUTOFF)
@@ -163,17 +158,13 @@ class FragmentMatch(NamedTuple):
 
 
 BreakStrength = Callable[[int], int]
-"""How much the place before a character of the text looks like an interruption; the more, the higher."""
+"""How likely the text is interrupted before a character; higher is likelier."""
 
 
 def match_fragments(gold: str, text: str, common: CommonNgrams, break_strength: BreakStrength) -> list[FragmentMatch]:
     """Return the best places of a gold text in fragments, all within one point of the best; none below the cut-off.
 
-    Args:
-        gold: Folded.
-        text: Of the document, folded.
-        common: N-grams of both.
-        break_strength: Decides where fragments end.
+    Both texts are folded; `break_strength` decides where fragments end.
     """
     runs = _runs(common)
     for run in runs:
@@ -271,7 +262,7 @@ def _merged(chain: list[Fragment]) -> list[Fragment]:
 
 
 def _divide_overlap(left: Fragment, right: Fragment, break_strength: BreakStrength) -> None:
-    """Divide what both neighbours have where the text looks most like an interruption."""
+    """Divide what both neighbours have where an interruption is likeliest."""
     overlap = max(0, left.gold_end - right.gold_start, left.end - right.start)
     if overlap:
         to_right = max(

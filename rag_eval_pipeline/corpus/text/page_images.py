@@ -51,15 +51,9 @@ def encode_png(page: DrawnPage) -> bytes:
 def contact_sheet(
     pdfs: Sequence[tuple[str, Path]], *, columns: int = 5, thumb_width: int = 160, limit: int = 20
 ) -> bytes:
-    """Return first pages side by side as PNG of 256 colours, with their file names below.
+    """Return the first pages of the first `limit` documents as PNG of 256 colours, with their file names below.
 
-    A document that cannot be drawn is a grey box with the error code.
-
-    Args:
-        pdfs: File names and paths.
-        columns: Pages side by side.
-        thumb_width: Of a page, in pixels.
-        limit: Only that many documents are shown.
+    A document that cannot be drawn is a grey box with the error code. A page is `thumb_width` pixels wide.
 
     Raises:
         ValueError: No document, or a sheet of no size or of more than `SIDE_MAX` pixels.

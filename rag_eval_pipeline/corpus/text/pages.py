@@ -64,7 +64,7 @@ def extractor() -> str:
 def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: Iterable[Page] = ()) -> list[Page]:
     """Return the pages of every file of a corpus, in the order of the manifest.
 
-    A file of the corpus that can no longer be read has no pages, and the log says why.
+    A file that can no longer be read has no pages, and the reason is logged.
 
     Args:
         documents: The manifest; missing documents have no pages.
@@ -119,20 +119,12 @@ def write_pages(path: Path, pages: Sequence[Page], metadata: Mapping[str, str] |
 
 
 def read_pages(path: Path) -> list[Page]:
-    """Return the pages of a corpus; none when there is no file.
-
-    Raises:
-        InputError: `bad_manifest`.
-    """
+    """Return the pages of a corpus; none when there is no file."""
     return [
         Page(row["file_name"], row["page"], row["start"], row["text"], row["pdf_sha256"]) for row in read_rows(path)
     ]
 
 
 def reusable_pages(path: Path) -> list[Page]:
-    """Return the pages of an earlier extraction if this version would extract the same text, else none.
-
-    Raises:
-        InputError: `bad_manifest`.
-    """
+    """Return the pages of an earlier extraction if this version would extract the same text, else none."""
     return read_pages(path) if read_metadata(path).get(EXTRACTOR_KEY) == extractor() else []

@@ -32,20 +32,12 @@ _EPOCH = b"19700101000000"
 
 
 class PdfLimits(NamedTuple):
-    """What reading one PDF may cost. Eight filings of 332 pages take 1 s, 12 MB and 0.9 million characters.
+    """What reading one PDF may cost. Eight filings of 332 pages take 1 s, 12 MB and 0.9 million characters."""
 
-    Args:
-        memory_bytes: Beyond the interpreter's own.
-        cpu_s: Processor time.
-        deadline_s: Wall-clock time, enforced by the parent, for a child that waits without computing.
-        pages: Sixty times a long annual report.
-        characters: Of the whole text.
-    """
-
-    memory_bytes: int = 1 << 30
+    memory_bytes: int = 1 << 30  # beyond the interpreter's own
     cpu_s: float = 60.0
-    deadline_s: float = 120.0
-    pages: int = 20_000
+    deadline_s: float = 120.0  # wall clock, enforced by the parent, for a child that waits without computing
+    pages: int = 20_000  # sixty times a long annual report
     characters: int = 50_000_000
 
 
@@ -62,7 +54,7 @@ class Box(NamedTuple):
 
 
 class DrawnPage(NamedTuple):
-    """A page as RGB pixels, row by row, with one box per line for each range that was asked for."""
+    """A page as RGB pixels, row by row, with one box per line for each requested range."""
 
     width: int
     height: int
@@ -131,7 +123,7 @@ class PdfReader:
         Args:
             source: A PDF, or its path.
             page: 1-based.
-            width: Of the image in pixels; a page that is very much longer than wide gets fewer.
+            width: Pixels; a page that is very much longer than wide gets fewer.
             ranges: Half-open ranges of the page's text to locate, in code points.
 
         Raises:
@@ -164,11 +156,7 @@ class PdfReader:
         return answer
 
     def _exchange(self, source: bytes | Path, request: dict[str, object]) -> tuple[dict[str, Any], bytes] | None:
-        """Return the child's answer, or None if something else killed the child.
-
-        Raises:
-            DocumentError: The file made the child end.
-        """
+        """Return the child's answer, or None if something else killed the child."""
         child = self._running()
         assert child.stdin is not None
         assert child.stdout is not None

@@ -110,11 +110,7 @@ def _draw(source: bytes | Path, number: int, width: int, ranges: list[tuple[int,
 
 @contextmanager
 def _open_pdf(data: bytes | Path) -> Iterator[pypdfium2.PdfDocument]:
-    """Open a PDF with at least one page.
-
-    Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`.
-    """
+    """Open a PDF with at least one page."""
     try:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:
@@ -173,11 +169,7 @@ def _char_indices(layer: Any) -> Iterator[int]:
 
 
 def _line_boxes(page: Any, layer: Any, ranges: Sequence[tuple[int, int]], size: tuple[int, int]) -> list[list[Box]]:
-    """For each range of characters, return one box per line.
-
-    Raises:
-        DocumentError: `no_such_place`.
-    """
+    """For each range of characters, return one box per line."""
     places = _characters(layer, _pdfium_text(layer)).places
     found = []
     for start, end in ranges:
@@ -212,7 +204,7 @@ def _box(page: Any, layer: Any, index: int, size: tuple[int, int]) -> Box | None
     x, y = ctypes.c_int(), ctypes.c_int()
     corners = []
     for point in ((rect.left, rect.top), (rect.right, rect.bottom)):
-        # This handles crop boxes and rotated pages. It returns whole numbers, so ask for eighths of a pixel.
+        # This handles crop boxes and rotated pages. It returns whole numbers, so eighths of a pixel are requested.
         raw.FPDF_PageToDevice(page, 0, 0, size[0] * 8, size[1] * 8, 0, *point, x, y)
         corners.append((x.value / 8, y.value / 8))
     (left, right), (top, bottom) = (sorted(values) for values in zip(*corners, strict=True))

@@ -2,11 +2,11 @@
 
 pdfium sorts what it finds on a page by position. That tears lines apart whose letters have raised marks, reverses words
 whose letters come with their text, and repeats that text where the next letter begins before the mark. Chromium draws
-line by line, each from left to right, and the content stream says which words are backwards (`ReversedChars`) and which
-text the glyphs stand for (`ActualText`): ISO 32000-2, 14.8.2.5.3 and 14.9.4. Lines are therefore read again in the
-order of the content stream.
+line by line, each from left to right, and the content stream marks words that are backwards (`ReversedChars`) and the
+text of glyphs (`ActualText`): ISO 32000-2, 14.8.2.5.3 and 14.9.4. Lines are therefore read again in the order of the
+content stream.
 
-Going back from the drawn to the reading order is not unique, because two orders can look the same. Two cases are
+Going back from the drawn to the reading order is not unique, because two orders can be drawn alike. Two cases are
 decided by convention: a number beside a foreign word is taken to belong to that word, and a line whose direction only
 its letters show has the direction of most of them. Source: Unicode Standard Annex 9, rules W1-W7, N0-N2 and L2.
 """
@@ -58,24 +58,17 @@ _RIGHT_TO_LEFT = re.compile("R(?:[^L]*R)?")
 
 
 class Characters(NamedTuple):
-    """The characters of a page.
-
-    Args:
-        text: One code point each.
-        places: Index of each in pdfium's list; `LINE_END` or `SPACE` for characters that are not in it.
-    """
+    """The characters of a page, and the index of each in pdfium's list (`LINE_END` or `SPACE` if it is not in it)."""
 
     text: str
     places: list[int]
 
 
 class Cluster(NamedTuple):
-    """Characters that are drawn as one glyph, in reading order.
+    """A character, a ligature, or a letter with its marks, drawn as one glyph; the text is in reading order.
 
-    Args:
-        text: A character, a ligature, or a letter with its marks.
-        source: Number of the text object that drew it; clusters of one source have one direction.
-        is_reversed: Whether the content stream marks it as backwards; False if that is unknown.
+    Clusters of one `source`, the number of the text object that drew them, have one direction. `is_reversed` is set if
+    the content stream marks the glyph as backwards.
     """
 
     text: str
@@ -101,7 +94,7 @@ class Drawn(NamedTuple):
         size: Of the font.
         left: Of the ink.
         right: Of the ink; equal to `left` for a space.
-        reversed_by: Identity of the mark that says that the glyphs are backwards; 0 for none.
+        reversed_by: Identity of the mark `ReversedChars`; 0 for none.
         stands_for: Identity of the mark with the glyph's text; 0 for none.
         text: That text.
     """
@@ -125,14 +118,8 @@ class Drawn(NamedTuple):
 class Word(NamedTuple):
     """The objects under one mark, in the order of the content stream, or a single object without a mark.
 
-    Args:
-        objects: At least one.
-        is_reversed: Whether the word is drawn backwards.
-        x: Where its first glyph begins.
-        left: Of its ink.
-        right: Of its ink.
-        baseline: Of most of its glyphs; marks, and letters of a sloping script, are above it.
-        size: Of its largest glyph.
+    `x`, `left` and `right` are the extremes of its objects, `size` is that of the largest one, and `baseline` that of
+    most: marks, and letters of a sloping script, are above it.
     """
 
     objects: tuple[Drawn, ...]
@@ -153,12 +140,12 @@ def fix_order(layer: Any, given: Characters) -> Characters:
     """Return the characters of a page in reading order.
 
     They are pdfium's own characters, apart from its mistakes: it mirrors brackets that it should not, repeats some
-    letters with marks, and puts spaces between letters and vowel signs. Spaces and line ends are set anew.
+    letters with marks, and puts spaces between letters and vowel signs. Spaces and line ends are set again. Lines keep
+    pdfium's order where the content stream marks neither backwards words nor the text of glyphs.
 
     Args:
         layer: A `pypdfium2.PdfTextPage`.
-        given: In pdfium's order. Lines keep it where the content stream marks neither backwards words nor the text of
-            glyphs, because nothing better is known.
+        given: In pdfium's order.
     """
     if not may_need_fix(given.text):
         return given
@@ -443,12 +430,7 @@ def _from_left(line: Sequence[Word]) -> list[Word]:
 
 
 class TextObjects:
-    """The text objects of a page that are not rotated.
-
-    Args:
-        page: A `pypdfium2.PdfPage`.
-        layer: Its text.
-    """
+    """The text objects of a `pypdfium2.PdfPage` that are not rotated."""
 
     def __init__(self, page: Any, layer: Any) -> None:
         self._layer = layer
@@ -527,7 +509,7 @@ class _Marks:
         self._known: dict[int, tuple[bool, str]] = {}
 
     def read(self, mark: Any) -> tuple[bool, str]:
-        """Return whether a mark says that glyphs are backwards, and the actual text that it gives, if any."""
+        """Return whether a mark is `ReversedChars`, and its actual text, if any."""
         identity = _identity(mark)
         if identity not in self._known:
             text = self._actual_text(mark)
@@ -664,7 +646,7 @@ def _with_brackets(line: Sequence[Cluster], span: tuple[int, int], within: tuple
 
 
 def _is_right_to_left(line: Sequence[Cluster], codes: str, page_ratio: float) -> bool:
-    """Whether the line as a whole is right-to-left: by the spaces between two directions, else by its letters.
+    """Whether the line as a whole is right-to-left, judging by the spaces between two directions, else by its letters.
 
     Such a space has the direction of the line, so it was drawn together with the words of that direction.
     """

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.corpus.text.alignment import TextIndex
 from rag_eval_pipeline.corpus.text.pdf import draw_page, read_texts

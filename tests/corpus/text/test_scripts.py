@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_eval_pipeline.corpus.rendering.pool import browser_pool
+from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.web.content_types import Body
@@ -49,7 +49,7 @@ def printed(own_temp) -> dict[str, list[str]]:
     """The text of each page, by script."""
 
     async def all_of_them() -> dict[str, bytes]:
-        async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
             bodies = {
                 name: Body("html", page_of(*script).encode(), "http://document.invalid/")
                 for name, script in SCRIPTS.items()
