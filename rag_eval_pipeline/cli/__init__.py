@@ -1,4 +1,4 @@
-"""`rag-eval`: what the assets do, without Dagster.
+"""`rag-eval`: the work of the assets, without Dagster.
 
 Exit codes: 0 done; 1 done, but `--strict` found quarantined rows or failed questions; 2 bad use or bad input; 3
 `compare` found a regression; 4 a server, judge or browser could not be used; 70 an internal error. Commands load what
@@ -24,7 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Nightly evaluation of RAG systems: benchmarks in, corpus PDFs and scored results out.",
+    help="Nightly evaluation of RAG systems: convert benchmarks, ask a system their questions, score and compare.",
 )
 
 COMMANDS = (

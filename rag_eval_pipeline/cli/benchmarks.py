@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 def init(
     name: Annotated[str, typer.Argument(help="Name of the new benchmark: a folder of data/sources.")],
     origin: Annotated[
-        str, typer.Option("--from", metavar="FILE|FOLDER|URL", help="What to start from; files are copied.")
+        str, typer.Option("--from", metavar="FILE|FOLDER|URL", help="Data to start from; files are copied.")
     ],
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a benchmark from your files: propose a benchmark.yaml and list what was guessed.
+    """Start a benchmark from your files: write a benchmark.yaml and list what was guessed.
 
     Example: rag-eval init frames --from downloads/frames
     """
@@ -74,12 +74,12 @@ def init(
 
 def plan(
     name: Annotated[str, typer.Argument(help="A benchmark: name of a folder in data/sources.")],
-    names: Annotated[bool, typer.Option("--names", help="A line a document: url, file name, flags.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="Print one line per document: URL, file name, flags.")] = False,
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
 ) -> None:
-    """Show what a benchmark comes to, without fetching, rendering or writing anything.
+    """Count the questions and documents of a benchmark, without fetching, rendering or writing anything.
 
     Example: rag-eval plan tarrow-lights
     """
@@ -124,13 +124,13 @@ def _plan_lines(counts: "Counts", files: int) -> Iterable[str]:
 def convert(
     names: Names,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Let other content take the place of a published dataset version.")
+        bool, typer.Option("--replace", help="Replace the content of a published dataset version.")
     ] = False,
     recheck: Annotated[
-        bool, typer.Option("--recheck", help="Look again at the pages on the web that documents were made of.")
+        bool, typer.Option("--recheck", help="Fetch the documents' web pages again and report changes.")
     ] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="The same, and let pages that have changed take their documents' place.")
+        bool, typer.Option("--accept", help="Fetch them again, and replace documents whose pages have changed.")
     ] = False,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -185,11 +185,11 @@ def validate(
             help="train.json, *.eval.*, *.gt.* and *.results.* as JSON, YAML, CSV or gzip; Evret's JSON and CSV."
         ),
     ],
-    corpus: Annotated[Path | None, typer.Option(help="Folder that named documents have to be in.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when there are warnings.")] = False,
+    corpus: Annotated[Path | None, typer.Option(help="Folder that must contain the named documents.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check files against their specification and print their version; exits 2 when something is wrong.
+    """Check files against their specification and print their version; exits 2 if a file is invalid.
 
     Example: rag-eval validate data/datasets/tarrow-lights/train.json
     """
@@ -223,14 +223,14 @@ def validate(
 
 def export(
     name: Annotated[str, typer.Argument(help="A benchmark: name of a folder in data/sources.")],
-    target: Annotated[Path, typer.Argument(help="A folder that is missing or empty.")],
-    format: Annotated[str, typer.Option(help="nvidia, evret, beir, trec, ragas.")],
+    target: Annotated[Path, typer.Argument(help="Target folder; it must be missing or empty.")],
+    format: Annotated[str, typer.Option(help="Target format: nvidia, evret, beir, trec, ragas.")],
     evaluation: Annotated[
-        str | None, typer.Option(help="Answers too: an evaluation's id, or a system for its newest one.")
+        str | None, typer.Option(help="Also export answers: an evaluation id, or a system for its newest evaluation.")
     ] = None,
-    documents: Annotated[bool, typer.Option(help="evret: with the documents' texts.")] = False,
-    level: Annotated[Literal["document", "page"], typer.Option(help="beir, trec: what is judged.")] = "document",
-    overwrite: Annotated[bool, typer.Option(help="Replace a target that holds only files of this export.")] = False,
+    documents: Annotated[bool, typer.Option(help="evret: include the documents' texts.")] = False,
+    level: Annotated[Literal["document", "page"], typer.Option(help="beir, trec: level of judgements.")] = "document",
+    overwrite: Annotated[bool, typer.Option(help="Replace a target that contains only files of this export.")] = False,
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
@@ -250,18 +250,18 @@ def export(
 
 def render(
     sources: Annotated[
-        list[str], typer.Argument(metavar="URL|FILE...", help="Pages, and local HTML, text, Markdown or PDF files.")
+        list[str], typer.Argument(metavar="URL|FILE...", help="Web pages, and local HTML, text, Markdown or PDF files.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for the PDFs; nothing in it is removed.")],
     manifest: Annotated[
         Path | None,
         typer.Option(
-            help="Parquet file that remembers names, hashes and flags: what it has is not fetched again, and a name "
-            "stays its document's."
+            help="Parquet file with the names, hashes and flags of earlier runs: documents in it are not fetched again "
+            "and keep their names."
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Render all anew, over files that have the same names.")
+        bool, typer.Option("--overwrite", help="Render everything again and overwrite files with the same names.")
     ] = False,
     allow: Annotated[
         list[str] | None,
@@ -272,9 +272,9 @@ def render(
 ) -> None:
     """Render pages and files to PDFs, named by the URL-stem rule, without any benchmark.
 
-    Allowed hosts and limits are those of the workspace, where there is one.
-    Exits 2 when a file could not be rendered, 4 when a page could not;
-    the others are finished first.
+    Uses the egress settings of the workspace, if there is one.
+    Exits 2 if a file could not be rendered, 4 if a web page could not;
+    all others are rendered first.
 
     Example: rag-eval render notes.md --out pdfs
     """

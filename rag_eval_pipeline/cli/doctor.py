@@ -1,4 +1,4 @@
-"""`rag-eval doctor`: checks of what the pipeline needs of a machine.
+"""`rag-eval doctor`: checks that a machine has what the pipeline needs.
 
 The browser is checked by use: it is started once, behind the egress proxy, and prints one page.
 """
@@ -190,14 +190,14 @@ _NEED_WORKSPACE = {None, "workspace", "disk"}
 def doctor(
     only: Annotated[
         str | None,
-        typer.Option(help="One check by name: browser, sandbox, egress, fonts, glyphs, disk, workspace."),
+        typer.Option(help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, workspace."),
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check what the pipeline needs of this machine; exits 4 when something is missing.
+    """Check that this machine has what the pipeline needs; exits 4 if something is missing.
 
-    The browser is started and prints a page; nothing is asked of the network.
+    Starts the browser and prints a page; does not use the network.
 
     Example: rag-eval doctor
     """

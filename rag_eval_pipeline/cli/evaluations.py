@@ -38,10 +38,10 @@ def evaluate(
     as_json: AsJson = False,
     strict: Strict = False,
     failed_only: Annotated[
-        bool, typer.Option("--failed-only", help="Ask only what the newest evaluation has no answer to.")
+        bool, typer.Option("--failed-only", help="Ask only the questions that the newest evaluation has no answer to.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be asked and what it would cost; ask nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be asked and what it would cost; ask nothing.")
     ] = False,
 ) -> None:
     """Ask a system a benchmark's questions, score the answers, publish the results.
@@ -184,7 +184,7 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
 
 def compare(
     old: Annotated[str, typer.Argument(help="An evaluation id, such as eval_run_20250830_001, or a results file.")],
-    new: Annotated[str, typer.Argument(help="Another one, of the same benchmark.")],
+    new: Annotated[str, typer.Argument(help="Another evaluation of the same benchmark.")],
     workspace: Root = None,
     as_json: AsJson = False,
     junit: Annotated[Path | None, typer.Option(help="Also write the verdicts here, as JUnit XML.")] = None,
@@ -239,12 +239,13 @@ def rescore(
     benchmark: Annotated[str, typer.Argument(help="A benchmark.")],
     system: Annotated[str, typer.Argument(help="A system.")],
     evaluations: Annotated[
-        list[str] | None, typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; else all that differ.")
+        list[str] | None,
+        typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; by default all with outdated scores."),
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score old answers anew with today's measures and judge; the system is not asked.
+    """Score stored answers again with the current metrics and judge; the system is not asked.
 
     Example: rag-eval rescore skarn-railway embedded
     """
@@ -264,19 +265,22 @@ def rescore(
 
 def calibrate(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A benchmark: name of a folder in data/sources.")],
-    labels: Annotated[list[Path], typer.Option(help="Labels of its answers: .jsonl or .csv; one for each system.")],
+    labels: Annotated[list[Path], typer.Option(help="Labels of the answers, .jsonl or .csv; one file per system.")],
     system: Annotated[
-        list[str] | None, typer.Option(help="Whose newest evaluation was labelled; several for one card of all.")
+        list[str] | None,
+        typer.Option(help="System whose newest evaluation was labelled; repeatable, for one card over all."),
     ] = None,
     evaluation: Annotated[
-        list[str] | None, typer.Option(help="Or its id, such as eval_run_20250830_001; several likewise.")
+        list[str] | None,
+        typer.Option(help="Evaluation id instead of a system, such as eval_run_20250830_001; repeatable."),
     ] = None,
     labels_by: Annotated[
-        str, typer.Option(help="human, own or 'model ratings'. Only people's labels calibrate a judge.")
+        str,
+        typer.Option(help="Source of the labels: human, own or 'model ratings'. Only human labels calibrate a judge."),
     ] = "human",
     out: Annotated[Path | None, typer.Option(help="Folder for the trust card; by default the workspace's.")] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Do not judge a second time to see whether verdicts stay.")
+        bool, typer.Option("--once", help="Judge only once; the card then lacks the judge's agreement with itself.")
     ] = False,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -284,7 +288,7 @@ def calibrate(
     """Compare the judge's verdicts with labels; write a trust card and print its path.
 
     Example: rag-eval calibrate tarrow-lights --system embedded --labels labels.csv
-    Both: rag-eval calibrate NAME --system a --labels a.csv --system b --labels b.csv
+    Several: rag-eval calibrate NAME --system a --labels a.csv --system b --labels b.csv
     """
     from rag_eval_pipeline.evaluation.judging import Labelled, calibrate_judge
     from rag_eval_pipeline.judges.trust_card import summary_lines, write_trust_card

@@ -18,14 +18,16 @@ def history(
     as_json: AsJson = False,
     sql: Annotated[
         str | None,
-        typer.Option(help="A DuckDB query over the tables `results` (a row a metric) and `questions` (a row a score)."),
+        typer.Option(
+            help="A DuckDB query over the tables `results` (one row per metric) and `questions` (one row per score)."
+        ),
     ] = None,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Read every results file again, even if its date has not changed."),
     ] = False,
 ) -> None:
-    """Print the published evaluations, oldest first, with the verdict of each night; names files that were damaged.
+    """Print the published evaluations, oldest first, with the verdict of each night, and name damaged files.
 
     Example: rag-eval history skarn-railway embedded
     """
@@ -55,7 +57,7 @@ def power(
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print how large a drop a benchmark can detect, and how many questions a drop of 5 points takes.
+    """Print how large a drop a benchmark can detect, and how many questions are needed to detect one of 5 points.
 
     Example: rag-eval power skarn-railway
     """
@@ -76,14 +78,18 @@ def pin(
     benchmark: Annotated[str, typer.Argument(help="A benchmark.")],
     system: Annotated[str, typer.Argument(help="A system.")],
     evaluations: Annotated[
-        list[str] | None, typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; else the newest ones alike.")
+        list[str] | None,
+        typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; by default the newest that are alike."),
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
     ask: Annotated[
-        bool, typer.Option("--ask", help="Evaluate now as often as runs are missing: five, one if deterministic.")
+        bool,
+        typer.Option(
+            "--ask", help="Run the missing evaluations first: five are needed, one of a deterministic system."
+        ),
     ] = False,
-    note: Annotated[str | None, typer.Option(help="Why; it is kept with the baseline.")] = None,
+    note: Annotated[str | None, typer.Option(help="The reason; it is stored with the baseline.")] = None,
 ) -> None:
     """Pin the evaluations that a system's nights on a benchmark are compared with.
 
@@ -119,7 +125,7 @@ def prune(
     as_json: AsJson = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
 ) -> None:
-    """Remove what data/config/retention.config.yaml lets go: old evaluations, unused downloads, unused judgements.
+    """Remove what data/config/retention.config.yaml does not keep: old evaluations, unused downloads and judgements.
 
     Also removes temporary files that killed runs have left, and the old runs of the workspace's Dagster instance.
 
@@ -153,7 +159,7 @@ def ab(
         Path | None, typer.Option(help="Settings; by default data/config/ab_testing_config.config.yaml.")
     ] = None,
 ) -> None:
-    """Run the A/B tests that are set up, and write ab_test_<a>_vs_<b>_NNN.results.json.
+    """Run the configured A/B tests, and write ab_test_<a>_vs_<b>_NNN.results.json.
 
     Example: rag-eval ab
     """

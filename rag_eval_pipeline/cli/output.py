@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 Root = Annotated[
     Path | None,
     typer.Option(
-        "--workspace", help="The folder that holds data/sources; else the nearest such folder upwards of here."
+        "--workspace",
+        help="Folder that holds data/sources; by default the nearest one, from the current folder upwards.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 when rows were quarantined or questions failed.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 if rows were quarantined or questions failed.")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Benchmarks: names of folders in data/sources.")]
 
 STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70

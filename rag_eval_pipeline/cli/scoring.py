@@ -15,10 +15,12 @@ def score(
     run: Annotated[Path, typer.Option(help="Rankings: TREC, JSON or parquet.")],
     measures: Annotated[
         list[str],
-        typer.Option("--measure", "-m", help="Such as nDCG@10, P.5,10, all_trec or package.module:NAME; repeatable."),
+        typer.Option(
+            "--measure", "-m", help="A measure such as nDCG@10, P.5,10, all_trec or package.module:NAME; repeatable."
+        ),
     ] = ["official"],  # noqa: B006, typer copies it
-    by_query: Annotated[bool, typer.Option("-q", help="Each query before the means.")] = False,
-    level: Annotated[int, typer.Option("--level-rel", "-l", min=1, help="Least grade that is relevant.")] = 1,
+    by_query: Annotated[bool, typer.Option("-q", help="Print the scores of each query before the means.")] = False,
+    level: Annotated[int, typer.Option("--level-rel", "-l", min=1, help="Lowest grade that counts as relevant.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Score a run against qrels; prints what trec_eval prints.
@@ -40,7 +42,7 @@ def score(
 
 
 class Sides(StrEnum):
-    """Which of the two files."""
+    """Which of the two files an option applies to."""
 
     none = "none"
     gold = "gold"
@@ -50,16 +52,19 @@ class Sides(StrEnum):
 
 def spans(
     gold: Annotated[Path, typer.Option(help="Gold citations: .eval.json, .gt.json, or rows as JSON Lines or JSON.")],
-    predicted: Annotated[Path, typer.Option(help="A system's: .results.json, or rows with citations or an answer.")],
-    tolerance: Annotated[int, typer.Option(min=0, help="How far an end may be off, in characters.")] = 10,
+    predicted: Annotated[
+        Path, typer.Option(help="Citations of a system: .results.json, or rows with citations or an answer.")
+    ],
+    tolerance: Annotated[int, typer.Option(min=0, help="Number of characters by which an end may differ.")] = 10,
     documents: Annotated[
-        Path | None, typer.Option(help="Texts, to score words too: pages.parquet, JSON, JSON Lines, .eval.json.")
+        Path | None,
+        typer.Option(help="Document texts, to score words as well: pages.parquet, JSON, JSON Lines, .eval.json."),
     ] = None,
     end_inclusive: Annotated[
-        Sides, typer.Option(help="Files whose end_char is the last character, not one past it.")
+        Sides, typer.Option(help="Files in which end_char is the last character instead of one past it.")
     ] = Sides.none,
-    annotator: Annotated[str | None, typer.Option(help="Whose annotations of a .gt.json count.")] = None,
-    by_query: Annotated[bool, typer.Option("-q", help="Each question before the means.")] = False,
+    annotator: Annotated[str | None, typer.Option(help="Use only this annotator's annotations of a .gt.json.")] = None,
+    by_query: Annotated[bool, typer.Option("-q", help="Print the scores of each question before the means.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Score cited spans against gold ones: Jaccard, precision and recall of spans, characters and words.

@@ -25,15 +25,15 @@ def _group() -> None:
 def probe(
     name: Annotated[str, typer.Argument(metavar="SYSTEM", help="Name of a file in data/config/systems.")],
     benchmark: Annotated[
-        str | None, typer.Option(help="A converted benchmark; by default the first that the system takes.")
+        str | None, typer.Option(help="A converted benchmark; by default the first one of the system.")
     ] = None,
-    questions: Annotated[int, typer.Option(min=1, max=100, help="How many of its questions are asked.")] = 3,
+    questions: Annotated[int, typer.Option(min=1, max=100, help="Number of questions to ask.")] = 3,
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a system a few questions and show how its replies are read; writes nothing, and books no cost.
+    """Ask a system a few questions and show how its replies are parsed; writes nothing and records no cost.
 
-    Exits 4 when no question was answered.
+    Exits 4 if no question was answered.
 
     Example: rag-eval system probe embedded --questions 1
     """
