@@ -1,1 +1,1 @@
-"""The report as a site: pages that open from a file, without a network, and say what happened in the night."""
+"""The report: a site of static pages that opens from a file, without a network."""

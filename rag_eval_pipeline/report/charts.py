@@ -32,22 +32,22 @@ def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
 
 
 def text(x: float, y: float, content: str, css: str = "tick", anchor: str = "start") -> str:
-    """Words; whatever they are, they are no markup."""
+    """Draw text, escaped."""
     return f'<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
 def path(css: str, way: str) -> str:
-    """A line along a way."""
+    """Draw a path."""
     return f'<path class="{css}" d="{way}"/>'
 
 
 def box(css: str, x: float, y: float, width: float, height: float) -> str:
-    """A rectangle."""
+    """Draw a rectangle."""
     return f'<rect class="{css}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
 
 
 def shape(number: int, x: float, y: float) -> str:
-    """The sign of a series: circle, square, triangle, and again."""
+    """Draw the marker of a series: circle, square, triangle, and again."""
     css = f"dot s{number % SERIES}"
     if number % 3 == 0:
         return f'<circle class="{css}" cx="{x:.1f}" cy="{y:.1f}" r="3.2"/>'
@@ -57,19 +57,19 @@ def shape(number: int, x: float, y: float) -> str:
 
 
 def legend_mark(number: int) -> Markup:
-    """The sign of a series, to stand before its name."""
+    """Return the marker of a series for a legend."""
     size = 'width="12" height="12" viewBox="0 0 12 12"'
     return Markup(f'<svg class="key" {size} aria-hidden="true">{shape(number, 6, 6)}</svg>')
 
 
 def svg(parts: Sequence[str], width: float, height: float, title: str, css: str = "chart") -> Markup:
-    """The whole chart; `parts` are markup."""
+    """Return a whole chart; `parts` are markup."""
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     return Markup(f'<svg class="{css}" {size} role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>')
 
 
 def nothing(title: str) -> Markup:
-    """What stands where there is nothing to draw."""
+    """Return the note in place of an empty chart."""
     return Markup('<p class="nothing">{}: nothing to draw.</p>').format(title)
 
 
@@ -95,7 +95,7 @@ class Line(NamedTuple):
 
 
 def trend(lines: Sequence[Line], labels: Sequence[str], title: str, *, is_share: bool = True) -> Markup:
-    """A line a series over nights with its interval as a band, and what regressed or improved marked.
+    """Draw a line for each series over nights, with intervals as bands and changes marked.
 
     Args:
         lines: One or more; the place of one is its colour, also of one without values.

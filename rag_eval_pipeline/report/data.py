@@ -1,4 +1,4 @@
-"""What a report is made from: histories, comparisons and alerts, read once, and `report.json` for programs.
+"""The data of a report: histories, comparisons and alerts, read once, and `report.json` for programs.
 
 Figures of a judge that is not calibrated raise no issue and lead to no recommendation except to calibrate the judge.
 Source of the parts of `report.json`: Citation Accuracy Evaluation 9.2, generate_report.
@@ -129,7 +129,7 @@ class ReportData:
 
     @cached_property
     def _series(self) -> Mapping[Pair, Mapping[str, list[Point]]]:
-        """Every figure's nights: headers are unpacked when they are looked at, so each is looked at once."""
+        """Return every metric's nights; each header is decoded once."""
         found: dict[Pair, dict[str, list[Point]]] = {}
         for pair, nights in self.nights.items():
             series = found[pair] = {name: [] for name in COLUMNS}
@@ -146,7 +146,7 @@ class ReportData:
 
 
 def read_report_data(workspace: Workspace, comparisons: Comparisons | None = None) -> ReportData:
-    """The workspace as it is now; nothing is written.
+    """Read the workspace; nothing is written.
 
     Args:
         workspace: Which.
@@ -230,7 +230,7 @@ class RecentAlerts(NamedTuple):
 
 
 def recent_alerts(report: ReportData) -> RecentAlerts:
-    """The alerts of the last nights."""
+    """Return the alerts of the last nights."""
     alerts, damaged = _read(report.workspace)
     last = max([row.timestamp for row in report.newest] or [alert.night for alert in alerts], default=None)
     recent = [alert for alert in alerts if last is not None and alert.night >= last - timedelta(days=ALERT_NIGHTS)]
@@ -240,7 +240,7 @@ def recent_alerts(report: ReportData) -> RecentAlerts:
 
 
 def _read(workspace: Workspace) -> tuple[list[Alert], list[str]]:
-    """Oldest first; one that is damaged costs itself."""
+    """Read the alerts, oldest first; a damaged one is left out and named."""
     alerts, damaged = [], []
     for path in sorted(alerts_folder(workspace).glob(f"*{SUFFIX}")):
         try:
@@ -284,7 +284,7 @@ TREND_NIGHTS = 7
 
 
 class Issue(NamedTuple):
-    """Something that a person should look at.
+    """A finding that a person should check.
 
     Args:
         kind: One cause, one word.
@@ -370,7 +370,7 @@ def _visualizations(report: ReportData) -> Iterator[dict[str, Any]]:
 
 
 def _trend(report: ReportData, row: ResultsHeader) -> dict[str, Any]:
-    """Tonight against the mean of up to seven nights before; a description, no verdict."""
+    """Compare the last night with the mean of up to seven nights before; a description, no verdict."""
     before = report.nights[row.benchmark, row.system][:-1][-TREND_NIGHTS:]
     changes = {}
     for name in COLUMNS:

@@ -120,7 +120,7 @@ class MetricCell(NamedTuple):
 
     @property
     def note(self) -> str | None:
-        """What a reader has to know of it: why it is missing, or why it is in doubt."""
+        """Why it is missing, or why it is in doubt."""
         if self.metric.value is None:
             return (self.metric.reason or "no value").replace("_", " ")
         return self.doubt
@@ -149,7 +149,7 @@ class MetricGroup(NamedTuple):
 
 
 def metric_groups(header: ResultsHeader, file: RunFile, trust: Trust) -> list[MetricGroup]:
-    """The figures by room; rooms without figures are left out.
+    """Return the metrics by category; empty categories are left out.
 
     Args:
         header: Of the run.
@@ -182,7 +182,7 @@ def _headings(level: str) -> list[tuple[str, str]]:
 def _all(
     header: ResultsHeader, further: Mapping[str, MetricHeader], own: Mapping[str, MetricView]
 ) -> Iterator[tuple[str, str, MetricHeader]]:
-    """Room, name and metric; names may come twice."""
+    """Yield category, name and metric; names may come twice."""
     yield from (("retrieval", name, metric) for name, metric in header.retrieval_metrics.items())
     yield from ((PAGE, f"{PAGE}{name}", metric) for name, metric in header.page_retrieval_metrics.items())
     quality = header.answer_quality_metrics
@@ -208,7 +208,7 @@ def _all(
 
 
 def _metric(raw: Any) -> MetricHeader | None:
-    """A figure as results have it; None for a count, and for parts that are none."""
+    """Return a metric of the results; None for counts and other parts."""
     try:
         return msgspec.convert(raw, MetricHeader) if isinstance(raw, dict) else None
     except msgspec.ValidationError:
@@ -216,5 +216,5 @@ def _metric(raw: Any) -> MetricHeader | None:
 
 
 def _vouching(name: str) -> str:
-    """The figure whose labels vouch for one of the judge's."""
+    """Return the metric whose labels vouch for one of the judge's."""
     return name if name in TASKS else "judged_correct" if name.startswith("judge") else "faithfulness"

@@ -44,7 +44,7 @@ class DocumentTexts:
         return "\n".join(part for part in parts if part)
 
     def page_of(self, name: str, start: int) -> int | None:
-        """The page on which a place stands."""
+        """Return the page of an offset."""
         found = None
         for page in self.pages(name):
             if page.start <= start:
@@ -108,7 +108,7 @@ class PageImages:
         self.used: set[str] = set()  # since the caller last emptied it
 
     def of(self, spans: Sequence[DocumentSpan]) -> list[PageImage]:
-        """The pages on which spans stand, those with gold first, at most `PAGES_A_QUESTION`.
+        """Return the pages of spans, those with gold first, at most `PAGES_A_QUESTION`.
 
         A page that cannot be drawn, or for which nothing is left of the budget, is left out.
         """

@@ -85,7 +85,7 @@ def write_comparison(
     nights: Mapping[str, QuestionNight],
     questions: Mapping[str, Sequence[QuestionRow]],
 ) -> None:
-    """Writes the page and its table of questions.
+    """Write the page and its table of questions.
 
     Args:
         site: Where to.
@@ -210,7 +210,7 @@ DECISIVE = ("regressed", "improved", "equivalent")  # verdicts that say somethin
 
 
 def overview_page(report: ReportData, data: dict[str, Any]) -> bytes:
-    """`index.html`.
+    """Render `index.html`.
 
     Args:
         morning: The report's.
@@ -317,7 +317,7 @@ NIGHTS_DRAWN = 90  # a quarter of a year; older nights are in the list of runs
 
 
 def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> None:
-    """Writes the page of a benchmark."""
+    """Write the page of a benchmark."""
     pairs = [(benchmark, system) for system in report.systems if (benchmark, system) in report.by_pair]
     rows = [report.nights[pair][-1] for pair in pairs]
     figures = [metric_view(name) for name in COLUMNS if any(row.metric(name).value is not None for row in rows)]
@@ -398,7 +398,7 @@ def write_run(
     before: QuestionNight | None,
     pictures: PageImages | None,
 ) -> None:
-    """Writes the pages of a run with its questions.
+    """Write the pages of a run with its questions.
 
     Args:
         site: Where to.
@@ -528,7 +528,7 @@ _OUTCOMES = {
 
 
 def named_metrics(report: ReportData, asked: Iterable[QuestionsFile]) -> list[MetricView]:
-    """Every measure that the report names, each once, by rooms.
+    """Return every metric that the report names, once, by category.
 
     Args:
         morning: The report's.
@@ -550,7 +550,7 @@ def named_metrics(report: ReportData, asked: Iterable[QuestionsFile]) -> list[Me
 
 
 def metric_meanings(figures: Iterable[MetricView]) -> dict[str, tuple[str, str, str]]:
-    """Measure -> label, what it is and which way is better, heading of its room."""
+    """Return each metric's label, meaning with direction, and category."""
     return {
         replace_control_chars(one.name): (replace_control_chars(one.label), _line(one), _heading(one))
         for one in figures
@@ -558,7 +558,7 @@ def metric_meanings(figures: Iterable[MetricView]) -> dict[str, tuple[str, str, 
 
 
 def glossary_page(figures: Iterable[MetricView]) -> bytes:
-    """`glossary.html`; a measure of both levels stands once."""
+    """Render `glossary.html`; a metric of both levels is listed once."""
     categories: dict[str, dict[str, MetricView]] = {}
     for one in figures:
         bare = one.name.removeprefix(PAGE)

@@ -27,7 +27,7 @@ _TOKENS_MAX = 400  # the time grows by the square; a longer answer is shown with
 
 
 class Segment(NamedTuple):
-    """Words that stand in both, only in the gold answer (`missing`), or only in the answer (`extra`)."""
+    """Words of both answers, of the gold answer only (`missing`), or of the answer only (`extra`)."""
 
     part: Part
     text: str
@@ -305,7 +305,7 @@ def question_details(
     texts: DocumentTexts,
     pictures: list[PageImage],
 ) -> Details:
-    """What the page of a question shows.
+    """Return the data of a question's page.
 
     Args:
         row: Of the results file.

@@ -30,7 +30,7 @@ POLICY = (
 
 
 def render(template: str, *, root: str = "", **values: Any) -> bytes:
-    """A page.
+    """Render a page.
 
     Args:
         template: File in `templates`.
@@ -87,7 +87,7 @@ class SiteFolder:
     """Writes the files of a site; `close` removes those that no longer belong to it, and only files it wrote itself.
 
     Args:
-        root: `data/reports`; other files lie there too.
+        root: `data/reports`, which has other files too.
     """
 
     def __init__(self, root: Path) -> None:
@@ -99,7 +99,7 @@ class SiteFolder:
         self._current: str | None = None
 
     def write(self, name: str, data: bytes) -> None:
-        """A file of the site, by its path in the folder."""
+        """Write a file of the site, by its path in the folder."""
         self.keep([name])
         path = self.root / name
         if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
@@ -108,14 +108,14 @@ class SiteFolder:
         self.written += 1
 
     def keep(self, names: Iterable[str]) -> None:
-        """Files that belong to the site and lie there already."""
+        """Keep files of the site that exist already."""
         names = list(names)
         self._kept.update(names)
         if self._current is not None:
             self._runs[self._current][1].extend(names)
 
     def is_made(self, run: str, key: str) -> bool:
-        """Whether a run's files are there and made from this; they are kept then."""
+        """Return whether a run's files exist and were made from this key; they are kept then."""
         made_from, files = self._old.runs.get(run, ("", []))
         if made_from != key or not all((self.root / name).is_file() for name in files):
             return False
@@ -124,18 +124,18 @@ class SiteFolder:
         return True
 
     def making(self, run: str, key: str) -> None:
-        """From here to `made`, files belong to this run."""
+        """Begin a run: files up to `made` belong to it."""
         self._current = run
         self._runs[run] = (key, [])
 
     def made(self, *, is_whole: bool = True) -> None:
-        """The run's files are written; the next report makes them again where a part was missing, which may be back."""
+        """End a run; if a part was missing, the next report makes its files again."""
         if self._current is not None and not is_whole:
             self._runs[self._current] = ("", self._runs[self._current][1])
         self._current = None
 
     def close(self) -> None:
-        """Removes what is no longer shown, folders that are empty then, and writes the state."""
+        """Remove files that no longer belong to the site and empty folders, and write the state."""
         gone = [name for name in _inside(self._old.files) if name not in self._kept]
         for name in gone:
             (self.root / name).unlink(missing_ok=True)
@@ -153,7 +153,7 @@ class SiteFolder:
 
 @cache
 def code_digest() -> str:
-    """Of everything that decides how pages look: templates, style sheet, scripts and modules."""
+    """Return a digest of all templates, style sheets, scripts and modules."""
     digest = hashlib.sha256()
     for path in sorted(_PACKAGE.rglob("*")):
         if path.suffix in (".py", ".html", ".css", ".js"):
@@ -162,7 +162,7 @@ def code_digest() -> str:
 
 
 def _inside(names: Iterable[str]) -> Iterator[str]:
-    """Those that name a file of the folder: a state that was edited removes nothing elsewhere."""
+    """Yield the names inside the folder, so that an edited state removes nothing elsewhere."""
     for name in names:
         if not name.startswith("/") and ".." not in Path(name).parts:
             yield name
@@ -172,4 +172,4 @@ def _read_state(path: Path) -> _State:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_State)
     except (OSError, msgspec.MsgspecError):
-        return _State()  # everything is made anew
+        return _State()  # everything is written again

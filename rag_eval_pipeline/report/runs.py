@@ -1,4 +1,4 @@
-"""What the pages of a run are made from: its questions, answers, judgements, dataset and corpus."""
+"""The data of a run's pages: questions, answers, judgements, dataset and corpus."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.io import read_bytes
+from rag_eval_pipeline.formats.results import Status as AnswerStatus
 from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.report.data import ReportData
 from rag_eval_pipeline.report.page_images import DocumentTexts
 from rag_eval_pipeline.report.text import replace_control_chars
 from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
-from rag_eval_pipeline.systems.base import Status as AnswerStatus
 from rag_eval_pipeline.workspace import Workspace
 
 Outcome = Literal["exact", "partly", "wrong", "rightly", "refused", "invented", "failed", "unscored"]
@@ -78,7 +78,7 @@ class QuestionRow(msgspec.Struct, frozen=True):
         return self.individual_metrics.get(name)
 
     def outcome(self, *, is_impossible: bool | None) -> Outcome:
-        """How it went, in a word.
+        """Return the outcome in a word.
 
         Args:
             is_impossible: The documents have no answer; None where that is not known any more.
@@ -114,7 +114,7 @@ class NightRow(msgspec.Struct, frozen=True):
 
 
 class CustomMetric(msgspec.Struct, frozen=True):
-    """What a metric that is not built in says of itself, as the results keep it."""
+    """A custom metric as the results describe it."""
 
     meaning: str = ""
     source: str = ""
@@ -125,7 +125,7 @@ class CustomMetric(msgspec.Struct, frozen=True):
 
 
 class QuestionsFile(msgspec.Struct, frozen=True):
-    """The questions of a results file, and the metrics of one's own that scored them."""
+    """The questions of a results file, and the custom metrics that scored them."""
 
     query_results: list[QuestionRow] = []
     own_metrics: dict[str, CustomMetric] = {}
@@ -160,7 +160,7 @@ def rank_measure(level: str) -> str:
 
 
 class MetricFailure(msgspec.Struct, frozen=True):
-    """A score that a metric of one's own could not give."""
+    """A score that a custom metric failed to give."""
 
     metric: str
     query_id: str
@@ -266,7 +266,7 @@ class DatasetCache:
 
 
 def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache) -> RunSources:
-    """Everything there is of a run; what is missing or damaged is left out, and said.
+    """Read a run; missing and damaged parts are left out and named.
 
     Raises:
         OSError: The machine could not read a file, which says nothing of the run.

@@ -45,12 +45,11 @@ _ASSETS = ("style.css", "colours.js", "page.js", "table.js", "question.js")
 
 
 def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> SiteFolder:
-    """Writes the site into `data/reports` and takes away the pages of what is gone.
+    """Write the site into `data/reports` and remove the pages of what is gone.
 
     Equal results give equal bytes; nothing in a page says when it was written.
 
     Args:
-        workspace: Where.
         comparisons: Of the workspace as it is now; made when left out.
     """
     site = SiteFolder(workspace.reports)
@@ -88,7 +87,7 @@ def _write_pair(
     datasets: DatasetCache,
     pictures: dict[str | None, PageImages],
 ) -> dict[str, QuestionNight]:
-    """Writes the runs of a pair, and its questions over nights; returns the nights that comparisons look at."""
+    """Write the runs of a pair and its questions over nights; return its nights, for comparisons."""
     workspace = report.workspace
     headers = report.by_pair[pair]
     nights = [read_question_night(workspace, header) for header in headers]
@@ -149,7 +148,7 @@ def _key(
     is_full: bool,
     is_newest: bool,
 ) -> str:
-    """What a run's pages are made from; equal keys stand for equal pages."""
+    """Return a digest of everything that a run's pages are made from."""
     stamp = report.stamps.get(header.benchmark)
     parts = [
         code_digest(), registry_digest(), night.digest, before.digest if before else "", is_full, is_newest,
@@ -161,15 +160,14 @@ def _key(
 
 
 def index_path(workspace: Workspace) -> Path:
-    """The first page."""
+    """Return the path of the first page."""
     return workspace.reports / "index.html"
 
 
 def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -> Path:
-    """Publishes the site and returns the path of its first page.
+    """Write the site and return the path of its first page.
 
     Args:
-        workspace: Where.
         comparisons: What `write_comparisons` has just returned; made again when left out, which takes seconds.
     """
     write_site(workspace, comparisons)
@@ -177,6 +175,6 @@ def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -
 
 
 def render_report(workspace: Workspace) -> str:
-    """The first page as HTML, without writing anything; equal results give equal text."""
+    """Return the first page as HTML without writing anything."""
     report = read_report_data(workspace)
     return overview_page(report, data_part(report)).decode()

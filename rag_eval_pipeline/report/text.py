@@ -1,4 +1,4 @@
-"""Numbers, foreign text, script data and spreadsheet cells in the form in which pages show them."""
+"""Numbers, text from data, script data and spreadsheet cells as pages show them."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ _SMALL_MONEY = 4  # digits where a column has no whole dollar: a question costs 
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """To three digits; a dash where there is none."""
+    """Format with three digits; a dash without a value."""
     return DASH if value is None else f"{value:,.{digits}f}".replace("-", "−")
 
 
@@ -84,17 +84,17 @@ _SHOWN = (
 
 
 def replace_control_chars(text: str) -> str:
-    """The text with control characters and changes of direction as visible signs; of the same length."""
+    """Replace control and direction characters by visible signs; the length stays."""
     return text.translate(_SHOWN)
 
 
 def shortened(text: str, length: int) -> str:
-    """An inert text of at most `length` code points, an ellipsis at the end of one that was cut."""
+    """Return at most `length` code points, with an ellipsis if the text was cut."""
     return replace_control_chars(text if len(text) <= length else text[: length - 1] + "…")
 
 
 def script_json(value: Any) -> bytes:
-    """JSON that can stand in a script, inside a page or alone: nothing in it can end the script or begin a tag.
+    """Encode JSON so that nothing in it can end a script or begin a tag.
 
     `<`, `>` and `&` occur in JSON only inside strings, so they can be escaped in the text as a whole.
     """
@@ -106,7 +106,7 @@ def script_json(value: Any) -> bytes:
 
 
 def data_script(name: str, value: Any) -> bytes:
-    """A file that hands a value to the page that loads it; a page opened from a file may load nothing else."""
+    """Return a script that passes a value to its page; a page opened from a file can load nothing else."""
     return b"ragEval.receive(" + script_json(name) + b"," + script_json(value) + b");\n"
 
 
@@ -116,7 +116,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 
 
 def safe_cell(cell: Cell) -> Cell:
-    """A cell that no spreadsheet takes for a formula: an apostrophe before such a text; numbers as they are."""
+    """Put an apostrophe before text that a spreadsheet could take for a formula; numbers stay."""
     if not isinstance(cell, str):
         return cell
     shown = replace_control_chars(cell)
@@ -129,7 +129,7 @@ def safe_cell(cell: Cell) -> Cell:
 
 
 def spreadsheet(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
-    """A CSV file with a byte order mark, by which Excel knows UTF-8."""
+    """Return a CSV file with a byte order mark, by which Excel recognises UTF-8."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(header)

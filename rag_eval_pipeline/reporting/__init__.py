@@ -1,1 +1,1 @@
-"""What nights add up to: history, leaderboard, comparisons, the report."""
+"""Results over nights: history, baselines, comparisons, verdicts, alerts, leaderboard, summaries, maintenance."""

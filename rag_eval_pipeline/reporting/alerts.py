@@ -2,7 +2,7 @@
 
 An alert is a file, `data/reports/alerts/<id>.alert.json`, with the same text as a mail beside it. The file records that
 the alert exists, so that nothing is sent twice; an alert that could not be delivered is sent again by the next
-aggregation. The address of the receiver is a secret: it stands in an environment variable and in no message or log.
+aggregation. The address of the receiver is a secret: it is in an environment variable and never in a message or log.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
 class AlertSettings(Model):
-    """Where alerts are sent. They are written as files in any case."""
+    """Where alerts are sent; they are always written as files."""
 
     webhook_url_env: str | None = pydantic.Field(
         None,
@@ -55,16 +55,16 @@ class AlertSettings(Model):
         "alerted once. null turns these alerts off. Leave room for nights that take hours.",
     )
     report_url: str | None = pydantic.Field(
-        None, pattern=r"^https?://", description="Where people open the report; stands in every message."
+        None, pattern=r"^https?://", description="Where people open the report; included in every message."
     )
     mail_from: str | None = pydantic.Field(None, description="`From` of the mail files.")
     mail_to: str | None = pydantic.Field(None, description="`To` of the mail files.")
     questions_shown: int = pydantic.Field(5, ge=0, le=50, description="Questions a metric in a message.")
-    retry_days: int = pydantic.Field(3, ge=1, description="Days after which an undelivered alert is no news.")
+    retry_days: int = pydantic.Field(3, ge=1, description="Days after which an undelivered alert is given up.")
 
 
 def read_alert_settings(workspace: Workspace) -> AlertSettings:
-    """The settings; the defaults where there is no file.
+    """Read the settings; the defaults if there is no file.
 
     Raises:
         InputError: `bad_yaml`, or `bad_format` naming the first bad setting.
@@ -91,7 +91,7 @@ class AlertedMetric(Model):
 
 
 class LatePair(Model):
-    """A pair of which nothing has been published for too long."""
+    """A pair without a publication for too long."""
 
     benchmark: str = pydantic.Field(description="Of the pair.")
     system: str = pydantic.Field(description="Of the pair.")
@@ -100,7 +100,7 @@ class LatePair(Model):
 
     @property
     def sentence(self) -> str:
-        """A line for people."""
+        """The pair and its last publication in a line."""
         if self.evaluation_id is None:
             return f"{self.system} on {self.benchmark}: never, and converted {self.since:%Y-%m-%d %H:%M} UTC"
         return f"{self.system} on {self.benchmark}: not since {self.since:%Y-%m-%d %H:%M} UTC, {self.evaluation_id}"
@@ -133,11 +133,10 @@ SECTION_LIMIT = 2900  # Slack refuses sections of more than 3,000 characters
 
 
 def mail_of(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> bytes:
-    """The alert as a mail that can be handed to any mail program (RFC 5322).
+    """Return the alert as a mail (RFC 5322).
 
     Args:
-        alert: Which.
-        texts: Question -> its words.
+        texts: Question -> its text.
         settings: Sender, recipient, and where the report is.
     """
     mail = EmailMessage(policy=SMTP)
@@ -153,7 +152,7 @@ def mail_of(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> 
 
 
 def slack_message(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> dict[str, Any]:
-    """The alert as the JSON of an incoming webhook: `text` for any receiver, `blocks` for those that know them."""
+    """Return the JSON of an incoming webhook: `text` for any receiver, `blocks` for Slack."""
     first, *rest = _lines(alert, texts, settings)
     body = _escaped("\n".join(rest)).strip()
     blocks = [_section(f"*{_escaped(first)}*")]
@@ -192,7 +191,7 @@ def _section(text: str) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """`&`, `<` and `>` are Slack's: `<!channel>` in a question would notify a whole channel."""
+    """Escape Slack's markup: `<!channel>` in a question would notify a whole channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -252,10 +251,10 @@ def _notify(variable: str, url: str, lines: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """New alerts, and why others were not delivered.
+    """New alerts, and the alerts that could not be delivered.
 
     Args:
-        new: Alerts that were not there before.
+        new: Alerts that are written for the first time.
         faults: A line for each alert that was not delivered.
     """
 
@@ -269,12 +268,10 @@ def alerts_folder(workspace: Workspace) -> Path:
 
 
 def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: datetime) -> DeliveryReport:
-    """Write the alerts of all nights that have none yet, and send what has not been sent.
+    """Write an alert for each night that is due one and has none, and send all that were not delivered.
 
     Args:
-        workspace: Where.
         nights: Of each pair with a baseline.
-        now: Aware.
     """
     found = [
         _change(pair, night, metrics, now)
@@ -289,15 +286,13 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
 def send_failure_alert(
     workspace: Workspace, *, job: str, partition: str | None, error: str, started: datetime, now: datetime
 ) -> DeliveryReport:
-    """Write and send that a run failed, once a day for the same job, partition and error.
+    """Write and send an alert about a failed run, once a day for the same job, partition and error.
 
     Args:
-        workspace: Where.
         job: Its name.
         partition: A benchmark or a pair; None for runs over all of them.
         error: Its first line.
         started: When the run began, aware.
-        now: Aware.
     """
     what = f"{job} {partition}" if partition else job
     line = error.strip().partition("\n")[0]
@@ -313,32 +308,21 @@ def send_failure_alert(
     return send_alerts(workspace, [alert], now)
 
 
-def read_alerts(workspace: Workspace) -> list[Alert]:
-    """Return all alerts, oldest first.
+def read_alerts(workspace: Workspace, prefix: str = "") -> list[Alert]:
+    """Return the alerts whose ids begin with a prefix, oldest first.
 
     Raises:
         InputError: One cannot be read.
     """
-    alerts = [Alert.read(path) for path in sorted(alerts_folder(workspace).glob(f"*{SUFFIX}"))]
+    alerts = [Alert.read(path) for path in alerts_folder(workspace).glob(f"{prefix}*{SUFFIX}")]
     return sorted(alerts, key=lambda alert: (alert.night, alert.alert_id))
 
 
-def read_late_alerts(workspace: Workspace) -> list[Alert]:
-    """Return the alerts of late pairs, by their ids.
-
-    Raises:
-        InputError: One cannot be read.
-    """
-    return [Alert.read(path) for path in sorted(alerts_folder(workspace).glob(f"{LATE}*{SUFFIX}"))]
-
-
 def send_alerts(workspace: Workspace, alerts: Sequence[Alert], now: datetime) -> DeliveryReport:
-    """Write alerts that have no file yet, and send what has not been sent.
+    """Write alerts that have no file yet, and send all that were not delivered.
 
     Args:
-        workspace: Where.
         alerts: Each with the id by which it is sent only once.
-        now: Aware.
     """
     folder = alerts_folder(workspace)
     settings = read_alert_settings(workspace)
@@ -395,7 +379,7 @@ def _change(pair: Nights, night: Night, metrics: Sequence[str], now: datetime) -
 
 
 def _texts(workspace: Workspace, alert: Alert) -> Mapping[str, str]:
-    """The questions' words; none where the evaluation or its dataset is gone."""
+    """Return the questions' texts; empty if the evaluation or its dataset is gone."""
     if alert.evaluation_id is None:
         return {}
     try:
@@ -410,11 +394,9 @@ NANOSECONDS = 1_000_000_000
 
 
 class LastPublished(NamedTuple):
-    """A pair that is to be evaluated every night, and its newest publication.
+    """A nightly pair and its newest publication.
 
     Args:
-        benchmark: Of the pair.
-        system: Of the pair.
         at: When it was published, aware; of a pair without one, when its benchmark was converted.
         evaluation_id: None for a pair without one.
     """
@@ -426,11 +408,11 @@ class LastPublished(NamedTuple):
 
 
 def late_pairs(now: datetime, published: Iterable[LastPublished], settings: AlertSettings) -> list[LatePair]:
-    """The pairs that are late, by benchmark and system.
+    """Return the pairs that are late, by benchmark and system.
 
     Args:
-        now: Aware. When the clock was set back and a publication lies after it, nothing is late.
-        published: The newest publication of each pair that is to be evaluated every night.
+        now: Aware. If the clock was set back to before a publication, the pair is not late.
+        published: Of each nightly pair.
         settings: `late_after_hours`; None makes nothing late.
     """
     if settings.late_after_hours is None:
@@ -444,11 +426,10 @@ def late_pairs(now: datetime, published: Iterable[LastPublished], settings: Aler
 
 
 def last_published(workspace: Workspace, registry: Registry | None = None) -> list[LastPublished]:
-    """The newest publication of each pair that the nightly schedule evaluates.
+    """Return the newest publication of each pair that the nightly schedule evaluates.
 
     Args:
-        workspace: Where.
-        registry: The folders, when they are read already.
+        registry: Read again if it is not given.
     """
     registry = registry or read_registry(workspace)
     newest = {pair: evaluations[-1] for pair, evaluations in read_history(workspace).by_pair.items()}
@@ -465,12 +446,10 @@ def send_late_alerts(workspace: Workspace, *, now: datetime, registry: Registry 
     """Send one alert for all pairs that have become late since the last check.
 
     Args:
-        workspace: Where.
-        now: Aware.
         registry: As for `last_published`.
     """
     late = late_pairs(now, last_published(workspace, registry), read_alert_settings(workspace))
-    alerted = {(one.benchmark, one.system, one.since) for alert in read_late_alerts(workspace) for one in alert.late}
+    alerted = {(one.benchmark, one.system, one.since) for alert in read_alerts(workspace, LATE) for one in alert.late}
     new = [one for one in late if (one.benchmark, one.system, one.since) not in alerted]
     return send_alerts(workspace, [_alert(new, now)] if new else [], now)
 

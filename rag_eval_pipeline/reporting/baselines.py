@@ -113,9 +113,6 @@ def pin(
     """Pin a pair's baseline.
 
     Args:
-        workspace: With the evaluations.
-        benchmark: Of the pair.
-        system: Of the pair.
         evaluation_ids: Published evaluations of the pair; by default the newest that share all fingerprints.
         now: Aware; nights that begin later are compared with it.
         note: Why.

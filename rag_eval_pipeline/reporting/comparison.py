@@ -125,9 +125,6 @@ class ScoredRun:
     """An evaluation with its scores.
 
     Args:
-        evaluation_id: Of the evaluation.
-        benchmark: Of the questions.
-        system: That answered.
         fingerprints: Must be equal, but for the system's, for two runs to be compared.
         is_deterministic: The system gives the same answers again.
         is_by_page: Retrieval is scored by page first.
@@ -217,7 +214,7 @@ def _failures(failed: Iterable[bool]) -> Column:
 
 
 class MovedQuestion(Model):
-    """A question whose score is not what it was."""
+    """A question whose score changed."""
 
     query_id: str = pydantic.Field(description="Which.")
     before: float = pydantic.Field(description="Mean over the runs that are compared with.")
@@ -396,7 +393,6 @@ def compare_runs(
         others: At least one.
         old: Name of the others.
         new: Name of the evaluation's side.
-        settings: Of the verdicts.
         judged: Measures of the judge that take part.
         clusters: Question -> its document, if documents are tested.
         confirmation: Of changes, unless all runs are deterministic.

@@ -30,10 +30,10 @@ class VerdictRecord(Model):
     kind: Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"] = pydantic.Field(
         description="The word."
     )
-    sentence: str = pydantic.Field(description="What a reader is told.")
+    sentence: str = pydantic.Field(description="The verdict with its numbers.")
     confirmation: (
         Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"] | None
-    ) = pydantic.Field(description="Of a flagged change: what stands behind it.")
+    ) = pydantic.Field(description="Of a flagged change: how far it is confirmed.")
     baseline_mean: float | None = pydantic.Field(description="Over the pinned runs and the pairs.")
     current_mean: float | None = pydantic.Field(description="Over the pairs.")
     estimate: float | None = pydantic.Field(description="Current minus baseline.")
@@ -94,7 +94,7 @@ class ComparisonRow(Model):
     old: str = pydantic.Field(min_length=1, description="The side that is compared with.")
     new: str = pydantic.Field(min_length=1, description="The side in question.")
     evaluation_id: str | None = pydantic.Field(description="The evaluation in question.")
-    rerun: str | None = pydantic.Field(description="The evaluation that looked again.")
+    rerun: str | None = pydantic.Field(description="The evaluation that ran it again.")
     reason: str | None = pydantic.Field(description="Why there is no verdict.")
     note: str | None = pydantic.Field(description="How steady the unchanged system is.")
     made_from: str | None = pydantic.Field(
@@ -156,7 +156,7 @@ def comparison_cells(record: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def write_junit(path: Path, row: Comparison) -> None:
-    """Publishes a comparison as a suite with a case a metric; a regression is a failure, no verdict is skipped."""
+    """Write a comparison as a JUnit suite with a case for each metric: a regression fails, no verdict is skipped."""
     cases = list(row.verdicts.items())
     suite = ElementTree.Element(
         "testsuite",
@@ -179,7 +179,7 @@ def write_junit(path: Path, row: Comparison) -> None:
 
 
 def write_markdown(path: Path, row: Comparison) -> None:
-    """Publishes a comparison as Markdown, as the step summaries of a CI server take it."""
+    """Write a comparison as Markdown, for the step summary of a CI server."""
     head = [
         f"### {_cell(row.benchmark)}: {_cell(row.new)} against {_cell(row.old)}",
         "",

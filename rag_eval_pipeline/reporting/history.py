@@ -198,8 +198,6 @@ class PublishedResult(NamedTuple):
         size: In bytes.
         sha256: Of the published bytes; None if the file could never be read.
         published_at: The time that the published file states, in microseconds.
-        benchmark: Of the pair.
-        system: Of the pair.
         timestamp: The time that the file states now, in microseconds.
         header: The whole header, packed; None if the file cannot be read now.
         fault: Why the file cannot be read or is not what was published.
@@ -236,7 +234,6 @@ def published_results(workspace: Workspace, *, verify_bytes: float = 0) -> list[
     """Return a row for each results file that is there, by name; the history's file is brought up to date.
 
     Args:
-        workspace: With the results files.
         verify_bytes: How much to read again of files that seem unchanged, those that were not read for longest first;
             at least one file unless 0.
     """
@@ -393,7 +390,6 @@ def read_history(workspace: Workspace, *, verify_bytes: float = 0) -> History:
     """Read the history; results of benchmarks and systems that are gone stay on disk and are left out.
 
     Args:
-        workspace: With the results files.
         verify_bytes: As for `published_results`.
     """
     benchmarks, systems = set(workspace.benchmarks()), set(workspace.systems())
@@ -423,9 +419,6 @@ def history_rows(
     """Return a row for each evaluation, oldest first within each pair, and a line for each damaged file.
 
     Args:
-        workspace: With the results files.
-        benchmark: Only this one.
-        system: Only this one.
         verify: Whether every results file is read again.
     """
     history = read_history(workspace, verify_bytes=math.inf if verify else 0)
@@ -473,16 +466,17 @@ def _night_line(night: Night | None) -> str | None:
 
 
 TABLES = {"results": "figures", "questions": "questions"}  # name in a query -> folder
-FIGURES = (
-    ("evaluation_id", "VARCHAR"), ("timestamp", "TIMESTAMPTZ"), ("benchmark", "VARCHAR"), ("system", "VARCHAR"),
-    ("metric", "VARCHAR"), ("value", "DOUBLE"), ("low", "DOUBLE"), ("high", "DOUBLE"), ("n_scored", "BIGINT"),
-    ("coverage", "DOUBLE"), ("reason", "VARCHAR"),
-)  # fmt: skip
-QUESTIONS = (
-    ("evaluation_id", "VARCHAR"), ("timestamp", "TIMESTAMPTZ"), ("benchmark", "VARCHAR"), ("system", "VARCHAR"),
-    ("query_id", "VARCHAR"), ("status", "VARCHAR"), ("metric", "VARCHAR"), ("value", "DOUBLE"),
-)  # fmt: skip
-COLUMNS = {"figures": FIGURES, "questions": QUESTIONS}
+_TEXT, _NUMBER = pa.string(), pa.float64()
+_HEAD = {"evaluation_id": _TEXT, "timestamp": pa.timestamp("us", "UTC"), "benchmark": _TEXT, "system": _TEXT}
+COLUMNS = {
+    "figures": pa.schema(
+        {
+            **_HEAD, "metric": _TEXT, "value": _NUMBER, "low": _NUMBER, "high": _NUMBER, "n_scored": pa.int64(),
+            "coverage": _NUMBER, "reason": _TEXT,
+        }
+    ),
+    "questions": pa.schema({**_HEAD, "query_id": _TEXT, "status": _TEXT, "metric": _TEXT, "value": _NUMBER}),
+}  # fmt: skip
 
 
 def update_history(workspace: Workspace) -> list[str]:
@@ -523,23 +517,15 @@ def query_history(workspace: Workspace, sql: str) -> list[dict[str, Any]]:
         try:
             connection.execute("SET TimeZone = 'UTC'")
             for name, folder in TABLES.items():
-                _register(connection, name, history_folder(workspace) / folder, COLUMNS[folder])
+                files = sorted(str(path) for path in (history_folder(workspace) / folder).glob("*.parquet"))
+                empty = COLUMNS[folder].empty_table()
+                (connection.read_parquet(files) if files else connection.from_arrow(empty)).create_view(name)
             cursor = connection.execute(sql)
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
         except duckdb.Error as error:
             found = str(error).partition("\n")[0]
             raise InputError("bad_query", "--sql", "a query over results and questions", found=found) from error
-
-
-def _register(
-    connection: duckdb.DuckDBPyConnection, name: str, folder: Path, columns: tuple[tuple[str, str], ...]
-) -> None:
-    files = sorted(str(path) for path in folder.glob("*.parquet"))
-    if files:
-        connection.read_parquet(files).create_view(name)
-    else:
-        connection.execute(f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in columns)})")
 
 
 def _plain(value: object) -> object:
@@ -597,9 +583,5 @@ def _head(results: EvaluationResults) -> dict[str, Any]:
 
 
 def _write_table(workspace: Workspace, table: str, evaluation_id: str, rows: list[dict[str, Any]]) -> None:
-    kinds = {
-        "VARCHAR": pa.string(), "DOUBLE": pa.float64(), "BIGINT": pa.int64(), "TIMESTAMPTZ": pa.timestamp("us", "UTC")
-    }  # fmt: skip
-    schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS[table]])
     with publishing(history_folder(workspace) / table / f"{evaluation_id}.parquet") as file:
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), file, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(rows, schema=COLUMNS[table]), file, compression="zstd")

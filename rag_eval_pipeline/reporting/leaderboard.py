@@ -24,7 +24,7 @@ COLOURS = ("#2f6f9f", "#d08a34", "#5d8a4a", "#8a5d9f", "#9f4a4a", "#4a8a8a")
 
 
 class Bar(NamedTuple):
-    """One bar: a share in [0, 1] with its interval, in a group."""
+    """A share in [0, 1] with its interval, in a group."""
 
     group: str
     name: str
@@ -33,7 +33,7 @@ class Bar(NamedTuple):
 
 
 def bars(rows: Sequence[Bar], title: str) -> str:
-    """Horizontal bars from 0 to 1 in groups, in the order given; a bar without value says "no value"."""
+    """Draw horizontal bars from 0 to 1 in groups; a bar without a value says "no value"."""
     names = list(dict.fromkeys(row.name for row in rows))
     parts = [
         _text(0, 14, title, weight="bold"),
@@ -58,7 +58,7 @@ def bars(rows: Sequence[Bar], title: str) -> str:
 
 
 def metric_bars(metrics: Mapping[str, Metric], title: str) -> str:
-    """A bar a metric, with its interval."""
+    """Draw a bar for each metric, with its interval."""
     rows = [Bar("", name, metric.value, metric.confidence_interval) for name, metric in metrics.items()]
     return bars(rows, title)
 
@@ -98,7 +98,7 @@ COLUMNS = (
 
 
 class Trust:
-    """The trust cards of a workspace: whether a judge's metrics may be relied on is looked up when they are shown."""
+    """The trust cards of a workspace, which say whether a judge's metrics may be relied on."""
 
     def __init__(self, cards: Sequence[TrustCard]) -> None:
         self._cards = cards
@@ -121,7 +121,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """Newest results a pair, and where the files are."""
+    """The newest results of each pair."""
 
     rows: Sequence[ResultsHeader]
     path: Path
@@ -130,7 +130,7 @@ class Leaderboard:
 
     @property
     def trends(self) -> dict[str, float | None]:
-        """Figures named so that Dagster plots each as a line a night: `f1/<benchmark>/<system>`."""
+        """Return the metrics by names such as `f1/<benchmark>/<system>`, which Dagster plots over nights."""
         return {
             f"{column}/{row.benchmark}/{row.system}": row.metric(column).value
             for row in self.rows
@@ -138,7 +138,7 @@ class Leaderboard:
         }
 
     def cells(self) -> list[dict[str, Any]]:
-        """A row a pair, figures to three digits, "-" where there is none, `/n` where not every question has a score."""
+        """Return a table row for each pair: "-" without a value, `/n` if not every question has a score."""
         return [
             {
                 "benchmark": row.benchmark,
@@ -152,16 +152,16 @@ class Leaderboard:
         ]
 
     def records(self) -> list[dict[str, Any]]:
-        """A record a pair, as `leaderboard.json` has them: numbers, intervals, and null with a reason."""
+        """Return the records of `leaderboard.json`: numbers, intervals, and null with a reason."""
         return [_record(row, self.trust) for row in self.rows]
 
     def chart(self) -> str:
-        """F1 with its interval, a bar a pair, as SVG."""
+        """Draw F1 with its interval for each pair as SVG."""
         return bars([_bar(row) for row in self.rows], "F1 with 95 % intervals")
 
 
 def write_leaderboard(workspace: Workspace) -> Leaderboard:
-    """Reads the newest results, takes new ones into the history, and publishes `leaderboard.json` and its CSV."""
+    """Update the history, and write `leaderboard.json` and its CSV."""
     faults = update_history(workspace)
     history = read_history(workspace)
     notes = list(dict.fromkeys((*history.damaged, *faults)))
@@ -172,7 +172,7 @@ def write_leaderboard(workspace: Workspace) -> Leaderboard:
 
 
 def read_leaderboard(workspace: Workspace) -> Leaderboard:
-    """The same without writing anything."""
+    """Read the newest results without writing the leaderboard."""
     history = read_history(workspace)
     return Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged, Trust.of(workspace))
 
@@ -202,7 +202,7 @@ def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
 
 
 def _csv(board: Leaderboard) -> bytes:
-    """Names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula."""
+    """Return the CSV; names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(
@@ -244,7 +244,7 @@ SHOWN = {
 
 
 def leaderboard_table(board: Leaderboard) -> Table:
-    """One row per pair; where scores are of fewer questions than n, a line below a benchmark's systems counts them."""
+    """Return a row for each pair, and below a benchmark's systems how many questions are scored if fewer than n."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("benchmark", no_wrap=True)
     table.add_column("system", no_wrap=True)

@@ -1,8 +1,8 @@
-"""What may be removed after some time, and its removal: never a baseline, never a pair's newest evaluation.
+"""Removal of old evaluations (`rag-eval prune`) and new scores for old answers (`rag-eval rescore`).
 
 An evaluation that anything refers to stays: as a baseline, as the flagged night or the rerun of a night that is still
 open, or as the one whose answers another has copied. A folder is first moved to a trash folder by one rename, then
-deleted, so that a removal that was killed leaves nothing half there; the next one empties the trash first.
+deleted, so that a killed removal leaves no partial folder; the next one empties the trash first.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ def read_retention_settings(workspace: Workspace) -> RetentionSettings:
 
 @dataclass(slots=True)
 class Pruned:
-    """What was removed, or would be.
+    """The result of a removal, or of a dry run.
 
     Args:
         dry_run: Nothing was removed.
@@ -100,7 +100,7 @@ class Pruned:
     runs: list[str] | None = None
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result as JSON."""
         return {
             "dry_run": self.dry_run,
             "removed": [str(path) for path in self.paths],
@@ -111,7 +111,7 @@ class Pruned:
         }
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the result as lines for a terminal."""
         word = "would remove" if self.dry_run else "removed"
         yield from (f"{word} {path}" for path in self.paths)
         yield from (f"kept {name}: {why}" for name, why in self.kept.items())
@@ -123,12 +123,10 @@ class Pruned:
 
 
 def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False, leftovers: Iterable[Path] = ()) -> Pruned:
-    """Removes what the settings let go.
+    """Remove what the settings do not keep.
 
     Args:
-        workspace: Where.
-        now: Aware.
-        dry_run: Say it only.
+        dry_run: Only report what would be removed.
         leftovers: Folders outside the workspace that killed processes have left.
 
     Raises:
@@ -177,10 +175,9 @@ def _evaluations(
 
 
 def referenced(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
-    """Evaluation -> why it must stay.
+    """Return the evaluations that must stay, with the reason.
 
     Args:
-        workspace: Where.
         published: The published evaluations of each pair, oldest first.
 
     Raises:
@@ -223,7 +220,7 @@ def _measured_in(path: Path) -> str | None:
 
 
 def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSettings, now: datetime) -> Iterator[Path]:
-    """Results whose evaluation is gone already and that nothing refers to; a pair's newest results always stay."""
+    """Yield results whose evaluation is gone and that nothing refers to; a pair's newest results always stay."""
     if settings.results_days is None:
         return
     rows = sorted(published_results(workspace), key=lambda row: (row.timestamp or 0, row.evaluation_id))
@@ -239,7 +236,7 @@ def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSet
 
 
 def _downloads(workspace: Workspace, settings: RetentionSettings, now: datetime) -> Iterator[Path]:
-    """Bodies whose address stands in no benchmark.yaml any more, and all those of benchmarks that are gone."""
+    """Yield downloads whose URL is in no benchmark.yaml any more, and all those of benchmarks that are gone."""
     if settings.download_days is None:
         return
     oldest = (now - timedelta(days=settings.download_days)).timestamp()
@@ -250,7 +247,7 @@ def _downloads(workspace: Workspace, settings: RetentionSettings, now: datetime)
 
 
 def _leftovers(workspace: Workspace, now: datetime) -> Iterator[Path]:
-    """Temporary files and folders of runs that were killed: nobody works on one for more than a day."""
+    """Yield temporary files and folders that are older than a day, which killed runs have left."""
     found = [*(workspace.root / "corpus").glob(f"{TEMP_PREFIX}*")]
     for generated in GENERATED:
         for folder, folders, files in os.walk(workspace.root / "data" / generated):
@@ -304,10 +301,13 @@ def _size(path: Path) -> int:
 
 
 def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()) -> Iterator[EvaluationResults]:
-    """Scores published evaluations of a pair anew, one after the other, oldest first.
+    """Score published evaluations of a pair again, oldest first.
+
+    A new measure or judge makes old evaluations incomparable with new ones. Their answers are copied into new
+    evaluations with the old date and scored as answers are scored today, so that five of them make a new baseline. The
+    pair's newest evaluation stays the newest. Damaged results are restored from their answers in the same way.
 
     Args:
-        workspace: Where.
         pair: As it is today.
         evaluation_ids: Which; all whose measures or judge are not today's unless given.
 
@@ -340,7 +340,7 @@ def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationRes
 
 
 def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evaluation]:
-    """One evaluation for each set of answers that no evaluation has scored with today's metrics and judge."""
+    """Return one evaluation of each set of answers that was never scored with today's metrics and judge."""
     by_answers: dict[str, list[Evaluation]] = {}
     for one in published:
         if _is_of_today(one, pair):
@@ -353,7 +353,7 @@ def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evalu
 
 
 def _is_of_today(one: Evaluation, pair: Pair) -> bool:
-    """Whether the answers are to today's questions and documents; the system may have changed since."""
+    """Return whether the answers are to today's questions and documents; the system may have changed since."""
     prints, today = one.record.fingerprints, pair.fingerprints
     return (prints.dataset, prints.corpus) == (today.dataset, today.corpus) and (
         one.record.limit == pair.system_file.limit

@@ -154,8 +154,6 @@ class BaselineRuns:
     """What a pair's nights are compared with, and how.
 
     Args:
-        runs: The pinned runs.
-        settings: Of the verdicts.
         judged: Measures of the judge that take part.
         clusters: Question -> document, if documents are tested.
     """
@@ -281,10 +279,7 @@ def update_nights(
     An evaluation that cannot be read is a night with that reason.
 
     Args:
-        workspace: With the file of nights.
         evaluations: The pair's published evaluations, oldest first; at least one.
-        baseline: The pair's.
-        settings: Of the verdicts.
     """
     record = evaluations[-1].record
     path = nights_file(workspace, record.benchmark, record.system, baseline)
@@ -354,9 +349,7 @@ def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: d
     A pair that has been evaluated since is left alone: that evaluation is the rerun, or a night of its own.
 
     Args:
-        workspace: With the files of nights.
         pairs: Benchmarks and systems that may be evaluated automatically.
-        now: Aware.
     """
     later = timedelta(hours=read_verdict_settings(workspace).rerun_after_hours)
     due = []

@@ -1,4 +1,4 @@
-"""How large a drop a benchmark can detect, before anything is evaluated, and how many questions a smaller one takes."""
+"""How large a drop a benchmark can detect, and how many questions a smaller one takes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ QUESTIONS_MAX = 100_000
 
 
 class PowerRow(NamedTuple):
-    """What a benchmark detects of a system whose answers differ so much between two runs.
+    """What a benchmark detects, for a share of answers that differ between two runs.
 
     Args:
         flip_share: Of the answers.
@@ -53,7 +53,7 @@ class Power(NamedTuple):
     rows: Sequence[PowerRow]
 
     def record(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the table as JSON."""
         rows = [{"flip_share": row.flip_share, **row.drops._asdict(), "needed": row.needed} for row in self.rows]
         return {
             "questions": self.n_questions,
@@ -66,7 +66,7 @@ class Power(NamedTuple):
         }
 
     def sentence(self, settings: VerdictSettings) -> str:
-        """A line: what is detected, and how many questions or documents 5 points take."""
+        """Say in a line what is detected, and how many questions or documents a drop of 5 points takes."""
         if not self.n_questions:
             return "Without questions nothing is detected."
         best, usual = self.rows[0], next((row for row in self.rows if row.flip_share == USUAL), self.rows[0])
@@ -83,7 +83,7 @@ class Power(NamedTuple):
         return f"{shown} {_points(best.drops.at_best)} at best, and {wanted} take {needed}{more}."
 
     def lines(self) -> Iterator[str]:
-        """The table for a terminal."""
+        """Yield the table as lines for a terminal."""
         unit = "whole documents" if self.unit == "documents" else "questions"
         yield (
             f"{self.n_questions} questions in {self.n_groups} groups by document; {unit} are tested, "
@@ -96,10 +96,10 @@ class Power(NamedTuple):
 
 
 def power_of(workspace: Workspace, benchmark: str) -> Power:
-    """What a converted benchmark can detect.
+    """Return what a converted benchmark can detect.
 
     Raises:
-        InputError: `not_converted`, or a fault of a file.
+        InputError: `not_converted`, or an error in a file.
     """
     stamp = Stamp.read(workspace.benchmark(benchmark).stamp)
     dataset = EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
@@ -107,12 +107,12 @@ def power_of(workspace: Workspace, benchmark: str) -> Power:
 
 
 def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSettings) -> Power:
-    """The same of questions that are known."""
+    """Return what questions can detect."""
     return power(list(Counter(question_clusters(queries).values()).values()), settings)
 
 
 def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
-    """The same of groups by document.
+    """Return what groups of questions by document can detect.
 
     Args:
         sizes: Questions of each group.
@@ -151,7 +151,7 @@ def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
 
 
 def _needed(found: Callable[[int], Detection]) -> int | None:
-    """The fewest questions with which the wanted drop is detected on most nights."""
+    """Return the fewest questions with which a drop of 5 points is detected on most nights."""
 
     def is_enough(questions: int) -> bool:
         usually = found(questions).usually

@@ -64,7 +64,6 @@ class Comparisons:
 
     Args:
         rows: Against baselines first.
-        path: Of `regressions.json`.
         nights: The nights of each pair with a baseline.
     """
 
@@ -254,7 +253,7 @@ def _between(
 
 
 def verdict_lines(workspace: Workspace) -> Iterator[str]:
-    """One line a comparison of two systems: its strongest words, else on what moved most, or why there is none."""
+    """Yield a line for each comparison of two systems: its changes, else the metric that moved most, or the reason."""
     for row in read_comparisons(workspace).rows:
         if row.kind != "systems":
             continue
@@ -303,7 +302,7 @@ def _missing_pairs(workspace: Workspace) -> tuple[list[str], int]:
 
 
 def _broken(thresholds: QualityThresholds, rows: Sequence[ResultsHeader], trust: Trust) -> Iterator[str]:
-    """A line for each figure beyond its threshold; figures without a value, or of a judge nobody vouches for, pass."""
+    """Yield a line for each metric beyond its threshold; without a value, or of an uncalibrated judge, it passes."""
     for row in rows:
         figures = {
             "span_accuracy": row.citation_metrics["span_accuracy"]["mean_tolerance_jaccard"],

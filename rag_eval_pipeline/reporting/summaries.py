@@ -78,9 +78,7 @@ def write_week(workspace: Workspace, monday: str | None, *, now: datetime) -> We
     """Write a week's file, or read it if it exists.
 
     Args:
-        workspace: With the evaluations.
         monday: The day after the week, as ISO 8601; by default the most recent Monday.
-        now: Aware.
 
     Raises:
         InputError: `bad_date`, `week_not_over`, or an error in the settings.
@@ -260,21 +258,21 @@ class AbTest(Model):
 
 
 class AbSettings(Model):
-    """The file."""
+    """`data/config/ab_testing_config.config.yaml`."""
 
     tests: tuple[AbTest, ...] = pydantic.Field((), description="One results file each.")
 
 
 @dataclass(frozen=True, slots=True)
 class AbResult:
-    """A test's file and what stands in it."""
+    """A test's file and its content."""
 
     path: Path
     record: Mapping[str, Any]
     evaluations: tuple[data_models.Evaluation, ...] = ()
 
     def sentences(self) -> Iterator[str]:
-        """A line a benchmark and metric that moved, or why there is none."""
+        """Yield a line for each benchmark and metric that changed, or the reason why there is none."""
         for row in self.record["benchmarks"]:
             if row["reason"]:
                 yield f"{row['benchmark']}: {row['reason']}"
@@ -285,12 +283,10 @@ class AbResult:
 
 
 def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datetime) -> list[AbResult]:
-    """Compares the systems of each test on what has been published, and writes a results file a test.
+    """Compare the systems of each test by their published evaluations, and write a results file for each.
 
     Args:
-        workspace: Where.
         config: Settings; those of the workspace unless given.
-        now: Aware.
 
     Raises:
         InputError: A fault of the settings, `no_ab_tests`, or `no_system` for a name without a file.
@@ -424,7 +420,7 @@ def _known(run: ScoredRun, measure: str) -> list[float]:
 
 
 def _take_file(workspace: Workspace, test: AbTest) -> Path:
-    """A name that no other test has, taken by exclusive creation."""
+    """Create a file with a number that no other test has."""
     workspace.results.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         path = workspace.results / f"ab_test_{test.a}_vs_{test.b}_{number:03d}.results.json"

@@ -1,18 +1,21 @@
 """A night is compared with the baseline, a flagged one is run again, and only a confirmed change alerts, once."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.evaluation.baseline_files import nights_file
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
+from rag_eval_pipeline.reporting.baselines import pin
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.history import history_rows
-from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run, alerts_due
+from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run, alerts_due, due_reruns
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import publish_night, register
-from tests.reporting.made_runs import PRINTS, five_runs, made_run
+from tests.reporting.made_runs import PRINTS, START, five_runs, made_evaluation, made_run
 
 BASELINE = BaselineRuns(five_runs(), VerdictSettings())
 FELL = range(20)  # 10 of 100 points
@@ -144,6 +147,24 @@ def test_nights_are_read_as_they_were_written(tmp_path):
 
     assert Nights.read(tmp_path / "a.json") == book
     assert [night.metrics["exact_match"].verdict("exact_match").evidence.n_pairs for night in found] == [200, 200]
+
+
+def test_due_reruns_begin_two_hours_after_a_flagged_night(tmp_path):
+    workspace = Workspace(tmp_path)
+    pinned = [made_evaluation(workspace, day) for day in range(5)]
+    baseline = pin(workspace, "b", "s", pinned, now=START + timedelta(days=4, hours=12))
+    flagged = made_evaluation(workspace, 5)
+    run = made_run(flagged, FELL, hours=120)
+    book = Nights(benchmark="b", system="s", baseline=baseline.evaluations, nights=nights(run))
+    book.write(nights_file(workspace, "b", "s", baseline))
+
+    def due(**later):
+        now = run.ended_at + timedelta(**later)
+        return [one.evaluation_id for one in due_reruns(workspace, [("b", "s"), ("b", "t")], now=now)]
+
+    assert (due(minutes=119), due(hours=2)) == ([], [flagged])
+    made_evaluation(workspace, 6)
+    assert due(days=1) == []  # the pair has been evaluated since
 
 
 NIGHT, RERUN = "eval_run_20261006_001", "eval_run_20261007_001"
