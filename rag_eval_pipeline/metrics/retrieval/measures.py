@@ -61,9 +61,9 @@ class Family:
     score: Callable[[Rankings, Parameters], NDArray[Any]]
     trec: str | None = None  # trec_eval's name; None where trec_eval has no such measure
     takes: Takes = "nothing"
-    # Trec_eval's parameters where none are given; for cutoffs and fractions, one measure each.
+    # Those of trec_eval where none are given; for cutoffs and fractions, one measure each.
     defaults: tuple[float, ...] = ()
-    named: Mapping[str, float] = field(default_factory=dict)  # named parameters with their defaults
+    named: Mapping[str, float] = field(default_factory=dict)  # with their defaults
     summary: Summary = "mean"
     printed: Printed = "decimal"
     shown: Shown = "both"  # where trec_eval prints it
