@@ -1,7 +1,6 @@
-"""Where every file lives: paths and names, one object handed to everything.
+"""The paths and names of all files of a workspace.
 
-Nothing here reads a file's content or creates a folder; a `Workspace` of a folder that does not exist is a value like
-any other.
+Nothing here reads a file or creates a folder, and a workspace need not exist.
 """
 
 import os
@@ -20,12 +19,12 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def default_root() -> str:
-    """The folder named by RAG_EVAL_WORKSPACE, else the project's own."""
+    """Return the folder named by RAG_EVAL_WORKSPACE, else the folder of the project."""
     return os.environ.get(WORKSPACE_VARIABLE) or str(PROJECT)
 
 
 def check_name(kind: str, name: str) -> str:
-    """The name itself, when it can be a folder, a partition key and a part of a file name.
+    """Return the name if it can be a folder, a partition key and a part of a file name.
 
     Raises:
         InputError: `bad_name`.
@@ -53,7 +52,7 @@ class BenchmarkPaths:
 
     @property
     def questions(self) -> Path:
-        """Accepted questions, one row each, with everything that `train.json` may not carry."""
+        """Accepted questions, one row each, with the columns that `train.json` does not have."""
         return self.dataset / "questions.parquet"
 
     @property
@@ -63,7 +62,7 @@ class BenchmarkPaths:
 
     @property
     def documents(self) -> Path:
-        """The manifest: one row a file in the corpus, or a document that could not be had."""
+        """The manifest: one row per file of the corpus or missing document."""
         return self.dataset / "documents.parquet"
 
     @property
@@ -73,7 +72,7 @@ class BenchmarkPaths:
 
     @property
     def web(self) -> Path:
-        """What is known of the pages on the web that documents were fetched from."""
+        """State of the web pages that documents were fetched from: validators and digests."""
         return self.dataset / "web.json"
 
     @property
@@ -83,7 +82,7 @@ class BenchmarkPaths:
 
     @property
     def gold_spans(self) -> Path:
-        """Gold texts and where the corpus has them."""
+        """Gold texts and their positions in the corpus."""
         return self.dataset / "gold_spans.parquet"
 
     @property
@@ -93,37 +92,37 @@ class BenchmarkPaths:
 
     @property
     def quarantine(self) -> Path:
-        """Rows that were not accepted, a record each."""
+        """Rejected rows, one record each."""
         return self.dataset / "quarantine.jsonl"
 
     @property
     def stamp(self) -> Path:
-        """conversion.json: present and current only when a conversion ended well."""
+        """conversion.json: present only after a successful conversion."""
         return self.dataset / "conversion.json"
 
     @property
     def steps(self) -> Path:
-        """What each conversion step used and found, a small file a step."""
+        """The inputs and counts of each conversion step, one file per step."""
         return self.dataset / ".steps"
 
     @property
     def corpus_journal(self) -> Path:
-        """Rows of a corpus that is being built; gone when its manifest is written."""
+        """Rows of a corpus that is being built; removed when its manifest is written."""
         return self.steps / "corpus.journal"
 
     @property
     def document_times(self) -> Path:
-        """How long each document took; not among the records (`*.json`), which a new conversion discards."""
+        """How long each document took; kept apart from the step records (`*.json`), which a new conversion discards."""
         return self.steps / "documents.times.jsonl"
 
     @property
     def cache(self) -> Path:
-        """What was unpacked, a folder an archive by its sha256."""
+        """Unpacked archives, one folder per archive, named by its SHA-256."""
         return self.dataset / ".cache"
 
     @property
     def downloads(self) -> Path:
-        """What was downloaded, a file a body by its sha256, and which address it is from."""
+        """Downloads, one file per body, named by its SHA-256, and their addresses."""
         return self.cache / "downloads"
 
     @property
@@ -139,7 +138,7 @@ class BenchmarkPaths:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One project folder: `data/`, `corpus/` and what is made from them.
+    """One project folder with `data/` and `corpus/`.
 
     Args:
         root: The folder that holds `data/sources`; absolute, so that no function depends on the current folder.
@@ -149,7 +148,7 @@ class Workspace:
 
     @property
     def sources(self) -> Path:
-        """The registry: one folder, one benchmark."""
+        """One folder per benchmark."""
         return self.root / "data" / "sources"
 
     @property
@@ -179,7 +178,7 @@ class Workspace:
 
     @property
     def annotations(self) -> Path:
-        """People's annotations, a folder an annotator."""
+        """Human annotations, one folder per annotator."""
         return self.ground_truth / "annotations"
 
     @property
@@ -189,41 +188,41 @@ class Workspace:
 
     @property
     def runs(self) -> Path:
-        """One folder an evaluation: journal and scores."""
+        """One folder per evaluation: journal and scores."""
         return self.root / "data" / "evaluation" / "runs"
 
     @property
     def spending(self) -> Path:
-        """What systems and judges have used, a folder a day."""
+        """Requests, tokens and cost of systems and judges, one folder per day."""
         return self.root / "data" / "evaluation" / "spending"
 
     @property
     def evaluations(self) -> Path:
-        """`<evaluation_id>.evaluations.json` files: what evaluators say of each answer."""
+        """`<evaluation_id>.evaluations.json` files: the evaluators' records of each answer."""
         return self.root / "data" / "evaluation" / "evaluations"
 
     @property
     def judge_cache(self) -> Path:
-        """Replies of judges that cost something, by the content of what was asked."""
+        """Replies of model judges, keyed by the content of the request."""
         return self.root / "data" / "evaluation" / "judge_cache"
 
     @property
     def trust_cards(self) -> Path:
-        """How far judges agree with people, a card a benchmark, judge and task."""
+        """Agreement of judges with human labels, one card per benchmark, judge and task."""
         return self.root / "data" / "evaluation" / "trust_cards"
 
     @property
     def baselines(self) -> Path:
-        """Which evaluations a pair is compared with."""
+        """The pinned evaluations that each pair is compared with."""
         return self.root / "data" / "evaluation" / "baselines"
 
     @property
     def reports(self) -> Path:
-        """The HTML report and what belongs to it."""
+        """The HTML report and its data."""
         return self.root / "data" / "reports"
 
     def benchmark(self, name: str) -> BenchmarkPaths:
-        """Paths of one benchmark, which need not exist.
+        """Return the paths of a benchmark, which need not exist.
 
         Raises:
             InputError: `bad_name`.
@@ -237,7 +236,7 @@ class Workspace:
         )
 
     def system_file(self, name: str) -> Path:
-        """The settings file of one system under test, which need not exist.
+        """Return the settings file of a system under test, which need not exist.
 
         Raises:
             InputError: `bad_name`.
@@ -246,7 +245,7 @@ class Workspace:
         return self.config / "systems" / f"{name}{SYSTEM_SUFFIX}"
 
     def system_state(self, system: str, benchmark: str) -> Path:
-        """Where a system keeps what it knows of its server, for one benchmark.
+        """Return the folder for the state of a system's server, for one benchmark.
 
         Raises:
             InputError: `bad_name`.
@@ -255,12 +254,12 @@ class Workspace:
         return self.root / "data" / "evaluation" / "systems" / system / check_name("benchmark", benchmark)
 
     def benchmarks(self) -> list[str]:
-        """Names of the folders with a lawful name and a benchmark.yaml, sorted."""
+        """Return the sorted names of folders that have a valid name and a benchmark.yaml."""
         folders = self.sources.iterdir() if self.sources.is_dir() else []
         return sorted(f.name for f in folders if NAME.fullmatch(f.name) and (f / "benchmark.yaml").is_file())
 
     def systems(self) -> list[str]:
-        """Names of the systems under test, sorted."""
+        """Return the sorted names of the systems under test."""
         files = (self.config / "systems").glob(f"*{SYSTEM_SUFFIX}")
         return sorted(n for f in files if NAME.fullmatch(n := f.name.removesuffix(SYSTEM_SUFFIX)))
 

@@ -60,17 +60,40 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
 
 
 @pytest.fixture(scope="session")
-def _converted(made_once: MadeOnce) -> Path:
-    """Two bundled benchmarks, converted once by the real converter with the real browser."""
+def bundled(made_once: MadeOnce) -> Path:
+    """The workspace of the repository, all of its benchmarks converted by the real converter with the real browser."""
 
     def make(root: Path) -> None:
-        for name in CONVERTED:
-            shutil.copytree(REPOSITORY / "data" / "sources" / name, root / "data" / "sources" / name)
-        shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
-        for name in CONVERTED:
+        for folder in ("sources", "config"):
+            shutil.copytree(REPOSITORY / "data" / folder, root / "data" / folder)
+        for name in Workspace(root).benchmarks():
             convert(Workspace(root), name)
 
+    return made_once("bundled", make)
+
+
+@pytest.fixture(scope="session")
+def _converted(bundled: Path, made_once: MadeOnce) -> Path:
+    """Two of the bundled benchmarks."""
+
+    def make(root: Path) -> None:
+        shutil.copytree(bundled / "data" / "config", root / "data" / "config")
+        for name in CONVERTED:
+            copy_benchmark(Workspace(bundled), name, root)
+
     return made_once("converted", make)
+
+
+def copy_benchmark(workspace: Workspace, name: str, root: Path) -> None:
+    """Copy a converted benchmark into another workspace's folder, with what its conversion made."""
+    paths = workspace.benchmark(name)
+    for folder in (paths.source, paths.corpus, paths.dataset):
+        shutil.copytree(folder, root / folder.relative_to(workspace.root), symlinks=True)
+    for folder in (workspace.evaluation_datasets, workspace.ground_truth):
+        target = root / folder.relative_to(workspace.root)
+        target.mkdir(parents=True, exist_ok=True)
+        for file in folder.glob(f"{name}_v*"):
+            shutil.copy2(file, target)
 
 
 @pytest.fixture

@@ -88,13 +88,6 @@ def test_a_metric_that_prints_leaves_json_alone(rag_eval, workspace):
         assert heard(done, "the metric") == set(WAYS)
 
 
-def test_lines_for_people_are_alone_on_stdout_too(rag_eval):
-    done = rag_eval("evaluate", OBSERVATORY, "--system", "loud")
-
-    assert done.stdout.startswith("eval_run_")
-    assert not [way for way in WAYS if f"{way} in " in done.stdout]
-
-
 def test_a_reader_that_goes_away_is_no_error(rag_eval, workspace):
     command = f"{sys.executable} -m rag_eval_pipeline.cli history --workspace {workspace.root} --json | true"
 

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
-from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
@@ -26,14 +25,12 @@ BLOCKS = [(kind, body) for kind, body in re.findall(r"```(\w+)\n(.*?)```", READM
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory):
+def demo(bundled, tmp_path_factory):
     """The bundled benchmarks as `make demo` leaves them."""
-    root = tmp_path_factory.mktemp("demo")
-    shutil.copytree(REPOSITORY / "data" / "sources", root / "data" / "sources")
-    shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
+    root = tmp_path_factory.mktemp("demo") / "workspace"
+    shutil.copytree(bundled, root, symlinks=True)
     workspace = Workspace(root)
     for benchmark in workspace.benchmarks():
-        convert(workspace, benchmark)
         for system in workspace.systems():
             evaluate(workspace, load_pair(workspace, benchmark, system))
     return workspace

@@ -131,7 +131,7 @@ def print_notes(report: "StepReport") -> None:
 
 
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
-    """Print a value as JSON, or the lines that say the same."""
+    """Print a value as JSON, or the equivalent lines."""
     texts = [json.dumps(value, indent=2, ensure_ascii=False)] if as_json else lines
     for text in texts:
         print(text, file=results())

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -96,7 +97,7 @@ def validate_batch(
     has_answer = pc.and_not(pc.not_equal(answer, ""), impossible.fill_null(True))
     questions = pa.RecordBatch.from_arrays(
         [
-            pa.array(range(first_id, first_id + count), pa.int64()),
+            pa.array(np.arange(first_id, first_id + count)),
             question,
             answer,
             _singles(answer, has_answer),
@@ -111,7 +112,8 @@ def validate_batch(
         ],
         schema=SCHEMA,
     )
-    return ValidatedBatch(questions.filter(good), pc.or_(good, pc.invert(checks[0])), notes)
+    accepted = questions if good.true_count == count else questions.filter(good)
+    return ValidatedBatch(accepted, pc.or_(good, pc.invert(checks[0])), notes)
 
 
 def _base_type(kind: pa.DataType) -> pa.DataType:

@@ -294,8 +294,8 @@ def locate_gold(
 ) -> list[GoldSpan]:
     """Return every gold text with a document, located or not, in the questions' order; pieces follow each other.
 
-    Where the source says that a text stands in its own body, and the body has it there, the same place is looked for in
-    the corpus. Offsets of that body are never written out, because they do not count what printing adds and removes.
+    Where the source gives the place of a text in its own body, and the body has it there, the same place is searched in
+    the corpus. Offsets of that body are never written out, because printing adds and removes characters.
     """
     texts = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
     documents = {document.key: document for document in planned}
@@ -435,7 +435,7 @@ def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:
         for index, (old, new) in enumerate(zip(before.citations, after.citations, strict=True)):
             if (old.start_char, old.end_char) != (new.start_char, new.end_char):
                 yield (
-                    f"{citation_name(before, index)}: its text stands at {new.start_char} to {new.end_char} of "
+                    f"{citation_name(before, index)}: its text is at {new.start_char} to {new.end_char} of "
                     f"{new.file_name}, not at {old.start_char} to {old.end_char}; it was moved there."
                 )
 

@@ -135,7 +135,7 @@ def map_source(
 
 
 def mapped_rows(batch: pa.RecordBatch) -> list[MappedRow]:
-    """Return the rows of a batch as Python values; JSON text becomes the value it stands for."""
+    """Return the rows of a batch as Python values; JSON text is decoded."""
     own = [field for field in batch.schema if not field.name.startswith("__")]
     encoded = [field for field in own if has_json(field)]
     values = batch.select([field.name for field in own]).to_pylist() if own else [{}] * batch.num_rows
@@ -159,7 +159,7 @@ def read_result(result: Result, files: Sequence[str]) -> Mapped:
 
 
 def short_form_sql(columns: QuestionColumns) -> str:
-    """Return the SELECT that the short form stands for."""
+    """Return the short form as a SELECT."""
     selected = []
     for ours, theirs in columns.model_dump(exclude_none=True).items():
         if isinstance(theirs, str):

@@ -247,7 +247,7 @@ class RowIntake:
         self._documents.frombytes(np.add.reduceat(hashes, starts).tobytes())  # a sum has no order, as a set has none
 
     def _contexts(self, valid: ValidRow, *, skip_unknown: bool) -> tuple[Context, ...]:
-        """Look the documents of a question up; with `skip_unknown` a context without one is left out and counted."""
+        """Resolve the documents of a question; with `skip_unknown`, contexts without one are left out and counted."""
         contexts = []
         for context in valid.contexts:
             try:

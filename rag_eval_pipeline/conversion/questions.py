@@ -23,7 +23,7 @@ from rag_eval_pipeline.sources.jsonl import json_value
 
 QUERY_TYPES = frozenset({"factual", "analytical", "comparative", "temporal"})
 DIFFICULTIES = frozenset({"easy", "medium", "hard"})
-# Text that stands for a boolean; case does not matter.
+# Texts that are booleans; case does not matter.
 IMPOSSIBLE = {"true": True, "false": False, "1": True, "0": False}
 
 MAX_TEXT = 10_000_000  # characters
@@ -31,7 +31,7 @@ MAX_URL = 8_000  # characters; servers refuse longer request lines
 EXACT_FLOAT = 2**53  # doubles up to here hold every whole number
 
 _URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
-# URLs that need no closer look: a host of ASCII letters, no port, no user name.
+# URLs that are certainly good: a host of ASCII letters, no port, no user name.
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:/[A-Za-z0-9_.~!$&'()*+,;=:@%/?#-]*)?")
 _METADATA = "a struct, a map or a JSON object"
 
@@ -244,7 +244,7 @@ def _is_url(url: str) -> bool:
         url.encode()
     except ValueError:
         return False
-    # Full-width digits would turn into an address after the egress policy has looked at them.
+    # Full-width digits would turn into an address after the egress policy has checked them.
     folds = unicodedata.normalize("NFKC", host) != host
     return bool(
         parts.scheme in {"http", "https"}

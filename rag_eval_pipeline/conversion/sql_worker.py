@@ -306,7 +306,7 @@ def _first_line(error: Exception) -> str:
 def literal_json(text: str | None, kind: str) -> str | None:
     """Return a Python list or dictionary as JSON text; None when the text is no such literal or JSON cannot hold it.
 
-    Tuples and sets are lists; keys that are numbers, booleans or None become their text. A key that stands twice,
+    Tuples and sets are lists; keys that are numbers, booleans or None become their text. A repeated key,
     bytes, infinities and lone surrogates have no JSON. Texts in brackets without a comma between them are items, as
     numpy prints arrays; but where the first ends with white space and the second begins a line, `pprint` may have
     broken one text in two, so there is no value. `kind` is `list` or `dict`.
@@ -359,7 +359,7 @@ def _literal_value(node: ast.expr) -> Any:
     if isinstance(node, ast.Dict):
         names = [_literal_key(key) for key in node.keys]
         if len(set(names)) < len(names):
-            raise ValueError("a key that stands twice")
+            raise ValueError("a repeated key")
         return dict(zip(names, map(_literal_value, node.values), strict=True))
     value = ast.literal_eval(node)
     if isinstance(value, set):  # `set()` is the only way to write an empty one

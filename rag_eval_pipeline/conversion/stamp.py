@@ -245,7 +245,7 @@ def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
 def source_digest(paths: BenchmarkPaths) -> str:
     """Return sha256 over the path and content of every regular file in the benchmark's folder.
 
-    All files count, because rows may name any of them as a document's body, and only the SQL could tell which. Hashes
+    All files count, because rows may name any of them as a document's body, which only the SQL decides. Hashes
     of unchanged files are remembered, so a sensor can ask every 30 seconds.
     """
     digest = hashlib.sha256()

@@ -157,7 +157,7 @@ def corpus(conversion: Conversion) -> StepReport:
     previous = with_web_state(_manifest(paths), paths.web)
     policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
     planned = read_planned(paths.planned, base=paths.source)
-    # Rows of an earlier build that was killed before it could write the manifest; later ones stand for earlier ones.
+    # Rows of an earlier build that was killed before it could write the manifest; later ones replace earlier ones.
     kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(paths.corpus_journal)]
     log = conversion.log if len(planned) <= LOG_EACH_LIMIT else None
     known = files_of(previous)

@@ -27,7 +27,8 @@ REPORT_CHECKS = {
     "every_pair_is_evaluated": CheckFact(False, "Each benchmark and nightly system has up-to-date results."),
     "no_result_is_damaged": CheckFact(False, "Every results file can be read and is as it was published."),
     "nothing_has_regressed": CheckFact(
-        True, "No pair is worse than its pinned baseline, confirmed by a rerun; blocks if verdicts.config.yaml says so."
+        True,
+        "No pair is worse than its pinned baseline, confirmed by a rerun; blocks with `blocking: true`.",
     ),
     "quality_thresholds_are_met": CheckFact(False, "The thresholds of verdicts.config.yaml hold for every pair."),
 }
@@ -63,8 +64,8 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Each pair against its pinned baseline, and systems against each other: better, worse, or not sure enough.
 
-    A change counts when a paired sign-flip test over the questions, Holm-corrected for the number of metrics, says so.
-    It alerts only after a rerun has confirmed it.
+    A change counts if a paired sign-flip test over the questions, Holm-corrected for the number of metrics, finds it
+    significant. It alerts only after a rerun has confirmed it.
 
     Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/specifications.md).
     """
@@ -158,7 +159,7 @@ class PinConfig(dg.Config):
     evaluations: list[str] = Field(
         default_factory=list, description="Evaluation ids; the newest ones that are alike if empty."
     )
-    note: str = Field("", description="Why, for people.")
+    note: str = Field("", description="The reason; it is stored with the baseline.")
 
 
 @dg.op(name="pin")

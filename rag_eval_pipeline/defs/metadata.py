@@ -36,7 +36,7 @@ REASONS = {
     "no_baseline": "no earlier evaluation to compare with",
     "not_published": "no published evaluation",
 }
-ALL_METRICS = "all"  # the metric of a row that says why a pair was not compared
+ALL_METRICS = "all"  # the metric of a row with the reason why a pair was not compared
 METRICS_NAMED = 3
 
 
@@ -46,7 +46,7 @@ def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | dg.TextMetadataValue:
-    """Return the first `TABLE_ROWS` rows as a table whose last row says how many more there are."""
+    """Return the first `TABLE_ROWS` rows as a table whose last row counts the rest."""
     if not rows:
         return dg.MetadataValue.text("none")
     records = [dg.TableRecord({name: _cell(value) for name, value in row.items()}) for row in rows[:TABLE_ROWS]]

@@ -6,7 +6,7 @@ from rag_eval_pipeline.defs.execution import as_dagster_failure
 from rag_eval_pipeline.defs.partitions import add_missing_partitions, pair_key
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 
-# Nightly runs and reruns ask anew, even when a metric has changed and old answers are still to be scored with it.
+# Nightly runs and reruns ask every question, even if a metric has changed and old answers must be scored with it.
 NEW_ANSWERS = {"ops": {"responses": {"config": {"new_answers": True}}}}
 
 convert = dg.define_asset_job(
@@ -32,7 +32,7 @@ hourly_checks = dg.define_asset_job(
         dg.AssetCheckKey(dg.AssetKey("leaderboard"), "all_configs_valid"),
         dg.AssetCheckKey(dg.AssetKey("leaderboard"), "no_night_is_late"),
     ),
-    description="Finds what no run would report: nights that are late, and files that are skipped.",
+    description="Finds problems that no run would report: late nights, and skipped files.",
 )
 
 check_hourly = dg.ScheduleDefinition(
@@ -50,8 +50,8 @@ check_hourly = dg.ScheduleDefinition(
     cron_schedule="0 1 * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Fetches the pages of every converted benchmark whose benchmark.yaml says recheck: nightly again, and "
-    "reports what has changed.",
+    description="Fetches the pages of every converted benchmark with recheck: nightly again, and reports what has "
+    "changed.",
 )
 def recheck(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest] | dg.SkipReason:
     """At 01:00 UTC, request a conversion with recheck of each benchmark that asks for it."""
@@ -69,7 +69,7 @@ def recheck(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
     return [
         dg.RunRequest(run_key=f"{night}:recheck:{name}", partition_key=name, run_config=config, tags={"night": night})
         for name in wanted
-    ] or dg.SkipReason("no converted benchmark says recheck: nightly")
+    ] or dg.SkipReason("no converted benchmark has recheck: nightly")
 
 
 @dg.schedule(
@@ -106,7 +106,7 @@ def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
     cron_schedule="0 3 * * 1",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Sums up the week that ended on Sunday, and writes the four files of data/benchmarks.",
+    description="Summarises the week that ended on Sunday, and writes the four files of data/benchmarks.",
 )
 def weekly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """On Mondays at 03:00 UTC, request the week that ended on Sunday."""

@@ -25,7 +25,7 @@ REGRESSION_CHECK = "nothing_has_regressed"  # named by Dagster's error when it b
     jobs=[schedules.convert, schedules.evaluate],
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Makes the partitions equal to data/sources and data/config/systems. What is new, edited or lost there "
+    description="Makes the partitions match data/sources and data/config/systems. Anything new, edited or lost there "
     "is converted and evaluated once; a failed run is not repeated until its folder changes or someone materializes "
     "it.",
 )
@@ -87,8 +87,8 @@ def _run_request(target: str, run_key: str) -> dg.RunRequest:
     job=schedules.aggregate,
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Makes leaderboard, verdicts and report once results are new and no run is unfinished; under constant "
-    "load once an hour.",
+    description="Makes leaderboard, verdicts and report when there are new results and no run is unfinished; under "
+    "constant load, once an hour.",
 )
 def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
     """Request one aggregation when the results files differ from those aggregated last and no run is unfinished.
@@ -118,7 +118,7 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
     job=schedules.evaluate,
     minimum_interval_seconds=300,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Evaluates each flagged pair once more, two hours later or as verdicts.config.yaml says; only "
+    description="Evaluates each flagged pair once more, after two hours or the time set in verdicts.config.yaml; only "
     "confirmed changes alert.",
 )
 def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:

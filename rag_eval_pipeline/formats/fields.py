@@ -104,6 +104,7 @@ Version = Annotated[str, pydantic.Field(pattern=r"^v?\d+\.\d+\.\d+(-[0-9A-Za-z.-
 
 
 MAX_LENGTH = 128  # a version becomes part of file names
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # of ids and folders that become file names
 UNVERSIONED = "0.0.0"  # of a dataset that states no version
 
 _NUMBER = r"(?:0|[1-9][0-9]*)"

@@ -12,7 +12,6 @@ Source: Evaluation Data Formats 2.2, 3.2.
 
 import math
 import os
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,21 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.fields import UNVERSIONED, Moment, Name, Number, Offset, Open, Share, Text, Texts, Whole
+from rag_eval_pipeline.formats.fields import (
+    PLAIN_NAME,
+    UNVERSIONED,
+    Moment,
+    Name,
+    Number,
+    Offset,
+    Open,
+    Share,
+    Text,
+    Texts,
+    VersionedName,
+    Whole,
+    split_version,
+)
 from rag_eval_pipeline.formats.io import JSON, read_json
 from rag_eval_pipeline.formats.model import (
     SCHEMA_VERSION,
@@ -42,14 +55,11 @@ from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data, resolve_scalars
 Kind = Literal["citation", "quality"]
 DIMENSIONS = ("completeness", "accuracy", "relevance", "clarity", "conciseness")
 ENDINGS = JSON + YAML
+GROUND_TRUTH_ENDINGS = tuple(f".gt{ending}" for ending in ENDINGS)
 FILE_TYPE = "file of annotations"
 
 _SPAN_CODES = ("empty_span", "bad_span", "unknown_kind")
 _KINDS = "`citations`, or `answer_text` with `quality_scores`, and not both"
-_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # also part of messages and file names
-_FILE_NAME = re.compile(
-    r"(?P<id>.+)_v(?P<version>\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+?)?(?:\+[0-9A-Za-z.-]+?)?)\.gt\.(?:json|json\.gz|ya?ml)"
-)
 
 
 class AnnotatedCitation(Model):
@@ -274,8 +284,9 @@ def read_annotation_file(
             `missing_dataset_id`.
     """
     container = _container(path)
-    match = _FILE_NAME.fullmatch(path.name)
-    dataset = container.dataset_id or (match["id"] if match else dataset_id)
+    ending = next((ending for ending in GROUND_TRUTH_ENDINGS if path.name.endswith(ending)), "")
+    named = split_version(path.name.removesuffix(ending)) if ending else VersionedName("", None)
+    dataset = container.dataset_id or (named.dataset_id if named.version else dataset_id)
     if dataset is None:
         raise InputError(
             "missing_dataset_id", path, "the dataset's id", field="dataset_id",
@@ -291,7 +302,7 @@ def read_annotation_file(
             annotations.append(read)
     return AnnotationFile(
         dataset,
-        container.version or (match["version"] if match else version or UNVERSIONED),
+        container.version or named.version or version or UNVERSIONED,
         container.text_sha256,
         container.extractor,
         tuple(annotations),
@@ -445,7 +456,7 @@ def _paths(folder: Path, findings: list[InputError]) -> Iterator[tuple[str, Path
     for entry in _entries(folder):
         if entry.is_symlink() or not entry.is_dir(follow_symlinks=False):
             findings.append(_unexpected(folder / entry.name, "a folder of an annotator, no link and no file"))
-        elif not _FOLDER_NAME.fullmatch(entry.name):
+        elif not PLAIN_NAME.fullmatch(entry.name):
             expected = "an annotator's folder of letters, digits, dots, hyphens and underscores"
             findings.append(_unexpected(folder / entry.name, expected))
         else:

@@ -237,7 +237,7 @@ class QueryCheck:
             return
         names = [query.query_id for query in queries]
         digits = "".join(names)
-        if not (all(names) and digits.isascii() and digits.isdigit()):  # a pattern of msgspec takes three times as long
+        if not (all(names) and digits.isascii() and digits.isdigit()):  # patterns of msgspec are slow
             self.findings.append(f"a query after id {self._last_id}: expected ids of digits [bad_format]")
             return
         ids = [self._last_id, *map(int, names)]

@@ -8,7 +8,6 @@ Source: Evaluation Data Formats 3.2, 4.1, 4.2.
 """
 
 import json
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,21 +20,18 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.dataset import ENDINGS, EvaluationDataset, dataset_stem, read_evaluation_dataset
-from rag_eval_pipeline.formats.fields import UNVERSIONED, newest_versions, parse_version, split_version
-from rag_eval_pipeline.formats.ground_truth import GroundTruth, read_annotation_file
+from rag_eval_pipeline.formats.fields import PLAIN_NAME, UNVERSIONED, newest_versions, parse_version, split_version
+from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, GroundTruth, read_annotation_file
 from rag_eval_pipeline.formats.io import JSON, read_bytes, read_plain_bytes
 from rag_eval_pipeline.formats.model import Finding, decoding_error, listed
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data
 
 DATASET_ENDINGS = tuple(f".eval{ending}" for ending in ENDINGS)
-GROUND_TRUTH_ENDINGS = tuple(f".gt{ending}" for ending in JSON + YAML)
 RESULTS_ENDINGS = tuple(f".results{ending}" for ending in JSON + YAML)
 SEMANTIC = "a semantic version such as 1.2.0"
 WEEKLY = "benchmark_weekly_"  # how names of results files of several evaluations begin
 AB_TEST = "ab_test_"
-
-_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # of ids that become file names
 
 Values = dict[str, dict[str, float | None]]
 
@@ -415,7 +411,7 @@ def _files_in(folder: Path, endings: tuple[str, ...]) -> list[Path]:
 
 
 def _check_identifier(text: str, field: str) -> None:
-    if not _IDENTIFIER.fullmatch(text):
+    if not PLAIN_NAME.fullmatch(text):
         raise InputError(
             "bad_identifier", field, "letters, digits, `.`, `_` and `-`, at most 128, a letter or digit first",
             found=text, hint="It becomes a file name.",

@@ -27,11 +27,11 @@ from rag_eval_pipeline.formats.dataset import (
     parse_evret_dataset,
 )
 from rag_eval_pipeline.formats.evret import is_evret_csv
-from rag_eval_pipeline.formats.ground_truth import GroundTruth, read_annotation_file
+from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, GroundTruth, read_annotation_file
 from rag_eval_pipeline.formats.io import JSON, read_json_bytes
 from rag_eval_pipeline.formats.model import FileModel, Finding, errors_in, finding, listed, model_findings, parse_file
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.store import AB_TEST, DATASET_ENDINGS, GROUND_TRUTH_ENDINGS, RESULTS_ENDINGS, WEEKLY
+from rag_eval_pipeline.formats.store import AB_TEST, DATASET_ENDINGS, RESULTS_ENDINGS, WEEKLY
 from rag_eval_pipeline.formats.train_json import check_train_json
 
 KNOWN = "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), or Evret's JSON or CSV"

@@ -70,14 +70,16 @@ def token_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
 
     Source: SQuAD evaluate-v2.0.py, compute_f1, in its order of operations.
     """
-    if not given or not wanted:
-        return float(given == wanted)
+    return _token_overlap(given, wanted)[0] if given and wanted else float(given == wanted)
+
+
+def _token_overlap(given: Sequence[str], wanted: Sequence[str]) -> tuple[float, float, float]:
+    """Return F1, precision and recall; 0.0 for each if nothing is shared."""
     shared = (Counter(given) & Counter(wanted)).total()
     if shared == 0:
-        return 0.0
-    precision = shared / len(given)
-    recall = shared / len(wanted)
-    return (2 * precision * recall) / (precision + recall)
+        return 0.0, 0.0, 0.0
+    precision, recall = shared / len(given), shared / len(wanted)
+    return (2 * precision * recall) / (precision + recall), precision, recall
 
 
 def squad_totals(questions: Iterable[tuple[bool, AnswerScore]]) -> dict[str, float]:
@@ -197,12 +199,7 @@ def hotpot_answer(answer: str, gold: str) -> HotpotScore:
     em = float(given == wanted)
     if given != wanted and (given in INDIVISIBLE or wanted in INDIVISIBLE):
         return ZERO
-    tokens, gold_tokens = given.split(), wanted.split()
-    shared = (Counter(tokens) & Counter(gold_tokens)).total()
-    if shared == 0:
-        return ZERO._replace(em=em)
-    precision, recall = shared / len(tokens), shared / len(gold_tokens)
-    return HotpotScore(em, (2 * precision * recall) / (precision + recall), precision, recall)
+    return HotpotScore(em, *_token_overlap(given.split(), wanted.split()))
 
 
 def supporting_facts(given: Iterable[Fact], gold: Iterable[Fact]) -> HotpotScore:

@@ -92,12 +92,12 @@ RULES = Rules()
 class ComparedMetric(NamedTuple):
     """One metric's current scores and those of the baseline runs, over the same questions in the same order."""
 
-    name: str  # as in results files
+    name: str
     current: Sequence[float | None]  # one score a question; None if it failed or the metric does not apply
     baselines: Sequence[Sequence[float | None]]  # the pinned runs
     value_range: float = 1.0  # largest minus smallest possible score
     higher_is_better: bool = True  # False for failure rates, hallucination rates and the like
-    # False where the metric skips the question, which then lowers no coverage; None if it always applies
+    # False where the metric skips the question, which then lowers no coverage; None if it always applies.
     applies: Sequence[bool] | None = None
 
 
@@ -105,9 +105,9 @@ class ComparedMetric(NamedTuple):
 class Evidence:
     """What is known of one metric's change, in the metric's unit; means and estimates are None without pairs."""
 
-    metric: str  # its name
-    higher_is_better: bool  # as in `ComparedMetric`
-    value_range: float  # as in `ComparedMetric`
+    metric: str
+    higher_is_better: bool
+    value_range: float
     baseline_mean: float | None  # over the baseline runs and the pairs
     current_mean: float | None  # over the pairs
     estimate: float | None  # mean of current minus baseline over the pairs
@@ -120,7 +120,7 @@ class Evidence:
     effect_size: float | None  # Cohen's dz; None without a spread
     n_pairs: int  # questions scored now and in every baseline run
     n_units: int  # independent units among the pairs: documents, or the questions themselves
-    is_clustered: bool  # whether the units are documents
+    is_clustered: bool
     coverage: float | None  # n_pairs / questions that the metric applies to; None without such questions
     # Smallest one-directional change that can be flagged, as a share of the range; None if none can.
     smallest_drop: float | None
@@ -221,7 +221,7 @@ def _tested_unit(clusters: Sequence[str] | None, n_runs: int, rules: Rules, *, i
 class _Column:
     """One metric's differences and what they are tested with."""
 
-    metric: ComparedMetric  # the metric
+    metric: ComparedMetric
     n_asked: int  # questions that it applies to
     differences: Values  # (questions,), NaN where there is no pair
     clusters: Sequence[str] | None  # one name for each pair if documents are tested

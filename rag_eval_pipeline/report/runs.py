@@ -17,13 +17,13 @@ from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.io import read_bytes
+from rag_eval_pipeline.formats.results import Status as AnswerStatus
 from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.report.data import ReportData
 from rag_eval_pipeline.report.page_images import DocumentTexts
 from rag_eval_pipeline.report.text import replace_control_chars
 from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
-from rag_eval_pipeline.systems.base import Status as AnswerStatus
 from rag_eval_pipeline.workspace import Workspace
 
 Outcome = Literal["exact", "partly", "wrong", "rightly", "refused", "invented", "failed", "unscored"]

@@ -88,9 +88,7 @@ def detect_archive(sample: bytes) -> ArchiveKind | None:
     """Return the kind of an archive by its first 512 bytes; None if it is none."""
     if sample.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
         return "zip"
-    if sample[257:].startswith((b"ustar\0", b"ustar  \0")) or _has_tar_checksum(sample[: tarfile.BLOCKSIZE]):
-        return "tar"
-    return None
+    return "tar" if sample[257:].startswith((b"ustar\0", b"ustar  \0")) else None
 
 
 def detect_container(path: Path, shown: str) -> Container:
@@ -402,16 +400,6 @@ class _HeaderLimitReader(io.RawIOBase):
         return count
 
 
-def _has_tar_checksum(block: bytes) -> bool:
-    """Return whether a block holds its own checksum; tar before `ustar` has no other mark."""
-    if len(block) < tarfile.BLOCKSIZE:
-        return False
-    field = block[148:156].strip(b" \0")
-    if not field or field.strip(b"01234567"):
-        return False
-    return int(field, 8) == sum(block) - sum(block[148:156]) + 8 * ord(" ")
-
-
 _ZIP_END = b"PK\x05\x06"
 _ZIP_END_BYTES = 22
 _ZIP64_END = b"PK\x06\x06"
@@ -495,7 +483,7 @@ def _check_zip_directory(file: BinaryIO, validator: _Validator) -> None:
     tail_start = max(0, file.seek(0, 2) - _ZIP_END_BYTES - 0xFFFF)
     file.seek(tail_start)
     tail = file.read()
-    # zipfile looks at the very end first, then for the last signature before a comment.
+    # zipfile reads the very end first, then searches for the last signature before a comment.
     at = len(tail) - _ZIP_END_BYTES
     if not (tail[at : at + 4] == _ZIP_END and tail.endswith(b"\0\0")):
         at = tail.rfind(_ZIP_END)

@@ -219,7 +219,7 @@ class _Members:
         if not rest and not is_first:
             return False
         if not self._signature.match(rest):
-            where = "the data begins with" if is_first else "after the end of the data stands"
+            where = "the data begins with" if is_first else "the end of the data is followed by"
             raise _DamageError(f"{where} {rest[:8]!r}", self._file.tell() - len(rest))
         self._input = rest
         self._member = self._new_member()

@@ -67,7 +67,7 @@ class _Block(NamedTuple):
 
 
 class _IrregularQuotes(Exception):
-    """From here on, quotes do not tell where records end; `data` was read and not yielded."""
+    """From here on, the ends of records cannot be found by quotes; `data` was read and not yielded."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
 
     Args:
         sample: The first `SAMPLE_BYTES`.
-        name: The basename; decides between formats that look alike.
+        name: The basename; decides between formats with equal content.
         shown: The name in messages.
         encoding: From `detect_encoding`.
         whole: Whether the sample is the whole file.

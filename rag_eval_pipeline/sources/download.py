@@ -156,11 +156,8 @@ def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: 
             raise InputError("bad_header", url, "variables as ${NAME}", field=name)
         for variable in _VARIABLE.findall(stated):
             if not environ.get(variable, "").strip():
-                expected, hint = (
-                    f"the environment variable {variable}",
-                    "Set it where the command or server is started.",
-                )
-                raise InputError("missing_variable", url, expected, field=name, hint=hint)
+                hint = "Set it where the command or the server is started."
+                raise InputError("missing_variable", url, f"the environment variable {variable}", field=name, hint=hint)
         value = _VARIABLE.sub(lambda match: environ[match[1]].strip(), stated).strip()
         if not _VALUE.fullmatch(value):
             raise InputError("bad_header", url, "a value of printable ASCII on one line", field=name)

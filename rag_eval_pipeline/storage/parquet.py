@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,8 +42,7 @@ def limit_allocators() -> None:
     the peak; the system pool and two arenas keep 88 MB.
     """
     pa.set_memory_pool(pa.system_memory_pool())
-    if sys.platform == "linux":
-        # C libraries other than glibc have no such arenas, and no such function.
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt is not None:
-            mallopt(_M_ARENA_MAX, _ARENAS)
+    # C libraries other than glibc have no such arenas, and no such function.
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, _ARENAS)

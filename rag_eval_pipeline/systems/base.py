@@ -10,21 +10,6 @@ import msgspec
 from rag_eval_pipeline.formats.citations import find_citations
 from rag_eval_pipeline.formats.results import Status
 
-__all__ = [
-    "Citation",
-    "Configuration",
-    "PageText",
-    "Query",
-    "RagAnswer",
-    "RetrievedPassage",
-    "Status",
-    "System",
-    "SystemCorpus",
-    "Usage",
-    "citations_in",
-    "failed_answer",
-]
-
 Configuration = dict[str, str | int | float | bool | None]
 
 

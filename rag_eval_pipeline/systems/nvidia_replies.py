@@ -5,7 +5,6 @@ between; an error comes with status 200 as if it were an answer.
 """
 
 import logging
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from rag_eval_pipeline.corpus.text.alignment import fold
 from rag_eval_pipeline.systems.base import PageText, RetrievedPassage
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
-from rag_eval_pipeline.systems.parsing import EMPTY_ANSWER, EMPTY_ANSWER_ERROR, AnswerReader
+from rag_eval_pipeline.systems.parsing import EMPTY_ANSWER, EMPTY_ANSWER_ERROR, AnswerReader, finite_number
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.sse import DONE, Event, json_values
 
@@ -180,16 +179,10 @@ def read_chunks(results: Iterable[Any], reader: AnswerReader, *, has_pages: bool
             document=reader.document(str(result.get("document_name") or "")),
             page=reader.page(number) if has_pages else None,
             text=chunk_text(result),
-            score=_score(result.get("score")),
+            score=finite_number(result.get("score")),
             rank=rank,
             kind=str(result.get("document_type") or "text"),
         )
-
-
-def _score(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 def chunk_text(result: Mapping[str, Any]) -> str:

@@ -9,12 +9,12 @@ import pydantic
 
 from rag_eval_pipeline.formats.citations import format_citation
 from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.systems.base import (
     Configuration,
     Query,
     RagAnswer,
     RetrievedPassage,
-    Status,
     SystemCorpus,
     Usage,
     failed_answer,

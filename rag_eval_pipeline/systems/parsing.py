@@ -136,6 +136,17 @@ def whole_number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_EXACT else None
 
 
+def finite_number(value: Any) -> float | None:
+    """Return a number as a float; None for anything else, infinity and NaN included."""
+    if isinstance(value, str | bool) or value is None:
+        return None
+    try:
+        number = float(value)  # numpy's too
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
 def is_amount(value: object) -> bool:
     """Return whether a value is a finite number of 0 or more."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
@@ -211,7 +222,7 @@ def _parse_passage(value: Any, number: int) -> ParsedPassage:
         page=page,
         counts_from_zero=counts_from_zero,
         text=plain_text(text) if isinstance(text, str) else "",
-        score=_finite(score if score is not None else part(metadata, *SCORE)),
+        score=finite_number(score if score is not None else part(metadata, *SCORE)),
         start=whole_number(part(value, "start", "start_char")),
         end=whole_number(part(value, "end", "end_char")),
         kind=kind if isinstance(value, Mapping) and isinstance(kind := value.get("kind"), str) and kind else "text",
@@ -246,16 +257,6 @@ def _page_of(value: Any, inner: Any, metadata: Any) -> tuple[int | None, bool]:
     if page is not None:
         return page, is_langchain
     return whole_number(part(metadata, "page_label")), False
-
-
-def _finite(value: Any) -> float | None:
-    if isinstance(value, str | bool) or value is None:
-        return None
-    try:
-        number = float(value)  # numpy's too
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 # --- Answers

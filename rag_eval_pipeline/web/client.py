@@ -162,7 +162,7 @@ class Endpoint:
         self._limiter = RateLimiter(settings.in_flight, 60.0 / rate if rate else 0.0)
         self._max_bytes = int(settings.body_mb_max * 1_000_000)
         self._credentials: Credentials | None = None
-        self._tls: ssl.SSLContext | bool = True
+        self._tls: ssl.SSLContext | None = None  # while it is open
         self._clients: list[httpx.AsyncClient] = []
         self._idle: list[httpx.AsyncClient] = []
 
@@ -185,7 +185,7 @@ class Endpoint:
     async def __aexit__(self, *error: object) -> None:
         for client in self._clients:
             await client.aclose()
-        self._clients, self._idle = [], []
+        self._clients, self._idle, self._tls = [], [], None
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[httpx.AsyncClient]:
@@ -194,7 +194,8 @@ class Endpoint:
         httpx looks through all connections of a client at every step of a request: with 64 in flight in one client, a
         request takes ten times the processor time (bench/evaluation.py measures both).
         """
-        assert self._credentials is not None, "an endpoint is used within `async with`"
+        assert self._credentials is not None
+        assert self._tls is not None, "an endpoint is used within `async with`"
         if self._idle:
             client = self._idle.pop()
         else:

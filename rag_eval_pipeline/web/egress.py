@@ -20,12 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.yaml import read_settings
+from rag_eval_pipeline.web.settings import HEADER_NAME, VARIABLE_NAME
 from rag_eval_pipeline.web.tls import authorities
 
 _HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FRAMING = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "range"}
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -137,9 +136,9 @@ class EgressConfig(BaseModel):
             if origin_of(entry) is None or urlsplit(entry).path not in {"", "/"}:
                 raise ValueError(f"{entry!r} is not an origin such as https://wiki.example.com")
             for header, variable in headers.items():
-                if not _HEADER.fullmatch(header) or header.lower() in _FRAMING:
+                if not HEADER_NAME.fullmatch(header) or header.lower() in _FRAMING:
                     raise ValueError(f"{header!r} cannot be sent as a header of credentials")
-                if not _VARIABLE.fullmatch(variable):
+                if not VARIABLE_NAME.fullmatch(variable):
                     raise ValueError(
                         f"the value of {header} is not the name of an environment variable; secrets do not belong "
                         "into this file"

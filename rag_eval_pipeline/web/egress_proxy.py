@@ -35,7 +35,8 @@ from rag_eval_pipeline.web.egress import (
 
 logger = logging.getLogger(__name__)
 
-REFUSAL_HEADER = "x-egress-guard"  # marks this proxy's own answers; its value is a secret that no server can guess
+# Marks this proxy's own answers: its value begins with a secret, and no server's response passes with the header.
+REFUSAL_HEADER = "x-egress-guard"
 
 _HEAD_LIMIT_BYTES = 64 * 1024
 _IDLE_LIMIT_S = 30.0

@@ -16,10 +16,10 @@ from pydantic_core import PydanticCustomError
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.formats.model import Model
 
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Set by the client itself for every request; a second one would contradict it.
 _FRAMING = {"host", "connection", "content-length", "content-type", "transfer-encoding", "accept-encoding"}
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MASK = "***"
 # Bodies are masked too, because a server may quote a key; but a key such as EMPTY or test is a word of answers.
 BODY_SECRET_LENGTH = 12  # characters
@@ -89,7 +89,7 @@ class EndpointSettings(Model):
     @pydantic.field_validator("api_key_env")
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
-        if value is not None and not _VARIABLE.fullmatch(value):
+        if value is not None and not VARIABLE_NAME.fullmatch(value):
             raise _misplaced("the name of an environment variable; the secret itself does not belong into a file")
         return value
 
@@ -97,9 +97,9 @@ class EndpointSettings(Model):
     @classmethod
     def _headers(cls, value: dict[str, str]) -> dict[str, str]:
         for header, variable in value.items():
-            if not _HEADER.fullmatch(header) or header.lower() in _FRAMING:
+            if not HEADER_NAME.fullmatch(header) or header.lower() in _FRAMING:
                 raise ValueError("headers that a request may carry beside its own")
-            if not _VARIABLE.fullmatch(variable):
+            if not VARIABLE_NAME.fullmatch(variable):
                 raise _misplaced("names of environment variables; the secrets themselves do not belong into a file")
         return value
 

@@ -83,7 +83,7 @@ def test_a_citation_whose_text_stands_elsewhere_is_published_where_it_stands(wor
         citation.page_number,
     )
     assert report.notes == (
-        f"annotation 'annotator_001_1' of 'annotator_001', citations[0]: its text stands at {citation.start_char} to "
+        f"annotation 'annotator_001_1' of 'annotator_001', citations[0]: its text is at {citation.start_char} to "
         f"{citation.end_char} of {citation.file_name}, not at {citation.start_char + 40} to {citation.end_char + 40}; "
         "it was moved there.",
     )

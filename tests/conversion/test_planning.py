@@ -46,6 +46,14 @@ def test_ids_are_rows_of_the_query_and_do_not_move_when_rows_are_dropped(benchma
     assert counts.conserved
 
 
+def test_quarantine_record_names_file_hash_column_and_excerpt(benchmark):
+    [record] = plan(benchmark(URLS, {"questions.csv": "q,a,u\nx,y,en.wikipedia.org/wiki/Ada\n"})).quarantine
+
+    assert (record.code, record.file, record.row, record.field) == ("bad_url", "questions.csv", 1, "u")
+    assert record.excerpt == "'en.wikipedia.org/wiki/Ada'"
+    assert record.sha256 == hashlib.sha256(b"q,a,u\nx,y,en.wikipedia.org/wiki/Ada\n").hexdigest()
+
+
 def test_urls_without_a_row_are_fetched_once_and_stored_under_each_name(benchmark):
     rows = "q,a,u\n1,a,http://x.org/P%20age#b\n2,a,https://X.org/P%20age\n3,a,https://x.org/P%20age\n"
 
@@ -225,6 +233,16 @@ def test_a_bad_row_of_the_documents_query_is_noted_and_left_out(benchmark):
     [note] = found.notes
     assert note.startswith("documents, row 2: expected ")
     assert "[bad_document]" in note
+
+
+def test_a_body_that_is_not_there_is_planned_so_that_the_corpus_lists_it_as_missing(benchmark):
+    found = with_documents(
+        benchmark, [{"url": "https://x.org/a", "file": "docs/absent.html"}], [{"url": "https://x.org/a"}]
+    )
+
+    [document] = found.documents
+    assert document.path is not None
+    assert not document.path.exists()
 
 
 BAD_LINKS = "q,a,u\nx,a,en.wikipedia.org/wiki/Ada\ny,b,https://x.org/y\n"

@@ -9,6 +9,7 @@ from rag_eval_pipeline.conversion.question_table import (
     Missing,
     MissingDocuments,
     batch_of,
+    distinct_items,
     iterate_batches,
     questions_of,
     write_batches,
@@ -82,6 +83,16 @@ def test_the_same_questions_give_the_same_bytes(tmp_path):
         write_batches(tmp_path / name, [batch_of([question])])
 
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_distinct_items_are_the_first_of_equal_values_in_each_question():
+    named = [["a", "b", "a", None], [], ["b", "b"], [None]]
+    rows = [[Context(name, None) for name in names] for names in named]
+    questions = [Question(n, "q", "a", ("a",), False, tuple(contexts)) for n, contexts in enumerate(rows)]
+
+    places, counts = distinct_items(batch_of(questions).column("contexts"), "document")
+
+    assert (places.to_pylist(), counts.tolist()) == ([0, 1, 4], [2, 0, 1, 0])
 
 
 def test_damaged_files_are_named(tmp_path):

@@ -94,23 +94,33 @@ def test_converting_again_writes_the_same_bytes(workspace, paths):
     assert [path.name for path in before if before[path] != after[path]] == []
 
 
-def test_counts_that_do_not_come_out_end_the_conversion_with_their_names(workspace, paths):
-    text = (REPOSITORY / "data" / "sources" / NAME / "benchmark.yaml").read_text()
-    paths.spec.write_text(
-        "\n".join(line for line in text.splitlines() if not line.startswith("expect")) + "\nexpect: {questions: 17}\n"
-    )
+FAILED_CHECKS = {
+    "counts that do not come out": ("expect: {questions: 17}", "'questions': {'expected': 17, 'found': 16}"),
+    "no question left": ('where: "false"', "questions_left"),
+}
+
+
+@pytest.mark.parametrize(("setting", "found"), FAILED_CHECKS.values(), ids=FAILED_CHECKS)
+def test_conversion_with_a_failed_check_ends_without_stamp(workspace, paths, setting, found):
+    lines = [line for line in paths.spec.read_text().splitlines() if not line.startswith("expect")]
+    paths.spec.write_text("\n".join([*lines, setting]))
 
     with pytest.raises(InputError) as error:
         convert(workspace, NAME)
 
     assert error.value.code == "check_failed"
-    assert "'questions': {'expected': 17, 'found': 16}" in str(error.value)
+    assert found in str(error.value)
     assert not paths.stamp.exists()
 
 
-def test_the_evaluation_root_has_a_relative_link_to_the_corpus_and_nothing_else_lies_in_it(paths):
+def test_corpus_link_is_relative_and_never_replaces_a_folder(workspace, paths):
     assert str(paths.corpus_link.readlink()) == f"../../../corpus/{NAME}"
     assert {path.suffix for path in paths.corpus.iterdir()} == {".pdf"}
+    paths.corpus_link.unlink()
+    paths.corpus_link.mkdir()
+
+    with pytest.raises(InputError, match="foreign_folder"):
+        convert(workspace, NAME)
 
 
 CONVERT_AND_DIE = """
@@ -151,29 +161,6 @@ def test_a_killed_conversion_renders_only_the_rest(tmp_path, temporary):
     assert counted[0] == ("corpus", kept, 8)
     assert not paths.corpus_journal.exists()
     assert is_converted(paths, source_digest(paths))
-
-
-def test_a_benchmark_without_a_question_left_is_not_converted(workspace, paths):
-    text = paths.spec.read_text()
-    paths.spec.write_text(
-        "\n".join(line for line in text.splitlines() if not line.startswith("expect")) + '\nwhere: "false"\n'
-    )
-
-    with pytest.raises(InputError) as error:
-        convert(workspace, NAME)
-
-    assert (error.value.code, "questions_left" in str(error.value)) == ("check_failed", True)
-    assert not paths.stamp.exists()
-
-
-def test_a_folder_in_the_place_of_the_corpus_link_is_one_line(workspace, paths):
-    paths.corpus_link.unlink()
-    paths.corpus_link.mkdir()
-
-    with pytest.raises(InputError) as error:
-        convert(workspace, NAME)
-
-    assert error.value.code == "foreign_folder"
 
 
 def test_what_a_killed_conversion_has_left_goes_with_the_next(workspace):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from rag_eval_pipeline import cli
 from rag_eval_pipeline.defs.instance import fail_orphaned_runs, prune_runs
-from tests.e2e.reading import rag_eval
 
 LETTERS = dg.StaticPartitionsDefinition(["a", "b"])
 
@@ -70,19 +70,20 @@ def test_prune_runs_deletes_their_logs(instance, tmp_path):
     assert newest in {path.name for path in (tmp_path / "storage").iterdir()}
 
 
-def test_prune_command_uses_the_instance_of_the_workspace(tmp_path):
+def test_prune_command_uses_the_instance_of_the_workspace(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
     with_instance, without = tmp_path / "with", tmp_path / "without"
     for root in (with_instance, without):
         (root / "data" / "sources").mkdir(parents=True)
     (with_instance / ".dagster").mkdir()
     (with_instance / ".dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
 
-    done = [
-        rag_eval("prune", "--dry-run", "--json", "--workspace", root, env={"DAGSTER_HOME": ""})
-        for root in (with_instance, without)
-    ]
+    runs = []
+    for root in (with_instance, without):
+        cli.app(["prune", "--dry-run", "--json", "--workspace", str(root)], standalone_mode=False)
+        runs.append(json.loads(capsys.readouterr().out)["runs"])
 
-    assert [json.loads(one.stdout)["runs"] for one in done] == [[], None]
+    assert runs == [[], None]
 
 
 def test_fail_orphaned_runs_marks_started_runs_only(instance):

@@ -262,7 +262,7 @@ def test_schedules_say_why_they_request_nothing(workspace, stored):
         workspace.benchmark(name).stamp.unlink()
 
     assert nightly(schedule_context(workspace, stored)).skip_message == "no converted benchmark has a nightly system"
-    assert recheck(schedule_context(workspace, stored)).skip_message == "no converted benchmark says recheck: nightly"
+    assert recheck(schedule_context(workspace, stored)).skip_message == "no converted benchmark has recheck: nightly"
 
 
 def test_nightly_evaluates_the_others_beside_a_broken_system_file(workspace, stored):

@@ -14,7 +14,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats import EvaluationResults
 from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import MadeOnce
+from tests.conftest import MadeOnce, copy_benchmark
 from tests.e2e.reading import NAMES, SYSTEMS
 from tests.real_benchmarks import build
 
@@ -80,14 +80,7 @@ def lend(house: House, scratch: Path) -> Callable[..., Workspace]:
 
     def copied(*names: str) -> Workspace:
         for name in names:
-            paths = house.workspace.benchmark(name)
-            for folder in (paths.source, paths.corpus, paths.dataset):
-                shutil.copytree(folder, scratch / folder.relative_to(house.workspace.root), symlinks=True)
-            for folder in (house.workspace.evaluation_datasets, house.workspace.ground_truth):
-                target = scratch / folder.relative_to(house.workspace.root)
-                target.mkdir(parents=True, exist_ok=True)
-                for file in folder.glob(f"{name}_v*"):
-                    shutil.copy2(file, target)
+            copy_benchmark(house.workspace, name, scratch)
         return Workspace(scratch)
 
     return copied

@@ -1,21 +1,12 @@
 """The same source gives the same bytes, in the same place and in another, and only what has changed is done again."""
 
-import os
 import shlex
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
-from rag_eval_pipeline.workspace import Workspace
-from tests.e2e.reading import CONVERT_AND_DIE, NAMES, pdf_text, product_bytes, rag_eval
-from tests.real_benchmarks import build
+from tests.e2e.reading import NAMES, pdf_text, product_bytes, rag_eval
 
 pytestmark = pytest.mark.browser
 
@@ -47,24 +38,6 @@ def test_a_second_conversion_starts_no_browser_and_leaves_every_byte(house, lend
     assert {name: product_bytes(workspace, name) for name in NAMES} == before
     assert {name: on_disk(workspace, name) for name in NAMES} == files
     assert before == {name: product_bytes(house.workspace, name) for name in NAMES}
-
-
-def test_the_command_line_in_another_folder_gives_the_same_bytes(house, scratch):
-    names = ("fetaqa", "squad2")
-    for name in names:
-        build(scratch, name)
-
-    done = rag_eval("convert", *names, "--workspace", scratch)
-
-    assert done.returncode == 0, done.stderr
-    assert [line for line in done.stdout.splitlines() if not line.startswith("  ")] == [
-        f"fetaqa: 19 questions, 0 dropped, 0 quarantined, 17 files (17 new or changed), "
-        f"{scratch}/data/datasets/fetaqa/train.json",
-        f"squad2: 908 questions, 0 dropped, 0 quarantined, 3 files (3 new or changed), "
-        f"{scratch}/data/datasets/squad2/train.json",
-    ]
-    for name in names:
-        assert product_bytes(Workspace(scratch), name) == product_bytes(house.workspace, name)
 
 
 def test_an_edited_page_is_the_only_one_that_is_printed_anew(lend):
@@ -99,31 +72,3 @@ def test_a_document_taken_out_of_the_source_leaves_the_corpus(lend):
         "2023 Q3 AAPL.pdf",
         "2023 Q3 NVDA.pdf",
     ]
-
-
-@pytest.fixture
-def temporary():
-    """A folder for temp files that any user may enter: the browser of a root process runs as nobody."""
-    folder = Path(tempfile.mkdtemp(prefix="rag-eval-e2e-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def test_a_conversion_that_was_killed_is_finished_by_the_next(house, scratch, temporary):
-    build(scratch, "fetaqa")
-    workspace = Workspace(scratch)
-    killed = subprocess.run(
-        [sys.executable, "-c", CONVERT_AND_DIE, scratch, "fetaqa", str(KILLED_AT_DOCUMENT)],
-        env={**os.environ, "TMPDIR": str(temporary)},
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
-    assert len(list(workspace.benchmark("fetaqa").corpus.iterdir())) >= KILLED_AT_DOCUMENT
-    assert not workspace.benchmark("fetaqa").stamp.exists()
-
-    done = rag_eval("convert", "fetaqa", "--workspace", scratch)
-
-    assert done.returncode == 0, done.stderr
-    assert product_bytes(workspace, "fetaqa") == product_bytes(house.workspace, "fetaqa")
-    assert [path.name for path in (scratch / "corpus").iterdir()] == ["fetaqa"]  # no temp folder is left

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 
 NAMES = Workspace(REPOSITORY).benchmarks()
 KILLED_AT_DOCUMENT = 2
-GENERATED = ("corpus", "data/datasets", "data/evaluation")
+KILLED = ("gannet-sound", "skarn-railway")  # printed pages, with gold texts and without
 
 
 @dataclass(frozen=True)
@@ -32,41 +32,51 @@ class Conversions:
     root: Path
 
 
-def _workspace(root: Path) -> Path:
-    shutil.copytree(REPOSITORY / "data" / "sources", root / "data" / "sources")
-    shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
-    return root
-
-
 def _converted(root: Path) -> dict[str, dict[str, str]]:
-    done = rag_eval("convert", *NAMES, "--workspace", root)
+    done = rag_eval("convert", *NAMES, "--json", "--workspace", root)
     assert done.returncode == 0, done.stderr
+    (root / "converted.json").write_text(done.stdout)
     return {name: product_bytes(Workspace(root), name) for name in NAMES}
 
 
 @pytest.fixture(scope="session")
-def conversions(made_once: MadeOnce) -> Conversions:
+def conversions(bundled: Path, made_once: MadeOnce) -> Conversions:
     def make(base: Path) -> None:
-        first, other = _workspace(base / "first"), _workspace(base / "other")
-        products = {"first": _converted(first), "second": _converted(first), "third": _converted(first)}
-        for name in NAMES:
+        again, other = base / "again", base / "other"
+        shutil.copytree(bundled, again, symlinks=True)
+        for folder in ("sources", "config"):
+            shutil.copytree(REPOSITORY / "data" / folder, other / "data" / folder)
+        products = {"first": {name: product_bytes(Workspace(bundled), name) for name in NAMES}}
+        products |= {"second": _converted(again), "third": _converted(again)}
+        for name in KILLED:
             killed = subprocess.run(
                 [sys.executable, "-c", CONVERT_AND_DIE, other, name, str(KILLED_AT_DOCUMENT)], check=False
             )
             assert killed.returncode == -signal.SIGKILL
             assert not Workspace(other).benchmark(name).stamp.exists()
-        products["after a killed run"] = _converted(other)
-        for folder in GENERATED:
-            shutil.rmtree(other / folder)
-        products["from an empty folder"] = _converted(other)
+        products["after a killed run, or from nothing"] = _converted(other)
+        assert sorted(path.name for path in (other / "corpus").iterdir()) == NAMES  # no temporary folder is left
         (base / "products.json").write_text(json.dumps(products))
 
     base = made_once("same-bytes", make)
-    return Conversions(json.loads((base / "products.json").read_text()), base / "first")
+    return Conversions(json.loads((base / "products.json").read_text()), base / "again")
+
+
+def test_bundled_benchmarks_lose_no_row_no_document_and_no_gold_text(conversions):
+    converted = json.loads((conversions.root / "converted.json").read_text())
+
+    counts = {one["benchmark"]: one["counts"]["train_json"] | one["counts"]["evaluation_dataset"] for one in converted}
+    names = ("accepted", "impossible", "quarantined", "contexts_lost", "gold_texts", "gold_texts_located")
+    assert {benchmark: tuple(found[name] for name in names) for benchmark, found in counts.items()} == {
+        "tarrow-lights": (16, 2, 0, 0, 0, 0),
+        "skarn-railway": (40, 8, 0, 0, 38, 38),
+        "cairnmoor-observatory": (16, 4, 0, 0, 16, 16),
+        "gannet-sound": (18, 3, 0, 0, 0, 0),
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("how", ["second", "third", "after a killed run", "from an empty folder"])
+@pytest.mark.parametrize("how", ["second", "third", "after a killed run, or from nothing"])
 def test_a_conversion_writes_the_same_bytes(how, name, conversions):
     first = conversions.products["first"][name]
 

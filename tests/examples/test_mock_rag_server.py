@@ -11,7 +11,7 @@ import pytest
 from examples.mock_rag_server import HUGE_BYTES, FaultScript, mock_rag_server
 from rag_eval_pipeline.web.sse import DONE, json_values, parse_events
 from tests.examples import plain_http
-from tests.examples.papers import BELL, HARBOUR, LIGHT, paper
+from tests.examples.papers import BELL, HARBOUR, LIGHT, paper, write_papers
 
 BREAKWATER = "How long is the breakwater of the harbour?"
 QUESTIONS = [f"question {number}" for number in range(2000)]
@@ -37,6 +37,23 @@ def events(reply):
 
 def text(reply):
     return "".join(event["choices"][0]["delta"]["content"] for event in events(reply) if event["choices"])
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory):
+    return write_papers(tmp_path_factory.mktemp("papers"))
+
+
+@pytest.fixture(scope="module")
+def server(papers):
+    with mock_rag_server(corpus=papers, media_every=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def canned():
+    with mock_rag_server(canned=True) as running:
+        yield running
 
 
 # OpenAI
@@ -256,7 +273,7 @@ ENDS = {
 @pytest.mark.parametrize(("fault", "error"), ENDS.items(), ids=ENDS)
 def test_fault_breaks_the_connection(canned, fault, error):
     with pytest.raises(error):
-        generate(canned, f"[[fault {fault}]]", timeout=httpx.Timeout(5, read=0.5))
+        generate(canned, f"[[fault {fault}]]", timeout=httpx.Timeout(60, read=0.5 if fault == "half_open" else 60))
 
 
 BODIES = {

@@ -32,25 +32,25 @@ ROWS = {
     ),
     "7: other schemes": (
         "web/test_fetcher.py::test_check_url_refuses_what_cannot_be_requested",
-        "corpus/hostile/test_reach.py::test_no_document_has_another_scheme_than_http",
-        "corpus/hostile/test_reach.py::test_no_kind_of_request_reads_a_file",
+        "corpus/hostile/test_reach.py::test_document_has_no_other_scheme_than_http",
+        "corpus/hostile/test_reach.py::test_page_reads_a_file_by_no_kind_of_request",
     ),
     "8: what a page asks for": (
         "corpus/test_builder.py::test_build_lets_no_page_reach_a_service_that_is_open_to_others",
-        "corpus/hostile/test_reach.py::test_every_kind_of_request_is_known_to_reach_a_host_that_is_allowed",
-        "corpus/hostile/test_reach.py::test_no_kind_of_request_reaches_this_machine",
+        "corpus/hostile/test_reach.py::test_page_reaches_an_allowed_host_by_every_kind_of_request",
+        "corpus/hostile/test_reach.py::test_page_reaches_this_machine_by_no_kind_of_request",
     ),
     "9: where a page leads": (
         "corpus/test_builder.py::test_build_keeps_a_local_page_where_it_is",
-        "corpus/hostile/test_reach.py::test_a_page_that_leads_to_this_machine_is_an_error_and_not_a_picture_of_the_refusal",
-        "corpus/hostile/test_reach.py::test_a_popup_to_this_machine_leaves_the_page_as_it_is",
+        "corpus/hostile/test_reach.py::test_page_that_leads_to_this_machine_is_an_error",
+        "corpus/hostile/test_reach.py::test_popup_to_this_machine_leaves_the_page_as_it_is",
     ),
     "10: WebRTC": (
         "corpus/hostile/test_reach.py::test_web_rtc_sends_no_datagram",
     ),
     "11: proxies of the environment": ("web/test_fetcher.py::test_fetcher_reaches_neither_this_machine_nor_dead_hosts_nor_a_proxy_of_the_environment",),
     "12: the browser's own requests": (
-        "corpus/hostile/test_hostile.py::test_nothing_but_the_site_is_asked_for",
+        "corpus/hostile/test_hostile.py::test_hostile_pages_make_the_browser_resolve_no_other_host",
     ),
     "13: the operator's own hosts": (
         "web/test_egress.py::test_policy_allows_a_private_host_by_exact_host_and_port",
@@ -225,10 +225,10 @@ ROWS = {
         "judges/test_cache.py::test_unusable_replies_are_kept_apart_and_bounded",
     ),
     "61: what breaks a browser": (
-        "corpus/hostile/test_hostile.py::test_a_hostile_page_gives_a_right_pdf_or_a_typed_error",
-        "corpus/hostile/test_crashes.py::test_a_kill_in_the_middle_costs_no_document",
-        "corpus/hostile/test_crashes.py::test_a_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed",
-        "corpus/hostile/test_reach.py::test_a_certificate_that_nobody_vouches_for_is_not_accepted",
+        "corpus/hostile/test_hostile.py::test_hostile_page_gives_a_right_pdf_or_an_error_with_a_code",
+        "corpus/hostile/test_crashes.py::test_killed_process_costs_no_document",
+        "corpus/hostile/test_crashes.py::test_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed",
+        "corpus/hostile/test_reach.py::test_certificate_of_an_unknown_authority_is_not_accepted",
         "corpus/test_trust.py::test_certificate_that_is_refused_says_why_and_what_to_do",
         "sources/test_download.py::test_download_trusts_a_companys_authority_and_no_other",
     ),

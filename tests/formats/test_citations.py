@@ -70,13 +70,6 @@ def test_a_marker_is_where_its_bracket_is():
     assert [(span.start_char, span.end_char) for span in second.spans] == [(1, 3), (7, 9)]
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 40_000, "[a:1:" * 8_000, '[a:1:2-3 | excerpt: "' * 2_000], ids=["brackets", "beginnings", "excerpts"]
-)
-def test_a_text_of_nothing_but_beginnings_holds_no_citation(text):
-    assert parse_citations(text) == []
-
-
 EXCERPTS = {
     #                       as it is                   as it is written
     "quotes":             ('she said "no"',           'she said \\"no\\"'),
@@ -99,12 +92,9 @@ def test_an_excerpt_is_written_on_one_line_and_read_as_it_was(excerpt, written):
     assert span.context_text == excerpt
 
 
-UNESCAPED = {"a path": (r"C:\data", r"C:\data"), "a formula": (r"\alpha + 1", r"\alpha + 1")}
-
-
-@pytest.mark.parametrize(("written", "excerpt"), UNESCAPED.values(), ids=UNESCAPED)
-def test_a_backslash_that_escapes_nothing_is_a_backslash(written, excerpt):
-    (span,) = parse_citations(f'[a.pdf:2:1-4 | excerpt: "{written}"]')
+@pytest.mark.parametrize("excerpt", [r"C:\data", r"\alpha + 1"])
+def test_a_backslash_that_escapes_nothing_is_a_backslash(excerpt):
+    (span,) = parse_citations(f'[a.pdf:2:1-4 | excerpt: "{excerpt}"]')
 
     assert span.context_text == excerpt
 
@@ -126,8 +116,16 @@ def test_an_unknown_file_is_not_taken_for_the_beginning_of_a_known_one_s_citatio
     assert [c.file_name for c in parse_citations(answer, {"a.pdf"})] == ["gone.pdf", "a.pdf"]
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 20_000, "[a:1:2-3]" * 4_000, '[a:1:2-3 | excerpt: "' * 2_000, "[a:1:2-3] " + "[b" * 20_000]
-)
-def test_known_files_cost_no_more_than_the_text_is_long(text):
+HOSTILE = [
+    "[" * 40_000,
+    "[a:1:" * 8_000,
+    "[a:1:2-3]" * 4_000,
+    '[a:1:2-3 | excerpt: "' * 2_000,
+    "[a:1:2-3] " + "[b" * 20_000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=["brackets", "beginnings", "citations", "excerpts", "a citation first"])
+def test_citations_are_found_in_linear_time(text):
+    assert {c.file_name for c in parse_citations(text)} <= {"a"}
     assert {c.file_name for c in parse_citations(text, {"c.pdf"})} <= {"a"}

@@ -193,7 +193,7 @@ def test_evret_strict_refuses_both_kinds_of_labels_in_one_query(tmp_path):
 
     assert len(read(tmp_path, {"queries": [one, other]}, strict=True).dataset.queries) == 2
     error = refused(tmp_path, {"queries": [other, one | {"expected_answers": ["x"]}]}, strict=True)
-    assert (error.code, error.row) == ("two_labels", 2)
+    assert (error.code, error.row, error.field) == ("two_labels", 2, "relevant_doc_ids")
 
 
 def test_evret_warns_of_missing_ids_and_unknown_fields(tmp_path):

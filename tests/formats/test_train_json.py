@@ -1,8 +1,6 @@
 """`train.json` is strict both ways: five keys, integer ids, and what is written is read again."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -14,29 +12,26 @@ from rag_eval_pipeline.formats.train_json import TrainContext, TrainRow, read_tr
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]))
 CONTEXTS = st.lists(st.one_of(TEXT, st.builds(TrainContext, TEXT, st.one_of(st.none(), TEXT))), max_size=3)
 ROWS = st.lists(st.builds(TrainRow, st.integers(0, 10**9), TEXT, TEXT, st.booleans(), CONTEXTS), max_size=5)
-QUICK_VALIDATION = (  # of the specification, verbatim
-    "import json,sys; d=json.load(open(sys.argv[1])); assert isinstance(d, list) and all(isinstance(x, dict) for x in d), "
-    "'train.json must be a list of objects'"
-)
+ROW = '{"id": 0, "question": "q", "answer": "a", "is_impossible": false, "contexts": []}'
 BAD = {
     "an object instead of an array": '{"id": 1}',
-    "a prefixed id": '[{"id": "dataset-0", "question": "q", "answer": "a", "is_impossible": false, "contexts": []}]',
-    "a key of the benchmark's own": '[{"id": 0, "question": "q", "answer": "a", "is_impossible": false, "contexts": [], "level": 1}]',
-    "no answer": '[{"id": 0, "question": "q", "is_impossible": false, "contexts": []}]',
-    "a truth that is text": '[{"id": 0, "question": "q", "answer": "a", "is_impossible": "false", "contexts": []}]',
-    "cut in the middle": '[{"id": 0, "question": "q',
-}  # fmt: skip
+    "a prefixed id": f"[{ROW}]".replace("0", '"dataset-0"'),
+    "a key of the benchmark's own": f"[{ROW}]".replace("[]", '[], "level": 1'),
+    "no answer": f"[{ROW}]".replace('"answer": "a", ', ""),
+    "a truth that is text": f"[{ROW}]".replace("false", '"false"'),
+    "cut in the middle": f"[{ROW}"[:30],
+}
 
 
 @given(rows=ROWS)
-def test_reading_gives_what_was_written(rows, tmp_path_factory):
+def test_train_json_round_trips(rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("train") / "train.json"
 
     assert write_train_json(path, rows) == len(rows)
     assert read_train_json(path) == rows
 
 
-def test_the_form_is_the_specifications_own_pattern(tmp_path):
+def test_train_json_is_written_to_the_letter(tmp_path):
     path = tmp_path / "train.json"
     rows = [TrainRow(0, "Wo?", "Ångström", False, [TrainContext("A%20b#c.pdf", "Text"), "plain"])]
     write_train_json(path, rows)
@@ -46,16 +41,14 @@ def test_the_form_is_the_specifications_own_pattern(tmp_path):
     assert path.read_text() == json.dumps([row], indent=2, ensure_ascii=False) + "\n"
 
 
-def test_no_rows_are_an_empty_array_that_passes_the_quick_validation(tmp_path):
-    path = tmp_path / "train.json"
-    write_train_json(path, [])
+def test_train_json_without_rows_is_an_empty_array(tmp_path):
+    write_train_json(tmp_path / "train.json", [])
 
-    assert path.read_text() == "[]\n"
-    subprocess.run([sys.executable, "-c", QUICK_VALIDATION, str(path)], check=True)
+    assert (tmp_path / "train.json").read_text() == "[]\n"
 
 
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD)
-def test_bad_content_is_refused(text, tmp_path):
+def test_train_json_with_bad_content_is_refused(text, tmp_path):
     path = tmp_path / "train.json"
     path.write_text(text)
 

@@ -6,7 +6,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.detect import detect_encoding, detect_format
+from rag_eval_pipeline.sources.detect import detect_encoding, detect_format, is_one_document
 from tests.conversion.conftest import write_benchmark
 
 OBJECTS = b'{"q": 1}\n{"q": 2}\n'
@@ -52,6 +52,12 @@ REFUSED = {
     "rich text": (b"{\\rtf1\\ansi q,a\\par}", "unsupported_format"),
     "a log-in page instead of the data": (b"<!DOCTYPE html><title>Sign in</title>", "unsupported_format"),
 }
+
+
+def test_one_document_has_several_lines_of_which_none_is_a_value():
+    assert is_one_document(b'{\n "q": 1\n}\n', "utf-8", whole=True)
+    assert not is_one_document(b'{"q": \n', "utf-8", whole=True)
+    assert not is_one_document(b'{"q": 1}\n{\n', "utf-8", whole=True)
 
 
 NAMED = {

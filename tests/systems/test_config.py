@@ -50,6 +50,7 @@ SETTINGS = [
     ("openai", {"abstention": ["("]}, "settings.abstention"),
     ("openai", {"retrieval": {}, "contexts_path": "a"}, "settings"),
     ("openai", {"retrieval": {}, "offset_base": "page"}, "settings"),
+    ("openai", {"retrieval": {}, "page_base": 0}, "settings"),
     ("openai", {"retrieval": {"top": 3}}, "settings.retrieval.top"),
     ("nvidia", {"collection": "{system}"}, "settings.collection"),
     ("nvidia", {"collection": "{corpus!r}"}, "settings.collection"),

@@ -157,6 +157,22 @@ def test_page_of_a_passage(passage, options, page, corpus):
     assert (context.document, context.page) == ("cats.pdf", page)
 
 
+DOCUMENTS = {
+    "number":                ({"document": 7, "text": "x"}, "7"),
+    "number beside a name":  ({"document": 7, "file_name": "cats", "text": "x"}, "cats.pdf"),
+    "text that is a name":   ("big dogs.pdf", "big dogs.pdf"),
+    "other text":            ("big dogs.pdf says so", ""),
+    "boolean":               ({"document": True, "text": "x"}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("passage", "document"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_document_of_a_passage(passage, document, corpus):
+    (context,) = read({"answer": "a", "contexts": [passage]}, corpus).contexts
+
+    assert context.document == document
+
+
 def test_passages_keep_their_order_and_unknown_parts_are_none(corpus):
     answer = read(
         {
@@ -171,23 +187,6 @@ def test_passages_keep_their_order_and_unknown_parts_are_none(corpus):
         RetrievedPassage("other.pdf", None, "far", None, 2),
         RetrievedPassage("big dogs.pdf", None, "", None, 3),
     )
-
-
-DOCUMENTS = {
-    #                                  passage                                                  document
-    "a number":                       ({"document": 7, "text": "x"},                            "7"),
-    "a number beside a name":         ({"document": 7, "file_name": "cats", "text": "x"},       "cats.pdf"),
-    "a text that is a document's":    ("big dogs.pdf",                                          "big dogs.pdf"),
-    "another text":                   ("big dogs.pdf says so",                                  ""),
-    "a boolean":                      ({"document": True, "text": "x"},                         ""),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("passage", "document"), DOCUMENTS.values(), ids=DOCUMENTS)
-def test_document_of_a_passage(passage, document, corpus):
-    (context,) = read({"answer": "a", "contexts": [passage]}, corpus).contexts
-
-    assert context.document == document
 
 
 def test_passage_keeps_its_span_and_kind(corpus):
@@ -242,9 +241,28 @@ def test_usage(value, usage, corpus):
     assert read(value, corpus).usage == usage
 
 
-def test_reply_without_text_is_refused(corpus):
-    with pytest.raises(WrongShape, match="a reply that is"):
-        read({"replies": [GENERATED], "documents": []}, corpus)
+WRONG = {
+    "not a number":        (float("nan"), "the number nan"),
+    "answer of a list":    ({"answer": [3]}, "an answer that is the list [3]"),
+    "answer of None":      ({"answer": None}, "an answer that is null"),
+    "passage of a number": ({"answer": "a", "contexts": ["b", 3]}, "contexts[1] that is the number 3, without text or document"),
+    "usage in words":      ({"answer": "a", "usage": {"prompt_tokens": "many"}}, "usage whose prompt_tokens is the text 'many'"),
+    "negative usage":      ({"answer": "a", "usage": {"requests": -1}}, "usage whose requests is the number -1"),
+    "negative cost":       ({"answer": "a", "usage": {"cost": -0.5}}, "usage whose cost is the number -0.5"),
+    "citations, a number": ({"answer": "a", "citations": 3}, "citations that are the number 3"),
+    "citation of nothing": ({"answer": "a", "citations": [{"start": 1}]}, "citations[0] that is an object with the keys start, without a document"),
+    "abstained in words":  ({"answer": "a", "abstained": "no"}, "abstained that is the text 'no'"),
+    "reply without text":  ({"replies": [{"score": 1}], "documents": []}, "a reply that is an object with the keys score"),
+    "last message empty":  ({"messages": [{}]}, "a last message that is an empty object"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "found"), WRONG.values(), ids=WRONG)
+def test_wrong_shape_is_described(value, found, corpus):
+    with pytest.raises(WrongShape) as wrong:
+        read(value, corpus)
+
+    assert str(wrong.value) == found
 
 
 def test_model_of_a_message_is_kept(corpus):

@@ -154,28 +154,9 @@ FAILURES = {
     ),
     "a long message": ("def ask(q): raise ValueError('x' * 5000)", "python_error", f"ValueError: {'x' * 287}…"),
     "nothing": ("def ask(q): pass", "bad_response", "expected an answer, the callable returned null"),
-    "a number that is none": (
-        "def ask(q): return float('nan')", "bad_response", "expected an answer, the callable returned the number nan",
-    ),
     "a mapping without an answer": (
         "def ask(q): return {'hits': [], 'took': 1}", "bad_response",
         "expected an answer, the callable returned an object with the keys hits, took",
-    ),
-    "an answer that is no text": (
-        "def ask(q): return {'answer': [3]}", "bad_response",
-        "expected an answer, the callable returned an answer that is the list [3]",
-    ),
-    "an answer of None that is no abstention": (
-        "def ask(q): return {'answer': None}", "bad_response",
-        "expected an answer, the callable returned an answer that is null",
-    ),
-    "usage that is no count": (
-        "def ask(q): return {'answer': 'a', 'usage': {'prompt_tokens': 'many'}}", "bad_response",
-        "expected an answer, the callable returned usage whose prompt_tokens is the text 'many'",
-    ),
-    "citations that are a number": (
-        "def ask(q): return {'answer': 'a', 'citations': 3}", "bad_response",
-        "expected an answer, the callable returned citations that are the number 3",
     ),
     "an attribute that raises": (
         "class A:\n    @property\n    def answer(self): raise OSError('gone')\ndef ask(q): return A()", "bad_response",

@@ -28,12 +28,12 @@ questions: {question: Question, answer: Reply}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Two bundled benchmarks, and `broken` between them; beside two systems, one whose file is torn."""
+    """A bundled benchmark and one that is broken, a system and one whose settings file is torn."""
     broken = tmp_path_factory.mktemp("sources") / "broken"
     broken.mkdir()
     (broken / "benchmark.yaml").write_text(BROKEN)
     (broken / "questions.csv").write_text("Question,Answer\nWho?,Nobody\n")
-    server = Server(tmp_path_factory.mktemp("server"), [BUNDLED / "tarrow-lights", broken, BUNDLED / "gannet-sound"])
+    server = Server(tmp_path_factory.mktemp("server"), [broken, BUNDLED / "gannet-sound"])
     server.workspace.system_file("torn").write_text("kind: [\n")
     try:
         server.wait("the webserver", server.is_up)

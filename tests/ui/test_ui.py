@@ -27,7 +27,7 @@ GROUPS = {
     ],  # fmt: skip
     "aggregation": ["leaderboard", "regressions", "report"],
 }
-SYSTEMS = ["embedded", "embedded-weak"]
+SYSTEMS = ["embedded"]
 AUTOMATIONS = [
     "aggregation_sensor",
     "check_hourly",
@@ -72,7 +72,7 @@ def shown(page: Page, label: str) -> str:
     return row.get_by_role("cell").nth(1).inner_text()
 
 
-def test_the_graph_shows_fourteen_assets_in_three_groups(page: Page, screenshot: Screenshot) -> None:
+def test_graph_shows_the_assets_in_three_groups(page: Page, screenshot: Screenshot) -> None:
     page.goto("/asset-groups", wait_until="domcontentloaded")
     graph = page.locator("foreignObject")
 
@@ -89,21 +89,21 @@ def test_the_graph_shows_fourteen_assets_in_three_groups(page: Page, screenshot:
 def test_a_dropped_folder_is_converted_evaluated_and_aggregated(server: Server, page: Page, screenshot: Screenshot):
     server.wait("the first benchmarks", lambda: "gannet-sound" in server.partitions("questions"))
 
-    server.drop(BUNDLED / "cairnmoor-observatory")
+    server.drop(BUNDLED / "tarrow-lights")
 
-    server.wait("its partition", lambda: "cairnmoor-observatory" in server.partitions("questions"))
-    server.wait("its conversion", lambda: succeeded(server.runs("convert", "cairnmoor-observatory")))
-    pairs = [f"cairnmoor-observatory|{system}" for system in SYSTEMS]
+    server.wait("its partition", lambda: "tarrow-lights" in server.partitions("questions"))
+    server.wait("its conversion", lambda: succeeded(server.runs("convert", "tarrow-lights")))
+    pairs = [f"tarrow-lights|{system}" for system in SYSTEMS]
     evaluations = [server.wait(p, lambda p=p: by_sensor(succeeded(server.runs("evaluate", p))))[0] for p in pairs]
     ended = max(run.ended for run in evaluations if run.ended)
     server.wait("a later aggregation", lambda: [r for r in succeeded(server.runs("aggregate")) if r.started > ended])
-    assert len(by_sensor(server.runs("convert", "cairnmoor-observatory"))) == 1
-    assert [len(by_sensor(server.runs("evaluate", pair))) for pair in pairs] == [1, 1]
+    assert len(by_sensor(server.runs("convert", "tarrow-lights"))) == 1
+    assert [len(by_sensor(server.runs("evaluate", pair))) for pair in pairs] == [1]
     leaderboard = server.materialization("leaderboard")
     assert leaderboard is not None
-    assert {f"f1/cairnmoor-observatory/{system}" for system in SYSTEMS} <= leaderboard.metadata.keys()
+    assert {f"f1/tarrow-lights/{system}" for system in SYSTEMS} <= leaderboard.metadata.keys()
     page.goto("/runs", wait_until="domcontentloaded")
-    expect(page.get_by_text("partition: cairnmoor-observatory|embedded-weak").first).to_be_visible()
+    expect(page.get_by_text("partition: tarrow-lights|embedded").first).to_be_visible()
     screenshot("runs")
 
 

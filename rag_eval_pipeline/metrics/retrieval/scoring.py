@@ -300,7 +300,7 @@ class Ties(NamedTuple):
     """Ties of a block that hold a hit."""
 
     hit: Ints  # which hits of the block are in a tie
-    group: Ints  # the tie of each of these hits
+    group: Ints  # their tie
     place: Ints  # the hit's current position in its tie, from 0
     lengths: Ints  # how many documents each tie has
     members: Ints  # their rows in the run, tie by tie

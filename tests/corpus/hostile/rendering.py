@@ -67,7 +67,7 @@ async def rendering(
 
     Args:
         hosts: Each as in `allowed_hosts`.
-        resolved: Is given every host that anything behind the guard wanted to reach.
+        resolved: Receives every host that anything behind the proxy wanted to reach.
         limits: Other settings of the egress policy.
     """
 

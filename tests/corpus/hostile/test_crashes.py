@@ -43,7 +43,7 @@ def pages(deadly: Odd) -> Answers:
 
 
 @pytest.mark.parametrize("kind", ["renderer", ""], ids=["pages", "browser"])
-async def test_a_kill_in_the_middle_costs_no_document(own_temp, kind):
+async def test_killed_process_costs_no_document(own_temp, kind):
     async with running(pages(kill(kind, times=1))) as site, rendering(site.host) as renderer:
         paths = ["/deadly", *(f"/{n}" for n in range(OTHERS))]
         outcomes = await make_all(renderer, [site.url(path) for path in paths], at_once=4)
@@ -57,7 +57,7 @@ async def test_a_kill_in_the_middle_costs_no_document(own_temp, kind):
 
 
 @pytest.mark.parametrize(("kind"), ["renderer", ""], ids=["pages", "browser"])
-async def test_a_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed(own_temp, kind):
+async def test_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed(own_temp, kind):
     async with running(pages(kill(kind, times=99))) as site, rendering(site.host) as renderer:
         deadly = await make(renderer, site.url("/deadly"))
         well = await make(renderer, site.url("/0"))
@@ -67,7 +67,7 @@ async def test_a_page_that_dies_each_time_is_an_error_and_the_next_one_is_printe
     assert (processes(""), os.listdir(own_temp)) == ([], [])
 
 
-async def test_a_page_whose_scripts_take_it_down_is_printed_without_them(own_temp):
+async def test_page_whose_scripts_crash_it_is_printed_without_them(own_temp):
     """Once its own process has died twice: other pages' deaths do not switch a page's scripts off."""
     async with running(pages(kill("renderer", times=2))) as site, rendering(site.host) as renderer:
         outcome = await make(renderer, site.url("/deadly"))
@@ -76,7 +76,7 @@ async def test_a_page_whose_scripts_take_it_down_is_printed_without_them(own_tem
     assert "DEADLY" in outcome.text
 
 
-async def test_pages_in_endless_loops_end_with_their_context_and_their_browser_goes_on(own_temp):
+async def test_pages_in_endless_loops_end_with_their_context_and_not_their_browser(own_temp):
     loop = Reply(page("<p>LOOP</p><script>onload=()=>{for(;;);}</script>").encode())
     async with running(pages(kill("", times=0)) | {"/loop": loop}) as site, rendering(site.host) as renderer:
         browsers = processes("")

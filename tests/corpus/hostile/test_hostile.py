@@ -45,7 +45,7 @@ def session(request, own_temp) -> Session:
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.path) for case in CASES])
-def test_a_hostile_page_gives_a_right_pdf_or_a_typed_error(session, case):
+def test_hostile_page_gives_a_right_pdf_or_an_error_with_a_code(session, case):
     outcome = session.outcomes[case.path]
 
     text = outcome.text
@@ -67,10 +67,10 @@ def test_a_hostile_page_gives_a_right_pdf_or_a_typed_error(session, case):
         assert case.font in outcome.pdf
 
 
-def test_nothing_but_the_site_is_asked_for(session):
+def test_hostile_pages_make_the_browser_resolve_no_other_host(session):
     """Chromium asks for hosts of its own: updates, field trials, autofill."""
     assert session.resolved == {"127.0.0.1"}
 
 
-def test_nothing_is_left_behind(session, own_temp):
+def test_hostile_pages_leave_nothing_behind(session, own_temp):
     assert os.listdir(own_temp) == []

@@ -26,7 +26,7 @@ def reached(canary: Site) -> set[str]:
     return {path.removeprefix("/") for path in canary.asked if path.startswith("/")}
 
 
-async def test_every_kind_of_request_is_known_to_reach_a_host_that_is_allowed(own_temp):
+async def test_page_reaches_an_allowed_host_by_every_kind_of_request(own_temp):
     async with running({}, otherwise=CANARY) as canary:
         answers = {"/": prying_page(f"http://{canary.host}")}
         async with (
@@ -41,7 +41,7 @@ async def test_every_kind_of_request_is_known_to_reach_a_host_that_is_allowed(ow
 
 
 @pytest.mark.parametrize("public", [False, True])
-async def test_no_kind_of_request_reaches_a_host_that_is_allowed_for_other_documents(own_temp, public):
+async def test_page_reaches_no_host_that_is_open_to_other_documents(own_temp, public):
     """Not from a page of another private host, and not from one of a host that is no private one."""
     answers = {}
     async with running({}, otherwise=CANARY) as canary, running(answers) as site:
@@ -61,7 +61,7 @@ async def test_no_kind_of_request_reaches_a_host_that_is_allowed_for_other_docum
     assert canary.asked == {"/own": 1, Site.CONNECTED: 1}
 
 
-async def test_a_page_that_may_ask_private_hosts_does_not_become_one_that_may_not(own_temp):
+async def test_page_that_may_reach_private_hosts_does_not_move_to_another_host(own_temp):
     """What it leads to would else show a private page: here one of a host that is as private, and not open to it."""
     answers, others = {"/own": CANARY}, {}
     async with running(others) as other, running(answers) as site:
@@ -75,7 +75,7 @@ async def test_a_page_that_may_ask_private_hosts_does_not_become_one_that_may_no
     assert "/own" not in site.asked
 
 
-async def test_a_page_over_https_cannot_fake_a_refusal_of_the_guard(own_temp, tmp_path):
+async def test_page_over_https_cannot_forge_a_refusal(own_temp, tmp_path):
     authority = Authority()
     (tmp_path / "ca.pem").write_bytes(authority.pem)
     answers = {
@@ -94,7 +94,7 @@ async def test_a_page_over_https_cannot_fake_a_refusal_of_the_guard(own_temp, tm
 HOSTS = ("127.0.0.1", "localhost", "0.0.0.0", "2130706433", "127.1", "[::1]")
 
 
-async def test_no_kind_of_request_reaches_this_machine(own_temp):
+async def test_page_reaches_this_machine_by_no_kind_of_request(own_temp):
     async with (
         running({}, otherwise=CANARY, host="0.0.0.0") as canary,
         running({}, otherwise=CANARY, host="::1") as sixth,
@@ -109,7 +109,7 @@ async def test_no_kind_of_request_reaches_this_machine(own_temp):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_page_that_leads_to_this_machine_is_an_error_and_not_a_picture_of_the_refusal(own_temp, scheme):
+async def test_page_that_leads_to_this_machine_is_an_error(own_temp, scheme):
     async with running({}, otherwise=CANARY) as canary:
         address = canary.url("/", scheme)
         answers = {f"/{kind}": Reply(page("FIRST" + html).encode()) for kind, html in moves_to(address)}
@@ -121,7 +121,7 @@ async def test_a_page_that_leads_to_this_machine_is_an_error_and_not_a_picture_o
     assert canary.asked == {}
 
 
-async def test_a_popup_to_this_machine_leaves_the_page_as_it_is(own_temp):
+async def test_popup_to_this_machine_leaves_the_page_as_it_is(own_temp):
     async with running({}, otherwise=CANARY) as canary:
         popups = (
             f"<a id=a target=_blank href={canary.url('/')}>a</a><script>a.click();open('{canary.url('/')}')</script>"
@@ -136,7 +136,7 @@ async def test_a_popup_to_this_machine_leaves_the_page_as_it_is(own_temp):
 LOCAL = ("file://{path}", "view-source:file://{path}", "filesystem:file://{path}")
 
 
-async def test_no_kind_of_request_reads_a_file(own_temp):
+async def test_page_reads_a_file_by_no_kind_of_request(own_temp):
     """The file is one that the browser's user could read."""
     secret = own_temp / "secret"
     secret.write_text(f"<p>{SECRET}")
@@ -161,7 +161,7 @@ SCHEMES = (
 )  # fmt: skip
 
 
-async def test_no_document_has_another_scheme_than_http(own_temp):
+async def test_document_has_no_other_scheme_than_http(own_temp):
     async with rendering() as renderer:
         outcomes = await make_all(renderer, SCHEMES, at_once=1)
 
@@ -196,7 +196,7 @@ async def test_web_rtc_sends_no_datagram(own_temp):
     assert "GATHERED" in outcome.text
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(own_temp):
+async def test_certificate_of_an_unknown_authority_is_not_accepted(own_temp):
     async with running({}, otherwise=CANARY, tls=Authority("127.0.0.1").as_server()) as canary:
         address = canary.url("/", "https")
         answers = {

@@ -49,7 +49,7 @@ def printed(own_temp) -> dict[str, list[str]]:
     """The text of each page, by script."""
 
     async def all_of_them() -> dict[str, bytes]:
-        async with EgressProxy(EgressPolicy()) as guard, browser_pool(guard) as pool:
+        async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
             bodies = {
                 name: Body("html", page_of(*script).encode(), "http://document.invalid/")
                 for name, script in SCRIPTS.items()

@@ -123,6 +123,7 @@ def test_trec_parameters_are_several_measures_in_its_order():
     assert labels("iprec_at_recall..5,0.1") == ["iprec_at_recall_0.10", "iprec_at_recall_0.50"]
     assert labels("ndcg.1=3,2=9", "rbp.p=0.5") == ["ndcg_1=3,2=9", "rbp_p=0.5"]
     assert labels("success") == ["success_1", "success_5", "success_10"]
+    assert labels("precision@5", "recall.20") == ["recall_20", "precision@5"]  # ours come last
 
 
 def test_print_order_and_nicknames_cover_all_trec_measures():

@@ -93,16 +93,6 @@ async def test_upload_of_a_changed_corpus_is_another_collection(server, corpus, 
     assert listed(server, "marsh_point_ffffffffffff") == listed(server) == STORED
 
 
-async def test_list_longer_than_the_servers_default_is_read_whole(server, tmp_path, opened):
-    corpus = papers_corpus(tmp_path, {f"{number:04}.pdf": [] for number in range(1100)})
-
-    for _ in range(2):
-        async with opened(server, corpus, upload={"batch_documents": 1000}, page_base=1):
-            pass
-
-    assert (len(listed(server)), sent(server)) == (1100, (2, 0))
-
-
 async def test_upload_is_shared_by_two_systems(server, tmp_path, opened):
     corpora = [papers_corpus(tmp_path, system=name) for name in ("one", "two")]
 
@@ -192,7 +182,7 @@ async def test_refused_upload_is_not_repeated(corpus, refused):
 
 async def test_upload_timeout_is_resumed(corpus, opened, refused):
     with mock_rag_server(canned=True, faults={"paths": {"GET /ingestor/v1/status": ["half_open"]}}) as server:
-        error = await refused(server, corpus, upload={"total_seconds": 0.5})
+        error = await refused(server, corpus, upload={"total_seconds": 4.0})  # enough to send it on a busy machine
         async with opened(server, corpus):
             pass
 
