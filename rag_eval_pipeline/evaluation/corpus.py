@@ -114,7 +114,7 @@ class CorpusTexts:
         by_document: defaultdict[str, list[PageText]] = defaultdict(list)
         for page in pages:
             by_document[page.document].append(page)
-        self._documents = {name: _DocumentText(own) for name, own in by_document.items()}
+        self._documents = {name: _DocumentText(found) for name, found in by_document.items()}
 
     def cited(self, document: str, start: int, end: int) -> str | None:
         """Return the sentences that a half-open span of code points touches, joined; None where there is no text."""
@@ -171,8 +171,8 @@ def cited_words(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dic
         if page.document in cited:
             pages.setdefault(page.document, []).append(page)
     return {
-        name: find_tokens("\f".join(page.text for page in sorted(own, key=lambda page: page.start)))
-        for name, own in pages.items()
+        name: find_tokens("\f".join(page.text for page in sorted(found, key=lambda page: page.start)))
+        for name, found in pages.items()
     }
 
 

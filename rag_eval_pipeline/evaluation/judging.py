@@ -38,7 +38,6 @@ from rag_eval_pipeline.judges.judgement import (
     LANGUAGE_NOT_SUPPORTED,
     Case,
     CitedText,
-    Claim,
     Judge,
     Judgement,
 )
@@ -231,7 +230,8 @@ def judgement_scores(case: Case, judgement: Judgement, *, judges_support: bool =
 def _claim_scores(case: Case, judgement: Judgement) -> dict[str, float]:
     claims = [
         JudgedClaim(
-            is_cited=_is_cited(case, claim),
+            # A citation without a mark cites the claims that it supports.
+            is_cited=claim.is_supported or any(not case.citations[number].has_no_mark for number in claim.citations),
             by_citations=None if claim.by_citations is None else claim.by_citations.outcome == "supported",
             by_retrieved=None if claim.by_contexts is None else claim.by_contexts.outcome == "supported",
             length=len(strip_citations(case.answer[claim.start : claim.end])),
@@ -254,7 +254,7 @@ def label_scores(case: Case, judgement: Judgement) -> dict[str, float]:
     scores: dict[str, float] = {}
     statements = [
         CitedStatement(
-            joint=claim.by_citations is not None and claim.by_citations.outcome == "supported",
+            joint=claim.is_supported,
             alone=claim.labels.alone,
             without=claim.labels.without,
             in_range=all(case.citations[number].text is not None for number in claim.citations),
@@ -273,12 +273,6 @@ def label_scores(case: Case, judgement: Judgement) -> dict[str, float]:
         labels = ragchecker_scores(found.correct, found.covered, found.grounded, found.retrieved)
         scores |= {RAGCHECKER + name: score for name, score in labels.items()}
     return scores
-
-
-def _is_cited(case: Case, claim: Claim) -> bool:
-    """Return whether a claim has a citation with a mark, or is supported by one without."""
-    is_supported = claim.by_citations is not None and claim.by_citations.outcome == "supported"
-    return is_supported or any(not case.citations[number].has_no_mark for number in claim.citations)
 
 
 class Labelled(NamedTuple):

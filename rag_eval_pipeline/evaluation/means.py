@@ -190,7 +190,7 @@ class MeanGroup(NamedTuple):
     Args:
         measures: Name in the results -> name in the rows.
         left_out: Questions that have no row here; they are skipped.
-        own: Custom metrics, which decide for themselves whether they apply to a question without an answer.
+        custom: Custom metrics, which decide for themselves whether they apply to a question without an answer.
         reasons: Name in the rows -> why it has no value, if no question has one.
     """
 
@@ -198,7 +198,7 @@ class MeanGroup(NamedTuple):
     measures: Mapping[str, str]
     level: form.Level | None = None
     left_out: int = 0
-    own: frozenset[str] = frozenset()
+    custom: frozenset[str] = frozenset()
     reasons: Mapping[str, str] = {}
 
 
@@ -222,9 +222,9 @@ class Means:
         """Return every mean of a group, in the order of its measures."""
         return {name: self.one(group, name) for name in self._groups[group].measures}
 
-    def own_of(self, group: str) -> frozenset[str]:
+    def custom_of(self, group: str) -> frozenset[str]:
         """Return the names of the custom metrics in a group."""
-        return self._groups[group].own
+        return self._groups[group].custom
 
 
 def named(measures: Iterable[str]) -> dict[str, str]:
@@ -254,7 +254,7 @@ def _scores(scored: MeanGroup, measure: str, clusters: Mapping[str, str]) -> Sco
     values: list[float | None] = []
     names: list[str] = []
     skipped = scored.left_out
-    fails_with_the_answer = measure not in scored.own
+    fails_with_the_answer = measure not in scored.custom
     for row in scored.rows:
         value = row.scores.get(measure)
         if value is None and not (measure in row.faults or (fails_with_the_answer and row.outcome == "failed")):
@@ -283,7 +283,7 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
         return [metric.metric.name for metric in custom_metrics_of(settings.custom_metrics, kind)]
 
     def group(rows: Sequence[QueryScores], names: Iterable[str], kind: str, **more: Any) -> MeanGroup:
-        return MeanGroup(rows, named([*names, *custom(kind)]), own=frozenset(custom(kind)), **more)
+        return MeanGroup(rows, named([*names, *custom(kind)]), custom=frozenset(custom(kind)), **more)
 
     located = [row for query, row in zip(parts.queries, parts.retrieval, strict=True) if query.citations]
     pairs = list(zip(parts.queries, parts.answer_scores, strict=True))
@@ -319,8 +319,8 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
 def further_metrics(means: Means) -> dict[str, form.Metric]:
     """Return means that no other part of the file has, without built-in ones that no question has."""
     found = {name: metric for group in FURTHER for name, metric in means.all_of(group).items()}
-    own = {name for group in FURTHER for name in means.own_of(group)}
-    return {name: one for name, one in found.items() if name not in PLACED and (one.n_scored or name in own)}
+    custom = {name for group in FURTHER for name in means.custom_of(group)}
+    return {name: one for name, one in found.items() if name not in PLACED and (one.n_scored or name in custom)}
 
 
 def retrieval_level(

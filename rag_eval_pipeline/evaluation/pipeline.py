@@ -56,11 +56,8 @@ class Answered:
     @property
     def counts(self) -> dict[str, float]:
         """The report as numbers by name."""
-        r = self.report
-        return {
-            "questions": r.questions, "asked": r.asked, "reused": r.reused, "resumed": r.resumed, "failed": r.failed,
-            "abstained": r.abstained, "coverage": r.coverage,
-        }  # fmt: skip
+        names = ("questions", "asked", "reused", "resumed", "failed", "abstained", "coverage")
+        return {name: getattr(self.report, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Publishes `<evaluation_id>.results.json` from the answers and scores of one evaluation.
+"""`<evaluation_id>.results.json`, made of the answers and scores of one evaluation, with its quality thresholds.
 
 Results are published only if every score asset belongs to the evaluation.
 """
@@ -535,11 +535,11 @@ def results_thresholds(
         task="support",
     )
     scores = [{**one.scores, **other.scores} for one, other in zip(parts.citations, parts.judged, strict=True)]
-    counts = Counter(name for own in scores for name in broken_thresholds(own, thresholds))
+    counts = Counter(name for row in scores for name in broken_thresholds(row, thresholds))
     return {
         name: form.HeldThreshold(
             **held._asdict(),
-            answers_scored=sum(THRESHOLDS[name][0] in own for own in scores),
+            answers_scored=sum(THRESHOLDS[name][0] in row for row in scores),
             answers_broken=None if held.reason else counts[name],
         )
         for name, held in check_thresholds(thresholds, values, is_calibrated=calibrated).items()

@@ -160,10 +160,10 @@ def _is_built_in(name: str) -> bool:
 def metrics_fingerprint(settings: EvaluationSettings) -> str:
     """Return a fingerprint that changes whenever the same answers may get other scores."""
     scored: list[Any] = [settings.measures, settings.tolerance_chars, settings.random_seed]
-    own = [parse_measure(name).family.metric for name in settings.measures if ":" in name]
-    own += [definition.metric for definition in load_custom_metrics(settings.custom_metrics).values()]
-    if own:
-        scored.append([(row.name, row.version, row.range) for row in own])
+    custom = [parse_measure(name).family.metric for name in settings.measures if ":" in name]
+    custom += [definition.metric for definition in load_custom_metrics(settings.custom_metrics).values()]
+    if custom:
+        scored.append([(row.name, row.version, row.range) for row in custom])
     if settings.evaluators is not None:
         scored += [settings.evaluators.evaluators, settings.evaluators.evaluator_configs]
     return f"{METRICS_VERSION} {digest(scored)[:16]}"

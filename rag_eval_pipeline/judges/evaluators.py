@@ -1,8 +1,8 @@
 """Evaluators of the evaluation data models, run on judged answers: records, a batch, and its statistics.
 
 `length` counts words. `factual_accuracy` takes the claims from the judgement; `quality`, `relevance` and `toxicity`
-take the ratings of the model judge, which `ratings` of its settings must name. Metrics of your own are `custom_metrics`
-of the evaluation settings.
+take the ratings of the model judge, which `ratings` of its settings must name. Custom metrics are named in
+`custom_metrics` of the evaluation settings.
 Source: Evaluation Data Models. Where its examples follow from no formula, the definitions are those stated here.
 """
 
@@ -276,7 +276,7 @@ def evaluate_events(
         if name not in EVALUATORS:
             raise InputError(
                 "unknown_evaluator", "evaluators", f"one of {', '.join(EVALUATORS)}", found=name,
-                hint="Metrics of your own belong into `custom_metrics`.",
+                hint="Custom metrics belong in `custom_metrics`.",
             )  # fmt: skip
     if unused := sorted(config.evaluator_configs.keys() - set(config.evaluators)):
         raise InputError("unknown_evaluator", "evaluator_configs", "an evaluator that is run", found=unused[0])
@@ -353,10 +353,10 @@ def event_summaries(evaluations: Iterable[Evaluation]) -> dict[str, float | None
     """Return the mean of each event's completed scores, higher being better; None for an event without any."""
     scores: dict[str, list[float]] = {}
     for one in evaluations:
-        own = scores.setdefault(one.target_event_id, [])
+        known = scores.setdefault(one.target_event_id, [])
         if one.status is EvaluationStatus.COMPLETED and one.score is not None:
-            own.append(goodness(one.evaluator_name, float(one.score)))
-    return {event: math.fsum(own) / len(own) if own else None for event, own in scores.items()}
+            known.append(goodness(one.evaluator_name, float(one.score)))
+    return {event: math.fsum(known) / len(known) if known else None for event, known in scores.items()}
 
 
 def evaluation_performance(evaluations: Sequence[Evaluation]) -> dict[str, float | None]:

@@ -103,6 +103,11 @@ class Claim(msgspec.Struct, frozen=True):
     by_contexts: Support | None = None
     labels: CitationLabels | None = None
 
+    @property
+    def is_supported(self) -> bool:
+        """Whether the texts that it cites support it."""
+        return self.by_citations is not None and self.by_citations.outcome == "supported"
+
 
 class Entailment(msgspec.Struct, frozen=True):
     """Which text entails which claim.

@@ -482,9 +482,8 @@ def _spared_citations(case: Case, judgement: Judgement) -> Iterator[tuple[int, i
     """Yield claim, place of a citation and its other citations, where ALCE asks whether the others suffice."""
     for number, claim in enumerate(judgement.claims):
         labels = claim.labels
-        together = claim.by_citations is not None and claim.by_citations.outcome == "supported"
         is_whole = all(case.citations[i].text is not None for i in claim.citations)
-        if labels is None or not together or not is_whole or len(claim.citations) < 2:
+        if labels is None or not claim.is_supported or not is_whole or len(claim.citations) < 2:
             continue
         for place, alone in enumerate(labels.alone):
             if not alone:

@@ -382,12 +382,8 @@ class Ingestor:
     async def upload(self, collection: str, paths: Sequence[Path], *, replaces: bool) -> str | Outcome:
         """Send documents; return the id of the task that reads them, or the outcome if the ingestor did so at once.
 
-        A request that only adds is sent once, because nobody knows whether one that broke off was accepted.
-
-        Args:
-            collection: Where they go.
-            paths: Of the files.
-            replaces: Existing documents are replaced, which may be repeated; otherwise they are refused.
+        With `replaces` existing documents are replaced, which may be repeated. A request that only adds is sent once,
+        because nobody knows whether one that broke off was accepted.
         """
         data: dict[str, Any] = {"collection_name": collection, "blocking": False, "generate_summary": False}
         if self._settings.chunk_size is not None:

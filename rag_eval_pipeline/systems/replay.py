@@ -239,10 +239,6 @@ def _fault_of(recording: Recording, path: Path, reader: AnswerReader) -> InputEr
 def read_recordings(path: Path, aliases: Mapping[str, str]) -> Recordings:
     """Read the recorded answers of a file; its form is recognised by its content, and gzip is decompressed.
 
-    Args:
-        path: The file.
-        aliases: Names of documents -> basename.
-
     Raises:
         InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `unknown_form`, `bad_recording`, `bad_json`,
             `bad_encoding`, `bad_parquet`, `duplicate_question`, `no_recordings`, and those of a TREC run.

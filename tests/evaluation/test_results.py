@@ -285,7 +285,7 @@ CLUSTERS = {"0": "a", "1": "a", "2": "b", "3": "b", "4": "c", "5": "c"}
 GROUPS = {
     "all": MeanGroup(ROWS, named(["hit", "gain", "none"]), level="document"),
     "renamed": MeanGroup(ROWS[:2], {"hit@1": "hit"}, left_out=4),
-    "custom": MeanGroup(ROWS, named(["custom"]), own=frozenset({"custom"})),
+    "custom": MeanGroup(ROWS, named(["custom"]), custom=frozenset({"custom"})),
 }
 MEANS = {
     #                                                            group      name      value   scored failed skipped

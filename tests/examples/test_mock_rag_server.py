@@ -273,7 +273,7 @@ ENDS = {
 @pytest.mark.parametrize(("fault", "error"), ENDS.items(), ids=ENDS)
 def test_fault_breaks_the_connection(canned, fault, error):
     with pytest.raises(error):
-        generate(canned, f"[[fault {fault}]]", timeout=httpx.Timeout(5, read=0.5))
+        generate(canned, f"[[fault {fault}]]", timeout=httpx.Timeout(60, read=0.5 if fault == "half_open" else 60))
 
 
 BODIES = {

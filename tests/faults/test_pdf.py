@@ -207,13 +207,6 @@ def test_a_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_oth
     assert "bad.pdf has no text" in caplog.text
 
 
-def test_pages_are_counted_only_where_the_text_can_be_had():
-    assert len(read_texts(many_pages(3))) == 3
-    with pytest.raises(DocumentError) as refused:
-        read_texts(pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[9 0 R]/Count 1>>"]))
-    assert refused.value.code == "pdf_damaged"
-
-
 FLAGS = {
     "a line of text": (GOOD, ()),
     "a picture": (one_page(stream(b"0 0 100 100 re f")), ("pdf_no_text",)),

@@ -82,9 +82,7 @@ def test_length_counts(text, characters, words, sentences):
     assert (found.character_count, found.word_count, found.sentence_count) == (characters, words, sentences)
 
 
-@pytest.mark.parametrize(
-    ("words", "verdict"), [(2, "too_short"), (3, "appropriate"), (5, "appropriate"), (6, "too_long")]
-)
+@pytest.mark.parametrize(("words", "verdict"), [(2, "too_short"), (3, "appropriate"), (5, "appropriate"), (6, "too_long")])  # fmt: skip
 def test_length_verdict(words, verdict):
     assert evaluated(event("word " * words), "length", min_words=3, max_words=5).length_appropriateness == verdict
 
@@ -230,6 +228,13 @@ def test_summary_is_the_mean_of_an_events_scores_higher_being_better():
     assert event_summaries(scored) == {"a": pytest.approx(0.725), "b": None}
 
 
+def test_statistics_of_nothing_are_none():
+    found = evaluation_performance([]) | evaluation_quality([])
+
+    names = ("success_rate", "average_duration_ms", "total_cost_usd", "evaluator_agreement", "confidence_distribution")
+    assert {found[name] for name in names} == {None}
+
+
 def test_performance_worked_out():
     found = evaluation_performance(
         [
@@ -248,13 +253,6 @@ def test_performance_worked_out():
         "pending_evaluations": 1, "success_rate": 0.75, "average_duration_ms": 150.0, "p95_duration_ms": 195.0,
         "total_cost_usd": 0.03, "n_without_duration": 1, "n_without_cost": 2,
     }  # fmt: skip
-
-
-def test_statistics_of_nothing_are_none():
-    performance, quality = evaluation_performance([]), evaluation_quality([])
-
-    assert {performance[name] for name in ("success_rate", "average_duration_ms", "total_cost_usd")} == {None}
-    assert (quality["evaluator_agreement"], quality["confidence_distribution"]) == (None, None)
 
 
 def pairs(one, other, scores):

@@ -40,13 +40,6 @@ def test_several_files_are_published_and_nothing_is_left_beside_them(tmp_path):
 
     assert [(path.name, path.read_bytes()) for path in sorted(tmp_path.glob("?"))] == [("a", b"one"), ("b", b"two")]
     assert list((tmp_path / "temp").iterdir()) == []
-    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "ab"} == {0o666 & ~umask()}
-
-
-def umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def test_of_several_files_none_is_published_when_one_cannot_be_written(tmp_path):
@@ -63,11 +56,12 @@ def test_of_several_files_none_is_published_when_one_cannot_be_written(tmp_path)
 def test_the_mode_is_the_umasks_not_the_temp_files(tmp_path):
     before = os.umask(0o022)
     try:
-        atomic_write(tmp_path / "file", b"")
+        atomic_write(tmp_path / "one", b"")
+        atomic_write_all([(tmp_path / "other", b"")], temp_folder=tmp_path / "temp")
     finally:
         os.umask(before)
 
-    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("one", "other")} == {0o644}
 
 
 def test_nothing_sets_the_umask_which_all_threads_share(tmp_path, monkeypatch):

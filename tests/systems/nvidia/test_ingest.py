@@ -182,7 +182,7 @@ async def test_refused_upload_is_not_repeated(corpus, refused):
 
 async def test_upload_timeout_is_resumed(corpus, opened, refused):
     with mock_rag_server(canned=True, faults={"paths": {"GET /ingestor/v1/status": ["half_open"]}}) as server:
-        error = await refused(server, corpus, upload={"total_seconds": 0.5})
+        error = await refused(server, corpus, upload={"total_seconds": 4.0})  # enough to send it on a busy machine
         async with opened(server, corpus):
             pass
 
