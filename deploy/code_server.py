@@ -1,16 +1,16 @@
-"""The code location's gRPC server with its runs, ended so that runs can go on later.
+"""The code location's gRPC server with its runs, stopped so that the runs can be resumed later.
 
-Runs are processes below the server, and a container ends with its first process: told to stop, the server alone would
-wait for its runs until the engine kills all of them, and a run that is killed stays "started" for Dagster. So each run
-is interrupted too, writes down that it was, and is tried again at the next start; its journal keeps what it has done.
-Browsers and readers are left to their runs: a run whose browser ends first takes that for a failed step, which is not
-tried again.
+Runs are child processes of the server, and a container ends with its first process. Without this script, a server that
+receives SIGTERM would wait for its runs until the engine kills all of them, and Dagster would keep a killed run as
+"started". So each run is interrupted as well, records the interruption, and is retried at the next start; its journal
+keeps what it has done. Browsers and document readers are left to their runs: if its browser ends first, a run regards
+that as a failed step, which is not retried.
 
-What does not end in time is killed here: the engine would kill the server too, before it has said anything.
+Runs that do not end in time are killed here; the engine would kill the server too, before it could log anything.
 
-Where there was no time to write anything down (power, memory, a run that hung), Dagster would take its runs for running
-until `max_runtime_seconds`, six hours in which their systems are asked nothing and no report is made. They are told to
-have failed when the server starts, and tried again in the same way.
+If a run could not record anything (power cut, memory, a run that hung), Dagster would regard it as running until
+`max_runtime_seconds`: for six hours its system would be asked nothing and no report would be made. Such runs are marked
+as failed when the server starts, and are retried in the same way.
 """
 
 import argparse
@@ -28,18 +28,19 @@ import psutil
 from rag_eval_pipeline.defs.instance import fail_orphaned_runs
 
 MODULE = "rag_eval_pipeline.definitions"
-# An interrupt is an exception, raised wherever the run is just then; in a callback of the browser's driver it is
-# logged and lost. Long enough for a run to end its browser; several times in the grace that compose.yaml gives.
+# An interrupt is an exception, raised wherever the run happens to be; in a callback of the browser's driver it is
+# logged and lost, so it is sent again. The interval is long enough for a run to close its browser, and fits several
+# times into the grace period.
 AGAIN_SECONDS = 8.0
 GRACE_SECONDS = 45.0  # of the 60 that compose.yaml gives
 CALLS_SECONDS = 20  # for calls that the server still answers; Dagster waits 60 by default
 
 
 def main() -> int:
-    """Serves until told to stop (SIGTERM or SIGINT), and then until the last run has ended.
+    """Serve until SIGTERM or SIGINT, and then until the last run has ended.
 
     Returns:
-        The exit code of Dagster's server, 0 after being told.
+        The exit code of Dagster's server; 0 after a signal.
     """
     arguments = argparse.ArgumentParser(description="The gRPC server of this code location, and its runs.")
     arguments.add_argument(
@@ -57,30 +58,30 @@ def main() -> int:
     command = [dagster, "api", "grpc", "--module-name", MODULE, *address]
     environment = {"DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD": str(CALLS_SECONDS), **os.environ}
     server = subprocess.Popen(command, env=environment, start_new_session=True)
-    told: list[float] = []  # when
+    requested_at: list[float] = []  # the times of the signals
 
     def stop(number: int, frame: FrameType | None) -> None:
-        told.append(time.monotonic())  # before anything else: the next signal may come in the middle of this one
-        is_first, is_late = len(told) == 1, told[-1] - told[0] >= options.grace
-        if is_late and not _kill_runs(server.pid):  # it has no run any more, and does not end either
+        requested_at.append(time.monotonic())  # first of all: the next signal may arrive while this one is handled
+        is_first, is_late = len(requested_at) == 1, requested_at[-1] - requested_at[0] >= options.grace
+        if is_late and not _kill_runs(server.pid):  # no run is left, and the server does not end
             print("Dagster's code server did not end and was killed.", file=sys.stderr, flush=True)
             server.kill()
         elif not is_late:
             _interrupt_runs(server.pid)
         if is_first:
-            server.terminate()  # it takes no further runs, and waits for these
+            server.terminate()  # it accepts no more runs and waits for these
             again = min(AGAIN_SECONDS, options.grace)
             signal.setitimer(signal.ITIMER_REAL, again, again)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         signal.signal(number, stop)
     server.wait()
-    signal.setitimer(signal.ITIMER_REAL, 0)  # Python ends without its handlers, and would end by the alarm
-    return 0 if told else server.returncode
+    signal.setitimer(signal.ITIMER_REAL, 0)  # the handlers are gone when Python exits, and an alarm would kill it
+    return 0 if requested_at else server.returncode
 
 
 def _interrupt_runs(server: int) -> None:
-    """SIGTERM to the processes that the server started, and to none that those have started."""
+    """Send SIGTERM to the processes that the server started, but not to their children."""
     with contextlib.suppress(psutil.NoSuchProcess):
         for run in psutil.Process(server).children():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -88,7 +89,7 @@ def _interrupt_runs(server: int) -> None:
 
 
 def _kill_runs(server: int) -> bool:
-    """SIGKILL to the runs and all that they have started; whether there was one."""
+    """Send SIGKILL to the runs and all their descendants; return whether there were any."""
     below: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         below = psutil.Process(server).children(recursive=True)

@@ -1,4 +1,4 @@
-"""Whether a service of this container answers: exit code 0, or 1 with the reason on one line.
+"""Check whether a service of this container responds: exit code 0, or 1 with the reason on one line.
 
 Dagster's own `grpc-health-check` loads Dagster, which costs seconds of processor time at each call.
 """
@@ -11,7 +11,7 @@ LIMIT_S = 5.0
 
 
 def check_code(address: str) -> None:
-    """Asks the gRPC server for its health."""
+    """Ask the gRPC server for its health."""
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -23,7 +23,7 @@ def check_code(address: str) -> None:
 
 
 def check_webserver(address: str) -> None:
-    """Asks the webserver for its version."""
+    """Ask the webserver for its version."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is here, whatever proxy is set
     opener.open(f"http://{address}/server_info", timeout=LIMIT_S).close()
 
@@ -32,7 +32,7 @@ SERVICES = {"code": check_code, "webserver": check_webserver}
 
 
 def main() -> int:
-    """Checks one service."""
+    """Check one service."""
     arguments = argparse.ArgumentParser(description="Whether a service of this container answers.")
     arguments.add_argument("service", choices=SERVICES)
     arguments.add_argument("address", help="host:port")

@@ -18,7 +18,7 @@ from rag_eval_pipeline.reporting.leaderboard import Trust
 
 Unit = Literal["share", "ms", "number"]
 
-# Heading of each room, in the order in which pages show them.
+# Category -> heading, in the order of the pages.
 CATEGORY_HEADINGS = {
     "retrieval": "Retrieval",
     "contexts": "Retrieved texts",
@@ -32,15 +32,15 @@ CATEGORY_HEADINGS = {
 
 
 class MetricView(NamedTuple):
-    """A measure with its name for people.
+    """A metric with its label and what the registry or the results say about it.
 
     Args:
         name: As on the leaderboard and in results.
         label: For a heading.
-        meaning: One line; empty where nothing is known.
-        unit: A share lies in [0, 1]; a number anywhere.
-        better: Which end is good; None where that is not known.
-        room: A key of `HEADINGS`.
+        meaning: One line; empty if unknown.
+        unit: A share is in [0, 1]; a number has no limits.
+        better: None if unknown.
+        category: A key of `CATEGORY_HEADINGS`.
         source: What defines it.
     """
 
@@ -59,7 +59,7 @@ class MetricView(NamedTuple):
 
     @property
     def way(self) -> str:
-        """Which way is better, in words; empty where neither is, or nobody knows."""
+        """Which way is better, in words; empty if neither is or it is unknown."""
         return f"{self.better} is better" if self.better in ("higher", "lower") else ""
 
 
@@ -95,12 +95,12 @@ def registry_digest() -> str:
 
 
 class MetricCell(NamedTuple):
-    """A figure of one evaluation as a page shows it.
+    """A metric of one evaluation as a page shows it.
 
     Args:
-        figure: Which.
+        figure: The metric.
         metric: Value, interval and counts.
-        doubt: Why it may not be relied on, where that is so.
+        doubt: Why it must not be relied on; None if it may be.
     """
 
     figure: MetricView
@@ -127,7 +127,7 @@ class MetricCell(NamedTuple):
 
 
 def shown(row: ResultsHeader, name: str, trust: Trust) -> MetricCell:
-    """A figure of an evaluation with its doubts."""
+    """Return a metric of an evaluation, with a reason if it is in doubt."""
     metric = row.metric(name)
     return MetricCell(metric_view(name), metric, trust.doubt(row, name) if metric.value is not None else None)
 
@@ -136,14 +136,14 @@ _JUDGE = "claims"
 
 
 class MetricGroup(NamedTuple):
-    """Figures with a heading."""
+    """Metrics under a heading."""
 
     heading: str
     rows: list[MetricCell]
 
     @property
     def doubt(self) -> str | None:
-        """Why none of them may be relied on, where that is so."""
+        """Why none of them may be relied on; None if any may be."""
         doubts = {row.doubt for row in self.rows if row.metric.value is not None}
         return doubts.pop() if len(doubts) == 1 else None
 

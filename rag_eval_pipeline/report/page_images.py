@@ -20,7 +20,7 @@ class DocumentTexts:
     """Pages by document.
 
     Args:
-        pages: Of the corpus; none where it is not there any more.
+        pages: Of the corpus; empty if it is gone.
         aliases: Every name that a document can be called by -> its file.
     """
 
@@ -31,15 +31,15 @@ class DocumentTexts:
             self._pages.setdefault(page.file_name, []).append(page)
 
     def canonical(self, name: str) -> str:
-        """The file that a name means; the name itself where the corpus has none."""
+        """Return the file that a name means; the name itself if the corpus has none."""
         return self._aliases.get(name, name)
 
     def pages(self, name: str) -> Sequence[Page]:
-        """Of a document by any of its names; none where the corpus has no such document."""
+        """Return a document's pages by any of its names; empty if the corpus has no such document."""
         return self._pages.get(self.canonical(name), ())
 
     def cut(self, name: str, start: int, end: int) -> str:
-        """The text of a span, a line a page; empty where the document has no such place."""
+        """Return the text of a span, a line for each page; empty if the document has no such span."""
         parts = (page.text[max(0, start - page.start) : max(0, end - page.start)] for page in self.pages(name))
         return "\n".join(part for part in parts if part)
 

@@ -34,7 +34,7 @@ class Segment(NamedTuple):
 
 
 def answer_diff(gold: str, given: str) -> list[Segment]:
-    """What of the gold answer is missing and what is extra; words are equal as SQuAD takes them for equal.
+    """Return what is missing and what is extra against the gold answer; words are compared as SQuAD does.
 
     Returns:
         Stretches in reading order; none when either text has more than 400 words.
@@ -56,7 +56,7 @@ def answer_diff(gold: str, given: str) -> list[Segment]:
 
 
 def nearest_gold_answer(golds: Sequence[str], given: str) -> str | None:
-    """The accepted answer that shares most with an answer; the first of equals, None without any."""
+    """Return the gold answer that shares most words with an answer; the first of equals, None without any."""
     had = set(_normal(_TOKEN.findall(given)))
 
     def shared(gold: str) -> float:
@@ -72,7 +72,7 @@ def _normal(words: Sequence[str]) -> list[str]:
 
 
 def annotate_answer(answer: str, claims: Sequence[Claim], citations: Sequence[Citation]) -> list[tuple[str, int, bool]]:
-    """The stretches of an answer in its order; joined, they are the answer.
+    """Split an answer into segments; joined, they are the answer.
 
     Args:
         answer: As given.
@@ -169,7 +169,7 @@ class CitationShown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def document_spans(answer: RagAnswer, query: EvaluationQuery | None) -> list[DocumentSpan]:
-    """Gold and cited spans, to be drawn."""
+    """Return the gold and cited spans to draw."""
     gold = (
         [DocumentSpan(span.file_name, span.start_char, span.end_char, True) for span in query.citations]
         if query

@@ -96,7 +96,7 @@ class QuestionRow(msgspec.Struct, frozen=True):
 
 
 class _NightScores(msgspec.Struct, frozen=True):
-    """The few scores that are followed over nights; decoding no others halves the time."""
+    """The scores that are shown over nights; decoding no others halves the time."""
 
     f1: float | None = None
     ndcg: float | None = msgspec.field(default=None, name="ndcg@10")
@@ -136,7 +136,7 @@ class _NightRows(msgspec.Struct, frozen=True):
 
 
 def read_questions(path: Path) -> QuestionsFile:
-    """The questions of a results file.
+    """Read the questions of a results file.
 
     Raises:
         msgspec.MsgspecError: They are not as the format has them.
@@ -146,7 +146,7 @@ def read_questions(path: Path) -> QuestionsFile:
 
 
 def read_night(data: bytes) -> list[NightRow]:
-    """The same with the few scores that are followed.
+    """Read the questions with the scores that are shown over nights.
 
     Raises:
         msgspec.MsgspecError: They are not as the format has them.
@@ -168,7 +168,7 @@ class MetricFailure(msgspec.Struct, frozen=True):
 
 
 class ThresholdResult(msgspec.Struct, frozen=True):
-    """A quality threshold that people have set, and what was found of it."""
+    """A quality threshold and its result."""
 
     limit: float
     bound: str
@@ -347,7 +347,7 @@ class QuestionNight(NamedTuple):
 
 
 def read_question_night(workspace: Workspace, header: ResultsHeader) -> QuestionNight:
-    """The questions of an evaluation; none where they cannot be read, its figures are shown all the same."""
+    """Read the questions of an evaluation; none if they cannot be read, and its metrics are shown all the same."""
     data = results_path(workspace, header.evaluation_id).read_bytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     try:

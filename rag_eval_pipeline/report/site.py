@@ -159,11 +159,6 @@ def _key(
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def index_path(workspace: Workspace) -> Path:
-    """Return the path of the first page."""
-    return workspace.reports / "index.html"
-
-
 def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -> Path:
     """Write the site and return the path of its first page.
 
@@ -171,10 +166,4 @@ def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -
         comparisons: What `write_comparisons` has just returned; made again when left out, which takes seconds.
     """
     write_site(workspace, comparisons)
-    return index_path(workspace)
-
-
-def render_report(workspace: Workspace) -> str:
-    """Return the first page as HTML without writing anything."""
-    report = read_report_data(workspace)
-    return overview_page(report, data_part(report)).decode()
+    return workspace.reports / "index.html"

@@ -239,22 +239,21 @@ def published_results(workspace: Workspace, *, verify_bytes: float = 0) -> list[
     """
     path = history_folder(workspace) / FILE
     rows = _read_rows(path)
-    if verify_bytes or rows is None or _has_changes(rows, _signatures(workspace)):
+    is_damaged = rows is None and path.exists()
+    if verify_bytes or is_damaged or _has_changes(rows or {}, _signatures(workspace)):
         try:
             with locked(path.with_name(".lock"), holder=f"history, process {os.getpid()}", exclusive=True):
                 known = _read_rows(path)  # another process may have written it
                 rows = _up_to_date(workspace, known or {}, verify_bytes)
                 if rows or known is not None:
                     if known is None and (path.exists() or (path.parent / "figures").is_dir()):
-                        logger.warning(
-                            "%s is made again from %d results files; changes made to them before cannot be noticed",
-                            path, len(rows),
-                        )  # fmt: skip
+                        message = "%s is rebuilt from %d results files; earlier changes to them cannot be detected"
+                        logger.warning(message, path, len(rows))
                     _write_rows(path, rows)
         except (OSError, ServiceError) as error:  # a full disk, a read-only folder
             logger.warning("The history is not written: %s", error)
             rows = _up_to_date(workspace, rows or {}, verify_bytes)
-    return [row for _, row in sorted(rows.items()) if row.signature is not None]
+    return [row for _, row in sorted((rows or {}).items()) if row.signature is not None]
 
 
 def _read_rows(path: Path) -> dict[str, PublishedResult] | None:

@@ -34,6 +34,7 @@ from rag_eval_pipeline.evaluation.scoring import SCORERS
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.yaml import read_settings
+from rag_eval_pipeline.judges.cache import FILE_NAME, JudgementCache
 from rag_eval_pipeline.reporting.baselines import all_published, published_evaluations
 from rag_eval_pipeline.reporting.history import history_folder, published_results
 from rag_eval_pipeline.reporting.nightly import Nights
@@ -274,8 +275,6 @@ def _used_bodies(workspace: Workspace, folder: Path) -> set[str]:
 
 
 def _prune_judgements(workspace: Workspace, settings: RetentionSettings) -> int | None:
-    from rag_eval_pipeline.judges.cache import FILE_NAME, JudgementCache
-
     if not (workspace.judge_cache / FILE_NAME).exists():
         return None
     max_bytes = None if settings.judgement_mb is None else settings.judgement_mb * MEGABYTE

@@ -7,12 +7,13 @@ a column of numbers), all files are read a second time with the final types.
 
 import dataclasses
 from array import array as machine_array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 
@@ -217,8 +218,13 @@ def _conform(name: str, batch: DecodedBatch, schema: pa.Schema, output: pa.Schem
         for column in schema
     ]
     if len(output) > len(schema):
-        arrays += [pa.repeat(name, count), pa.array(batch.numbers, pa.int64())]
+        arrays += [pa.repeat(name, count), pa.array(_as_array(batch.numbers))]
     return pa.RecordBatch.from_arrays(arrays, schema=output)
+
+
+def _as_array(numbers: Sequence[int]) -> Any:
+    """Return numbers as an array of numpy; a range is not iterated."""
+    return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else np.asarray(numbers, np.int64)
 
 
 def _add_lines(lines: "dict[str, machine_array[int]]", name: str, batch: DecodedBatch) -> None:
@@ -227,7 +233,7 @@ def _add_lines(lines: "dict[str, machine_array[int]]", name: str, batch: Decoded
         known.extend([0] * (batch.numbers[-1] - len(known)))
         first = batch.numbers[0]
         if batch.numbers[-1] - first + 1 == len(batch.numbers):
-            known[first - 1 :] = machine_array("q", batch.lines)
+            known[first - 1 :] = machine_array("q", _as_array(batch.lines).tobytes())
         else:
             for number, line in zip(batch.numbers, batch.lines, strict=True):
                 known[number - 1] = line

@@ -59,8 +59,8 @@ def test_resource_usage_divides_the_spread_by_n():
 
 
 def test_api_usage_counts_missing_parts():
-    calls = [CallUsage(100, 1, 0.1), CallUsage(None, 3, 0.2), CallUsage(50, 1, None)]
+    calls = [CallUsage(100, 1, 0.1, 70, 30), CallUsage(None, 3, 0.2), CallUsage(50, 1, None)]
 
-    assert api_usage(calls) == ApiUsage(150, 5, pytest.approx(0.3), 1, 1)
+    assert api_usage(calls) == ApiUsage(150, 5, pytest.approx(0.3), 1, 1, 70, 30)
     assert api_usage([CallUsage(), CallUsage()]) == ApiUsage(None, 2, None, 2, 2)
     assert api_usage([]) == ApiUsage(None, 0, None, 0, 0)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rag_eval_pipeline.report.data import ALERT_NIGHTS, ALERTS_SHOWN, ReportData, read_report_data, recent_alerts
-from rag_eval_pipeline.report.site import render_report, write_site
+from rag_eval_pipeline.report.site import write_report, write_site
 from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert, AlertedMetric, alerts_folder
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.leaderboard import Trust
@@ -100,7 +100,7 @@ def test_recent_alerts_name_a_damaged_one(nightly):
 
     assert [one.alert.alert_id for one in decisive.shown] == ["a"]
     assert f"b{SUFFIX}" in decisive.damaged[0]
-    assert f"b{SUFFIX}" in render_report(nightly)
+    assert f"b{SUFFIX}" in write_report(nightly).read_text()
 
 
 def test_recent_alert_of_a_failed_run_is_escaped(nightly):
@@ -108,7 +108,7 @@ def test_recent_alert_of_a_failed_run_is_escaped(nightly):
         nightly, "a", kind="run_failed", subject="A run failed: <b>evaluate</b>", error="<script>alert(1)</script>"
     )
 
-    page = render_report(nightly)
+    page = write_report(nightly).read_text()
 
     assert "A run failed: &lt;b&gt;evaluate&lt;/b&gt;" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -117,7 +117,7 @@ def test_recent_alert_of_a_failed_run_is_escaped(nightly):
 def test_recent_alerts_are_shown_before_anything_is_evaluated(workspace):
     write_alert(workspace, "a", kind="run_failed", subject="A run failed: convert", error="no such host")
 
-    page = render_report(workspace)
+    page = write_report(workspace).read_text()
 
     assert "A run failed: convert" in page
     assert "no such host" in page

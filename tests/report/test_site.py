@@ -16,7 +16,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.report.render import STATE, SiteFolder
-from rag_eval_pipeline.report.site import render_report, write_report, write_site
+from rag_eval_pipeline.report.site import write_report, write_site
 from rag_eval_pipeline.report.text import milliseconds
 from rag_eval_pipeline.reporting.history import FILE, history_folder, read_history
 from rag_eval_pipeline.reporting.regressions import write_comparisons
@@ -269,7 +269,7 @@ def test_site_has_one_sentence_for_first_evaluations(workspace):
         evaluate(workspace, load_pair(workspace, "cairnmoor-observatory", system))
     write_comparisons(workspace)
 
-    page = render_report(workspace)
+    page = write_report(workspace).read_text()
 
     assert "For 2 pairs this is the first evaluation" in page
     assert "is baseline" not in page

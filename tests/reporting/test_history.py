@@ -90,9 +90,9 @@ def reads(monkeypatch):
 
 
 def test_history_reads_each_file_once_and_a_changed_one_again(nights, reads):
-    read_history(nights, verify_bytes=math.inf)
+    history_rows(nights, verify=True)
     assert len(reads) == NIGHTS
-    read_history(nights)
+    history_rows(nights)
     assert len(reads) == NIGHTS
 
     flip(results(nights, 1))
@@ -218,14 +218,14 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_history_is_made_again_without_its_file_and_says_so(damage, nights, caplog):
+def test_history_is_rebuilt_without_its_file_and_says_so(damage, nights, caplog):
     damage(history_file(nights))
 
     with caplog.at_level(logging.WARNING):
         assert shown(nights) == [3] * NIGHTS
 
     [said] = [record.getMessage() for record in caplog.records]
-    assert f"made again from {NIGHTS} results files; changes made to them before cannot be noticed" in said
+    assert f"rebuilt from {NIGHTS} results files; earlier changes to them cannot be detected" in said
     assert len(published_results(nights)) == NIGHTS
     flip(results(nights, 0))
     assert codes(nights) == {"eval_run_20261001_001": "changed_result"}
@@ -235,7 +235,7 @@ def test_history_of_a_new_workspace_begins_silently(tmp_path, caplog):
     workspace = Workspace(tmp_path)
     register(workspace, ["b"], ["s"])
     assert read_history(workspace).by_pair == {}
-    assert not history_folder(workspace).joinpath(FILE).exists()
+    assert not history_folder(workspace).exists()
     publish_night(workspace, "b", "s", 0, questions=3, skill=0.5, number=1)
 
     assert (shown(workspace), caplog.records) == ([3], [])
@@ -319,6 +319,9 @@ def test_history_has_the_retrieval_metrics_of_the_level_that_a_file_names(nights
     for level, expected in (("page", 0.75), ("document", 0.25)):
         header = read_header(path, json.dumps(value | {"retrieval_level": level}).encode())
         assert (header.metric("hit@1").value, header.metric("hit@7").reason) == (expected, "not_measured")
+    for stated, expected in ((None, "no_latencies"), ("reused", "reused")):
+        value["performance_metrics"] |= {"latency_stats": {"p50": None}, "latency_reason": stated}
+        assert read_header(path, json.dumps(value).encode()).metric("latency_p50_ms").reason == expected
 
 
 DAMAGED = {

@@ -36,7 +36,7 @@ RERUNS = {
     #                 runs                                                        kind            confirmation     state          alerts
     "no change":     ([made_run("n1")],                                           ("equivalent",   None,            "unflagged"),   {}),
     "no rerun yet":  ([made_run("n1", FELL)],                                     ("regressed",    "pending",       "unconfirmed"), {}),
-    "seen again":    ([made_run("n1", FELL), made_run("n1b", range(1, 21), hours=3)], ("regressed", "confirmed",    "regressed"),   {"n1": ["exact_match"]}),
+    "seen again":    ([made_run("n1", FELL), made_run("n1b", range(1, 21), hours=13 / 6)], ("regressed", "confirmed",    "regressed"),   {"n1": ["exact_match"]}),
     "not seen again": ([made_run("n1", FELL), made_run("n1b", hours=3)],          ("inconclusive", "not_confirmed", "unconfirmed"), {}),
 }  # fmt: skip
 

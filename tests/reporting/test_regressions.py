@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from datetime import timedelta
 from xml.etree import ElementTree
 
 import pytest
@@ -13,11 +14,14 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.report.site import render_report
+from rag_eval_pipeline.report.site import write_report
+from rag_eval_pipeline.reporting.baselines import pin
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.leaderboard import Bar, bars, write_leaderboard
 from rag_eval_pipeline.reporting.nightly import Nights
 from rag_eval_pipeline.reporting.regressions import read_comparisons, verdict_lines, write_comparisons
+from rag_eval_pipeline.workspace import Workspace
+from tests.reporting.made_nights import FIRST, publish_night, register
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 
@@ -46,7 +50,7 @@ def test_leaderboard_has_a_row_for_each_pair_with_its_newest_results(evaluated):
     assert (cells["questions"], cells["hit@1"], cells["exact_match"]) == (40, "1.000/32", "0.275")
     sheet = list(csv.DictReader(board.path.with_suffix(".csv").open()))
     assert (len(sheet), sheet[2]["hit@1_n"], sheet[2]["exact_match_n"]) == (4, "32", "40")
-    assert "n = 32" in render_report(evaluated)
+    assert "n = 32" in write_report(evaluated).read_text()
 
 
 def test_bars_are_well_formed_and_show_what_has_no_value():
@@ -136,6 +140,21 @@ def test_comparisons_without_a_baseline_show_the_questions_that_moved_most(works
     assert "page/hit@1" not in row.moved  # nothing moved
 
 
+def test_comparisons_include_a_night_that_came_before_the_baseline_was_pinned(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["b"], ["s"])
+    ids = [
+        publish_night(workspace, "b", "s", night, questions=60, skill=skill, number=1)
+        for night, skill in enumerate((0.9, 0.9, 0.9, 0.9, 0.9, 0.4))
+    ]
+    pin(workspace, "b", "s", ids[:5], now=FIRST + timedelta(days=9))
+
+    [row] = read_comparisons(workspace).rows
+
+    assert (row.evaluation_id, row.reason) == (ids[5], None)
+    assert row.regressed[:1] == ["exact_match"]
+
+
 def test_comparisons_of_different_questions_have_a_reason_and_no_verdict(evaluated):
     evaluated.system_file("short").write_text("kind: embedded\nlimit: 5\n")
     evaluate(evaluated, load_pair(evaluated, RAILWAY, "short"))
@@ -148,7 +167,7 @@ def test_comparisons_of_different_questions_have_a_reason_and_no_verdict(evaluat
         ("embedded", "short"): "different_questions",
         ("embedded-weak", "short"): "different_questions",
     }
-    assert "different_questions" in render_report(evaluated)
+    assert "different_questions" in write_report(evaluated).read_text()
 
 
 def damaged_scores(workspace, evaluation):
@@ -174,7 +193,7 @@ def test_comparisons_of_a_damaged_evaluation_are_the_only_ones_lost(damage, eval
 
     assert [r.reason for r in rows if r.benchmark == OBSERVATORY and r.kind == "systems"] == [None]
     assert any("[" in (r.reason or "") for r in rows if r.benchmark == RAILWAY)
-    assert RAILWAY in render_report(evaluated)
+    assert RAILWAY in write_report(evaluated).read_text()
 
 
 PARTS = {"query_results": [{"query_id": 7}], "answer_quality_metrics": {"abstention": {}}}
@@ -185,7 +204,7 @@ def test_report_is_written_without_a_part_of_a_results_file(part, value, evaluat
     path = results_path(evaluated, newest(evaluated, OBSERVATORY))
     path.write_text(json.dumps(json.loads(path.read_text()) | {part: value}))
 
-    board, page = write_leaderboard(evaluated), render_report(evaluated)
+    board, page = write_leaderboard(evaluated), write_report(evaluated).read_text()
 
     assert board.notes[0].startswith(str(path))
     assert str(path) in page

@@ -239,7 +239,6 @@ def _open_parquet(path: Path) -> Iterator[Any]:
     with path.open("rb") as handle:
         try:
             schema = pq.read_schema(handle)
-            handle.seek(0)
             # The query column usually is a dictionary in the file already; reading it as one takes a tenth of the time.
             with pq.ParquetFile(handle, read_dictionary=[name for name in schema.names if name in QUERY]) as file:
                 yield file
