@@ -18,6 +18,7 @@ MARKS = {
     "a range":                  "[1–3]",
     "a footnote":               "[^1]",
     "lenticular brackets":      "【4†source】",
+    "full-width brackets":      "［1］",
 }  # fmt: skip
 
 
