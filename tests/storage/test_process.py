@@ -7,10 +7,11 @@ import sys
 from rag_eval_pipeline.storage.process import child_environment, module_command
 
 CHILD = """
-import resource, sys
+import mmap, resource
 from pathlib import Path
 from rag_eval_pipeline.storage.process import set_cpu_limit, set_limits
 
+held = mmap.mmap(-1, 100 << 20)  # mapped, but not resident
 mapped = int(Path("/proc/self/status").read_text().split("VmSize:")[1].split()[0]) << 10
 set_limits(memory_bytes=256 << 20, file_bytes=1000)
 set_cpu_limit(1000)
