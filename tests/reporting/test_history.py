@@ -343,7 +343,7 @@ def test_history_says_why_a_file_cannot_be_read(change, code, phrase, nights):
     assert (f"[{code}]" in line, phrase in line) == (True, True)
 
 
-@pytest.mark.parametrize(("command", "exit_code"), {("leaderboard", 0), ("history", 2)}, ids=str)
+@pytest.mark.parametrize(("command", "exit_code"), [("leaderboard", 0), ("history", 2)], ids=str)
 def test_commands_name_a_damaged_file_once_and_show_the_others(command, exit_code, nights):
     path = results(nights, 1)
     path.write_bytes(path.read_bytes()[:1000])
