@@ -235,7 +235,7 @@ def test_every_automation_runs_and_says_what_it_does(server: Server, page: Page,
     expect(page.get_by_role("checkbox", checked=True)).to_have_count(len(AUTOMATIONS))
     screenshot("automation")
     page.get_by_role("link", name="workspace_sensor").click()
-    expect(page.get_by_text("Makes the partitions equal to data/sources and data/config/systems.")).to_be_visible()
+    expect(page.get_by_text("Makes the partitions match data/sources and data/config/systems.")).to_be_visible()
 
 
 def test_of_the_nights_that_were_missed_one_is_made_up_for(server: Server):
