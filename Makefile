@@ -24,9 +24,9 @@ demo-http: $(VENV)/.browser  ## the same against servers on this machine that sp
 up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 127.0.0.1:3000; Ctrl-C stops everything
 	@$(BIN)/python -m rag_eval_pipeline.defs.serve --host 127.0.0.1 --port 3000
 
-# Four processes on two processors: some always wait for a server or a browser. One that dies is not replaced:
-# pytest-xdist 3.8 may wait for ever for the one that replaces it (its issue 1378).
-PYTEST := $(BIN)/python -m pytest -q -n 4 --dist loadscope --no-loadscope-reorder --max-worker-restart=0
+# Three processes on two processors: there is always one that waits for a server or a browser. One that dies is not
+# replaced: pytest-xdist 3.8 may wait for ever for the one that replaces it (its issue 1378).
+PYTEST := $(BIN)/python -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart=0
 
 test: $(VENV)/.browser  ## the test suite
 	$(PYTEST)

@@ -76,7 +76,7 @@ async def rendering(
             resolved.add(host)
         return await system_resolver(host, port)
 
-    settings = {"fetch_limit_s": 3, "page_load_limit_s": 2, "attempts": 2, "host_requests": 64} | limits
+    settings = {"fetch_limit_s": 10, "page_load_limit_s": 2, "attempts": 2, "host_requests": 64} | limits
     config = EgressConfig(allowed_hosts=hosts, allow_no_sandbox=True, **settings)
     renderer = DocumentRenderer(EgressPolicy(config, resolver=resolve), lambda: "renderer")
     async with renderer:
