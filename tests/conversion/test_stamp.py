@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -128,3 +130,30 @@ def test_source_digest_reads_no_links(benchmark, tmp_path):
     os.symlink("/dev/zero", paths.source / "endless")
 
     assert source_digest(paths) == before
+
+
+CONVERT = """
+import sys
+from pathlib import Path
+from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.workspace import Workspace
+
+sys.stdin.readline()
+convert(Workspace(Path(sys.argv[1])), sys.argv[2])
+"""
+
+
+def test_two_processes_that_convert_a_benchmark_at_once_both_end_well(workspace, paths, tmp_path):
+    paths.spec.write_text(paths.spec.read_text() + "\n# edited\n")
+    command = [sys.executable, "-c", CONVERT, str(workspace.root), OBSERVATORY]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
+    both = [subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True, env=environment) for _ in range(2)]
+
+    for process in both:  # loaded by now or soon: the line lets both begin together
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    errors = [process.communicate()[1] for process in both]
+
+    assert [(process.returncode, error) for process, error in zip(both, errors, strict=True)] == [(0, ""), (0, "")]
+    assert is_converted(paths, source_digest(paths))

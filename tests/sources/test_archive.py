@@ -7,6 +7,8 @@ import lzma
 import os
 import stat
 import struct
+import subprocess
+import sys
 import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +28,7 @@ from rag_eval_pipeline.sources.archive import (
     extract,
     is_wanted,
 )
+from tests.conftest import REPOSITORY
 
 COMPRESS = {
     "gz": gzip.compress,
@@ -431,3 +434,31 @@ def test_archive_with_flipped_bytes_is_unpacked_or_refused(tmp_path_factory, kin
     else:
         assert all((extracted.folder / member.name).stat().st_size == member.size for member in extracted.members)
     assert {path.name for path in folder.iterdir()} <= {"a", "out"}
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from rag_eval_pipeline.sources.archive import Caps, extract
+from rag_eval_pipeline.errors import InputError
+used = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
+resource.setrlimit(resource.RLIMIT_DATA, (used + (32 << 20),) * 2)
+folder, size = Path(sys.argv[1]), int(sys.argv[2])
+try:
+    print(extract(folder / "a", folder / "out", shown="a", caps=Caps(ratio=1e9, size_bytes=size)).members[0].size)
+except InputError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_archive_unpacks_large_members_in_constant_memory(tmp_path, kind):
+    large = {"a": bytes(100_000_000)}
+    (tmp_path / "a").write_bytes(zip_of(large) if kind == "zip" else gzip.compress(tar_of(large), 1))
+
+    def run(cap):
+        command = [sys.executable, "-c", LIMITED, str(tmp_path), str(cap)]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY).stdout.strip()
+
+    assert run(99_000_000) == "archive_bomb"
+    assert run(100_000_000) == "100000000"

@@ -4,6 +4,11 @@ import contextlib
 import gzip
 import hashlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +17,7 @@ import stamina
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download import cached, download
 from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
+from tests.conftest import REPOSITORY
 from tests.sources.conftest import status
 from tests.web.certificates import Authority
 from tests.web.site import serve
@@ -262,3 +268,33 @@ def test_download_of_many_threads_asks_once_a_url_and_loses_none(server, get, tm
     assert [one.path.read_bytes() for one in got] == [path.encode() * 1000 for path in paths]
     assert len(server.asked) == 4
     assert all(cached(server.url(path), tmp_path / "cache") for path in paths)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from rag_eval_pipeline.sources.download import download
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
+url, host, cache = sys.argv[1:]
+download(url, Path(cache), EgressPolicy(EgressConfig(allowed_hosts=[host])))
+"""
+
+
+def test_download_of_a_killed_process_leaves_nothing_that_is_taken_for_whole(server, get, tmp_path):
+    arrived = threading.Event()
+
+    def stalling(request):
+        status(200, {"Content-Length": str(len(BODY))}, BODY[:100_000])(request)
+        request.wfile.flush()
+        arrived.set()
+        server.released.wait(30)
+
+    server.answers["/data.csv"] = stalling
+    command = [sys.executable, "-c", KILLED, server.url(), server.host, str(tmp_path / "cache")]
+    with subprocess.Popen(command, cwd=REPOSITORY, env=os.environ) as process:
+        assert arrived.wait(30)
+        process.send_signal(signal.SIGKILL)
+
+    assert cached(server.url(), tmp_path / "cache") is None
+    server.answers["/data.csv"] = status(200, body=BODY)
+    assert get().path.read_bytes() == BODY
