@@ -1,11 +1,7 @@
 """The folder of one evaluation, the newest evaluation of each pair, and what a new evaluation keeps of earlier ones.
 
 `data/evaluation/runs/<evaluation_id>/` holds `evaluation.json`, the journal of answers and one parquet file per score
-asset. An id is taken by creating its folder exclusively, so two processes never share one.
-
-Answers depend on dataset, corpus and system only. An unfinished evaluation is resumed even if its answers will be
-scored otherwise; the answers of a published one are scored again when metrics or judge have changed; those of a
-deterministic system are copied into each new evaluation.
+asset. Answers depend on dataset, corpus and system only: when metrics or judge have changed, they are scored again.
 """
 
 import contextlib
@@ -84,7 +80,7 @@ class Evaluation:
 
     @property
     def journal(self) -> Path:
-        """Terminal answers in the order in which they arrived."""
+        """Terminal answers in the order of arrival."""
         return self.folder / "journal.jsonl"
 
     @property
@@ -107,7 +103,7 @@ class Evaluation:
         return self.folder / f"{kind}.parquet"
 
     def has_fingerprints(self, fingerprints: Fingerprints) -> bool:
-        """Return whether it was begun with these fingerprints; the server's, known only to the server, is ignored."""
+        """Return whether it was begun with these fingerprints; the server's is ignored."""
         return self.record.fingerprints.model_copy(update={"server": None}) == fingerprints
 
     def require_answered(self) -> None:
@@ -141,10 +137,7 @@ def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
 
 
 def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Evaluation | None:
-    """Return the pair's newest evaluation, finished or not.
-
-    None if there is none, or if its folder was removed or damaged: the pair is then evaluated anew.
-    """
+    """Return the pair's newest evaluation, finished or not; None if there is none or if its folder is damaged."""
     pointer = pair_pointer(workspace, benchmark, system)
     if not pointer.exists():
         return None
@@ -161,11 +154,7 @@ def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
 
 
 def create_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evaluation:
-    """Create an evaluation under a new id; it is not yet the newest of its pair.
-
-    Args:
-        fields: Of `EvaluationRecord`, without id, state and times.
-    """
+    """Create an evaluation of these fields under a new id; it is not yet the newest of its pair."""
     folder = _create_folder(workspace, now.astimezone(UTC).strftime("%Y%m%d"))
     evaluation = Evaluation(folder, EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields))
     evaluation.save()
@@ -201,7 +190,7 @@ def locked_pair(workspace: Workspace, pair: Pair) -> Iterator[None]:
 
 
 def same_answers(old: Fingerprints, new: Fingerprints) -> bool:
-    """Return whether answers given under the old fingerprints are valid under the new ones."""
+    """Return whether answers given under one are valid under the other."""
     return (old.dataset, old.corpus, old.system) == (new.dataset, new.corpus, new.system)
 
 
@@ -275,10 +264,7 @@ def resume_evaluation(evaluation: Evaluation, pair: Pair) -> Evaluation:
 def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evaluation:
     """Copy all answers of a published evaluation, with its date, to be scored with today's metrics and judge.
 
-    The copy becomes the pair's newest evaluation unless the pair has been evaluated since.
-
-    Raises:
-        InputError: `bad_responses`.
+    The copy becomes the pair's newest evaluation unless the pair has been evaluated since. Raises `bad_responses`.
     """
     record = old.record
     kept: dict[str, Any] = {
@@ -314,8 +300,7 @@ def evaluation_to_score(workspace: Workspace, pair: Pair) -> Evaluation:
     """Return the pair's newest evaluation, or a copy of it if it was published with other metrics or another judge.
 
     Raises:
-        InputError: `not_answered` if there is none, `changed_pair` if its answers are of another dataset, corpus or
-            system.
+        InputError: `not_answered` without one, `changed_pair` for answers of another dataset, corpus or system.
     """
     newest = newest_evaluation(workspace, pair.paths.name, pair.system)
     hint = f"Materialize responses of {pair.paths.name} x {pair.system}."
@@ -348,7 +333,7 @@ def answer_statuses(evaluation: Evaluation) -> dict[str, Status]:
 def unanswered_queries(
     queries: Sequence[EvaluationQuery], statuses: dict[str, Status], which: Which
 ) -> Sequence[EvaluationQuery]:
-    """Return the questions still to be asked: those without any answer; with `failed`, those without a good one."""
+    """Return the questions without any answer; with `failed`, those without a good one."""
     if which == "failed":
         return [query for query in queries if statuses.get(query.query_id) != "ok"]
     return [query for query in queries if query.query_id not in statuses]
@@ -383,7 +368,7 @@ def _create_for(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
 
 
 def _create_folder(workspace: Workspace, date: str) -> Path:
-    """Create the folder of a new id, above all ids of runs and of results: ids of removed runs are not used again."""
+    """Create the folder of a new id, higher than all ids of runs and of results."""
     workspace.runs.mkdir(parents=True, exist_ok=True)
     files = [*workspace.runs.glob(f"eval_run_{date}_*"), *workspace.results.glob(f"eval_run_{date}_*.results.json")]
     tails = [file.name.partition(".")[0].rpartition("_")[2] for file in files]
@@ -427,7 +412,6 @@ def _nothing_failed(previous: Evaluation | None, pair: Pair) -> InputError:
 
 
 def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
-    """Write the good answers of another evaluation to the journal; raises `bad_responses`."""
     old = previous.record
     answers = [answer for answer in iter_responses(previous.responses) if answer.status == "ok"]
     fingerprints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
@@ -437,6 +421,5 @@ def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
 
 
 def _mark_reused(answers: Iterable[RagAnswer], measured: Evaluation) -> Iterator[RagAnswer]:
-    """Set `reused_from` to the evaluation that measured each answer."""
     name = measured.record.evaluation_id
     return (msgspec.structs.replace(answer, reused_from=answer.reused_from or name) for answer in answers)

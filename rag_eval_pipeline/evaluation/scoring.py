@@ -1,8 +1,7 @@
 """Scores each answer of an evaluation: retrieval, citations, answer text, and the judge's scores.
 
-A question to which measures do not apply is `skipped`, answered or not: retrieval and citations of an impossible
-question, citations where no gold text was located. Any other question without an answer is `failed` and has no score.
-An error in a custom metric costs the score of one question: it is stored, counted and reported.
+A question to which measures do not apply is `skipped`, answered or not; any other question without an answer is
+`failed`. An error in a custom metric costs the score of one question: it is stored, counted and reported.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -152,7 +151,7 @@ def add_custom_scores(
     asked: Iterable[tuple[EvaluationQuery, RagAnswer]],
     files: CorpusFiles,
 ) -> tuple[list[QueryScores], list[EvaluationOfQuestion]]:
-    """Return the score rows with the scores of custom metrics, and the evaluation records that these returned."""
+    """Return the rows with the scores of custom metrics, and the evaluation records that these returned."""
     names = files.names()
     added: list[QueryScores] = []
     records: list[EvaluationOfQuestion] = []
@@ -180,7 +179,7 @@ def add_custom_scores(
 
 
 def _applies(metric: MetricInfo, query: EvaluationQuery, answer: RagAnswer, row: QueryScores) -> bool:
-    """Whether question, answer and judgement have what a metric needs; a failed answer or judgement counts as had."""
+    """Return whether question, answer and judgement have what a metric needs; failed ones count as had."""
     has = {
         "accepted_answers": bool(query.accepted_answers),
         "relevant": bool(query.relevant_documents),
@@ -195,7 +194,6 @@ def _question(
     query: EvaluationQuery, answer: RagAnswer, row: QueryScores, files: CorpusFiles, names: frozenset[str]
 ) -> AnsweredQuestion:
     text = answer.answer or ""
-    passages = sorted(answer.contexts, key=lambda passage: passage.rank)
     return AnsweredQuestion(
         query_id=query.query_id,
         question=query.query_text,
@@ -208,7 +206,7 @@ def _question(
         text="" if answer.abstained else strip_citations(text, names),
         is_abstention=answer.abstained,
         citations=places(answer.citations, files),
-        passages=[Passage(files.canonical(one.document), one.page, one.text, one.score) for one in passages],
+        passages=[Passage(files.canonical(one.document), one.page, one.text, one.score) for one in _ranked(answer)],
         latency_ms=answer.latency_ms,
         total_tokens=answer.usage.total_tokens,
         scores=row.scores,
@@ -314,24 +312,18 @@ def _without_text(answer: RagAnswer) -> str | None:
     return "no_answer_recorded" if answer.status == "ok" and answer.answer is None else None
 
 
-def _distinct(units: Iterable[str]) -> list[str]:
-    """Keep each document or page at the rank of its best passage."""
-    return list(dict.fromkeys(units))
-
-
 def _documents(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking:
-    ranking = _distinct(files.canonical(passage.document) for passage in _ranked(answer))
-    return ranking, {files.canonical(name): 1 for name in query.relevant_documents}
+    # A document or page has the rank of its best passage.
+    ranking = dict.fromkeys(files.canonical(passage.document) for passage in _ranked(answer))
+    return list(ranking), {files.canonical(name): 1 for name in query.relevant_documents}
 
 
 def _pages(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking | None:
-    """Return None where the system does not name pages."""
     gold = {_page(files.canonical(c.file_name), c.page_number): 1 for c in query.citations if c.page_number}
     found = _ranked(answer)
     if any(passage.page is None for passage in found):
         return None
-    ranking = _distinct(_page(files.canonical(passage.document), passage.page) for passage in found)
-    return ranking, gold
+    return list(dict.fromkeys(_page(files.canonical(one.document), one.page) for one in found)), gold
 
 
 def _contexts(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> dict[str, float]:

@@ -12,7 +12,7 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import ask, run_queries, sample_resources
 from rag_eval_pipeline.evaluation.budget import Usage, estimate, spent_today
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.pipeline import ask_pair, evaluate, publish_pair, score_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate, publish_pair, score_pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses
 from rag_eval_pipeline.formats.results import EvaluationResults
@@ -40,12 +40,12 @@ def test_evaluation_ids_have_the_day_and_a_number(workspace):
 
 
 def test_evaluation_ends_if_the_benchmark_is_converted_meanwhile(workspace, pair):
-    ask_pair(workspace, pair)
+    ask(workspace, pair, now=NIGHT)
     spec = workspace.benchmark(RAILWAY).spec
     spec.write_text(spec.read_text().replace("version: 1.1.0", "version: 1.1.1"))
     convert(workspace, RAILWAY)
 
-    for going_on in (lambda: ask_pair(workspace, pair), lambda: score_pair(workspace, pair, "answer_scores")):
+    for going_on in (lambda: ask(workspace, pair, now=NIGHT), lambda: score_pair(workspace, pair, "answer_scores")):
         with pytest.raises(InputError) as error:
             going_on()
         assert error.value.code == "changed_pair"
@@ -94,7 +94,7 @@ def test_a_deterministic_system_is_not_asked_again(workspace):
     (asked, first), (again, second), (_, third) = (evaluate(workspace, railway(workspace)) for _ in range(3))
 
     old, new, newest = map(results, (first, second, third))
-    assert [(one.report.asked, one.report.reused) for one in (asked, again)] == [(40, 0), (0, 40)]
+    assert [(one.asked, one.reused) for one in (asked, again)] == [(40, 0), (0, 40)]
     assert first.evaluation_id != second.evaluation_id
     assert {newest.performance_metrics.reused_from, new.performance_metrics.reused_from} == {first.evaluation_id}
     for part in ("retrieval_metrics", "citation_metrics", "answer_quality_metrics", "query_results"):
@@ -116,7 +116,7 @@ def test_ids_of_removed_runs_are_not_used_again(workspace):
     _, first = evaluate(workspace, railway(workspace))
     shutil.rmtree(workspace.runs / first.evaluation_id)
 
-    report = ask_pair(workspace, railway(workspace)).report
+    report = ask(workspace, railway(workspace), now=NIGHT)
 
     assert report.asked == 40
     assert report.evaluation_id > first.evaluation_id
@@ -125,7 +125,7 @@ def test_ids_of_removed_runs_are_not_used_again(workspace):
 def test_a_system_that_is_not_deterministic_is_asked_again(workspace):
     change_yaml(workspace.system_file("embedded"), deterministic=False)
 
-    reports = [evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"))[0].report for _ in range(2)]
+    reports = [evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"))[0] for _ in range(2)]
 
     assert [(report.asked, report.reused) for report in reports] == [(16, 0)] * 2
 
@@ -145,7 +145,7 @@ def test_failed_answers_of_a_deterministic_system_are_asked_anew(workspace, eval
 
     report = ask(workspace, pair, now=NIGHT)
 
-    assert (first.report.failed, first.report.coverage) == (2, 0.95)
+    assert (first.failed, first.coverage) == (2, 0.95)
     assert (report.asked, report.reused, report.failed) == (2, 38, 0)
     answers = read_responses(load_evaluation(workspace, report.evaluation_id).responses)
     assert {answer.query_id for answer in answers if answer.reused_from is None} == {"0", "7"}
@@ -243,7 +243,7 @@ def test_failed_questions_of_a_published_evaluation_are_asked_in_a_new_one(scrip
         ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
 
     assert asked(scripted) == ["3"]
-    assert (answered.report.asked, answered.report.reused, answered.report.failed) == (1, 15, 0)
+    assert (answered.asked, answered.reused, answered.failed) == (1, 15, 0)
     assert second.evaluation_id != first.evaluation_id
     assert first.path.read_bytes() == published
     assert (never_asked.value.code, all_good.value.code) == ("nothing_failed", "nothing_failed")
@@ -373,7 +373,7 @@ def test_published_answers_are_scored_again_and_the_server_is_not_asked(change, 
     answered, second = evaluate(paid, pair)
 
     assert server.asked.total() == 16
-    assert (answered.report.asked, answered.report.reused, answered.report.failed) == (0, 16, 0)
+    assert (answered.asked, answered.reused, answered.failed) == (0, 16, 0)
     old, new = results(first), results(second)
     assert new.evaluation_id != old.evaluation_id
     assert new.timestamp == old.timestamp  # what the system did then, not a night of its own
@@ -383,7 +383,7 @@ def test_published_answers_are_scored_again_and_the_server_is_not_asked(change, 
     assert first.path.read_bytes() == before
 
     # Once they are scored as today, an evaluation asks anew.
-    assert evaluate(paid, pair)[0].report.asked == 16
+    assert evaluate(paid, pair)[0].asked == 16
 
 
 def test_score_assets_alone_score_the_published_answers_again(paid, server):
@@ -404,20 +404,20 @@ def test_a_night_asks_every_question_whatever_has_changed(paid, server):
 
     answered, _ = evaluate(paid, paid_pair(paid), which="all")
 
-    assert (answered.report.asked, answered.report.reused, server.asked.total()) == (16, 0, 32)
+    assert (answered.asked, answered.reused, server.asked.total()) == (16, 0, 32)
 
 
 @pytest.mark.parametrize("change", [METRICS, JUDGE], ids=["metrics", "judge"])
 def test_an_unfinished_evaluation_is_resumed_under_new_settings(change, paid, server):
     set_system(paid, server, budget={"requests": 4})
     with pytest.raises(ServiceError):
-        ask_pair(paid, paid_pair(paid))
+        ask(paid, paid_pair(paid), now=NIGHT)
     set_system(paid, server, endpoint={"max_retries": 9})
     change_defaults(paid, **change)
 
     answered, published = evaluate(paid, paid_pair(paid))
 
-    assert (answered.report.resumed, answered.report.asked, server.asked.total()) == (4, 12, 16)
+    assert (answered.resumed, answered.asked, server.asked.total()) == (4, 12, 16)
     assert results(published).fingerprints.metrics == paid_pair(paid).fingerprints.metrics
 
 
@@ -453,7 +453,7 @@ def test_failed_questions_are_asked_in_an_evaluation_of_their_own_while_old_answ
 
     retried, published = evaluate(paid, paid_pair(paid), which="failed")
 
-    assert (retried.report.asked, retried.report.reused, retried.report.failed) == (2, 14, 0)
+    assert (retried.asked, retried.reused, retried.failed) == (2, 14, 0)
     assert (server.asked.total(), results(published).timestamp > results(first).timestamp) == (18, True)
 
 
@@ -466,7 +466,7 @@ def test_warnings_of_kept_answers_stay_when_failed_questions_are_asked_again(pai
 
     retried, second = evaluate(paid, paid_pair(paid), which="failed")  # refused again, so no reply is read
 
-    assert (retried.report.asked, retried.report.failed) == (1, 1)
+    assert (retried.asked, retried.failed) == (1, 1)
     assert "found nothing in any of 15 replies" in first.warnings[0]
     assert second.warnings[0] == first.warnings[0]
 
@@ -492,4 +492,4 @@ def test_answers_that_were_lost_are_asked_for_again(paid, server):
     newest_evaluation(paid, OBSERVATORY, "paid").responses.unlink()
     change_defaults(paid, **METRICS)
 
-    assert (ask_pair(paid, paid_pair(paid)).report.asked, server.asked.total()) == (16, 32)
+    assert (ask(paid, paid_pair(paid), now=NIGHT).asked, server.asked.total()) == (16, 32)

@@ -54,7 +54,7 @@ def test_counts_of_an_evaluation_add_up(workspace, pair):
     results = EvaluationResults.read(published.path)
 
     assert validate(published.path) == []
-    assert (asked.report.questions, asked.report.asked, asked.report.failed) == (40, 40, 0)
+    assert (asked.questions, asked.asked, asked.failed) == (40, 40, 0)
     assert [row.query_id for row in results.query_results] == [str(number) for number in range(40)]
     for metric in [*results.retrieval_metrics.values(), results.answer_quality_metrics.f1]:
         assert metric.n_scored + metric.n_failed + metric.n_skipped == 40

@@ -6,16 +6,17 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.pipeline import ask_pair, publish_pair, score_pair
+from rag_eval_pipeline.evaluation.pipeline import publish_pair, score_pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES
 from rag_eval_pipeline.evaluation.scoring import score_answers, score_citations, score_retrieval
 from rag_eval_pipeline.evaluation.storage import write_responses
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.report.site import write_report
 from rag_eval_pipeline.systems.base import Citation, PageText, RetrievedPassage
-from tests.evaluation.conftest import RAILWAY, answered
+from tests.evaluation.conftest import NIGHT, RAILWAY, answered
 
 
 def document(file_name, key):
@@ -151,7 +152,7 @@ def recorded(workspace):
         system = {"kind": "replay", "settings": {"path": "recorded.jsonl"}}
         workspace.system_file("recorded").write_text(yaml.safe_dump(system))
         pair = load_pair(workspace, RAILWAY, "recorded")
-        ask_pair(workspace, pair)
+        ask(workspace, pair, now=NIGHT)
         return pair
 
     return pair_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.judges.claims import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.prompts import judgement_prompt
-from rag_eval_pipeline.judges.replies import RatingReply, Unparsable, declines, parse_judgement, parse_reply
+from rag_eval_pipeline.judges.replies import Unparsable, declines, parse_judgement, parse_rating
 
 CASE = Case("1", "How high?", ("12 m",), False, "It is 12 m high.", contexts=("It is 12 m high.",))
 ASKED = judgement_prompt(
