@@ -6,7 +6,7 @@ and stored with none.
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -178,7 +178,7 @@ def summary_lines(card: TrustCard) -> Iterator[str]:
     """Yield the card's numbers for a terminal."""
     for trust in card.tasks:
         yield f"{trust.task}: {'calibrated' if trust.is_calibrated else 'not calibrated'}"
-        yield from (f"  {sentence}" for sentence in (*trust.shortcomings, *_sentences(trust)))
+        yield from (f"  {sentence}" for sentence in (*trust.shortcomings, *_sentences(trust, str)))
         table, yes = trust.confusion, YES[trust.task]
         yield (
             f"  Equal verdicts: {table.both_yes + table.both_no}; {yes} only by the labels: "
@@ -209,7 +209,7 @@ def _task_lines(trust: TaskTrust) -> Iterator[str]:
     yield from (f"- {sentence}" for sentence in trust.shortcomings)
     if trust.shortcomings:
         yield ""
-    yield from _sentences(trust)
+    yield from _sentences(trust, _cell)
     table = trust.confusion
     yield ""
     yield f"| | judge: {yes} | judge: not |"
@@ -226,7 +226,7 @@ def _task_lines(trust: TaskTrust) -> Iterator[str]:
             yield f"| {' | '.join(map(_cell, cells))} |"
 
 
-def _sentences(trust: TaskTrust) -> Iterator[str]:
+def _sentences(trust: TaskTrust, escape: Callable[[str], str]) -> Iterator[str]:
     yield f"Kappa {_kappa(trust.kappa)}, over {trust.n_compared} of {trust.n_labels} labelled."
     if trust.n_unsure:
         yield f"The judge is unsure of {trust.n_unsure}, which count as no; without them {_kappa(trust.kappa_sure)}."
@@ -234,7 +234,7 @@ def _sentences(trust: TaskTrust) -> Iterator[str]:
         yield f"The mean is moved by {trust.bias.value:+.3f} ({_limits(trust.bias.interval, '+.3f')})."
     left_out = trust.not_judged | ({"tie": trust.n_ties} if trust.n_ties else {})
     if left_out:
-        yield f"Left out: {', '.join(f'{count} {_cell(reason)}' for reason, count in sorted(left_out.items()))}."
+        yield f"Left out: {', '.join(f'{count} {escape(reason)}' for reason, count in sorted(left_out.items()))}."
     if trust.repeat_agreement is not None:
         share = trust.repeat_agreement
         yield f"Judged twice, {share.value:.3f} of {share.n} verdicts are equal ({_limits(share.interval)})."
