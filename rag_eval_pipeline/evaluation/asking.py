@@ -256,7 +256,7 @@ async def _answer(system: System, query: Query, timeout_s: float | None) -> RagA
 
 @contextlib.contextmanager
 def sample_resources() -> Iterator[ResourceSamples]:
-    """Sample once a second while a block runs, and once at its end, so that the shortest block has a sample."""
+    """Sample once a second while a block runs, and once at its end."""
     samples = ResourceSamples()
     process = psutil.Process()
     process.cpu_percent()  # the first call sets the mark from which the next one counts

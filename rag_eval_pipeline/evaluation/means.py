@@ -136,7 +136,7 @@ class ScoredRun:
 
     @cached_property
     def clusters(self) -> Mapping[str, str]:
-        """The cluster of each question: its documents."""
+        """The cluster of each question."""
         return question_clusters(self.queries)
 
     @cached_property
@@ -174,7 +174,7 @@ class MeanGroup(NamedTuple):
     Args:
         measures: Name in the results -> name in the rows.
         left_out: Questions that have no row here; they are skipped.
-        custom: Custom metrics, which decide for themselves whether they apply to a question without an answer.
+        custom: Custom metrics, which may apply to a question without an answer.
         reasons: Name in the rows -> why it has no value, if no question has one.
     """
 

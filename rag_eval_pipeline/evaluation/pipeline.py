@@ -1,6 +1,6 @@
 """The three steps of an evaluation: ask, score, publish. Each continues from the state of the pair's files."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from rag_eval_pipeline.evaluation.runs import (
     Which,
     evaluation_to_score,
     locked_pair,
-    newest_evaluation,
+    required_evaluation,
     same_answers,
 )
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
@@ -42,9 +42,9 @@ class Published:
     preview: list[dict[str, Any]]
     partial: dict[str, tuple[int, int]]
     judging: JudgingReport
-    rescored_from: str | None = None
-    faults: list[str] = field(default_factory=list)
-    warnings: tuple[str, ...] = ()
+    rescored_from: str | None
+    faults: list[str]
+    warnings: tuple[str, ...]
 
 
 def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
@@ -59,7 +59,6 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         evaluation = _scored(workspace, pair)
         results = publish(workspace, evaluation, pair, now=datetime.now(UTC))
     path = results_path(workspace, results.evaluation_id)
-    values = headline(results)
     preview = [
         {
             "question": query.query_text, "answer": query.generated_answer or query.error or "",
@@ -67,20 +66,18 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         }
         for query in results.query_results[:PREVIEW_ROWS]
     ]  # fmt: skip
-    title = f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals"
-    faults = [fault.message for fault in results.metric_faults]
     return Published(
         evaluation_id=results.evaluation_id,
-        title=title,
+        title=f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals",
         path=path,
         findings=validate(path),
-        headline=values,
+        headline=headline(results),
         metrics=_shares(results),
         preview=preview,
         partial=_partial(results),
         judging=judging_report(evaluation),
         rescored_from=evaluation.record.rescored_from,
-        faults=faults,
+        faults=[fault.message for fault in results.metric_faults],
         warnings=results.warnings,
     )
 
@@ -145,21 +142,14 @@ def _shares(results: EvaluationResults) -> dict[str, Metric]:
 
 
 def _scored(workspace: Workspace, pair: Pair) -> Evaluation:
-    """Return the pair's newest evaluation, scored with today's metrics and judge.
-
-    Raises:
-        InputError: `not_answered` if there is none, `changed_pair` if it was made under other fingerprints.
-    """
-    evaluation = newest_evaluation(workspace, pair.paths.name, pair.system)
-    of = f"{pair.paths.name} x {pair.system}"
-    if evaluation is None:
-        hint = f"Materialize responses of {of}."
-        raise InputError("not_answered", workspace.runs, f"an evaluation of {of}", hint=hint)
+    """Return the pair's newest evaluation; raises `changed_pair` if it was made under other fingerprints."""
+    evaluation = required_evaluation(workspace, pair)
     if not evaluation.has_fingerprints(pair.fingerprints):
         again = same_answers(evaluation.record.fingerprints, pair.fingerprints)
         expected = "scores of" if again else "an evaluation of the present dataset, corpus and system with"
+        assets = ", ".join(SCORE_FILES) if again else "responses"
         raise InputError(
             "changed_pair", evaluation.folder, f"{expected} the present metrics and judge",
-            hint=f"Materialize {', '.join(SCORE_FILES) if again else 'responses'} of {of}.",
+            hint=f"Materialize {assets} of {pair.paths.name} x {pair.system}.",
         )  # fmt: skip
     return evaluation

@@ -33,10 +33,8 @@ from rag_eval_pipeline.workspace import Workspace, check_name
 State = Literal["open", "answered", "scored", "published"]
 SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_scores")
 
-# Which questions to ask.
-# `missing`: those without a stored answer; all of them once the evaluation is published with today's metrics and judge.
-# `failed`: those without a good answer; the others are kept.
-# `all`: every question, unless an unfinished evaluation is resumed; for nights and reruns.
+# Which questions to ask: those without a stored answer (all of them once the evaluation is published with today's
+# metrics and judge), those without a good answer, or every question, unless an unfinished evaluation is resumed.
 Which = Literal["missing", "failed", "all"]
 Start = Literal["resume", "rescore", "retry", "new"]
 
@@ -77,29 +75,13 @@ class Evaluation:
     def __init__(self, folder: Path, record: EvaluationRecord) -> None:
         self.folder = folder
         self.record = record
-
-    @property
-    def journal(self) -> Path:
-        """Terminal answers in the order of arrival."""
-        return self.folder / "journal.jsonl"
-
-    @property
-    def responses(self) -> Path:
-        """Answers in the dataset's order, one row per question."""
-        return self.folder / "responses.parquet"
-
-    @property
-    def judgements(self) -> Path:
-        """The judge's judgement of each answer, one per line."""
-        return self.folder / "judgements.jsonl"
-
-    @property
-    def resources(self) -> Path:
-        """Samples of memory and processor use while asking."""
-        return self.folder / "resources.json"
+        self.journal = folder / "journal.jsonl"  # terminal answers in the order of arrival
+        self.responses = folder / "responses.parquet"  # answers in the dataset's order, one row per question
+        self.judgements = folder / "judgements.jsonl"  # of each answer, one per line
+        self.resources = folder / "resources.json"  # samples of memory and processor use while asking
 
     def scores(self, kind: str) -> Path:
-        """Per-question scores of one of `SCORE_FILES`."""
+        """Return the path of one of `SCORE_FILES`."""
         return self.folder / f"{kind}.parquet"
 
     def has_fingerprints(self, fingerprints: Fingerprints) -> bool:
@@ -146,6 +128,16 @@ def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Eval
     except InputError as error:
         logger.warning("The newest evaluation of %s x %s is ignored: %s", benchmark, system, error)
         return None
+
+
+def required_evaluation(workspace: Workspace, pair: Pair) -> Evaluation:
+    """Return the pair's newest evaluation; raises `not_answered` if there is none."""
+    evaluation = newest_evaluation(workspace, pair.paths.name, pair.system)
+    if evaluation is None:
+        of = f"{pair.paths.name} x {pair.system}"
+        hint = f"Materialize responses of {of}."
+        raise InputError("not_answered", workspace.runs, f"an evaluation of {of}", hint=hint)
+    return evaluation
 
 
 def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
@@ -200,7 +192,7 @@ def same_scoring(old: Fingerprints, new: Fingerprints) -> bool:
 
 
 def choose_start(previous: Evaluation | None, pair: Pair, which: Which) -> Start:
-    """Choose whether the next evaluation continues the newest one, copies its answers, or begins from nothing."""
+    """Return whether the next evaluation continues the newest one, copies its answers, or begins from nothing."""
     if previous is None or not same_answers(previous.record.fingerprints, pair.fingerprints):
         return "new"
     # New answers never go into an evaluation that only scores old ones again.
@@ -267,21 +259,18 @@ def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evalu
     The copy becomes the pair's newest evaluation unless the pair has been evaluated since. Raises `bad_responses`.
     """
     record = old.record
-    kept: dict[str, Any] = {
-        name: getattr(record, name)
-        for name in (
-            "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "limit",
-            "deterministic", "warnings",
-        )
-    }  # fmt: skip
+    kept = (
+        "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "limit",
+        "deterministic", "warnings",
+    )  # fmt: skip
     scoring = {"metrics": pair.fingerprints.metrics, "judge": pair.fingerprints.judge}
     evaluation = create_evaluation(
         workspace,
         record.opened_at,
+        **{name: getattr(record, name) for name in kept},
         fingerprints=record.fingerprints.model_copy(update=scoring),
         settings=pair.settings,
         rescored_from=record.rescored_from or record.evaluation_id,
-        **kept,
     )
     with JournalWriter(evaluation.journal) as journal:  # so that a later --failed-only finds them
         journal.extend(_mark_reused(iter_responses(old.responses), old))
@@ -302,15 +291,13 @@ def evaluation_to_score(workspace: Workspace, pair: Pair) -> Evaluation:
     Raises:
         InputError: `not_answered` without one, `changed_pair` for answers of another dataset, corpus or system.
     """
-    newest = newest_evaluation(workspace, pair.paths.name, pair.system)
-    hint = f"Materialize responses of {pair.paths.name} x {pair.system}."
-    if newest is None:
-        expected = f"an evaluation of {pair.paths.name} x {pair.system}"
-        raise InputError("not_answered", workspace.runs, expected, hint=hint)
+    newest = required_evaluation(workspace, pair)
     fingerprints = newest.record.fingerprints
     if not same_answers(fingerprints, pair.fingerprints):
-        expected = "answers of today's system to today's questions and documents"
-        raise InputError("changed_pair", newest.folder, expected, hint=hint)
+        raise InputError(
+            "changed_pair", newest.folder, "answers of today's system to today's questions and documents",
+            hint=f"Materialize responses of {pair.paths.name} x {pair.system}.",
+        )  # fmt: skip
     if same_scoring(fingerprints, pair.fingerprints):
         return newest
     if newest.record.state == "published":
