@@ -175,7 +175,7 @@ def test_ground_truth_names_a_bad_annotation_and_keeps_the_others(annotation, co
     elif annotation == 7:
         assert f"{path}, annotation 2" in str(error)
     file = read_annotation_file(path)
-    assert [a.annotation_id for a in file.annotations] == ["citation_gt_001", "answer_quality_gt_001"]
+    assert [a.annotation_id for a in file.truth.annotations] == ["citation_gt_001", "answer_quality_gt_001"]
     assert [one.code for one in file.errors] == [code]
 
 
@@ -312,7 +312,7 @@ def test_import_merges_the_annotators_files(tmp_path):
     named = [(truth.dataset_id, truth.version) for truth in result.truths]
     assert named == [("c", "2.0.0"), ("d", "1.0.0"), ("d", "1.1.0")]
     assert ids(result)[1] == [("ann", "c1_q2"), ("ann", "y"), ("bob", "c1_q1"), ("bob", "j_q1"), ("cid", "c1_q1")]
-    assert (result.files, result.read, result.imported, result.refused, result.findings) == (6, 7, 7, 0, ())
+    assert (result.read, result.imported, result.refused, result.findings) == (7, 7, 0, ())
     assert result.is_conserved
     assert result.truths[0].annotations[0].citations[0].end_char == 10
     assert import_annotations(tmp_path / "nowhere").truths == ()
@@ -331,7 +331,7 @@ def test_import_keeps_good_annotations_beside_bad_ones(tmp_path):
     assert codes(result) == ["bad_json", "missing_dataset_id", "empty_span", "annotator_mismatch"]
     assert "annotation 'c1_q2', field \"citations[0]" in str(result.findings[2])
     assert str(tmp_path / "ann" / "d_v1.0.0.gt.json") in str(result.findings[3])
-    assert (result.files, result.read, result.imported, result.refused) == (2, 5, 3, 2)
+    assert (result.read, result.imported, result.refused) == (5, 3, 2)
     assert result.is_conserved
 
 

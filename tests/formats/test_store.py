@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import json
-from datetime import date
 
 import pytest
 
@@ -11,7 +10,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.fields import newest_versions, parse_version, split_version
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.store import DatasetStore, ResultsFilter, compare_results, version_difference
+from rag_eval_pipeline.formats.store import DatasetStore, compare_results, version_difference
 from tests.formats.dataset_values import csv_text
 from tests.formats.result_values import metric, results_value
 
@@ -242,7 +241,6 @@ DIFFERENCES = {
     "a null field":                         ({},    {"description": None},                                     None),
     "another order of keys":                ({"metadata": {"size": 9, "domain": "x"}}, {"metadata": {"domain": "x", "size": 9}}, None),
     "a whole number as float":              ({"metadata": {"avg_query_length": 4}},    {"metadata": {"avg_query_length": 4.0}}, None),
-    "the same moment":                      ({"created_at": "2024-09-19T00:00:00Z"},   {"created_at": "2024-09-19T02:00:00+02:00"}, None),
     "a null in a citation":                 ({"queries": [query(0, citations=[SPAN])]},
                                              {"queries": [query(0, citations=[SPAN | {"page_number": None}])]}, None),
     "one question more, one less":          ({},    {"queries": [*QUERIES[1:], query("x")]},                   "1 query added: 'x'; 1 query removed: '0'"),
@@ -255,8 +253,7 @@ DIFFERENCES = {
     "another order":                        ({},    {"queries": QUERIES[::-1]},                                "queries are in another order"),
     "another name":                         ({},    {"name": "E"},                                             "name was 'D' and is 'E'"),
     "more about the dataset":               ({},    {"metadata": {"size": 9}},                                 "metadata was None and is {'size': 9}"),
-    "documents":                            ({},    {"documents": [{"document_id": "a.pdf", "content": ""}]},  "1 document added: 'a.pdf'; documents were added"),
-    "an empty list of documents":           ({"documents": []}, {},                                            "documents were removed"),
+    "documents":                            ({},    {"documents": [{"document_id": "a.pdf", "content": ""}]},  "1 document added: 'a.pdf'"),
 }  # fmt: skip
 
 
@@ -355,37 +352,21 @@ def test_results_that_do_not_exist(evaluation_id, store):
     assert "eval_run_20250830_001" in str(error.value)
 
 
-FILTERS = {
-    #                            filter                                                        evaluations
-    "all":                      (ResultsFilter(),                                              ["e1", "e2", "e3"]),
-    "a dataset":                (ResultsFilter(dataset="x"),                                   ["e1", "e2"]),
-    "a dataset with version":   (ResultsFilter(dataset="x_v2.0.0"),                            ["e2"]),
-    "a system":                 (ResultsFilter(system="other"),                                ["e3"]),
-    "from a day on":            (ResultsFilter(since=date(2025, 8, 31)),                       ["e2", "e3"]),
-    "up to a day, in UTC":      (ResultsFilter(until=date(2025, 8, 31)),                       ["e1", "e2"]),
-    "nothing":                  (ResultsFilter(dataset="x_v3.0.0"),                            []),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("wanted", "expected"), FILTERS.values(), ids=FILTERS)
-def test_results_are_listed_by_time_and_filtered(wanted, expected, store):
-    store.save_evaluation_results(
-        results("e3", timestamp="2025-09-01T00:00:00Z", dataset_id="y", benchmark="y", system="other")
-    )
-    # 01:00 in Paris is the day before in UTC.
-    store.save_evaluation_results(results("e2", timestamp="2025-09-01T01:00:00+02:00", dataset_version="2.0.0"))
+def test_results_are_listed_by_time_with_unreadable_files(store):
+    store.save_evaluation_results(results("e3", timestamp="2025-09-01T00:00:00Z"))
+    store.save_evaluation_results(results("e2", timestamp="2025-09-01T01:00:00+02:00"))
     path = store.save_evaluation_results(results("e1"))
     (store.results / "broken.results.json").write_text("{")
     (store.results / "local.results.json").write_text(json.dumps(results_value(timestamp="2025-08-30T13:00:00")))
 
-    listed = store.list_evaluation_results(wanted)
+    listed = store.list_evaluation_results()
 
-    assert [one.header.evaluation_id for one in listed.results] == expected
+    assert [one.header.evaluation_id for one in listed.results] == ["e1", "e2", "e3"]
+    assert listed.results[0].path == path
     assert [(found.code, found.file.rpartition("/")[2]) for found in listed.findings] == [
         ("bad_format", "broken.results.json"),
         ("bad_format", "local.results.json"),
     ]
-    assert expected[:1] != ["e1"] or listed.results[0].path == path
 
 
 def test_results_comparison_holds_values_and_differences_to_the_first(store):
