@@ -26,7 +26,6 @@ from rag_eval_pipeline.formats.evaluations import (
     MultiEvaluationResult,
     QualityEvaluation,
     RelevanceEvaluation,
-    RetryConfig,
     TemporalEvaluation,
     ToxicityEvaluation,
     batch_status,
@@ -157,7 +156,6 @@ REFUSED = {
     "a toxicity above one":                      {"toxicity_categories": {"violence": 1.1}, "overall_toxicity": 0.1},
     "a word count that is a float":              json.loads(DOCUMENTS[LengthEvaluation]) | {"word_count": 87.0},
     "a range of words that is reversed":         json.loads(DOCUMENTS[LengthEvaluation]) | {"expected_length_range": {"min_words": 2, "max_words": 1}},
-    "an interval beside the score":              {"comparison_data": {"variant_a_event_id": "a", "variant_b_event_id": "b", "preference_score": 0.5, "confidence_interval": [0.6, 0.7], "sample_size": 1}},
     "NaN among custom fields":                   {"risk": {"value": float("nan")}},
     "no object":                                 None,
 }  # fmt: skip
@@ -262,8 +260,6 @@ def test_evaluation_config_of_the_specification(tmp_path):
     assert EvaluationConfig.read(tmp_path / "c.yaml").model_dump() == CONFIG | {
         "evaluators": ("factual_accuracy", "toxicity")
     }
-    # 1000, 1000 * 2, 1000 * 2 * 2
-    assert RetryConfig().delays_ms == (1000, 2000, 4000)
 
 
 BAD_CONFIGS = {"an evaluator twice": {"evaluators": ["a", "a"]}, "no time at all": {"timeout_ms": 0},
