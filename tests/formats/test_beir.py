@@ -55,11 +55,10 @@ def datasets(draw):
     return EvaluationDataset(dataset_id="d", name="D", version="1.0.0", queries=tuple(queries))
 
 
-def write(folder, dataset, judged=lambda query: query.relevant_documents, corpus=()):
-    queries = (beir_query(query, judged=judged(query)) for query in dataset.queries)
-    write_beir(
-        folder, queries, corpus, (Qrel(q.query_id, name, 1) for q in dataset.queries for name in judged(q))
-    )  # fmt: skip
+def write(folder, dataset, corpus=()):
+    queries = (beir_query(query, judged=query.relevant_documents) for query in dataset.queries)
+    qrels = (Qrel(query.query_id, name, 1) for query in dataset.queries for name in query.relevant_documents)
+    write_beir(folder, queries, corpus, qrels)
 
 
 @given(dataset=datasets(), corpus=st.dictionaries(NAMES, st.tuples(TEXT, TEXT), max_size=3))
@@ -74,16 +73,6 @@ def test_beir_round_trips(dataset, corpus, tmp_path_factory):
         header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
     assert header == ["query-id", "corpus-id", "score"]
     assert rows == [[q.query_id, name, "1"] for q in dataset.queries for name in q.relevant_documents]
-
-
-@given(dataset=datasets())
-def test_beir_keeps_relevant_documents_beside_other_judgements(dataset, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("beir")
-    write(folder, dataset, judged=lambda query: tuple(f"{name}#page=1" for name in query.relevant_documents))
-
-    beir = read_beir(folder)
-    assert all(name.endswith("#page=1") for judged in beir.qrels.values() for name in judged)
-    assert beir_dataset(beir, dataset_id="d", version="1.0.0", name="D") == dataset
 
 
 def test_beir_files_to_the_letter(tmp_path):
