@@ -94,8 +94,6 @@ def test_damaged_data_is_refused_with_its_place(tmp_path, kind, damage):
     assert "(byte " in error.found
 
 
-
-
 def test_a_wrong_checksum_of_zstandard_is_damage(tmp_path):
     # "question,answer\nWho?,Ada\n" as the zstd command wrote it, with its checksum at the end; Arrow writes none.
     data = bytes.fromhex("28b52ffd0458c900007175657374696f6e2c616e737765720a57686f3f2c4164610a267c1a34")
