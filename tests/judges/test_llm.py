@@ -10,7 +10,7 @@ import pytest
 
 from rag_eval_pipeline.judges.judgement import CitationLabels, CitedText, JudgeUsage, Support
 from rag_eval_pipeline.judges.llm import LlmSettings
-from tests.judges.judge_server import Completion, data_of, honest, honest_but, verdict_is
+from tests.judges.judge_server import Completion, data_of, honest, honest_but, sections, verdict_is
 
 ENDPOINT = {"base_url": "http://127.0.0.1:9/v1"}
 
@@ -32,7 +32,7 @@ async def test_judgement_takes_one_call(opened, case):
     assert (judgement.usage.requests, judgement.usage.cached, judgement.usage.total_tokens) == (1, 0, 120)
     assert (judgement.model, judgement.flags, len(server.bodies)) == ("judge-1", (), 1)
     # The second claim's only citation needs no check of its own: the claim's verdict is its verdict.
-    (data,) = server.sections()
+    (data,) = sections(server)
     assert [(check["claim"], check["cited"]) for check in data["citation_checks"]] == [("c1", "s1"), ("c1", "s2")]
 
 
@@ -43,8 +43,8 @@ async def test_many_claims_take_more_calls_and_one_verdict(opened, case):
     async with opened(claims_per_call=3) as (judge, server):
         judgement = await judge.judge(many)
 
-    assert [len(data["claims"]) for data in server.sections()] == [3, 3, 1]
-    assert ["answer" in data for data in server.sections()] == [True, False, False]
+    assert [len(data["claims"]) for data in sections(server)] == [3, 3, 1]
+    assert ["answer" in data for data in sections(server)] == [True, False, False]
     assert " ".join(answer[claim.start : claim.end] for claim in judgement.claims) == answer
 
 
@@ -235,7 +235,7 @@ async def test_rating_is_the_mean_of_its_directions(opened, case):
 
     # Grades 4 and 2 of 4: (1.0 + 0.5) / 2.
     assert judgement.ratings == {"answer_accuracy": 0.75}
-    _, first, second = server.sections()
+    _, first, second = sections(server)
     assert (first["first"], first["second"]) == (case.answer, ["1874"])
     assert (second["first"], second["second"]) == (["1874"], case.answer)
 
@@ -269,7 +269,7 @@ async def test_rating_that_lacks_a_part_is_not_asked_for(opened, case):
 
     assert judgement.ratings == {"answer_relevance": 1.0}
     assert judgement.correctness is None
-    assert [data["task"] for data in server.sections()] == ["judgement", "rating"]
+    assert [data["task"] for data in sections(server)] == ["judgement", "rating"]
 
 
 async def test_custom_rating_protocol(opened, case):
@@ -312,8 +312,8 @@ async def test_labels_take_one_call_more(opened, case):
     async with opened(claim_labels=True) as (judge, server):
         judgement = await judge.judge(case)
 
-    assert [data["task"] for data in server.sections()] == ["judgement", "entailment"]
-    data = server.sections()[1]
+    assert [data["task"] for data in sections(server)] == ["judgement", "entailment"]
+    data = sections(server)[1]
     # The first claim's second citation does not entail it alone, so it is asked whether the first is enough.
     assert [(claim["text"], claim["against"]) for claim in data["claims"]] == [
         ("The light was built in 1874 .", "gold_answer"),
@@ -339,7 +339,7 @@ async def test_labels_of_a_refusal_are_of_the_gold_answer_alone(opened, case):
     async with opened(claim_labels=True) as (judge, server):
         judgement = await judge.judge(refusal)
 
-    assert [claim["against"] for claim in server.sections()[1]["claims"]] == ["answer"]
+    assert [claim["against"] for claim in sections(server)[1]["claims"]] == ["answer"]
     assert (judgement.entailment.correct, judgement.entailment.covered) == ((), (False,))
 
 
@@ -357,9 +357,9 @@ async def test_labels_of_many_claims_take_more_calls(opened, case):
     async with opened(claim_labels=True, claims_per_call=3) as (judge, server):
         judgement = await judge.judge(case)
 
-    assert [len(data["claims"]) for data in server.sections()[1:]] == [3, 1]
+    assert [len(data["claims"]) for data in sections(server)[1:]] == [3, 1]
     # Citations alone have no passages to be compared with.
-    assert server.sections()[2]["passages"] == []
+    assert sections(server)[2]["passages"] == []
     assert judgement.claims[0].labels == CitationLabels((True, False), (None, True))
 
 
@@ -390,7 +390,7 @@ async def test_citations_without_a_mark_are_checked_once_each(opened, case):
     async with opened(claim_labels=True) as (judge, server):
         judgement = await judge.judge(answered)
 
-    checks = server.sections()[0]["citation_checks"]
+    checks = sections(server)[0]["citation_checks"]
     assert [(check["claim"], check["cited"]) for check in checks] == [("any", "s1"), ("any", "s2"), ("any", "s3")]
     assert 'With the claim "any"' in server.bodies[0]["messages"][1]["content"]
     assert [one.outcome for one in judgement.citation_support] == ["supported", "not_found", "supported"]
@@ -406,7 +406,7 @@ async def test_citation_without_a_mark_counts_for_the_claim_it_supports_best(ans
         judgement = await judge.judge(msgspec.structs.replace(case, answer=answer, citations=cited))
 
     # A claim's only citation needs no check: the claim's verdict is its verdict.
-    assert [data["citation_checks"] for data in server.sections()] == [[]] * len(server.bodies)
+    assert [data["citation_checks"] for data in sections(server)] == [[]] * len(server.bodies)
     assert [one.outcome for one in judgement.citation_support] == ["supported"]
 
 
