@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import spent_today
-from rag_eval_pipeline.evaluation.judging import judge_budget
+from rag_eval_pipeline.evaluation.judging import BudgetedJudge
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION
 from rag_eval_pipeline.judges.calibration import (
     CalibrationRequest,
@@ -200,19 +200,18 @@ class Scripted:
 
     fingerprint = "scripted/1"
     judges_support = False
+    may_differ = True
 
     def __init__(self, verdicts, *, again=None, failing=()):
         self._verdicts, self._again, self._failing = verdicts, again or {}, failing
         self.asked = []
 
-    async def judge(self, case):
-        self.asked.append(case.query_id)
-        return self._judgement(case, self._verdicts[case.query_id])
-
-    async def judge_again(self, case, repeat):
-        return self._judgement(case, self._again.get(case.query_id, self._verdicts[case.query_id]))
-
-    def _judgement(self, case, verdict):
+    async def judge(self, case, repeat=0):
+        verdict = self._verdicts[case.query_id]
+        if repeat:
+            verdict = self._again.get(case.query_id, verdict)
+        else:
+            self.asked.append(case.query_id)
         if case.query_id in self._failing:
             return Judgement(case.query_id, "failed", error="-", error_code="judge_unparsable")
         return Judgement(
@@ -299,8 +298,9 @@ class Supporting:
 
     fingerprint = "supporting/1"
     judges_support = True
+    may_differ = False
 
-    async def judge(self, case):
+    async def judge(self, case, repeat=0):
         def support(texts):
             held = any("true" in text for text in texts)
             return Support("supported" if held else "not_found", float(held)) if texts else None
@@ -414,8 +414,8 @@ async def test_calibration_books_its_usage_with_the_judges_budget(opened, case, 
     workspace = Workspace(tmp_path)
 
     async with opened(chat={"prices": {"usd_per_request": 0.01}}, ratings=["answer_accuracy"]) as (judge, server):
-        with judge_budget(workspace, judge_settings(server.url), "calibration_x") as budget:
-            card = await calibrate(judge, *labelled(case, 2), LIGHTS, budget=budget)
+        with BudgetedJudge(judge, workspace, judge_settings(server.url), "calibration_x") as paid:
+            card = await calibrate(paid, *labelled(case, 2), LIGHTS)
 
     # Two answers: verdicts once and again, each with a rating of two directions.
     assert (card.tasks[0].repeat_agreement.value, card.models, len(server.bodies)) == (1.0, ("judge-1",), 12)
@@ -428,13 +428,14 @@ async def test_calibration_stops_at_the_days_budget(opened, case, tmp_path):
     workspace = Workspace(tmp_path)
 
     async with opened() as (judge, server):
-        with judge_budget(workspace, judge_settings(server.url, requests=1), "eval_run_20261121_001") as evaluating:
-            evaluating.book((await judge.judge(case)).usage)
+        settings = judge_settings(server.url, requests=1)
+        with BudgetedJudge(judge, workspace, settings, "eval_run_20261121_001") as evaluating:
+            await evaluating.judge(case)
         with (
-            judge_budget(workspace, judge_settings(server.url, requests=1), "calibration_x") as budget,
+            BudgetedJudge(judge, workspace, settings, "calibration_x") as calibrating,
             pytest.raises(ServiceError) as error,
         ):
-            await calibrate(judge, *labelled(case, 2), LIGHTS, budget=budget)
+            await calibrate(calibrating, *labelled(case, 2), LIGHTS)
 
     assert (error.value.code, len(server.bodies)) == ("budget_spent", 1)
     assert spent_today(workspace.spending, "judge-openai", datetime.now(UTC)).requests == 1

@@ -12,15 +12,7 @@ from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.evaluation.judging import make_cases
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.judges.calibration import (
-    CalibrationRequest,
-    Label,
-    LabelledAnswers,
-    calibrate,
-    pool_answers,
-    read_labels,
-)
-from rag_eval_pipeline.judges.judgement import Case
+from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate, name_by_system, read_labels
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated
 from rag_eval_pipeline.systems.base import RagAnswer, citations_in
@@ -106,14 +98,14 @@ def test_labels_are_a_hundred_of_both_kinds_with_a_second_pass():
 
 
 async def test_lexical_judge_agrees_with_the_railways_labels(workspace):
-    parts = [
-        LabelledAnswers(
-            system, cases(workspace, "skarn-railway", system), read_labels(labels_file("skarn-railway", system))
-        )
-        for system in SYSTEMS
-    ]
+    answered, labels = [], []
+    for system in SYSTEMS:
+        given = read_labels(labels_file("skarn-railway", system))
+        new_cases, new_labels = name_by_system(system, cases(workspace, "skarn-railway", system), given)
+        answered += new_cases
+        labels += new_labels
 
-    card = await calibrate(LexicalJudge(), *pool_answers(parts), CalibrationRequest("skarn-railway", "lexical", "own"))
+    card = await calibrate(LexicalJudge(), answered, labels, CalibrationRequest("skarn-railway", "lexical", "own"))
 
     correctness = next(trust for trust in card.tasks if trust.task == "correctness")
     assert correctness.n_compared == 120
@@ -123,15 +115,6 @@ async def test_lexical_judge_agrees_with_the_railways_labels(workspace):
     assert correctness.shortcomings == ("The labels are not people's.",)
     assert not is_calibrated([card], benchmark="skarn-railway", fingerprint=card.judge_fingerprint, task="correctness")
     assert "labels of this project's own: they calibrate nothing" in card_markdown(card)
-
-
-def test_pooled_questions_have_the_name_of_their_system():
-    cases, labels = [Case("1", "?", ("x",), False, "y")], [Label(query_id="1", task="correctness", label="correct")]
-
-    assert pool_answers([LabelledAnswers("a", cases, labels)]) == (cases, labels)
-    both, pooled = pool_answers([LabelledAnswers("a", cases, labels), LabelledAnswers("b", cases, labels)])
-    assert [case.query_id for case in both] == [label.query_id for label in pooled] == ["a/1", "b/1"]
-    assert {case.answer for case in both} == {"y"}
 
 
 def given(system, labels):
