@@ -41,11 +41,7 @@ class _Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_ragas(source: ExportSource, folder: Path) -> Written:
-    """Write both files; with an evaluation, only the questions that its system was asked.
-
-    Lost: the dataset's name, version, description and metadata; of an answer its status, citations, latency and the
-    scores of passages.
-    """
+    """Write both files; with an evaluation, only the questions that its system was asked."""
     answers = source.answers
     asked = [
         (query, row)
@@ -59,18 +55,18 @@ def write_ragas(source: ExportSource, folder: Path) -> Written:
     ]
     _write_lines(folder / "dataset.jsonl", rows)
     _write_lines(folder / "metadata.jsonl", metadata)
-    notes = []
-    if unanswerable := sum(row.reference is None for row in rows):
-        notes.append(f"{unanswerable} of {len(rows)} questions are unanswerable and have no reference")
+    unanswerable = sum(row.reference is None for row in rows)
+    note = f"{unanswerable} of {len(rows)} questions are unanswerable and have no reference"
+    notes = (note,) if unanswerable else ()
     if answers is None:
-        return Written({"questions": len(rows)}, notes=tuple(notes))
+        return Written({"questions": len(rows)}, notes=notes)
     counts = {"questions": len(rows), "answers": sum(row.response is not None for row in rows)}
     lost = {
         "answer.status": answers.failed,
         "answer.abstained": answers.abstained,
         "answer.contexts.score": answers.passage_scores,
     }
-    return Written(counts, lost, (*notes, *answers.notes()))
+    return Written(counts, lost, notes + answers.notes)
 
 
 def read_ragas(folder: Path, identity: Identity) -> EvaluationDataset:

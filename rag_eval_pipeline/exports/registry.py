@@ -81,13 +81,7 @@ def export(
 ) -> ExportReport:
     """Write a converted benchmark as a folder of a format, completely or not at all.
 
-    Args:
-        workspace: The workspace of the benchmark.
-        name: The benchmark.
-        format: A key of `FORMATS`.
-        target: A folder that is missing or empty.
-        evaluation: An evaluation's id, or a system's name for its newest evaluation; its answers are exported too.
-        options: The choices of the format, and whether the target may be overwritten.
+    With an evaluation's id, or a system's name for its newest evaluation, its answers are exported too.
     """
     if format not in FORMATS:
         raise InputError("unknown_format", "--format", f"one of {', '.join(FORMATS)}", found=format)

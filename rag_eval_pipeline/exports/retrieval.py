@@ -56,9 +56,7 @@ class _Name(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 def write_evret(source: ExportSource, folder: Path) -> Written:
     """Write `<id>.json` and `<id>.csv`; only the JSON can hold the texts of documents.
 
-    Names stay as they are, `"` and `=` included: Evret compares ids exactly, so no cell is changed for spreadsheets.
-
-    Lost: query type, difficulty, citations, impossibility, the source's id and metadata.
+    No cell is changed for spreadsheets, because Evret compares ids exactly.
     """
     source.refuse_answers("evret")
     dataset = whole = source.dataset
@@ -111,11 +109,8 @@ def read_evret(folder: Path, identity: Identity) -> EvaluationDataset:
 def write_beir_folder(source: ExportSource, folder: Path) -> Written:
     """Write `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`.
 
-    The text of a document is its pages joined by form feeds, which citations are offsets into; its title is empty. At
-    page level each page is a document. A document with two names occurs once, under its first. Everything else about a
-    query is in its `metadata`.
-
-    Lost: the dataset's name, version, description and metadata.
+    The text of a document is its pages joined by form feeds, which citations are offsets into. At page level each page
+    is a document. A document with two names occurs once, under its first.
     """
     source.refuse_answers("beir")
     queries = source.dataset.queries
@@ -143,10 +138,6 @@ def write_trec(source: ExportSource, folder: Path) -> Written:
 
     The run ranks as our own scores do: each document or page at its best passage. trec_eval sorts by score alone, so a
     question whose scores are not strictly decreasing (ties, or no scores) gets n, n-1, ... 1 instead.
-
-    Lost: answers, query type, difficulty, citations, impossibility, metadata, the dataset's name and version; of a
-    system's answers everything but the ranking. A question that failed and one for which nothing was retrieved both
-    have no line.
     """
     queries = source.dataset.queries
     judged = {query.query_id: source.judged(query) for query in queries}
@@ -217,14 +208,9 @@ def _write_run(path: Path, rankings: dict[str, Ranking], answers: Answers, count
     lost["answer.without_retrieval"] = sum(not ranking for ranking in rankings.values())
     lost["answer.status"] = answers.failed
     lost["answer.text"] = sum(answer.answer is not None for answer in answers.given.values())
-    notes = list(answers.notes())
-    if replaced:
-        notes.append(
-            f"{replaced} of {len(rankings)} rankings have scores made from ranks, because their own are not strictly "
-            "decreasing"
-        )
+    note = f"{replaced} of {len(rankings)} rankings have scores made from ranks: theirs are not strictly decreasing"
     counts = counts | {"retrieved": write_run(path, run)}
-    return Written(counts, dict(lost), tuple(notes))
+    return Written(counts, dict(lost), answers.notes + ((note,) if replaced else ()))
 
 
 def _is_decreasing(scores: list[float | None]) -> bool:

@@ -60,17 +60,12 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers of one system, in the dataset's order.
-
-    Args:
-        given: Query id -> final answer, failed ones included; questions beyond a system's limit have none.
-        scores: Query id -> metric -> score, from every score file that belongs to the evaluation.
-    """
+    """The answers of one system, in the dataset's order."""
 
     evaluation_id: str
     system: str
-    given: dict[str, RagAnswer]
-    scores: dict[str, dict[str, float]]
+    given: dict[str, RagAnswer]  # query id -> final answer, failed or not; questions beyond a system's limit have none
+    scores: dict[str, dict[str, float]]  # query id -> metric -> score
 
     def of(self, query: EvaluationQuery) -> RagAnswer | None:
         """Return the answer to a question; None if it failed or was not asked."""
@@ -92,29 +87,24 @@ class Answers:
         """The number of retrieved passages with a score."""
         return sum(passage.score is not None for answer in self.given.values() for passage in answer.contexts)
 
-    def notes(self) -> Iterator[str]:
-        """Yield what a reader of the files has to know."""
-        if self.failed:
-            yield f"{self.failed} of {len(self.given)} questions got no answer; their answers are absent, not empty"
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the files has to know."""
+        note = f"{self.failed} of {len(self.given)} questions got no answer; their answers are absent, not empty"
+        return (note,) if self.failed else ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExportSource:
-    """Everything that the writer of a format reads.
-
-    Args:
-        documents: The files of the corpus, in the manifest's order.
-        names: Maps the names of one document to its first.
-        label: The target's name; NVIDIA's driver uses it in file names.
-    """
+    """Everything that the writer of a format reads."""
 
     paths: BenchmarkPaths
     dataset: EvaluationDataset
-    documents: tuple[CorpusDocument, ...]
-    names: CorpusFiles
+    documents: tuple[CorpusDocument, ...]  # the files of the corpus, in the manifest's order
+    names: CorpusFiles  # maps the names of one document to its first
     answers: Answers | None
     options: ExportOptions
-    label: str
+    label: str  # the target's name; NVIDIA's driver uses it in file names
 
     def train_rows(self) -> list[TrainRow]:
         """Return the rows of `train.json`."""

@@ -54,26 +54,6 @@ def test_nvidia_keeps_names_and_notes_those_that_the_upload_changes(awkward, tmp
     )
 
 
-NOTES = {
-    #                         name                note
-    "PDF":                   ("a.pdf",            None),
-    "PDF in capitals":       ("A.PDF",            None),
-    "only dots":             ("..pdf",            "will refuse"),
-    "initial":               ("Smith_v._Jones",   "will refuse"),
-    "no extension":          ("Report_2023",      "will refuse"),
-    "web page":              ("a.html",           "not a PDF"),
-    "line break":            ("a\nb.pdf",         "uploaded as 'a%0Ab.pdf'"),
-    "unchanged characters":  ("a%20b#c'd;é.pdf",  None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "note"), NOTES.values(), ids=NOTES)
-def test_nvidia_notes_what_the_ingestor_does_with_a_name(name, note):
-    notes = list(name_notes([name]))
-
-    assert (notes == []) if note is None else (len(notes) == 1 and note in notes[0])
-
-
 def test_nvidia_notes_a_corpus_beyond_what_the_driver_lists():
     assert list(name_notes([f"{number}.pdf" for number in range(1000)])) == []
     [note] = name_notes([f"{number}.pdf" for number in range(1001)])
