@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import (
@@ -158,6 +158,6 @@ def development(scores: Sequence[float]) -> Development:
     if n < 3:
         return Development(None, slope, stability)
     residuals = math.fsum((score - mean - slope * (run - middle)) ** 2 for run, score in enumerate(scores))
-    half = float(student_t.ppf((1 + CONFIDENCE) / 2, n - 2)) * math.sqrt(residuals / (n - 2) / spread)
+    half = float(stdtrit(n - 2, (1 + CONFIDENCE) / 2)) * math.sqrt(residuals / (n - 2) / spread)
     trend: Trend = "improving" if slope > half else "declining" if slope < -half else "no_clear_trend"
     return Development(trend, slope, stability)
