@@ -7,17 +7,15 @@ null scores, and `contexts` holds the gold texts.
 Source: Dataset layout, `train.json`, and conversion.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.exports.folder import copy_checked
-from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.exports.source import Answers, ExportSource, Written
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json, write_train_json
 from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
@@ -45,16 +43,9 @@ def write_nvidia(source: ExportSource, folder: Path) -> Written:
     return Written(counts | results.counts, results.lost, (*notes, *results.notes))
 
 
-def read_nvidia(folder: Path, identity: Identity) -> EvaluationDataset:
+def read_nvidia(folder: Path) -> tuple[EvaluationQuery, ...]:
     """Return the questions of an evaluation root."""
-    path, corpus = folder / "train.json", folder / "corpus"
-    rows = read_train_json(path)
-    files = {name for _, _, names in os.walk(corpus) for name in names}
-    for number, row in enumerate(rows, start=1):
-        for name in _file_names(row):
-            if name not in files:
-                raise InputError("unknown_document", path, f"a file below {corpus}", row=number, found=name)
-    return identity.dataset(path, (_query(row) for row in rows))
+    return tuple(map(_query, read_train_json(folder / "train.json")))
 
 
 def name_notes(names: Sequence[str]) -> Iterator[str]:

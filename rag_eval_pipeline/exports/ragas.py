@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.exports.source import ExportSource, Identity, Written
+from rag_eval_pipeline.exports.source import ExportSource, Written
 from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow
 from rag_eval_pipeline.formats.trec import read_json_lines
 from rag_eval_pipeline.storage.files import publishing
@@ -69,15 +69,13 @@ def write_ragas(source: ExportSource, folder: Path) -> Written:
     return Written(counts, lost, notes + answers.notes)
 
 
-def read_ragas(folder: Path, identity: Identity) -> EvaluationDataset:
+def read_ragas(folder: Path) -> tuple[EvaluationQuery, ...]:
     """Return the questions of such a folder."""
     metadata = {line.query_id: line.metadata for line in read_json_lines(folder / "metadata.jsonl", _Metadata)}
-    path = folder / "dataset.jsonl"
-    queries = (
-        unpack_metadata(row.query_id, row.user_input, row.reference_context_ids, metadata.get(row.query_id, {}))
-        for row in read_json_lines(path, RagasRow)
+    rows = read_json_lines(folder / "dataset.jsonl", RagasRow)
+    return tuple(
+        unpack_metadata(row.query_id, row.user_input, row.reference_context_ids, metadata[row.query_id]) for row in rows
     )
-    return identity.dataset(path, queries)
 
 
 def _row(source: ExportSource, query: EvaluationQuery, row: TrainRow, answer: RagAnswer | None) -> RagasRow:

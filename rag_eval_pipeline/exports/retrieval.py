@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 
 from rag_eval_pipeline.corpus.text.pages import document_text
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written, page_id
+from rag_eval_pipeline.exports.source import Answers, ExportSource, Written, page_id
 from rag_eval_pipeline.formats.beir import BeirDocument, beir_dataset, beir_query, read_beir, write_beir
 from rag_eval_pipeline.formats.csv import csv_bytes, json_cell
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
@@ -100,10 +99,9 @@ def _evret_query(query: EvaluationQuery) -> dict[str, Any]:
     return fields
 
 
-def read_evret(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the dataset of `<id>.json`."""
-    dataset = read_evret_dataset(folder / f"{identity.dataset_id}.json").dataset
-    return dataset.model_copy(update=identity._asdict() | {"name": identity.name or identity.dataset_id})
+def read_evret(folder: Path) -> tuple[EvaluationQuery, ...]:
+    """Return the questions of `<id>.json`."""
+    return read_evret_dataset(next(folder.glob("*.json"))).dataset.queries
 
 
 def write_beir_folder(source: ExportSource, folder: Path) -> Written:
@@ -128,9 +126,9 @@ def write_beir_folder(source: ExportSource, folder: Path) -> Written:
     return Written(counts, notes=(note,) if unjudged else ())
 
 
-def read_beir_folder(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the dataset of a BEIR folder."""
-    return beir_dataset(read_beir(folder), dataset_id=identity.dataset_id, version=identity.version, name=identity.name)
+def read_beir_folder(folder: Path) -> tuple[EvaluationQuery, ...]:
+    """Return the questions of a BEIR folder."""
+    return beir_dataset(read_beir(folder), dataset_id="export").queries
 
 
 def write_trec(source: ExportSource, folder: Path) -> Written:
@@ -156,23 +154,16 @@ def write_trec(source: ExportSource, folder: Path) -> Written:
     return written
 
 
-def read_trec(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the questions and relevant documents of a folder; ids are decoded only if there is a `names.jsonl`."""
-    names_path = folder / "names.jsonl"
-    is_export = names_path.exists()
-    names = list(read_json_lines(names_path, _Name)) if is_export else []
+def read_trec(folder: Path) -> tuple[EvaluationQuery, ...]:
+    """Return the questions and relevant documents of such a folder."""
+    names = list(read_json_lines(folder / "names.jsonl", _Name))
     texts = {name.query: name.text for name in names if name.text is not None}
     relevant = {name.query: name.relevant_documents for name in names if name.relevant_documents is not None}
-    decode = decode_id if is_export else str
-    topics = {decode(topic.query_id): topic.text for topic in iterate_topics(folder / "topics.tsv")}
+    topics = {decode_id(topic.query_id): topic.text for topic in iterate_topics(folder / "topics.tsv")}
     judged: dict[str, list[str]] = {query: [] for query in topics}
     for qrel in iterate_qrels(folder / "qrels.txt"):
-        query = decode(qrel.query_id)
-        if query not in judged:
-            raise InputError("unknown_query", folder / "qrels.txt", "query ids of topics.tsv", found=query)
-        if qrel.grade >= 1:
-            judged[query].append(decode(qrel.document_id))
-    queries = (
+        judged[decode_id(qrel.query_id)].append(decode_id(qrel.document_id))
+    return tuple(
         EvaluationQuery(
             query_id=query,
             query_text=texts.get(query) or text,
@@ -180,7 +171,6 @@ def read_trec(folder: Path, identity: Identity) -> EvaluationDataset:
         )
         for query, text in topics.items()
     )
-    return identity.dataset(folder / "topics.tsv", queries)
 
 
 def _beir_documents(source: ExportSource) -> Iterator[BeirDocument]:

@@ -1,11 +1,9 @@
 """What is exported: a benchmark as its conversion wrote it and, if requested, one system's answers to it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-import pydantic
 
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -16,7 +14,6 @@ from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, scored_evaluation_id
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
@@ -38,24 +35,6 @@ class Written(NamedTuple):
     counts: dict[str, int]
     lost: dict[str, int] = {}
     notes: tuple[str, ...] = ()
-
-
-class Identity(NamedTuple):
-    """Id, version and name for a dataset whose files do not state them."""
-
-    dataset_id: str
-    version: str = "0.0.0"
-    name: str | None = None
-
-    def dataset(self, path: Path, queries: Iterable[EvaluationQuery]) -> EvaluationDataset:
-        """Return a dataset of this identity; errors of the queries name `path`."""
-        name = self.name or self.dataset_id
-        try:
-            return EvaluationDataset(
-                dataset_id=self.dataset_id, name=name, version=self.version, queries=tuple(queries)
-            )
-        except pydantic.ValidationError as error:
-            raise bad_format(path, error) from error
 
 
 @dataclass(frozen=True, slots=True)
