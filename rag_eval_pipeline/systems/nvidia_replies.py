@@ -6,12 +6,12 @@ between; an error comes with status 200 as if it were an answer.
 
 import logging
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from rag_eval_pipeline.corpus.text.alignment import fold
 from rag_eval_pipeline.systems.base import PageText, RetrievedPassage
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
 from rag_eval_pipeline.systems.parsing import EMPTY_ANSWER, EMPTY_ANSWER_ERROR, AnswerReader, finite_number
@@ -201,7 +201,7 @@ PROBED_DOCUMENTS = 3
 PROBED_PAGES = 2  # of each: its second page and its last
 PROBE_WORDS = 40  # of a page, from its middle
 PROBE_RESULTS = 4
-WINDOW = 40  # folded characters that are compared; shorter ones occur on several pages by chance
+WINDOW = 40  # letters and digits that are compared; shorter ones occur on several pages by chance
 AGREEMENT = 0.8  # of the chunks; one across two pages may have the number of either
 
 
@@ -261,8 +261,8 @@ def find_sightings(
         pages = by_document.get(names.file(str(result.get("document_name"))), ())
         if not isinstance(stated, int) or isinstance(stated, bool) or stated < 0:
             continue
-        folded = fold(chunk_text(result)).text
-        matching = [page.page for page in pages if _is_on(folded, fold(page.text).text)]
+        chunk = _characters(chunk_text(result))
+        matching = [page.page for page in pages if _is_on(chunk, _characters(page.text))]
         if len(matching) == 1:
             yield Sighting(stated, matching[0])
 
@@ -274,6 +274,11 @@ def base_of(sightings: Sequence[Sighting]) -> Base | None:
         if sightings and agreeing >= AGREEMENT * len(sightings):
             return 1 if base else 0
     return None
+
+
+def _characters(text: str) -> str:
+    """Return letters and digits alone: extractors differ in white space, hyphens and ligatures."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _is_on(chunk: str, page: str) -> bool:

@@ -22,7 +22,6 @@ from rag_eval_pipeline.formats.io import checked_json, gunzip, read_bytes
 from rag_eval_pipeline.formats.model import Model, bad_format, parse_value
 from rag_eval_pipeline.formats.results import QueryResult, Status
 from rag_eval_pipeline.formats.trec import decode_id, encode_id, read_run
-from rag_eval_pipeline.metrics.retrieval.scoring import rank_by_score
 from rag_eval_pipeline.storage.parquet import read_rows
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.frameworks import ANSWERS, CONTEXTS, ParsedAnswer, plain_answer, to_rag_answer
@@ -340,12 +339,11 @@ def _from_result(value: Any, number: int, path: Path) -> Recording:
 def _from_run(path: Path, aliases: Mapping[str, str]) -> Iterator[Recording]:
     """Yield one recording a query, with the documents in trec_eval's order."""
     for number, (query_id, scored) in enumerate(read_run(path).items(), start=1):
-        scores = dict(scored)
         # A name is either as it is, or as `encode_id` has replaced its white space.
         ranking = parse_passages(
             [
-                {"document": name if name in aliases else decode_id(name), "score": scores[name]}
-                for name in rank_by_score(scored)
+                {"document": name if name in aliases else decode_id(name), "score": score}
+                for name, score in sorted(scored, key=lambda pair: (pair[1], pair[0]), reverse=True)
             ]
         )
         yield Recording(number, query_id, None, ParsedAnswer(None, ranking), has_answer=False)

@@ -10,7 +10,7 @@ import pytest
 
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import newest_evaluation
-from rag_eval_pipeline.formats import EvaluationResults
+from rag_eval_pipeline.formats.results import EvaluationResults
 from tests.e2e.reading import rag_eval
 
 pytestmark = pytest.mark.browser

@@ -9,8 +9,9 @@ import pydantic
 import pytest
 
 from rag_eval_pipeline.evaluation.results import results_path
-from rag_eval_pipeline.formats import EvaluationDataset, EvaluationResults, validate
-from rag_eval_pipeline.formats.results import Metric
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.validation import validate
 from tests.e2e.reading import NAMES, SYSTEMS, official_normal_form, rag_eval
 
 pytestmark = pytest.mark.browser
