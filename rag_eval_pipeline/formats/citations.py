@@ -67,18 +67,19 @@ class Marker(NamedTuple):
     spans: tuple[CitationSpan, ...]
 
 
-def find_citations(answer: str, known_files: Collection[str] = ()) -> list[Marker]:
+def find_citations(answer: str, known_files: Collection[str] = (), *, first_page: int = 1) -> list[Marker]:
     """Return the citations of an answer in order, with their places.
 
     Args:
         answer: An answer's text.
         known_files: Names in the corpus; they settle where a file name with `[` inside begins, and where one that
             looks like a citation itself ends.
+        first_page: Number that the answer gives to a document's first page, 0 or 1.
     """
     markers = []
     match = _CITATION.search(answer)
     while match is not None:
-        marker = _marker(match, known_files)
+        marker = _marker(match, known_files, first_page)
         markers.append(marker)
         match = _CITATION.search(answer, marker.end)
     return markers
@@ -89,12 +90,12 @@ def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[Cita
     return [span for marker in find_citations(answer, known_files) for span in marker.spans]
 
 
-def _marker(match: re.Match[str], known_files: Collection[str]) -> Marker:
+def _marker(match: re.Match[str], known_files: Collection[str], first_page: int) -> Marker:
     begin = _name_start(match["file"], known_files)
     name, places = match["file"][begin:], match
     if known_files and name not in known_files:
         name, places = _longer_name(match, known_files) or (name, match)
-    page = int(places["page"])
+    page = int(places["page"]) + 1 - first_page
     excerpt = places["excerpt"]
     if excerpt is not None:
         excerpt = _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], excerpt)
