@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 from tests.paid_server import PaidServer, paid_server
@@ -82,6 +84,28 @@ def _converted(bundled: Path, made_once: MadeOnce) -> Path:
             copy_benchmark(Workspace(bundled), name, root)
 
     return made_once("converted", make)
+
+
+@pytest.fixture(scope="session")
+def _evaluated(_converted: Path, made_once: MadeOnce) -> Path:
+    """The same, evaluated with both bundled systems."""
+
+    def make(root: Path) -> None:
+        shutil.copytree(_converted, root, symlinks=True, dirs_exist_ok=True)
+        workspace = Workspace(root)
+        for benchmark in CONVERTED:
+            for system in ("embedded", "embedded-weak"):
+                evaluate(workspace, load_pair(workspace, benchmark, system))
+
+    return made_once("evaluated", make)
+
+
+@pytest.fixture
+def evaluated(_evaluated: Path, tmp_path: Path) -> Workspace:
+    """A copy of the test's own."""
+    root = tmp_path / "workspace"
+    shutil.copytree(_evaluated, root, symlinks=True)
+    return Workspace(root)
 
 
 def copy_benchmark(workspace: Workspace, name: str, root: Path) -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
-from rag_eval_pipeline.reporting.history import ResultsHeader, read_history, update_history
+from rag_eval_pipeline.reporting.history import History, ResultsHeader, read_history, update_history
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
@@ -162,10 +162,7 @@ class Leaderboard:
 
 def write_leaderboard(workspace: Workspace) -> Leaderboard:
     """Update the history, and write `leaderboard.json` and its CSV."""
-    faults = update_history(workspace)
-    history = read_history(workspace)
-    notes = list(dict.fromkeys((*history.damaged, *faults)))
-    board = Leaderboard(history.newest(), workspace.reports / "leaderboard.json", notes, Trust.of(workspace))
+    board = _leaderboard(workspace, update_history(workspace))
     atomic_write_json(board.path, board.records())
     atomic_write(board.path.with_suffix(".csv"), _csv(board))
     return board
@@ -173,7 +170,10 @@ def write_leaderboard(workspace: Workspace) -> Leaderboard:
 
 def read_leaderboard(workspace: Workspace) -> Leaderboard:
     """Read the newest results without writing the leaderboard."""
-    history = read_history(workspace)
+    return _leaderboard(workspace, read_history(workspace))
+
+
+def _leaderboard(workspace: Workspace, history: History) -> Leaderboard:
     return Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged, Trust.of(workspace))
 
 

@@ -279,7 +279,7 @@ def _prune_judgements(workspace: Workspace, settings: RetentionSettings) -> int 
         return None
     max_bytes = None if settings.judgement_mb is None else settings.judgement_mb * MEGABYTE
     with JudgementCache(workspace.judge_cache) as cache:
-        return cache.prune(max_bytes=max_bytes, max_age_days=settings.judgement_days).removed
+        return cache.prune(max_bytes=max_bytes, max_age_days=settings.judgement_days)
 
 
 def _remove(workspace: Workspace, paths: Iterable[Path]) -> None:

@@ -1,4 +1,4 @@
-"""What a results file makes of answers and scores: means, shares, thresholds, and what was measured beside them."""
+"""Results of answers and scores: means, shares, thresholds, and what was measured beside them."""
 
 import json
 from dataclasses import replace
@@ -49,12 +49,12 @@ def with_spans(pair, number):
 # --- a whole evaluation
 
 
-def test_counts_of_an_evaluation_add_up(workspace, pair):
+def test_results_counts_add_up(workspace, pair):
     asked, published = evaluate(workspace, pair)
     results = EvaluationResults.read(published.path)
 
     assert validate(published.path) == []
-    assert (asked.report.questions, asked.report.asked, asked.report.failed) == (40, 40, 0)
+    assert (asked.questions, asked.asked, asked.failed) == (40, 40, 0)
     assert [row.query_id for row in results.query_results] == [str(number) for number in range(40)]
     for metric in [*results.retrieval_metrics.values(), results.answer_quality_metrics.f1]:
         assert metric.n_scored + metric.n_failed + metric.n_skipped == 40
@@ -67,7 +67,7 @@ def test_counts_of_an_evaluation_add_up(workspace, pair):
     assert {test.reason for test in tests.values()} == {"no_baseline"}
 
 
-def test_failed_answers_are_counted_and_not_scored(pair, evaluation, results_of):
+def test_results_count_failed_answers_and_do_not_score_them(pair, evaluation, results_of):
     impossible = {query.query_id for query in pair.queries if query.is_impossible}
     missing = {"0", *impossible}
 
@@ -92,29 +92,8 @@ def test_failed_answers_are_counted_and_not_scored(pair, evaluation, results_of)
         assert (metric.n_scored, metric.n_failed, metric.n_skipped, metric.coverage) == (31, 1, 8, 31 / 32)
 
 
-def test_results_are_read_as_they_were_written(pair, results_of, tmp_path):
-    results = results_of([answered(query) for query in pair.queries])
-    path = tmp_path / "eval_run_20261121_001.results.json"
-
-    results.write(path)
-
-    assert EvaluationResults.read(path) == results
-    assert validate(path) == []
-
-
-BAD_IDS = {
-    "the folder above": "..",
-    "the folder itself": ".",
-    "a folder beside": "../runs",
-    "a way down and up again": "eval_run_20261121_001/../eval_run_20261121_001",
-    "a folder inside": "by_pair/skarn-railway",
-    "an absolute path": "/etc",
-    "a hidden folder": ".cache",
-}
-
-
-@pytest.mark.parametrize("evaluation_id", BAD_IDS.values(), ids=BAD_IDS)
-def test_an_id_that_leads_elsewhere_is_no_id(evaluation_id, workspace):
+@pytest.mark.parametrize("evaluation_id", ["..", "../runs", "by_pair/skarn-railway", "/etc", ".cache"])
+def test_evaluation_id_is_no_path(evaluation_id, workspace):
     with pytest.raises(InputError) as error:
         load_evaluation(workspace, evaluation_id)
 
@@ -124,7 +103,7 @@ def test_an_id_that_leads_elsewhere_is_no_id(evaluation_id, workspace):
 # --- spans and parts
 
 
-def test_the_mean_over_spans_gives_a_question_with_two_spans_twice_the_weight(pair, results_of):
+def test_span_mean_gives_a_question_with_two_spans_twice_the_weight(pair, results_of):
     one, two = with_spans(pair, 1), with_spans(pair, 2)
 
     citations = results_of([answered(one, citations=[cited(one.citations[0])]), answered(two)]).citation_metrics
@@ -140,20 +119,7 @@ def test_the_mean_over_spans_gives_a_question_with_two_spans_twice_the_weight(pa
     assert (overall.n_scored, overall.n_failed, overall.n_skipped) == (2, 38, 0)
 
 
-def test_a_half_cited_span_among_three_counts_a_sixth(pair, results_of):
-    one, two = with_spans(pair, 1), with_spans(pair, 2)
-    length = one.citations[0].end_char - one.citations[0].start_char
-
-    answers = [answered(one, citations=[cited(one.citations[0], 0.5)]), answered(two)]
-    spans = results_of(answers).citation_metrics.span_accuracy
-
-    # The second half is missing; tolerance moves the cited end by 10 characters.
-    assert spans.mean_exact_jaccard == pytest.approx((length // 2) / length / 3, abs=1e-12)
-    assert spans.mean_tolerance_jaccard == pytest.approx((length // 2 + 10) / length / 3, abs=1e-12)
-    assert spans.perfect_matches == 0
-
-
-def test_without_any_scored_span_there_is_no_mean_and_a_reason(pair, results_of):
+def test_span_mean_without_a_scored_span_has_a_reason(pair, results_of):
     impossible = next(query for query in pair.queries if query.is_impossible)
 
     spans = results_of([answered(impossible)]).citation_metrics.span_accuracy
@@ -169,8 +135,6 @@ NO_JUDGE = QueryScores("0", "skipped", "no_judge")
 OVERALL = {
     # 0.30 x 0.5 + 0.30 x 1 over 0.60; each part alone is all there is.
     "spans and a judge":                      (SPANS,    JUDGED,   "ok",      ("scored", None, 0.75)),
-    "spans alone":                            (SPANS,    NO_JUDGE, "ok",      ("scored", None, 0.5)),
-    "a judge alone":                          (NO_SPANS, JUDGED,   "ok",      ("scored", None, 1.0)),
     "a judge that failed is not left out":    (SPANS,    LOST,     "ok",      ("failed", "bad_judge_reply", None)),
     "neither":                                (NO_SPANS, NO_JUDGE, "ok",      ("skipped", "no_parts", None)),
     "no answer":                              (NO_SPANS, NO_JUDGE, "timeout", ("failed", "timeout", None)),
@@ -178,7 +142,7 @@ OVERALL = {
 
 
 @pytest.mark.parametrize(("citations", "judged", "status", "expected"), OVERALL.values(), ids=OVERALL)
-def test_the_overall_score_of_an_answer(citations, judged, status, expected):
+def test_overall_score_of_an_answer(citations, judged, status, expected):
     answer = RagAnswer("0", status, "x" if status == "ok" else None, False, (), (), 1.0)
     plain = QueryScores("0", "scored")
 
@@ -187,7 +151,7 @@ def test_the_overall_score_of_an_answer(citations, judged, status, expected):
     assert (row.outcome, row.reason, row.scores.get("overall_citation_accuracy")) == expected
 
 
-def test_abstention_has_all_of_its_rates_and_failures_apart(pair, results_of):
+def test_abstention_has_all_rates_and_counts_failures_apart(pair, results_of):
     declined = sorted((query.query_id for query in pair.queries if query.is_impossible), key=int)
     answers = [
         msgspec.structs.replace(answered(query), abstained=query.query_id in declined)
@@ -220,8 +184,6 @@ LEVELS = {
     "few documents, each question has a page":            (19, 40, 40, "page"),
     "one question in ten has no page":                    (19, 40, 36, "page"),
     "one more than one in ten has none":                  (19, 40, 35, "document"),
-    "no gold text was located":                           (19, 40, 0, "document"),
-    "no question was scored":                             (19, 0, 0, "document"),
     "twenty documents are enough":                        (20, 40, 40, "document"),
 }  # fmt: skip
 
@@ -232,7 +194,7 @@ def test_retrieval_level(documents, by_document, by_page, level):
 
 
 @pytest.mark.parametrize(("documents", "level"), [(19, "page"), (20, "document")])
-def test_documents_of_the_corpus_decide_the_retrieval_level(documents, level, pair, results_of):
+def test_retrieval_level_depends_on_the_documents_of_the_corpus(documents, level, pair, results_of):
     manifest = read_manifest(pair.paths.documents)
     present = len({row.key for row in manifest})
     more = [replace(manifest[0], key=f"k{n}", file_name=f"more-{n}.pdf") for n in range(documents - present)]
@@ -249,13 +211,6 @@ def test_documents_of_the_corpus_decide_the_retrieval_level(documents, level, pa
     assert results.citation_metrics.citation_completeness.n_clusters == len(clusters) + 8
 
 
-def test_a_system_that_names_pages_for_half_of_the_questions_is_shown_by_document(pair, results_of):
-    results = results_of([answered(query, page=1 if int(query.query_id) < 20 else None) for query in pair.queries])
-
-    assert results.retrieval_level == "document"
-    assert results.retrieval_metrics["hit@1"].n_scored == 32  # eight of the forty are impossible
-
-
 # --- means
 
 
@@ -263,7 +218,7 @@ def query(query_id, *documents):
     return EvaluationQuery(query_id=query_id, query_text="Why?", relevant_documents=documents)
 
 
-def test_questions_about_the_same_documents_are_one_cluster_and_others_stand_alone():
+def test_questions_about_the_same_documents_are_one_cluster():
     queries = [query("0", "a.pdf"), query("1", "b.pdf", "a.pdf"), query("2", "a.pdf", "b.pdf"), query("3"), query("4")]
 
     clusters = question_clusters(queries)
@@ -318,11 +273,10 @@ def test_questions_of_one_document_count_once_in_the_interval():
     assert list(means.all_of("all")) == ["hit", "gain", "none"]
 
 
-@pytest.mark.parametrize("rows", [ROWS, ROWS[:2]], ids=["with faults", "without"])
-def test_faults_are_stored_beside_the_scores(rows, tmp_path):
-    write_scores(tmp_path / "s.parquet", rows, ["hit", "gain", "custom"], evaluation_id="e")
+def test_faults_are_stored_beside_the_scores(tmp_path):
+    write_scores(tmp_path / "s.parquet", ROWS, ["hit", "gain", "custom"], evaluation_id="e")
 
-    assert read_scores(tmp_path / "s.parquet") == rows
+    assert read_scores(tmp_path / "s.parquet") == ROWS
 
 
 # --- quality thresholds
@@ -334,7 +288,7 @@ def limits(workspace, **thresholds):
     path.write_text(yaml.safe_dump((given or {}) | {"quality_thresholds": thresholds}))
 
 
-def test_thresholds_in_results_name_what_is_broken(workspace, pair, results_of):
+def test_thresholds_name_what_is_broken(workspace, pair, results_of):
     limits(workspace, span_accuracy=0.99, hallucination_tolerance=1.0)
 
     results = results_of([answered(q, citations=[cited(c, 0.9) for c in q.citations]) for q in pair.queries])
@@ -426,7 +380,7 @@ def usages(*given):
     return [RagAnswer("0", "ok", "x", False, (), (), 1.0, usage=usage) for usage in given]
 
 
-def test_limits_and_memory_of_a_server_are_those_of_its_file(workspace, evaluation, pair):
+def test_limits_and_memory_are_those_of_the_systems_file(workspace, evaluation, pair):
     for kind, limits in {**dict.fromkeys(SERVED, (90, 20, 5)), "embedded": (30, None, 0)}.items():
         if kind in SERVED:
             workspace.system_file("served").write_text(yaml.safe_dump(SERVED[kind]))
@@ -443,13 +397,12 @@ def test_limits_and_memory_of_a_server_are_those_of_its_file(workspace, evaluati
 
 USAGES = {
     "nobody counted tokens":     ([Usage(), Usage()],                           (None, None, None, 2.0, 2.0)),
-    "one of two counted them":   ([Usage(30, 0.1, 1, 20, 10), Usage()],         (30.0, 20.0, 10.0, 2.0, 1.0)),
     "nothing was asked for":     ([NO_USAGE],                                   (0.0, 0.0, 0.0, 0.0, 0.0)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "expected"), USAGES.values(), ids=USAGES)
-def test_tokens_that_nobody_counted_are_not_zero(given, expected, workspace, evaluation):
+def test_uncounted_tokens_are_not_zero(given, expected, workspace, evaluation):
     workspace.system_file("served").write_text(yaml.safe_dump(SERVED["openai"]))
 
     usage = performance(workspace, evaluation, load_pair(workspace, RAILWAY, "served"), usages(*given)).api_usage
@@ -459,7 +412,7 @@ def test_tokens_that_nobody_counted_are_not_zero(given, expected, workspace, eva
 
 
 @pytest.mark.parametrize(("every", "latency"), [(41, None), (2, 10.0)], ids=["no latency", "half of them"])
-def test_latencies_that_were_not_recorded_are_not_zero(every, latency, workspace, pair):
+def test_unrecorded_latencies_are_not_zero(every, latency, workspace, pair):
     rows = [
         {"id": query.query_id, "answer": "x"} | ({"latency_ms": 10.0} if number % every == 1 and every < 41 else {})
         for number, query in enumerate(pair.queries)
