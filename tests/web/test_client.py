@@ -167,6 +167,13 @@ async def test_request_to_a_server_without_tls_is_a_tls_fault():
     assert (error.code, error.requests) == ("tls", 0)
 
 
+async def test_request_that_must_not_be_repeated_is_sent_once():
+    async with serving(reply(503)) as server, opened(server) as endpoint:
+        error = await failure(endpoint, retried=False)
+
+    assert (error.code, error.requests, len(server.asked)) == ("http_503", 1, 1)
+
+
 TOTALS = {
     #                                      what the server does                          limits                                                  code               sent at most
     "no wait beyond the limit":           (reply(429, headers={"Retry-After": "99999"}), {"total_seconds": 5},                                    "rate_limited",    1),
