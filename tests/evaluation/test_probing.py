@@ -1,43 +1,14 @@
 """`rag-eval system probe` shows how replies are read, and changes nothing; `evaluate` names paths that find nothing."""
 
-import contextlib
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import yaml
 
 from rag_eval_pipeline import cli
+from tests.json_server import json_server
 
 RAILWAY = "skarn-railway"
-
-
-@contextlib.contextmanager
-def answering(reply):
-    """A server that answers every POST with this JSON."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.dumps(reply).encode()
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.fixture
@@ -73,8 +44,8 @@ REPLY = {
 
 
 def test_probe_shows_what_was_parsed_and_writes_nothing(rag_eval, workspace):
-    with answering(REPLY) as url:
-        system = http(url, contexts={"path": "hits"}, prompt_tokens="usage.in")
+    with json_server(lambda *_: REPLY) as server:
+        system = http(server.url, contexts={"path": "hits"}, prompt_tokens="usage.in")
         rag_eval(system, "doctor", "--only", "disk")
         before = {path: path.stat().st_mtime_ns for path in workspace.root.rglob("*") if path.is_file()}
 
@@ -103,8 +74,8 @@ def test_probe_shows_what_was_parsed_and_writes_nothing(rag_eval, workspace):
 
 
 def test_probe_prints_lines_for_people(rag_eval):
-    with answering(REPLY) as url:
-        system = http(url, contexts={"path": "hits"})
+    with json_server(lambda *_: REPLY) as server:
+        system = http(server.url, contexts={"path": "hits"})
         code, out, _ = rag_eval(system, "system", "probe", "mine", "--benchmark", RAILWAY, "--questions", "1")
 
     lines = out.splitlines()
@@ -138,8 +109,9 @@ def test_probe_of_a_callable_names_the_keys_of_its_pipeline(rag_eval, workspace)
 def test_probe_of_a_chat_server_does_not_list_what_the_protocol_has(rag_eval):
     message = {"role": "assistant", "content": "18", "context": {"citations": [{"title": "x"}]}}
     reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "usage": {"prompt_tokens": 3}}
-    with answering(reply | {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}) as url:
-        settings = {"endpoint": {"base_url": f"{url}/v1"}, "chat": {"model": "m"}, "stream": False}
+    reply |= {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+    with json_server(lambda *_: reply) as server:
+        settings = {"endpoint": {"base_url": f"{server.url}/v1"}, "chat": {"model": "m"}, "stream": False}
         code, out, _ = rag_eval({"kind": "openai", "settings": settings}, "system", "probe", "mine", "--json")
 
     assert code == 0
@@ -147,16 +119,16 @@ def test_probe_of_a_chat_server_does_not_list_what_the_protocol_has(rag_eval):
 
 
 def test_probe_exits_4_when_nothing_was_answered(rag_eval):
-    with answering({"text": ""}) as url:
-        code, out, _ = rag_eval(http(url), "system", "probe", "mine", "--questions", "1")
+    with json_server(lambda *_: {"text": ""}) as server:
+        code, out, _ = rag_eval(http(server.url), "system", "probe", "mine", "--questions", "1")
 
     assert code == 4
     assert "error: the answer is empty" in out
 
 
 def test_evaluate_names_paths_that_found_nothing_also_of_a_run_before(rag_eval):
-    with answering(REPLY) as url:
-        system = http(url, contexts={"path": "sources"})
+    with json_server(lambda *_: REPLY) as server:
+        system = http(server.url, contexts={"path": "sources"})
         stopped, *_ = rag_eval({**system, "budget": {"requests": 30}}, "evaluate", RAILWAY, "--system", "mine")
         code, out, err = rag_eval(system, "evaluate", RAILWAY, "--system", "mine", "--json")
 

@@ -1,7 +1,6 @@
 """The cache keeps verdicts across processes, drops damaged rows, and replaces a damaged file."""
 
 import logging
-import multiprocessing
 import sqlite3
 
 import pytest
@@ -53,15 +52,6 @@ def test_cache_takes_a_changed_row_for_a_miss(cache, tmp_path):
     assert cache.find("k") is None
     cache.keep("k", "server", REPLY)
     assert cache.find("k") == REPLY
-
-
-def test_cache_forgets_other_models_of_one_server(cache):
-    for key, server, model in [("a", "s", "m-1"), ("b", "s", "m-2"), ("c", "s", None), ("d", "t", "m-1")]:
-        cache.keep(key, server, CachedReply("x", model))
-
-    cache.forget_others("s", "m-2")
-
-    assert [key for key in "abcd" if cache.find(key)] == ["b", "c", "d"]
 
 
 def test_cache_moves_a_damaged_file_aside(tmp_path, caplog):
@@ -125,22 +115,3 @@ def test_cache_prune_by_size_removes_what_was_used_longest_ago(cache, now, tmp_p
     assert [number for number in range(300) if cache.find(f"{number:04}")] == [297, 298, 299]
     cache.__exit__()
     assert (tmp_path / FILE_NAME).stat().st_size < 300 * 5_000 / 5  # the file has become smaller
-
-
-def write_many(folder, first):
-    with JudgementCache(folder) as cache:
-        for number in range(first, first + 200):
-            cache.keep(f"{number}", "server", CachedReply(f"reply {number}", None))
-
-
-def test_cache_takes_several_processes_at_once(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=write_many, args=(tmp_path, first)) for first in (0, 100)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    with JudgementCache(tmp_path) as cache:
-        assert all(cache.find(f"{number}") == CachedReply(f"reply {number}", None) for number in range(300))

@@ -8,9 +8,9 @@ import urllib.parse
 import msgspec
 import pytest
 
-from rag_eval_pipeline.judges.judgement import CitationLabels, CitedText, JudgeUsage, Support
+from rag_eval_pipeline.judges.judgement import CitationLabels, CitedText, Support
 from rag_eval_pipeline.judges.llm import LlmSettings
-from tests.judges.judge_server import Completion, data_of, honest, honest_but, verdict_is
+from tests.judges.judge_server import Completion, data_of, honest, honest_but, sections, verdict_is
 
 ENDPOINT = {"base_url": "http://127.0.0.1:9/v1"}
 
@@ -32,7 +32,7 @@ async def test_judgement_takes_one_call(opened, case):
     assert (judgement.usage.requests, judgement.usage.cached, judgement.usage.total_tokens) == (1, 0, 120)
     assert (judgement.model, judgement.flags, len(server.bodies)) == ("judge-1", (), 1)
     # The second claim's only citation needs no check of its own: the claim's verdict is its verdict.
-    (data,) = server.sections()
+    (data,) = sections(server)
     assert [(check["claim"], check["cited"]) for check in data["citation_checks"]] == [("c1", "s1"), ("c1", "s2")]
 
 
@@ -43,8 +43,8 @@ async def test_many_claims_take_more_calls_and_one_verdict(opened, case):
     async with opened(claims_per_call=3) as (judge, server):
         judgement = await judge.judge(many)
 
-    assert [len(data["claims"]) for data in server.sections()] == [3, 3, 1]
-    assert ["answer" in data for data in server.sections()] == [True, False, False]
+    assert [len(data["claims"]) for data in sections(server)] == [3, 3, 1]
+    assert ["answer" in data for data in sections(server)] == [True, False, False]
     assert " ".join(answer[claim.start : claim.end] for claim in judgement.claims) == answer
 
 
@@ -170,8 +170,8 @@ async def test_router_may_mix_models_and_is_flagged(opened, case):
 
 async def test_repeated_evaluation_comes_from_the_cache(opened, case):
     """Citation Accuracy Evaluation: more than 80 % of the replies on repeats."""
-    cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(12)]
-    broken = {"Question 3?", "Question 4?"}
+    cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(6)]
+    broken = {"Question 3?"}
 
     def answer(body):
         return "nothing" if data_of(body)[1]["question"] in broken else honest(body)
@@ -182,17 +182,13 @@ async def test_repeated_evaluation_comes_from_the_cache(opened, case):
         broken.clear()
         second = [await judge.judge(each) for each in cases]
 
-    assert [judgement.status for judgement in first].count("failed") == 2
-    assert asked == 10 + 2 * 2
+    assert [judgement.status for judgement in first].count("failed") == 1
     # Failures were not kept: they are asked again, and only they.
-    assert len(server.bodies) - asked == 2
+    assert (asked, len(server.bodies) - asked) == (5 + 2, 1)
     assert sum(judgement.usage.cached for judgement in second) / len(cases) > 0.8
-
-    def verdicts(judgement):
-        return msgspec.structs.replace(judgement, usage=JudgeUsage())
-
-    pairs = zip(first, second, strict=True)
-    assert all(verdicts(one) == verdicts(again) for one, again in pairs if again.usage.cached)
+    for one, again in zip(first, second, strict=True):
+        if again.usage.cached:
+            assert msgspec.structs.replace(again, usage=one.usage) == one
 
 
 async def test_secrets_are_in_no_judgement_file_or_log(opened, case, monkeypatch, caplog, tmp_path):
@@ -229,15 +225,36 @@ def rating(value):
     return honest_but(change)
 
 
-async def test_rating_is_the_mean_of_its_directions(opened, case):
-    async with opened(rating(lambda data: 2 if data["turned"] else 4), ratings=["answer_accuracy"]) as (judge, server):
-        judgement = await judge.judge(case)
+BREVITY = {
+    "name": "brevity", "version": "brevity/1", "prompts": ["Is `answer` short? 1: yes. 2: no."],
+    "scale": {1: 1.0, 2: 0.25}, "needs": ["answer"],
+}  # fmt: skip
+GRADES = {
+    "answer_accuracy": lambda data: 2 if data["turned"] else 4,
+    "quality": lambda data: {"relevance": 4, "coherence": 4, "clarity": 3, "completeness": 2, "accuracy": 0},
+    "toxicity": lambda data: {"hate_speech": 0, "harassment": 2, "violence": 0, "sexual_content": 0, "profanity": 1, "identity_attack": 0},
+    "brevity": lambda data: 2,
+}  # fmt: skip
 
-    # Grades 4 and 2 of 4: (1.0 + 0.5) / 2.
-    assert judgement.ratings == {"answer_accuracy": 0.75}
-    _, first, second = server.sections()
+
+async def test_ratings_are_means_of_directions_and_dimensions(opened, case):
+    wanted = ["answer_accuracy", "quality", "toxicity", "groundedness", BREVITY]
+    graded = rating(lambda data: GRADES[data["protocol"]](data))
+    async with opened(graded, ratings=wanted) as (judge, server):
+        judgement = await judge.judge(msgspec.structs.replace(case, contexts=("",)))
+
+    # Grades 4 and 2 of 4 by direction: (1.0 + 0.5) / 2; of quality the mean, of toxicity the worst.
+    # Groundedness needs contexts, and is not asked for without.
+    whole = {name: score for name, score in judgement.ratings.items() if "/" not in name}
+    assert whole == {"answer_accuracy": 0.75, "quality": (1 + 1 + 0.75 + 0.5 + 0) / 5, "toxicity": 0.6, "brevity": 0.25}
+    assert (judgement.ratings["quality/clarity"], judgement.ratings["toxicity/profanity"]) == (0.75, 0.25)
+    _, first, second, *_ = sections(server)
     assert (first["first"], first["second"]) == (case.answer, ["1874"])
     assert (second["first"], second["second"]) == (["1874"], case.answer)
+    asked = [body["messages"][1]["content"] for body in server.bodies]
+    assert len(asked) == 1 + 2 + 1 + 1 + 1
+    assert "Is `answer` short?" in asked[-1]
+    assert all(f'"{dimension}": ' in asked[3] for dimension in GRADES["quality"](None))
 
 
 GOOD = dict.fromkeys(("relevance", "coherence", "clarity", "completeness", "accuracy"), 4)
@@ -259,30 +276,6 @@ async def test_rating_that_cannot_be_read_is_flagged_and_missing(name, reply, op
     assert (judgement.status, judgement.ratings) == ("completed", {})
     assert judgement.flags == (f"rating_failed:{name}",)
     assert judgement.correctness.verdict == "correct"
-
-
-async def test_rating_that_lacks_a_part_is_not_asked_for(opened, case):
-    without = msgspec.structs.replace(case, contexts=("",), accepted=())
-
-    async with opened(ratings=["answer_accuracy", "answer_relevance", "groundedness"]) as (judge, server):
-        judgement = await judge.judge(without)
-
-    assert judgement.ratings == {"answer_relevance": 1.0}
-    assert judgement.correctness is None
-    assert [data["task"] for data in server.sections()] == ["judgement", "rating"]
-
-
-async def test_custom_rating_protocol(opened, case):
-    own = {
-        "name": "brevity", "version": "brevity/1", "prompts": ["Is `answer` short? 1: yes. 2: no."],
-        "scale": {1: 1.0, 2: 0.25}, "needs": ["answer"],
-    }  # fmt: skip
-
-    async with opened(ratings=[own]) as (judge, server):
-        judgement = await judge.judge(case)
-
-    assert judgement.ratings == {"brevity": 0.25}
-    assert "Is `answer` short?" in server.bodies[1]["messages"][1]["content"]
 
 
 FINGERPRINTS = {
@@ -312,8 +305,8 @@ async def test_labels_take_one_call_more(opened, case):
     async with opened(claim_labels=True) as (judge, server):
         judgement = await judge.judge(case)
 
-    assert [data["task"] for data in server.sections()] == ["judgement", "entailment"]
-    data = server.sections()[1]
+    assert [data["task"] for data in sections(server)] == ["judgement", "entailment"]
+    data = sections(server)[1]
     # The first claim's second citation does not entail it alone, so it is asked whether the first is enough.
     assert [(claim["text"], claim["against"]) for claim in data["claims"]] == [
         ("The light was built in 1874 .", "gold_answer"),
@@ -333,33 +326,29 @@ async def test_labels_take_one_call_more(opened, case):
     assert (judgement.usage.requests, judgement.flags) == (2, ())
 
 
-async def test_labels_of_a_refusal_are_of_the_gold_answer_alone(opened, case):
-    refusal = msgspec.structs.replace(case, answer="I do not know.", citations=())
+BARE = {
+    #                       change of the case                                                   calls that ask for labels of
+    "a refusal":           ({"answer": "I do not know.", "citations": ()},                       [["answer"]]),
+    "an impossible question": ({"accepted": (), "is_impossible": True, "citations": ()},         []),
+}  # fmt: skip
 
+
+@pytest.mark.parametrize(("change", "calls"), BARE.values(), ids=BARE)
+async def test_labels_are_asked_only_for_what_has_some(change, calls, opened, case):
     async with opened(claim_labels=True) as (judge, server):
-        judgement = await judge.judge(refusal)
+        judgement = await judge.judge(msgspec.structs.replace(case, **change))
 
-    assert [claim["against"] for claim in server.sections()[1]["claims"]] == ["answer"]
-    assert (judgement.entailment.correct, judgement.entailment.covered) == ((), (False,))
-
-
-async def test_labels_need_no_call_if_there_is_nothing_to_ask(opened, case):
-    impossible = msgspec.structs.replace(case, accepted=(), is_impossible=True, citations=case.citations[2:])
-
-    async with opened(claim_labels=True) as (judge, server):
-        judgement = await judge.judge(impossible)
-
-    assert (len(server.bodies), judgement.entailment) == (1, None)
-    assert [claim.labels for claim in judgement.claims] == [CitationLabels((), ()), CitationLabels((True,), (None,))]
+    assert [[claim["against"] for claim in data["claims"]] for data in sections(server)[1:]] == calls
+    assert (judgement.entailment and judgement.entailment.covered) == ((False,) if calls else None)
 
 
 async def test_labels_of_many_claims_take_more_calls(opened, case):
     async with opened(claim_labels=True, claims_per_call=3) as (judge, server):
         judgement = await judge.judge(case)
 
-    assert [len(data["claims"]) for data in server.sections()[1:]] == [3, 1]
+    assert [len(data["claims"]) for data in sections(server)[1:]] == [3, 1]
     # Citations alone have no passages to be compared with.
-    assert server.sections()[2]["passages"] == []
+    assert sections(server)[2]["passages"] == []
     assert judgement.claims[0].labels == CitationLabels((True, False), (None, True))
 
 
@@ -390,7 +379,7 @@ async def test_citations_without_a_mark_are_checked_once_each(opened, case):
     async with opened(claim_labels=True) as (judge, server):
         judgement = await judge.judge(answered)
 
-    checks = server.sections()[0]["citation_checks"]
+    checks = sections(server)[0]["citation_checks"]
     assert [(check["claim"], check["cited"]) for check in checks] == [("any", "s1"), ("any", "s2"), ("any", "s3")]
     assert 'With the claim "any"' in server.bodies[0]["messages"][1]["content"]
     assert [one.outcome for one in judgement.citation_support] == ["supported", "not_found", "supported"]
@@ -406,27 +395,8 @@ async def test_citation_without_a_mark_counts_for_the_claim_it_supports_best(ans
         judgement = await judge.judge(msgspec.structs.replace(case, answer=answer, citations=cited))
 
     # A claim's only citation needs no check: the claim's verdict is its verdict.
-    assert [data["citation_checks"] for data in server.sections()] == [[]] * len(server.bodies)
+    assert [data["citation_checks"] for data in sections(server)] == [[]] * len(server.bodies)
     assert [one.outcome for one in judgement.citation_support] == ["supported"]
-
-
-RATED = {
-    #             grades by dimension                                                                    score
-    "quality":   ({"relevance": 4, "coherence": 4, "clarity": 3, "completeness": 2, "accuracy": 0},      (1 + 1 + 0.75 + 0.5 + 0) / 5),
-    "relevance": ({"query_intent_match": 4, "topic_alignment": 2, "information_completeness": 3},        (1 + 0.5 + 0.75) / 3),
-    "toxicity":  ({"hate_speech": 0, "harassment": 2, "violence": 0, "sexual_content": 0, "profanity": 1, "identity_attack": 0}, 0.6),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "grades", "score"), [(name, *row) for name, row in RATED.items()], ids=RATED)
-async def test_rating_of_dimensions_is_one_call(name, grades, score, opened, case):
-    async with opened(rating(grades), ratings=[name]) as (judge, server):
-        judgement = await judge.judge(case)
-
-    assert judgement.ratings.keys() == {name, *(f"{name}/{dimension}" for dimension in grades)}
-    assert judgement.ratings[name] == pytest.approx(score)
-    assert len(server.bodies) == 2
-    assert all(f'"{dimension}": ' in server.bodies[1]["messages"][1]["content"] for dimension in grades)
 
 
 DISAGREE = {

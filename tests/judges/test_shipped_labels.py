@@ -105,26 +105,6 @@ def test_labels_are_a_hundred_of_both_kinds_with_a_second_pass():
         assert again == round(first * 0.2)
 
 
-@pytest.mark.parametrize("benchmark", CONVERTED)
-async def test_card_of_the_written_answers(benchmark, workspace):
-    labels = read_labels(labels_file(benchmark, "written"))
-    judge = LexicalJudge()
-    written = cases(workspace, benchmark, "written")
-
-    card = await calibrate(judge, written, labels, CalibrationRequest(benchmark, "lexical", "own"))
-
-    assert [cited.document for case in written for cited in case.citations if not cited.text] == []
-
-    asked = {label.query_id for label in labels}
-    correctness = next(trust for trust in card.tasks if trust.task == "correctness")
-    assert (correctness.n_compared, correctness.not_judged) == (len(asked), {})
-    for trust in card.tasks:
-        assert trust.not_judged.keys() <= {"needs_support_judge"}
-        assert "The labels are not people's." in trust.shortcomings
-        assert not is_calibrated([card], benchmark=benchmark, fingerprint=judge.fingerprint, task=trust.task)
-    assert "labels of this project's own: they calibrate nothing" in card_markdown(card)
-
-
 async def test_lexical_judge_agrees_with_the_railways_labels(workspace):
     parts = [
         LabelledAnswers(
@@ -141,6 +121,8 @@ async def test_lexical_judge_agrees_with_the_railways_labels(workspace):
     assert correctness.kappa.value > 0.8
     # Only people's labels are missing.
     assert correctness.shortcomings == ("The labels are not people's.",)
+    assert not is_calibrated([card], benchmark="skarn-railway", fingerprint=card.judge_fingerprint, task="correctness")
+    assert "labels of this project's own: they calibrate nothing" in card_markdown(card)
 
 
 def test_pooled_questions_have_the_name_of_their_system():
