@@ -183,7 +183,7 @@ ROWS = {
     ),
     "46: broken connections": (
         "web/test_client.py::test_request_that_fails_has_a_code_and_counts_what_was_sent",
-        "web/test_client.py::test_request_to_a_closed_port_counts_nothing",
+        "web/test_client.py::test_request_to_a_closed_port_or_an_unknown_name_counts_nothing",
         "web/test_client.py::test_request_to_a_server_without_tls_is_a_tls_fault",
         "web/test_client.py::test_request_gives_up_an_attempt_that_takes_too_long",
     ),
@@ -201,7 +201,7 @@ ROWS = {
     "49: nothing is paid for twice": (
         "web/test_client.py::test_request_that_must_not_be_repeated_is_sent_once",
         "web/test_client.py::test_stream_is_read_and_never_paid_for_twice",
-        "web/test_client.py::test_request_returns_the_body_and_its_account",
+        "web/test_client.py::test_request_returns_the_body_and_its_account_by_no_proxy_of_the_environment",
         "e2e/test_http_systems.py::test_the_ledger_counts_every_request_that_the_server_saw",
     ),
     "50: attacks on a judge": (
