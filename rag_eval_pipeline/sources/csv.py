@@ -20,16 +20,14 @@ import pyarrow as pa
 import pyarrow.csv
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.batches import LONE_SURROGATE, DecodedBatch, InputFile, RejectedRow, RowError
+from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK
+from rag_eval_pipeline.sources.batches import LONE_SURROGATE, UTF8, DecodedBatch, InputFile, RejectedRow, RowError
 from rag_eval_pipeline.sources.detect import sniff_delimiter
 
 BLOCK_BYTES = 1 << 20
 MAX_BLOCK_BYTES = 64 << 20  # a longer record lost a quote
 MAX_CELL = 10_000_000  # characters; a longer cell lost a quote
 BATCH_ROWS = 5_000  # of Python's parser
-
-_UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_csv(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
@@ -40,7 +38,7 @@ def read_csv(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
     """
     csv.field_size_limit(sys.maxsize)  # a cell that is too long is one rejected row, not the end of the file
     parser = _Parser(file)
-    if file.encoding not in _UTF8:
+    if file.encoding not in UTF8:
         yield from parser.parse_with_python(handle)
         return
     try:
@@ -80,7 +78,7 @@ def _regular_blocks(handle: BinaryIO, delimiter: str, quote: str) -> Iterator[_B
     Raises:
         _IrregularQuotes: At the first block where they do not.
     """
-    rest = handle.read(3).removeprefix(_BYTE_ORDER_MARK)
+    rest = handle.read(3).removeprefix(BYTE_ORDER_MARK)
     if not (delimiter.isascii() and quote.isascii()):
         raise _IrregularQuotes(rest)
     while chunk := handle.read(BLOCK_BYTES):
@@ -280,14 +278,9 @@ def _header(record: Sequence[str], file: InputFile, line: int) -> list[str]:
             hint = "State `encoding` in benchmark.yaml."
             raise InputError("bad_encoding", place, f"{file.encoding} text", found=name, hint=hint)
         if name.casefold() in seen:
-            raise InputError(
-                "duplicate_column",
-                place,
-                "column names that differ in more than case",
-                field=name,
-                found=list(record),
-                hint="State `columns` and `header: replace` in benchmark.yaml.",
-            )
+            expected = "column names that differ in more than case"
+            hint = "State `columns` and `header: replace` in benchmark.yaml."
+            raise InputError("duplicate_column", place, expected, field=name, found=list(record), hint=hint)
         seen.add(name.casefold())
     return names
 

@@ -275,29 +275,14 @@ def _decode(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 def _read_qrels(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    return _trec_batches(
-        file,
-        checked_qrels(file.path),
-        lambda qrel: {"query_id": qrel.query_id, "document_id": qrel.document_id, "relevance": qrel.grade},
-    )
+    return _trec_batches(file, checked_qrels(file.path), ("query_id", "document_id", "relevance"))
 
 
 def _read_topics(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    return _trec_batches(
-        file,
-        checked_topics(file.path),
-        lambda topic: {
-            "query_id": topic.query_id,
-            "title": topic.text,
-            "description": topic.description,
-            "narrative": topic.narrative,
-        },
-    )
+    return _trec_batches(file, checked_topics(file.path), ("query_id", "title", "description", "narrative"))
 
 
-def _trec_batches(
-    file: InputFile, records: Iterable[Any], row: Callable[[Any], dict[str, Any]]
-) -> Iterator[DecodedBatch]:
+def _trec_batches(file: InputFile, records: Iterable[Any], names: Sequence[str]) -> Iterator[DecodedBatch]:
     numbered = enumerate(records, start=1)
     while group := list(islice(numbered, TREC_BATCH_ROWS)):
         good = [(number, record) for number, record in group if not isinstance(record, InputError)]
@@ -306,9 +291,8 @@ def _trec_batches(
             for number, error in group
             if isinstance(error, InputError)
         ]
-        yield batch_of_objects(
-            [row(record) for _, record in good], [number for number, _ in good], (), rejected, file.types
-        )
+        rows = [dict(zip(names, record, strict=True)) for _, record in good]
+        yield batch_of_objects(rows, [number for number, _ in good], (), rejected, file.types)
 
 
 READERS: dict[Format, Reader] = {
