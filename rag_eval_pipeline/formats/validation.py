@@ -46,13 +46,9 @@ def examine(path: Path, *, corpus: Path | None = None, strict: bool = False) -> 
     """Return everything found in a file: errors, warnings, and what was not checked.
 
     Args:
-        path: The file.
-        corpus: A folder of documents in which references are looked up; without it, in a dataset's inline documents,
-            and for `train.json` in the folder `corpus` beside it.
+        corpus: Documents in which references are looked up; without it, a dataset's inline documents, and for
+            `train.json` the folder `corpus` beside it.
         strict: Evret's queries may not have both document labels and expected answers.
-
-    Raises:
-        InputError: `unknown_form` if neither name nor content is known, or `missing_file`.
     """
     name = path.name
     check: Callable[[], list[Finding]]
@@ -312,10 +308,7 @@ def _references(query: EvaluationQuery, registry: DocumentRegistry, path: Path, 
 
 
 def _citations(query: EvaluationQuery, registry: DocumentRegistry | None, path: Path, place: str) -> Iterator[Finding]:
-    """Yield cited documents that are not relevant, and relevant ones that are not cited although others are.
-
-    The first contradict the labels; the second are only worth knowing.
-    """
+    """Yield cited documents that are not relevant, and relevant ones that are not cited although others are."""
     if not query.citations:
         return
     relevant = {_identity(name, registry): name for name in query.relevant_documents}

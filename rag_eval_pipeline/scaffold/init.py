@@ -50,12 +50,7 @@ class Proposal:
 
 
 def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Download | None = None) -> Proposal:
-    """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace.
-
-    Raises:
-        InputError: `bad_name`, `benchmark_exists`, `missing_origin`, `already_a_benchmark`, `nothing_to_propose`, and
-            the readers' own errors if a single file cannot be read.
-    """
+    """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace."""
     _check_free(workspace, name)
     if not (isinstance(origin, str) and origin.lower().startswith(("http://", "https://"))):
         folder, files, notes = _list_files(Path(origin))
@@ -72,11 +67,7 @@ def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Do
 def start_benchmark(
     workspace: Workspace, name: str, origin: Path | str, *, download: Download | None = None
 ) -> tuple[BenchmarkPaths, Proposal]:
-    """Copy the files into `data/sources/<name>/` and write the proposed benchmark.yaml beside them.
-
-    Raises:
-        InputError: As `propose`; nothing is left behind then.
-    """
+    """Copy the files into `data/sources/<name>/` and write the proposed benchmark.yaml beside them."""
     paths = workspace.benchmark(name)
     proposal = propose(workspace, name, origin, download=download)
     with _staging_folder(workspace) as staging:

@@ -148,11 +148,7 @@ class FolderProfile:
 
 
 def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None) -> FolderProfile:
-    """Read the relations among some files of a folder.
-
-    Raises:
-        InputError: The reader's own, if the only file cannot be read.
-    """
+    """Read the relations among some files of a folder."""
     paths = BenchmarkPaths(folder.name, folder, folder, folder)
     candidates = [name for name in files if len(files) == 1 or _can_be_data(folder, name)]
     notes = []

@@ -91,11 +91,7 @@ def detect_archive(sample: bytes) -> ArchiveKind | None:
 
 
 def detect_container(path: Path, shown: str) -> Container:
-    """Return how a file is packed, by its content; under a compression only its first block is decoded.
-
-    Raises:
-        InputError: `bad_compression`; `double_compression` for a compressed zip or data compressed twice.
-    """
+    """Return how a file is packed, by its content; under a compression only its first block is decoded."""
     with path.open("rb") as file:
         sample = file.read(tarfile.BLOCKSIZE)
     compression = detect_compression(sample)
@@ -118,10 +114,6 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
     Args:
         target: A folder for the content of this archive; its name has to follow from the content (its sha256).
         shown: The archive's name in messages.
-
-    Raises:
-        InputError: `unsafe_archive`, `archive_bomb`, `bad_archive`, `bad_compression`, `double_compression`;
-            `unsupported_format` for what is no archive, or for an Office document, which is a zip by accident.
     """
     place = target / "all"
     known = _extracted_before(place)

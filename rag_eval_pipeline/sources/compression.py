@@ -56,10 +56,6 @@ def open_decoded(
     Args:
         shown: The file's name in messages.
         max_ratio: Decompressed bytes for each byte of the file; enforced from 10 MB.
-
-    Raises:
-        InputError: On reading, `bad_compression` for cut or damaged data and for anything after its end, with the
-            position; `archive_bomb` at a limit; `double_compression` if the content is compressed again.
     """
     if compression is None:
         return path.open("rb")

@@ -31,11 +31,7 @@ BATCH_ROWS = 5_000  # of Python's parser
 
 
 def read_csv(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a CSV or TSV file.
-
-    Raises:
-        InputError: `unclosed_quote`, `bad_quoting` over several lines, `duplicate_column`, `bad_encoding`.
-    """
+    """Decode a CSV or TSV file."""
     csv.field_size_limit(sys.maxsize)  # a cell that is too long is one rejected row, not the end of the file
     parser = _Parser(file)
     if file.encoding not in UTF8:

@@ -59,11 +59,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def cached(url: str, cache: Path) -> Path | None:
-    """Return the body of a URL in the cache; None if it has to be downloaded.
-
-    Raises:
-        InputError: `bad_url`, `scheme`.
-    """
+    """Return the body of a URL in the cache; None if it has to be downloaded."""
     record = _read_index(cache).get(_key(url))
     if record is None:
         return None
@@ -92,12 +88,6 @@ def download(
         headers: Sent to the URL's own origin only; `${NAME}` in a value is an environment variable. They are not part
             of the cache's key.
         max_bytes: Decoded size of the body.
-
-    Raises:
-        InputError: `download_failed` with the HTTP status or the connection's error; `tls_untrusted`, `bad_ca_file`;
-            `egress_blocked`, `too_many_redirects`, `body_too_large`, `bad_url`, `scheme`; `bad_header`,
-            `missing_variable`.
-        ServiceError: `locked`, when another process has been downloading it for more than an hour.
     """
     known = cached(url, cache)
     if known is not None:
@@ -122,11 +112,7 @@ def download(
 
 
 def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the headers as they are sent, by lower-case name; `${NAME}` is an environment variable.
-
-    Raises:
-        InputError: `bad_header`; `missing_variable` for one that is unset or empty. No message holds a value.
-    """
+    """Return the headers as they are sent, by lower-case name; `${NAME}` is an environment variable."""
     values: dict[str, str] = {}
     for name, stated in headers.items():
         lower = name.lower()

@@ -43,12 +43,7 @@ class SourceFiles:
     _unpacked: dict[str, Path] = field(default_factory=dict)  # archive -> folder of its files
 
     def data_files(self, spec: SourceSpec) -> list[SourceFile]:
-        """Return the data files of a source in stated order; files of a glob are ordered by name.
-
-        Raises:
-            InputError: `missing_file`, `path_outside`, `archive_member`, `not_downloaded`, those of archives and
-                downloads.
-        """
+        """Return the data files of a source in stated order; files of a glob are ordered by name."""
         found = {}
         for name, path in self._stated(spec):
             packing = detect_container(path, shown_path(self.paths, name))
@@ -62,11 +57,7 @@ class SourceFiles:
         return list(found.values())
 
     def listed_files(self, spec: SourceSpec) -> list[SourceFile]:
-        """Return the files that `files:` matches in the benchmark's folder or in archives, ordered by name.
-
-        Raises:
-            InputError: As `data_files`.
-        """
+        """Return the files that `files:` matches in the benchmark's folder or in archives, ordered by name."""
         pattern = spec.files or ""
         if not spec.path and not spec.url:
             return [SourceFile(name, self.local(name)) for name in self._matching(pattern)]
@@ -78,11 +69,7 @@ class SourceFiles:
         return found
 
     def local(self, name: str) -> Path:
-        """Return the absolute path of a regular file of the benchmark's folder or of an unpacked archive.
-
-        Raises:
-            InputError: `missing_file`, `path_outside`.
-        """
+        """Return the absolute path of a regular file of the benchmark's folder or of an unpacked archive."""
         for archive, folder in self._unpacked.items():
             if name.startswith(f"{archive}/"):
                 return _inside(folder, name.removeprefix(f"{archive}/"), shown_path(self.paths, name))

@@ -35,11 +35,7 @@ BATCH_ROWS = 20_000  # of a JSON file
 
 
 def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a file with one JSON object a line.
-
-    Raises:
-        InputError: `bad_encoding`, if the file does not have its stated encoding.
-    """
+    """Decode a file with one JSON object a line."""
     if file.encoding not in UTF8:
         handle = io.BytesIO(_whole_text(handle, file).encode())
     types = file.types
@@ -56,11 +52,7 @@ def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a JSON file: an array of objects, an object of objects, or an object of lists of one length.
-
-    Raises:
-        InputError: `bad_json`, `bad_encoding`, `bad_number`, `duplicate_key`, `missing_root`.
-    """
+    """Decode a JSON file: an array of objects, an object of objects, or an object of lists of one length."""
     try:
         value = json_value(_whole_text(handle, file), allow_nan=file.spec.allow_nan)
     except RowError as fault:
@@ -87,11 +79,7 @@ def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 def json_value(text: str, *, allow_nan: bool = False) -> Any:
-    """Return the value of strict JSON; with `allow_nan`, NaN and infinities are null.
-
-    Raises:
-        RowError: `bad_encoding`, `bad_json`, `bad_number`, `duplicate_key`.
-    """
+    """Return the value of strict JSON; with `allow_nan`, NaN and infinities are null."""
     try:
         return strict_json(text, allow_nan=allow_nan)
     except json.JSONDecodeError as error:

@@ -83,9 +83,6 @@ def read_relation(
 
     With `source_columns`, it also has `source_file` and `source_row`; tables lack them, so that they are unambiguous in
     a join with `source`. Without `files`, the files are looked up in the benchmark's folder, without network access.
-
-    Raises:
-        InputError: `unsupported_format`, `empty_source`, `mixed_types`, those of `SourceFiles` and of the readers.
     """
     files = files or SourceFiles(paths)
     found = {file.name: file for file in (files.data_files if spec.files is None else files.listed_files)(spec)}
@@ -107,11 +104,7 @@ def read_relation(
 
 
 def spool_relation(paths: Mapping[str, Path], read: Read, shown: str, *, source_columns: bool) -> Relation:
-    """Write the rows of some files, given by name and in order, to an Arrow file; `shown` names them in messages.
-
-    Raises:
-        InputError: `duplicate_column`, `mixed_types`, and whatever `read` raises.
-    """
+    """Write the rows of some files, given by name and in order, to an Arrow file; `shown` names them in messages."""
     folder = ScratchFolder("source")
     types = _ColumnInference(shown)
     relation = _spool(folder, paths, read, types, source_columns)
