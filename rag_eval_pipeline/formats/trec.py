@@ -18,7 +18,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -39,7 +38,8 @@ _INTEGER = re.compile(rb"([+-]?[0-9]{1,18})(?:\.0*)?")
 _RANK = re.compile(rb"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
 
-_TOP = re.compile(r"</?top>", re.IGNORECASE)
+_TOP = re.compile(r"<top>", re.IGNORECASE)
+_TOP_END = re.compile(r"</top>", re.IGNORECASE)
 # Fields of the ad hoc tracks since 1992; only four are kept.
 _FIELD = re.compile(r"<(num|title|desc|narr|head|dom|smry|con|fac|def|nat|time)>", re.IGNORECASE)
 _END = re.compile(r"</(num|title|desc|narr|head|dom|smry|con|fac|def|nat|time)>", re.IGNORECASE)
@@ -372,41 +372,26 @@ def _topic_parser(path: Path) -> Parse[Topic]:
 
 
 def _marked_up(path: Path) -> Iterator[Topic | InputError]:
-    """Yield topics of the `<top>` form; an error ends its topic."""
+    """Yield topics of the `<top>` form; whatever is not between the tags of a topic is an error."""
+    kept: list[str] = []
+    for row, line in lines(path):
+        try:
+            kept.append(line.decode())
+        except UnicodeDecodeError as error:
+            yield InputError("bad_encoding", path, "UTF-8", row=row, found=line[error.start : error.end])
+            kept.append("")
     seen: set[str] = set()
-    parts: list[str] | None = None
-    begun = 0
-
-    def fault(expected: str, row: int, found: str | None = None) -> InputError:
-        return InputError("bad_topic", path, expected, row=row, found=found)
-
-    for line in parsed(path, lambda line, row: (row, line.decode())):
-        if isinstance(line, InputError):
-            yield line
-            continue
-        row, text = line
-        place = 0
-        for mark in chain(_TOP.finditer(text), (None,)):
-            between = text[place : mark.start() if mark else None]
-            place = mark.end() if mark else len(text)
-            if parts is not None:
-                parts.append(between)
-            elif between.strip():
-                yield fault("nothing between </top> and <top>", row, between.strip())
-            if mark is None:
-                continue
-            if mark[0].startswith("</"):
-                if parts is None:
-                    yield fault("<top> before </top>", row)
-                else:
-                    yield _topic(path, "\n".join(parts), begun, seen)
-                parts = None
-            else:
-                if parts is not None:
-                    yield fault("</top> before the next <top>", begun)
-                parts, begun = [], row
-    if parts is not None:
-        yield fault("</top> before the file's end", begun)
+    before, *parts = _TOP.split("\n".join(kept))
+    row = 1 + before.count("\n")
+    if before.strip():
+        yield InputError("bad_topic", path, "<top> before a topic", row=row, found=before.strip())
+    for part in parts:
+        body, *rest = _TOP_END.split(part)
+        if len(rest) == 1 and not rest[0].strip():
+            yield _topic(path, body, row, seen)
+        else:
+            yield InputError("bad_topic", path, "one </top> after each topic, and <top> after it", row=row)
+        row += part.count("\n")
 
 
 def _topic(path: Path, text: str, row: int, seen: set[str]) -> Topic | InputError:

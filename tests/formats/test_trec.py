@@ -165,7 +165,7 @@ TOPICS = {
     "an id twice":                 ("1\ttext\n1\tother\n",                                          "duplicate_query", 2),
     "a topic without a number":    ("<top>\n<title> a\n</top>\n",                                   "bad_topic",       1),
     "a topic that does not end":   ("<top>\n<num> 1\n<title> a\n",                                  "bad_topic",       1),
-    "text between topics":         ("<top>\n<num> 1\n<title> a\n</top>\nx\n",                       "bad_topic",       5),
+    "text between topics":         ("<top>\n<num> 1\n<title> a\n</top>\nx\n",                       "bad_topic",       1),
 }  # fmt: skip
 
 
