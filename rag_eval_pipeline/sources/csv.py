@@ -4,9 +4,8 @@ Numbers, `NA` and `None` stay the texts they are. A record of the wrong width is
 that was cut inside quotes. A quote that swallowed several lines is an error of the file, because then nobody can say
 how many rows it has.
 
-The file is cut into blocks of whole records. Where all quotes of a block enclose whole cells or are doubled, as in RFC
-4180, Arrow's parser and Python's give the same cells, and Arrow's is used because it is several times faster. Python's
-parser reads the other blocks and those that Arrow refuses, and says what is wrong with which row.
+Arrow parses the blocks in which all quotes enclose whole cells or are doubled, as in RFC 4180, because it is several
+times faster; Python parses the others, and those that Arrow refuses, and names what is wrong with which row.
 """
 
 import csv
@@ -49,14 +48,10 @@ def read_csv(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 class _Block(NamedTuple):
-    """Whole records.
-
-    Args:
-        record_lines: For each record, the number of lines of the block before it.
-    """
+    """Whole records."""
 
     data: bytes
-    record_lines: Any
+    record_lines: Any  # for each record, the number of lines of the block before it
     line_count: int
 
 

@@ -53,14 +53,9 @@ def looks_like_utf16(sample: bytes) -> bool:
 
 
 def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole: bool) -> Format:
-    """Return the format of a file.
+    """Return the format of a file by its first bytes; `name` decides between formats with equal content.
 
-    Args:
-        sample: The first `SAMPLE_BYTES`.
-        name: The basename; decides between formats with equal content.
-        shown: The name in messages.
-        encoding: From `detect_encoding`.
-        whole: Whether the sample is the whole file.
+    `whole` is whether the sample is the whole file.
     """
     if sample.startswith(b"PAR1"):
         return "parquet"

@@ -80,13 +80,10 @@ def download(
     """Return the body behind a URL as a file; nothing is requested when the cache has it.
 
     May be called from any thread that runs no event loop. Of two processes that want the same URL, one downloads it and
-    the other waits.
+    the other waits. The policy's limit of a body's size does not hold here.
 
     Args:
-        policy: Its settings hold for redirects, attempts and the seconds without progress (at most 25), but not for the
-            size.
-        headers: Sent to the URL's own origin only; `${NAME}` in a value is an environment variable. They are not part
-            of the cache's key.
+        headers: Sent to the URL's origin only; `${NAME}` in a value is an environment variable.
         max_bytes: Decoded size of the body.
     """
     known = cached(url, cache)

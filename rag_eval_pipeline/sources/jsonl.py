@@ -138,11 +138,7 @@ def _parse_with_arrow(block: bytes, types: ColumnTypes, number: int, line: int) 
 
 
 def _narrow_type(values: pa.Array, json_type: JsonType) -> JsonType | None:
-    """Return the type of an array that Arrow parsed as `json_type`; None if parsing may have changed its values.
-
-    JSON cannot write infinities, so one in a double was a number too large for it; a whole number above 2**53 may have
-    been rounded.
-    """
+    """Return the type of an array that Arrow parsed as `json_type`; None if parsing may have changed its values."""
     if isinstance(json_type, ListOf):
         item = _narrow_type(values.flatten(), json_type.item)
         return None if item is None else ListOf(item)
@@ -159,6 +155,7 @@ def _narrow_type(values: pa.Array, json_type: JsonType) -> JsonType | None:
         limit = EXACT_FLOAT - (json_type == "float")
         is_exact = least is None or (least >= -limit and most <= limit)
         if json_type == "float":
+            # JSON cannot write infinities, so one in a double was a number too large for it.
             return json_type if is_exact and pc.all(pc.is_finite(values)).as_py() is not False else None
         return json_type if is_exact else "long"
     return json_type

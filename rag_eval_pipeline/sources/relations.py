@@ -81,8 +81,8 @@ def read_relation(
 ) -> Relation:
     """Read all files of a source as one relation, in stated order; files of a glob are ordered by name.
 
-    With `source_columns`, it also has `source_file` and `source_row`; tables lack them, so that they are unambiguous in
-    a join with `source`. Without `files`, the files are looked up in the benchmark's folder, without network access.
+    Tables lack the `source_columns`, so that these are unambiguous in a join with `source`. Without `files`, the files
+    are looked up in the benchmark's folder, without network access.
     """
     files = files or SourceFiles(paths)
     found = {file.name: file for file in (files.data_files if spec.files is None else files.listed_files)(spec)}
