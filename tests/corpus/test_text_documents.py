@@ -246,21 +246,6 @@ def test_markdown_is_printed_as_its_reader_sees_it(own_temp, notes, tmp_path):
     assert [resource.partition(" ")[2] for resource in rows["notes.md"].resources] == ["img/red.png"]
 
 
-@pytest.mark.browser
-def test_markdown_is_printed_again_when_its_picture_changes(own_temp, notes, tmp_path):
-    planned = [PlannedDocument("notes.md", (FileName("notes.md.pdf"),), "file", None, notes / "notes.md")]
-    first = build(tmp_path / "c", planned)
-    made: list[CorpusDocument] = []
-
-    build(tmp_path / "c", planned, previous=list(first.values()), keep=made.extend)
-    assert made == []
-    (notes / "img" / "red.png").write_bytes(png(0, 0, 200))
-    second = build(tmp_path / "c", planned, previous=list(first.values()), keep=made.extend)
-
-    assert len(made) == 1
-    assert second["notes.md"].pdf_sha256 != first["notes.md"].pdf_sha256
-
-
 def test_markdown_page_keeps_address_folder_and_flags():
     body = Body("markdown", "é".encode("windows-1252"), "https://h/a", "windows-1252", Path("/x"), None, ("repaired",))
 
