@@ -245,7 +245,7 @@ class RowIntake:
         for url in pc.unique(urls).drop_null().to_pylist():
             self._index.use_url(url)
         for key in pc.unique(documents.filter(urls.is_null())).drop_null().to_pylist():
-            self._index.use(key)
+            self._index.documents[key].is_planned = True
         places, counts = distinct_items(contexts, "document")
         named = documents.take(places).dictionary_encode()
         hashes = np.array([hash(key) for key in named.dictionary.to_pylist()], np.int64)[named.indices.to_numpy()]
