@@ -135,8 +135,7 @@ ROWS = {
     ),
     "34: questions, answers and flags": (
         "faults/test_json.py::test_a_field_that_is_none_costs_its_row_and_false_as_a_text_is_false",
-        "faults/test_json.py::test_a_question_that_is_no_text_anywhere_is_refused",
-        "faults/test_json.py::test_a_number_among_texts_costs_its_own_row_and_leaves_the_others_as_they_are",
+        "faults/test_json.py::test_a_question_that_is_no_text_is_refused_alone_and_among_texts",
     ),
     "35: damaged and strange parquet": (
         "sources/test_readers.py::test_parquet_rejects_cut_file",
