@@ -6,7 +6,6 @@ import re
 import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
-from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.workspace import Workspace
 
 SPEC = """
@@ -35,15 +34,3 @@ def test_pages_that_lose_words_are_listed(benchmark, tmp_path):
     assert (check.numbers["pages"], check.numbers["incomplete"]) == (2, 1)
     assert re.fullmatch(r"14\d of 245 words \((57|58|59)%\)", check.numbers["half.pdf"])
     assert f"half.pdf: {check.numbers['half.pdf']} of the page are in the PDF." in report.notes
-
-
-def test_a_row_with_a_url_that_is_none_costs_that_row(benchmark, tmp_path):
-    rows = [{"q": "Who?", "url": "http://xn--a/"}, {"q": "What?", "url": "http://x.example/whole"}]
-    documents = {"url": "http://x.example/whole", "html": "Gannets dive."}
-    spec = SPEC.replace("SELECT url, html FROM docs", "SELECT url, html AS text FROM docs")
-    paths = benchmark(spec, {"q.jsonl": "\n".join(map(json.dumps, rows)), "d.jsonl": json.dumps(documents)})
-
-    convert(Workspace(tmp_path), "scratch")
-
-    assert [row.error_code for row in read_manifest(paths.documents)] == [None, "bad_url"]
-    assert "What?" in paths.train_json.read_text()

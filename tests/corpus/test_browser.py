@@ -19,11 +19,10 @@ from rag_eval_pipeline.corpus.rendering.browser import (
     browser_version,
     find_browser,
     prove_egress_closed,
-    unprivileged_command,
     write_launcher,
 )
 from rag_eval_pipeline.corpus.rendering.page_loading import MEASURE
-from rag_eval_pipeline.corpus.rendering.render import render, renderer_fingerprint
+from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
 from rag_eval_pipeline.web.content_types import Body
@@ -154,14 +153,6 @@ async def print_text(pool, text):
     return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=10)
 
 
-@pytest.mark.browser
-def test_fingerprint_is_known_without_starting_the_browser(monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.async_playwright", None)
-
-    assert renderer_fingerprint(find_browser()) == renderer_fingerprint(find_browser())
-    assert "." in browser_version(find_browser())
-
-
 async def test_browser_that_is_none_is_named(own_temp):
     async with EgressProxy(EgressPolicy()) as proxy:
         pool = BrowserPool(proxy, Path("/bin/false"))
@@ -198,15 +189,6 @@ def test_launcher_ends_with_its_profile(tmp_path):
         f"a b --user-data-dir=/x --user-data-dir={folder}/home/profile\n"
     )
     assert (folder / "pid").read_text().strip().isdecimal()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give away")
-def test_browser_command_of_root_gives_its_rights_away():
-    command = unprivileged_command(Path("/usr/bin/chromium"))
-
-    assert command[0] == "setpriv"
-    assert {"--reuid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=-all"} <= set(command)
-    assert command[-1] == "/usr/bin/chromium"
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root has capabilities to lose")

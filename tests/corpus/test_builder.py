@@ -142,11 +142,6 @@ def test_build_keeps_a_local_page_where_it_is(built, sandbox):
     assert built.by_name["leaves.html"].flags == ("navigation_blocked",)
 
 
-def test_build_prints_a_page_with_dead_hosts(built):
-    assert built.text("remote.html").startswith("Remote")
-    assert built.by_name["remote.html"].images_drawn == 0
-
-
 def test_build_lets_no_page_reach_a_service_that_is_open_to_others(built, site):
     assert built.by_name["prying.html"].origin == "rendered"
     assert "not here" not in built.text("prying.html")

@@ -79,19 +79,6 @@ def test_render_with_a_manifest_fetches_nothing_twice_and_keeps_names_apart(page
     assert remembered == {"two.pdf": pages.url("/two"), **{row.file_name: row.url for row in rows}}
 
 
-def test_render_makes_a_removed_or_altered_file_again(pages, out, tmp_path):
-    manifest = tmp_path / "manifest.parquet"
-    render(pages, out, "/one", "/two", "/three", manifest=manifest)
-    (out / "one.pdf").unlink()
-    (out / "two.pdf").write_bytes(b"scribble")
-    pages.asked.clear()
-
-    render(pages, out, "/one", "/two", "/three", manifest=manifest)
-
-    assert sorted(pages.asked) == ["/one", "/two"]
-    assert (out / "two.pdf").read_bytes() == simple_pdf("/two")
-
-
 def test_render_keeps_an_older_file_of_a_page_that_is_gone(pages, out, tmp_path):
     manifest = tmp_path / "manifest.parquet"
     render(pages, out, "/one", manifest=manifest)

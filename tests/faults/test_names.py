@@ -120,12 +120,6 @@ def test_a_filename_in_train_json_is_exactly_one_of_the_corpus(name, tmp_path):
     assert "[missing_file]" in line
 
 
-def test_a_filename_in_train_json_is_no_link(tmp_path):
-    [line] = train(tmp_path, "link.pdf")
-
-    assert "[missing_file]" in line
-
-
 def test_a_link_in_the_place_of_a_pdf_has_no_text(tmp_path, caplog):
     (tmp_path / "secret.txt").write_bytes(one_page(stream(shown("secret"))))
     (tmp_path / "a.pdf").symlink_to(tmp_path / "secret.txt")

@@ -53,26 +53,8 @@ def test_a_file_that_cannot_be_told_is_refused_by_name(raw, code, refuse):
     assert refuse(raw, "f.parquet").code == code
 
 
-UNTOLD = {
-    "a list": (pa.array([["x"]]), "bad_type"),
-    "a number": (pa.array([1]), "bad_type"),
-    "nothing": (pa.nulls(1), "empty_question"),
-}
-
-
-@pytest.mark.parametrize(("column", "code"), UNTOLD.values(), ids=UNTOLD)
-def test_a_question_of_another_type_is_quarantined(column, code, read):
-    found = read(parquet({"q": column, "a": ["y"]}), "f.parquet")
-
-    assert [(row.code, row.row, row.field) for row in found.refused] == [(code, 1, "q")]
-
-
 PLAIN = {
     "a category, in row groups with dictionaries of their own": (pa.array(["u", "v"]).dictionary_encode(), ["u", "v"]),
-    "a list of categories": (
-        pa.ListArray.from_arrays([0, 1, 2], pa.array(["u", "v"]).dictionary_encode()),
-        [["u"], ["v"]],
-    ),
     "an extension type": (
         pa.ExtensionArray.from_storage(
             pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2))

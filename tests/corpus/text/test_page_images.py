@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.making import simple_pdf
-from rag_eval_pipeline.corpus.text.page_images import Mark, contact_sheet, encode_png, marks_by_page
-from rag_eval_pipeline.corpus.text.pages import Page
+from rag_eval_pipeline.corpus.text.page_images import contact_sheet, encode_png
 from rag_eval_pipeline.corpus.text.pdf import Box, DrawnPage, draw_page, read_texts
 from rag_eval_pipeline.errors import DocumentError
 from tests.faults.pdfs import one_page, stream
@@ -56,7 +55,6 @@ ENCODINGS = {
     "a ligature": ("00660069", "fib cfi xyz\nsecond line"),
     "a character that the text leaves out": ("FFFE", "b c xyz\nsecond line"),
     "half a pair, which Python leaves out": ("D800", "b c xyz\nsecond line"),
-    "a hyphen at a line's end": ("0000", "-b c- xyz\nsecond line"),
     "a form feed, which would end the page": ("000C", "\nb c\n xyz\nsecond line"),
 }
 
@@ -68,17 +66,6 @@ def test_draw_page_boxes_match_characters(unicode, text):
     assert read_texts(data) == [text]
     for word in ("xyz", "second", "line"):
         assert boxes(data, text, word) == boxes(plain, ENCODINGS["nothing special"][1], word)
-
-
-def test_draw_page_gives_a_box_per_line():
-    data = mapped("0061")
-
-    first, second = boxes(data, "ab ca xyz\nsecond line", "xyz\nsecond")
-    [last] = boxes(data, "ab ca xyz\nsecond line", "line")  # to the end of the text
-
-    assert first.bottom <= second.top + 6
-    assert last.left > second.right
-    assert (second.left, first.left > 72) == (pytest.approx(72, abs=1), True)
 
 
 def test_draw_page_boxes_follow_rotation_and_crop():
@@ -107,19 +94,9 @@ def test_draw_page_gives_boxes_for_every_span(data):
     assert all(0 <= b.left < b.right <= WIDTH and 0 <= b.top < b.bottom <= 842 for b in found)
 
 
-def test_marks_by_page_divides_a_span_at_page_breaks():
-    pages = [Page("a.pdf", 1, 0, "one two"), Page("a.pdf", 2, 8, ""), Page("a.pdf", 3, 9, "three four")]
-
-    assert marks_by_page(pages, 4, 14, "gold") == {1: [Mark(4, 7, "gold")], 3: [Mark(0, 5, "gold")]}
-    assert marks_by_page(pages, 0, 3, "cited") == {1: [Mark(0, 3, "cited")]}
-    assert marks_by_page(pages, 40, 50, "cited") == {}
-
-
 NOWHERE = {
     "a page too many": (3, [], "no_such_page"),
-    "page 0": (0, [], "no_such_page"),
     "a character too many": (1, [(4, 15)], "no_such_place"),
-    "an empty span": (1, [(4, 4)], "no_such_place"),
     "a negative start": (1, [(-1, 4)], "no_such_place"),
 }
 
@@ -130,11 +107,6 @@ def test_draw_page_refuses_what_is_not_there(page, ranges, code):
         draw_page(simple_pdf("first page", "second"), page, width=100, ranges=ranges)
 
     assert refused.value.code == code
-
-
-def test_draw_page_of_a_missing_file_is_an_os_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        draw_page(tmp_path / "none.pdf", 1, width=100)
 
 
 def test_encode_png_keeps_size_and_colours():

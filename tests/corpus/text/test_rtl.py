@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.corpus.text.pdf_worker import layer_text
-from rag_eval_pipeline.corpus.text.rtl import Drawn, TextObjects, drawn_lines
+from rag_eval_pipeline.corpus.text.rtl import Drawn, drawn_lines
 from tests.faults.pdfs import one_page, stream
 
 LETTERS = "ابتثجحخدذرزسشصضطظع"
@@ -69,16 +69,6 @@ def test_rtl_page_without_marks_is_left_to_pdfium():
     layer = pypdfium2.PdfDocument(data)[0].get_textpage()
 
     assert layer_text(layer) == layer.get_text_range()
-
-
-def test_drawn_lines_have_the_words_that_are_backwards():
-    layer = pypdfium2.PdfDocument(drawn_by_chromium([["ابت", "جحخ"]], says=True))[0].get_textpage()
-
-    [line] = drawn_lines(TextObjects(layer.page, layer).drawn)
-
-    found = [(word.is_reversed, "".join(drawn.text for drawn in word.objects)) for word in line]
-    assert found == [(True, "خحج"), (False, ""), (True, "تبا"), (False, "")]
-    assert [round((word.x - 72) / WIDTH) for word in line] == [0, 3, 4, 7]
 
 
 PLACES = {
