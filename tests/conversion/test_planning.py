@@ -310,11 +310,11 @@ def test_a_source_of_nothing_but_bad_rows_is_quarantined_whole(benchmark):
 CELLS = st.text(string.ascii_letters + '",\n\u2028é ', max_size=4) | st.sampled_from(
     ["", "true", "http://x.org/a", '"']
 )
-DIRTY = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+DIRTY = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @DIRTY
-@given(st.lists(st.lists(CELLS, min_size=2, max_size=4), max_size=8))
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=4), max_size=20))
 def test_no_row_of_a_dirty_csv_is_lost(tmp_path_factory, rows):
     lines = [",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows]
     spec = URLS + "where: length(question) <> 2\n"
@@ -333,7 +333,7 @@ LINES = st.binary(max_size=8) | st.sampled_from(
 
 
 @DIRTY
-@given(st.lists(LINES.filter(lambda line: b"\n" not in line), max_size=8))
+@given(st.lists(LINES.filter(lambda line: b"\n" not in line), max_size=20))
 def test_no_line_of_dirty_jsonl_is_lost(tmp_path_factory, lines):
     spec = HEAD + "source: {path: q.jsonl, format: jsonl}\nquestions: SELECT q AS question, a AS answer FROM source\n"
     raw = b"\n".join([b'{"q": "x", "a": "y"}', *lines])

@@ -1,6 +1,6 @@
 """Row 38: a PDF that is encrypted, damaged or made to hurt costs that document, never the run.
 
-Elsewhere: magic, encryption and cuts of the smallest PDFs: tests/corpus/test_pages.py. HTML sent as a PDF: tests/web/test_content_types.py.
+HTML sent as a PDF: tests/web/test_content_types.py.
 A PDF without text is a document: a system that reads images may answer from it. It is flagged `pdf_no_text`, and the
 check `every_pdf_has_text` names it. Pictures of pages are drawn by the same child: its limits hold for them, too.
 """

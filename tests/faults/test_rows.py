@@ -107,7 +107,7 @@ ROWS = {
         "sources/test_relations.py::test_source_rejects_linked_file",
         "faults/test_names.py::test_a_body_outside_of_the_benchmarks_folder_is_noted_and_never_read",
         "faults/test_names.py::test_a_link_in_the_place_of_a_pdf_has_no_text",
-        "faults/test_names.py::test_a_filename_in_train_json_is_no_link",
+        "faults/test_names.py::test_a_filename_in_train_json_is_exactly_one_of_the_corpus",
     ),
     "27: rows and headers of a CSV": (
         "faults/test_csv.py::test_a_bad_row_is_quarantined_with_its_line_and_the_other_is_a_question",
