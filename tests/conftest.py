@@ -2,14 +2,18 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.formats.citations import find_citations
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.systems.base import Citation
 from rag_eval_pipeline.workspace import Workspace
 from tests.paid_server import PaidServer, paid_server
 
@@ -84,6 +88,28 @@ def _converted(bundled: Path, made_once: MadeOnce) -> Path:
     return made_once("converted", make)
 
 
+@pytest.fixture(scope="session")
+def _evaluated(_converted: Path, made_once: MadeOnce) -> Path:
+    """The same, evaluated with both bundled systems."""
+
+    def make(root: Path) -> None:
+        shutil.copytree(_converted, root, symlinks=True, dirs_exist_ok=True)
+        workspace = Workspace(root)
+        for benchmark in CONVERTED:
+            for system in ("embedded", "embedded-weak"):
+                evaluate(workspace, load_pair(workspace, benchmark, system))
+
+    return made_once("evaluated", make)
+
+
+@pytest.fixture
+def evaluated(_evaluated: Path, tmp_path: Path) -> Workspace:
+    """A copy of the test's own."""
+    root = tmp_path / "workspace"
+    shutil.copytree(_evaluated, root, symlinks=True)
+    return Workspace(root)
+
+
 def copy_benchmark(workspace: Workspace, name: str, root: Path) -> None:
     """Copy a converted benchmark into another workspace's folder, with what its conversion made."""
     paths = workspace.benchmark(name)
@@ -109,3 +135,12 @@ def server() -> Iterator[PaidServer]:
     """A server that counts its questions; see `tests.paid_server`."""
     with paid_server() as server:
         yield server
+
+
+def citations_in(answer: str, known_files: Collection[str]) -> tuple[Citation, ...]:
+    """Return the citations `[file:page:start-end]` of an answer, in its order."""
+    return tuple(
+        Citation(span.file_name, span.start_char, span.end_char, span.page_number, marker.start, marker.end)
+        for marker in find_citations(answer, known_files)
+        for span in marker.spans
+    )

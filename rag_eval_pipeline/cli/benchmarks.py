@@ -57,7 +57,7 @@ def init(
     def fetch(url: str, path: Path) -> None:
         # Into the benchmark's own cache, so that its first conversion need not ask again.
         policy = EgressPolicy(read_egress_config(root.egress_config))
-        shutil.copyfile(download(url, root.benchmark(name).downloads, policy).path, path)
+        shutil.copyfile(download(url, root.benchmark(name).downloads, policy), path)
 
     paths, proposal = start_benchmark(root, name, origin, download=fetch)
     emit(

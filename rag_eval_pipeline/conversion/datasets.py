@@ -373,7 +373,7 @@ def annotated_truth(
     made = next((t for t in found.truths if (t.dataset_id, t.version) == (spec.name, spec.version)), empty)
     texts = document_texts(read_pages(conversion.paths.pages)) if made.annotations else {}
     base = offset_base(made, texts)
-    people = reanchor(made, texts, base=base).truth
+    people = reanchor(made, texts, base=base)
     annotations = (*(source.annotations if source is not None else ()), *people.annotations)
     notes = (*(str(finding) for finding in found.findings), *_moves(made, people))
     counts = {"read": found.read, "imported": found.imported, "refused": found.refused}

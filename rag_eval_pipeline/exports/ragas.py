@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.exports.source import ExportSource, Identity, Written, read_lines
+from rag_eval_pipeline.exports.source import ExportSource, Identity, Written
 from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow
+from rag_eval_pipeline.formats.trec import read_json_lines
 from rag_eval_pipeline.storage.files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 
@@ -74,11 +75,11 @@ def write_ragas(source: ExportSource, folder: Path) -> Written:
 
 def read_ragas(folder: Path, identity: Identity) -> EvaluationDataset:
     """Return the questions of such a folder."""
-    metadata = {line.query_id: line.metadata for line in read_lines(folder / "metadata.jsonl", _Metadata)}
+    metadata = {line.query_id: line.metadata for line in read_json_lines(folder / "metadata.jsonl", _Metadata)}
     path = folder / "dataset.jsonl"
     queries = (
         unpack_metadata(row.query_id, row.user_input, row.reference_context_ids, metadata.get(row.query_id, {}))
-        for row in read_lines(path, RagasRow)
+        for row in read_json_lines(path, RagasRow)
     )
     return identity.dataset(path, queries)
 

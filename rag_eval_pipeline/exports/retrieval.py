@@ -19,7 +19,7 @@ import numpy as np
 
 from rag_eval_pipeline.corpus.text.pages import document_text
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written, page_id, read_lines
+from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written, page_id
 from rag_eval_pipeline.formats.beir import BeirDocument, beir_dataset, beir_query, read_beir, write_beir
 from rag_eval_pipeline.formats.csv import csv_bytes, json_cell
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
@@ -33,6 +33,7 @@ from rag_eval_pipeline.formats.trec import (
     encode_id,
     iterate_qrels,
     iterate_topics,
+    read_json_lines,
     write_qrels,
     write_run,
     write_topics,
@@ -168,7 +169,7 @@ def read_trec(folder: Path, identity: Identity) -> EvaluationDataset:
     """Return the questions and relevant documents of a folder; ids are decoded only if there is a `names.jsonl`."""
     names_path = folder / "names.jsonl"
     is_export = names_path.exists()
-    names = list(read_lines(names_path, _Name)) if is_export else []
+    names = list(read_json_lines(names_path, _Name)) if is_export else []
     texts = {name.query: name.text for name in names if name.text is not None}
     relevant = {name.query: name.relevant_documents for name in names if name.relevant_documents is not None}
     decode = decode_id if is_export else str

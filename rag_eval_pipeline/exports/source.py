@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
-import msgspec
 import pydantic
 
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
@@ -17,15 +16,11 @@ from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, scored_evaluation_id
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.io import parse_json
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
-from rag_eval_pipeline.formats.trec import lines
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths, Workspace
-
-Line = TypeVar("Line", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +161,6 @@ class ExportSource:
         if self.answers is not None:
             expected = "a format that can hold answers: nvidia, trec, ragas"
             raise InputError("no_answers_in_format", "--evaluation", expected, found=format)
-
-
-def read_lines(path: Path, kind: type[Line]) -> Iterator[Line]:
-    """Yield the records of a file of JSON lines that an export wrote."""
-    for number, line in lines(path):
-        try:
-            yield msgspec.convert(parse_json(line, path), kind)
-        except (InputError, msgspec.ValidationError) as error:
-            expected = "a line as the export writes it"
-            raise InputError("bad_format", path, expected, row=number, found=str(error)) from error
 
 
 def page_id(file_name: str, page: int) -> str:

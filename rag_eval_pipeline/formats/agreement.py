@@ -1,9 +1,7 @@
 """Inter-annotator agreement: how far people who annotated the same questions cite the same characters and score alike.
 
-Citations are compared character by character on intervals, so that long spans cost nothing. Each question counts once,
-however many annotators it has. Two annotators who both cite nothing agree but share no character: such pairs are
-counted and have no Jaccard.
-Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85, blind re-annotation of 10 % of samples) and 6.2.
+Each question counts once, however many annotators it has. Two annotators who both cite nothing are counted and have no
+Jaccard. Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85, blind re-annotation of 10 % of samples), 6.2.
 """
 
 import hashlib
@@ -19,7 +17,6 @@ from typing import Literal, NamedTuple
 import krippendorff
 import numpy as np
 
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.ground_truth import (
     DIMENSIONS,
     AnswerQualityAnnotation,
@@ -30,21 +27,13 @@ from rag_eval_pipeline.formats.ground_truth import (
 Verdict = Literal["meets_target", "below_target", "recalibrate"]
 Level = Literal["nominal", "ordinal", "interval"]
 
+TARGET = 0.85  # reached by what is above it
+RECALIBRATE_BELOW = 0.8
+MIN_ANNOTATORS = 2  # questions with fewer are not compared
 DECIMALS = 12  # of comparisons with the thresholds: the last bit of a mean decides nothing
 WORST_LISTED = 10
-BLIND_SHARE = 0.10  # Citation Accuracy Evaluation 4.1
+BLIND_SHARE = 0.10
 SEED = 42  # Evaluation Data Formats, evaluation_parameters.random_seed
-
-
-class AgreementRules(NamedTuple):
-    """When annotators agree well enough. Source: Citation Accuracy Evaluation 4.1 ("> 0.85") and 6.2."""
-
-    target: float = 0.85  # reached by what is above it
-    recalibrate_below: float = 0.8
-    min_annotators: int = 2  # questions with fewer are not compared
-
-
-RULES = AgreementRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +42,7 @@ class CitationAgreement:
 
     Args:
         jaccard: Mean over questions of the mean over pairs of annotators, in [0, 1]; None when no pair has one.
-        verdict: By the rules; None without a Jaccard.
+        verdict: None without a Jaccard.
         reason: Why there is no Jaccard: `too_few_annotators`, `nothing_cited`.
         n_queries: Questions behind the Jaccard.
         n_pairs: Pairs of annotations behind it.
@@ -75,18 +64,13 @@ class CitationAgreement:
 class Alpha(NamedTuple):
     """Krippendorff's alpha: 1 is perfect agreement, 0 what chance gives, below 0 systematic disagreement.
 
-    Args:
-        value: At most 1; None with a reason: `nothing_to_compare` (no unit with two values) or `no_variation` (all
-            values are equal, so that there is nothing to disagree about).
-        reason: None with a value.
-        n_units: Units with at least two values.
-        n_values: Values in them.
+    The reason for no value is `nothing_to_compare` (no unit with two values) or `no_variation` (all values are equal).
     """
 
     value: float | None
     reason: str | None
-    n_units: int
-    n_values: int
+    n_units: int  # with at least two values
+    n_values: int  # in them
 
 
 class ScoreAgreement(NamedTuple):
@@ -114,14 +98,12 @@ def krippendorff_alpha(units: Iterable[Sequence[float]], level: Level) -> Alpha:
     return Alpha(float(value), None, len(compared), len(codes))
 
 
-def citation_agreement(truth: GroundTruth, *, rules: AgreementRules = RULES) -> CitationAgreement:
-    """Return the agreement of a dataset's citation annotations."""
+def citation_agreement(truth: GroundTruth) -> CitationAgreement:
+    """Return the agreement of a dataset's citation annotations; an annotator has one for each question."""
     queries: defaultdict[str, dict[str, CitationAnnotation]] = defaultdict(dict)
     for annotation in truth.citation_annotations:
-        known = queries[annotation.query_id].setdefault(annotation.annotator_id, annotation)
-        if known is not annotation:
-            raise _duplicate(truth, annotation, known)
-    compared = {query: group for query, group in queries.items() if len(group) >= max(2, rules.min_annotators)}
+        queries[annotation.query_id][annotation.annotator_id] = annotation
+    compared = {query: group for query, group in queries.items() if len(group) >= MIN_ANNOTATORS}
     means: dict[str, float] = {}
     n_pairs = n_nothing = 0
     for query, group in compared.items():
@@ -135,7 +117,7 @@ def citation_agreement(truth: GroundTruth, *, rules: AgreementRules = RULES) -> 
     jaccard = fmean(means.values()) if means else None
     return CitationAgreement(
         jaccard=jaccard,
-        verdict=None if jaccard is None else _verdict(jaccard, rules),
+        verdict=None if jaccard is None else _verdict(round(jaccard, DECIMALS)),
         reason=None if means else "nothing_cited" if compared else "too_few_annotators",
         n_queries=len(means),
         n_pairs=n_pairs,
@@ -149,12 +131,18 @@ def score_agreement(truth: GroundTruth) -> tuple[ScoreAgreement, ...]:
     """Return alpha of each quality score; a unit is one answer to one question, so different answers never compare."""
     answers: defaultdict[tuple[str, str], dict[str, AnswerQualityAnnotation]] = defaultdict(dict)
     for annotation in truth.quality_annotations:
-        known = answers[annotation.query_id, annotation.answer_text].setdefault(annotation.annotator_id, annotation)
-        if known is not annotation:
-            raise _duplicate(truth, annotation, known)
+        answers[annotation.query_id, annotation.answer_text][annotation.annotator_id] = annotation
     agreements = []
     for dimension in (*DIMENSIONS, "overall_score"):
-        scores = [[_score(annotation, dimension) for annotation in group.values()] for group in answers.values()]
+        scores = [
+            [
+                annotation.overall_score
+                if dimension == "overall_score"
+                else getattr(annotation.quality_scores, dimension)
+                for annotation in group.values()
+            ]
+            for group in answers.values()
+        ]
         units = [[score for score in group if score is not None] for group in scores]
         agreements.append(
             ScoreAgreement(dimension, krippendorff_alpha(units, "interval"), krippendorff_alpha(units, "ordinal"))
@@ -166,12 +154,9 @@ def blind_sample(query_ids: Iterable[str], *, share: float = BLIND_SHARE, seed: 
     """Return the questions to annotate once more, in the order given: those whose hash with the seed is smallest.
 
     Args:
-        query_ids: Of the dataset; a repeated one counts once. A dataset that grows keeps most of its sample.
+        query_ids: Of the dataset; a dataset that grows keeps most of its sample.
         share: In (0, 1]; the number is rounded up.
-        seed: Another seed gives another sample.
     """
-    if not 0 < share <= 1:
-        raise ValueError(f"expected a share in (0, 1], found {share}")
     ids = list(dict.fromkeys(query_ids))
     count = math.ceil(Fraction(str(share)) * len(ids))  # 0.1 * 70 is 7.000000000000001 in floats
     chosen = set(sorted(ids, key=lambda one: hashlib.sha256(f"{seed}\0{one}".encode()).hexdigest())[:count])
@@ -193,10 +178,10 @@ def _marked_segments(group: Mapping[str, CitationAnnotation]) -> list[_Segment]:
             changes[citation.file_name][citation.start_char].append((annotator, 1))
             changes[citation.file_name][citation.end_char].append((annotator, -1))
     segments = []
-    for own in changes.values():
-        depth: defaultdict[str, int] = defaultdict(int)  # an annotator's own spans may overlap
-        for here, following in pairwise(sorted(own)):
-            for annotator, change in own[here]:
+    for marks in changes.values():
+        depth: defaultdict[str, int] = defaultdict(int)  # an annotator's spans may overlap
+        for here, following in pairwise(sorted(marks)):
+            for annotator, change in marks[here]:
                 depth[annotator] += change
             segments.append(_Segment(following - here, frozenset(name for name, spans in depth.items() if spans)))
     return segments
@@ -212,27 +197,7 @@ def _jaccard(segments: Iterable[_Segment], one: str, other: str) -> float | None
     return shared / either if either else None
 
 
-def _score(annotation: AnswerQualityAnnotation, dimension: str) -> float | None:
-    if dimension == "overall_score":
-        return annotation.overall_score
-    score: float = getattr(annotation.quality_scores, dimension)
-    return score
-
-
-def _verdict(jaccard: float, rules: AgreementRules) -> Verdict:
-    value = round(jaccard, DECIMALS)
-    if value > rules.target:
+def _verdict(jaccard: float) -> Verdict:
+    if jaccard > TARGET:
         return "meets_target"
-    return "recalibrate" if value < rules.recalibrate_below else "below_target"
-
-
-def _duplicate(
-    truth: GroundTruth,
-    annotation: CitationAnnotation | AnswerQualityAnnotation,
-    known: CitationAnnotation | AnswerQualityAnnotation,
-) -> InputError:
-    return InputError(
-        "duplicate_annotation", f"ground truth of {truth.dataset_id}, annotation {annotation.annotation_id!r}",
-        f"one annotation of query {annotation.query_id!r} by {annotation.annotator_id!r}",
-        found=known.annotation_id, hint="Remove one of the two.",
-    )  # fmt: skip
+    return "recalibrate" if jaccard < RECALIBRATE_BELOW else "below_target"

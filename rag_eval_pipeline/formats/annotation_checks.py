@@ -32,28 +32,15 @@ _SPACE = re.compile(r"\s+")
 
 
 class Anchored(NamedTuple):
-    """A citation's place in its document.
+    """The place of a citation's text in its document: offsets in code points, or None if it is not there.
 
-    Args:
-        fit: `exact`: its text is its slice; `white_space`: except for white space; `moved`, `moved_white_space`: the
-            text is elsewhere; `not_found`: nowhere; `no_document`: the document does not exist; `no_page`: offsets
-            count from a page that is not stated or does not exist.
-        start: Where the text begins in the document's text; None if it is nowhere.
-        end: One past its last character.
+    The text is at its span (`exact`, or but for `white_space`), elsewhere (`moved`, `moved_white_space`) or nowhere
+    (`not_found`); or its document (`no_document`) or the page from which its offsets count (`no_page`) does not exist.
     """
 
     fit: Fit
     start: int | None = None
     end: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reanchored:
-    """A ground truth whose spans are where their texts are."""
-
-    truth: GroundTruth
-    fits: Mapping[Fit, int]
-    lost: tuple[str, ...]
 
 
 class DocumentText:
@@ -69,9 +56,9 @@ class DocumentText:
         if base == "document":
             return len(self.text)
         page = citation.page_number
-        return (
-            None if page is None or page > len(self.page_starts) else self.page_end(page) - self.page_starts[page - 1]
-        )
+        if page is None or page > len(self.page_starts):
+            return None
+        return self.page_end(page) - self.page_starts[page - 1]
 
     def page_end(self, page: int) -> int:
         """Return the offset one past a page's last character; `page` is 1-based."""
@@ -80,8 +67,7 @@ class DocumentText:
 
     def at_span(self, citation: AnnotatedCitation, base: OffsetBase = "document") -> Anchored | None:
         """Return the citation's span in document offsets if its text is there."""
-        limit = self.limit(citation, base)
-        if limit is None:
+        if self.limit(citation, base) is None:
             return None
         start, end = (self._offset(citation, base) + offset for offset in (citation.start_char, citation.end_char))
         if end > len(self.text):
@@ -115,8 +101,8 @@ class DocumentText:
         even = _even(text)
         if not even:
             return Anchored("not_found")
-        own, origin = self._evened()
-        at = _nearest(own, even, bisect.bisect_left(origin, near))
+        evened, origin = self._evened()
+        at = _nearest(evened, even, bisect.bisect_left(origin, near))
         if at is None:
             return Anchored("not_found")
         return Anchored("moved_white_space", origin[at], origin[at + len(even) - 1] + 1)
@@ -147,18 +133,14 @@ def offset_base(truth: GroundTruth, texts: Mapping[str, str]) -> OffsetBase:
     return "page" if at_place["page"] > at_place["document"] else "document"
 
 
-def reanchor(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase = "document") -> Reanchored:
-    """Return the ground truth in document offsets, each span moved to its text; `offset_base` detects the base."""
+def reanchor(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase = "document") -> GroundTruth:
+    """Return the ground truth in document offsets, each span moved to its text; a text that is nowhere stays."""
     documents = {name: DocumentText(text) for name, text in texts.items()}
-    fits: Counter[Fit] = Counter()
-    lost: list[str] = []
 
-    def placed(annotation: CitationAnnotation, index: int, citation: AnnotatedCitation) -> AnnotatedCitation:
+    def placed(citation: AnnotatedCitation) -> AnnotatedCitation:
         document = documents.get(citation.file_name)
         anchored = Anchored("no_document") if document is None else document.anchor(citation, base)
-        fits[anchored.fit] += 1
         if document is None or anchored.start is None or anchored.end is None:
-            lost.append(citation_name(annotation, index))
             return citation
         page = document.page(anchored.start)
         page_start = document.page_starts[page - 1]
@@ -173,14 +155,12 @@ def reanchor(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase =
         )
 
     annotations = tuple(
-        annotation.model_copy(
-            update={"citations": tuple(placed(annotation, i, c) for i, c in enumerate(annotation.citations))}
-        )
+        annotation.model_copy(update={"citations": tuple(map(placed, annotation.citations))})
         if isinstance(annotation, CitationAnnotation)
         else annotation
         for annotation in truth.annotations
     )
-    return Reanchored(truth.model_copy(update={"annotations": annotations}), dict(fits), tuple(lost))
+    return truth.model_copy(update={"annotations": annotations})
 
 
 def citation_name(annotation: CitationAnnotation, index: int) -> str:
@@ -190,22 +170,13 @@ def citation_name(annotation: CitationAnnotation, index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QualityCheck:
-    """The result of one check.
+    """The result of one check."""
 
-    Args:
-        name: The property that holds if the check passes.
-        passed: Whether it holds for everything checked; nothing checked passes.
-        checked: Number of citations, annotations or scores.
-        failed: Number of those without the property.
-        offenders: The first twenty of them, in words.
-        counts: Further numbers, by name.
-    """
-
-    name: str
+    name: str  # of the property that holds if the check passes
     passed: bool
-    checked: int
-    failed: int
-    offenders: tuple[str, ...]
+    checked: int  # citations, annotations or scores
+    failed: int  # of them
+    offenders: tuple[str, ...]  # the first twenty, in words
     counts: Mapping[str, int]
 
 
@@ -213,29 +184,32 @@ def check_quality(
     truth: GroundTruth, texts: Mapping[str, str] | None = None, *, base: OffsetBase = "document"
 ) -> tuple[QualityCheck, ...]:
     """Run all checks; those against the documents only if there are texts."""
-    own = (
+    internal = (
         annotation_ids_are_unique(truth),
         spans_are_disjoint(truth, base),
         scores_are_in_range(truth),
         overall_scores_are_means(truth),
     )
     if texts is None:
-        return own
+        return internal
     documents = {name: DocumentText(text) for name, text in texts.items()}
     return (
         documents_exist(truth, documents),
         texts_are_those_annotated(truth, documents),
         spans_are_in_bounds(truth, documents, base),
         texts_stand_at_their_spans(truth, documents, base),
-        *own,
+        *internal,
     )
 
 
 def documents_exist(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> QualityCheck:
     """Check that every cited file is a document of the corpus, by its exact name."""
     citations = list(_citations(truth))
-    offenders = [f"{place}: no document {citation.file_name!r}" for place, citation in citations
-                 if citation.file_name not in documents]  # fmt: skip
+    offenders = [
+        f"{place}: no document {citation.file_name!r}"
+        for place, citation in citations
+        if citation.file_name not in documents
+    ]
     return _check("every_cited_document_exists", len(citations), offenders)
 
 
@@ -301,9 +275,9 @@ def spans_are_disjoint(truth: GroundTruth, base: OffsetBase) -> QualityCheck:
         for index, citation in enumerate(annotation.citations):
             page = citation.page_number if base == "page" else None
             spans[citation.file_name, page].append((citation.start_char, citation.end_char, index))
-        for own in spans.values():
+        for places in spans.values():
             furthest, before = -1, -1
-            for start, end, index in sorted(own):
+            for start, end, index in sorted(places):
                 if start < furthest:
                     offenders.append(f"{citation_name(annotation, index)}: overlaps citations[{before}]")
                 if end > furthest:

@@ -1,8 +1,7 @@
 """A BEIR folder: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`, as BEIR's `GenericDataLoader` reads them.
 
 Documents are `{_id, title, text}`, queries `{_id, text, metadata}`, judgements a table with the header `query-id`,
-`corpus-id`, `score`, quoted as by Python's csv module. Other keys in the JSON lines are ignored. BEIR's loader leaves
-out queries without judgements; the files hold them.
+`corpus-id`, `score`, quoted as by Python's csv module. Other keys in the JSON lines are ignored.
 
 A query's further fields are one flat mapping, for formats that know an id, a text and `metadata`: the source's own
 metadata beside `query_type`, `difficulty`, `ground_truth_answer`, `citations` and, where the format cannot say it
@@ -15,18 +14,16 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument
-from rag_eval_pipeline.formats.io import parse_json
-from rag_eval_pipeline.formats.model import bad_format, decoding_error
-from rag_eval_pipeline.formats.trec import Qrel, SeenPairs, lines
+from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.formats.trec import Qrel, read_json_lines
 from rag_eval_pipeline.storage.files import publishing
 
 HEADER = ("query-id", "corpus-id", "score")
@@ -61,9 +58,6 @@ class Beir(NamedTuple):
     qrels: dict[str, dict[str, int]]  # query id -> document id -> grade; 1 and more is relevant
 
 
-Line = TypeVar("Line", BeirDocument, BeirQuery)
-
-
 def write_beir(
     folder: Path,
     queries: Iterable[BeirQuery],
@@ -77,7 +71,6 @@ def write_beir(
         path = folder / name
         with publishing(path) as file:
             for record in records:
-                _check_id(path, record.id)
                 # Not msgspec's encoder: metadata may hold integers beyond 64 bits.
                 text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, allow_nan=False)
                 file.write(text.encode() + b"\n")
@@ -85,62 +78,31 @@ def write_beir(
     with publishing(path) as file:
         file.write("\t".join(HEADER).encode() + b"\n")
         for query, document, grade in qrels:
-            cells = (_cell(_check_id(path, query)), _cell(_check_id(path, document)), str(grade))
-            file.write("\t".join(cells).encode() + b"\n")
+            file.write(f"{_cell(query)}\t{_cell(document)}\t{grade}\n".encode())
 
 
 def read_beir(folder: Path, *, split: str = "test") -> Beir:
-    """Return the folder's content; errors as the `iterate_` functions."""
+    """Return the folder's content."""
     qrels: dict[str, dict[str, int]] = {}
-    for query, document, grade in iterate_qrels(qrels_path(folder, split)):
+    for query, document, grade in _read_qrels(qrels_path(folder, split)):
         qrels.setdefault(query, {})[document] = grade
     return Beir(
-        queries={query.id: query for query in iterate_queries(folder / "queries.jsonl")},
-        corpus={document.id: document for document in iterate_corpus(folder / "corpus.jsonl")},
+        queries={query.id: query for query in read_json_lines(folder / "queries.jsonl", BeirQuery)},
+        corpus={document.id: document for document in read_json_lines(folder / "corpus.jsonl", BeirDocument)},
         qrels=qrels,
     )
 
 
-def iterate_corpus(path: Path) -> Iterator[BeirDocument]:
-    """Yield the documents of a `corpus.jsonl`, plain or gzip-compressed, in its order."""
-    return _records(path, BeirDocument)
-
-
-def iterate_queries(path: Path) -> Iterator[BeirQuery]:
-    """Yield the queries of a `queries.jsonl` in its order; errors as `iterate_corpus`."""
-    return _records(path, BeirQuery)
-
-
-def iterate_qrels(path: Path) -> Iterator[Qrel]:
-    """Yield the judgements of a `qrels/<split>.tsv` in its order."""
-    seen = SeenPairs()
-    try:
-        with path.open("rb") as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
-            table = csv.reader(file, delimiter="\t", strict=True)
-            for cells in table:
-                row = table.line_num
-                if row == 1 or len(cells) != len(HEADER):
-                    if row == 1 and tuple(cells) == HEADER:
-                        continue
-                    expected = f"{len(HEADER)} fields with tabs between: {', '.join(HEADER)}"
-                    raise InputError("bad_header" if row == 1 else "bad_fields", path, expected, row=row, found=cells)
-                query, document, grade = cells
-                if not _GRADE.fullmatch(grade):
-                    raise InputError("bad_number", path, "an integer", row=row, field="score", found=grade)
-                if not seen.add(query, document):
-                    raise InputError(
-                        "duplicate_document", path, f"each document once for query {query!r}", row=row,
-                        field="corpus-id", found=document,
-                    )  # fmt: skip
-                yield Qrel(query, document, int(grade))
-            if table.line_num == 0:
-                raise InputError("bad_header", path, f"a header: {', '.join(HEADER)}")
-    except FileNotFoundError:
-        raise InputError("missing_file", path, "a file") from None
-    except csv.Error as error:
-        raise InputError("bad_fields", path, "tab-separated fields", row=table.line_num, found=str(error)) from error
-    except UnicodeDecodeError as error:
-        raise InputError("bad_encoding", path, "UTF-8", found=error.object[error.start : error.end]) from error
+def _read_qrels(path: Path) -> Iterator[Qrel]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        table = csv.reader(file, delimiter="\t", strict=True)
+        for cells in table:
+            if table.line_num == 1 and tuple(cells) == HEADER:
+                continue
+            if table.line_num == 1 or len(cells) != len(HEADER) or not _GRADE.fullmatch(cells[2]):
+                expected = f"{', '.join(HEADER)} with tabs between, a whole number as score"
+                raise InputError("bad_fields", path, expected, row=table.line_num, found=cells)
+            yield Qrel(cells[0], cells[1], int(cells[2]))
 
 
 def qrels_path(folder: Path, split: str) -> Path:
@@ -178,30 +140,6 @@ def beir_dataset(
         queries=tuple(queries),
         documents=inline if documents else None,
     )
-
-
-def _records(path: Path, record_type: type[Line]) -> Iterator[Line]:
-    seen: set[str] = set()
-    for row, line in lines(path):
-        try:
-            record = msgspec.convert(parse_json(line, path), record_type)
-        except InputError as error:
-            expected = "one JSON object a line" if error.expected == "JSON" else error.expected
-            fault = InputError(error.code, path, expected, row=row)
-            fault.found = error.found  # it is an excerpt already
-            raise fault from error
-        except msgspec.ValidationError as error:
-            raise decoding_error(error, path, row=row) from error
-        if not record.id or record.id in seen:
-            raise InputError("duplicate_id", path, "ids, each once", row=row, field="_id", found=record.id)
-        seen.add(record.id)
-        yield record
-
-
-def _check_id(path: Path, identifier: str) -> str:
-    if identifier:
-        return identifier
-    raise InputError("bad_id", path, "an id that is not empty", field="_id", found=identifier)
 
 
 def _cell(text: str) -> str:

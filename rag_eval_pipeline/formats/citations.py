@@ -24,8 +24,6 @@ _PLACES = (
 )
 _LONGEST_NAME = 400
 _CITATION = re.compile(rf"\[(?P<file>[^\n]{{1,{_LONGEST_NAME}}}?){_PLACES}", re.DOTALL)
-_AFTER_NAME = re.compile(_PLACES, re.DOTALL)
-_NAME_END = re.compile(r":\d{1,9}:\d{1,15}-\d")
 _ESCAPED = re.compile(r'\\(["\\n])')
 
 
@@ -67,18 +65,18 @@ class Marker(NamedTuple):
     spans: tuple[CitationSpan, ...]
 
 
-def find_citations(answer: str, known_files: Collection[str] = ()) -> list[Marker]:
+def find_citations(answer: str, known_files: Collection[str] = (), *, first_page: int = 1) -> list[Marker]:
     """Return the citations of an answer in order, with their places.
 
     Args:
         answer: An answer's text.
-        known_files: Names in the corpus; they settle where a file name with `[` inside begins, and where one that
-            looks like a citation itself ends.
+        known_files: Names in the corpus; they settle where a file name with `[` inside begins.
+        first_page: Number that the answer gives to a document's first page, 0 or 1.
     """
     markers = []
     match = _CITATION.search(answer)
     while match is not None:
-        marker = _marker(match, known_files)
+        marker = _marker(match, known_files, first_page)
         markers.append(marker)
         match = _CITATION.search(answer, marker.end)
     return markers
@@ -89,37 +87,19 @@ def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[Cita
     return [span for marker in find_citations(answer, known_files) for span in marker.spans]
 
 
-def _marker(match: re.Match[str], known_files: Collection[str]) -> Marker:
+def _marker(match: re.Match[str], known_files: Collection[str], first_page: int) -> Marker:
     begin = _name_start(match["file"], known_files)
-    name, places = match["file"][begin:], match
-    if known_files and name not in known_files:
-        name, places = _longer_name(match, known_files) or (name, match)
-    page = int(places["page"])
-    excerpt = places["excerpt"]
+    name, page, excerpt = match["file"][begin:], int(match["page"]) + 1 - first_page, match["excerpt"]
     if excerpt is not None:
         excerpt = _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], excerpt)
-    pairs = ((int(start), int(end)) for start, end in (span.split("-") for span in places["spans"].split(",")))
+    pairs = ((int(start), int(end)) for start, end in (span.split("-") for span in match["spans"].split(",")))
     spans = tuple(
         CitationSpan(file_name=name, start_char=start, end_char=end, page_number=page, context_text=excerpt)
         for start, end in pairs
         if end > start and page >= 1
     )
     # A match may begin at an earlier bracket of the line; the citation's bracket is the one before its file name.
-    return Marker(places.start("page") - len(f"[{name}:"), places.end(), spans)
-
-
-def _longer_name(match: re.Match[str], known_files: Collection[str]) -> tuple[str, re.Match[str]] | None:
-    """Return a known name that goes on behind the first places, such as `a:1:2-3].pdf`, and the places after it."""
-    text, first = match.string, match.start("page") - 1
-    line = text.find("\n", first)
-    stop = min(match.start() + _LONGEST_NAME, len(text) if line < 0 else line)
-    starts = [bracket.end() for bracket in re.compile(r"\[").finditer(text, match.start(), first)]
-    for end in (found.start() for found in _NAME_END.finditer(text, first + 1, stop)):
-        known = next((text[start:end] for start in starts if text[start:end] in known_files), None)
-        places = None if known is None else _AFTER_NAME.match(text, end)
-        if known is not None and places is not None:
-            return known, places
-    return None
+    return Marker(match.start("file") + begin - 1, match.end(), spans)
 
 
 def strip_citations(answer: str, known_files: Collection[str] = ()) -> str:

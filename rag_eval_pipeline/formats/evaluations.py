@@ -73,19 +73,13 @@ BATCH_OF_RUN: Mapping[RunStatus, BatchStatus] = {
 }
 
 RUN_OF_BATCH: Mapping[BatchStatus, RunStatus] = {
-    BatchStatus.PENDING: RunStatus.PENDING,
-    BatchStatus.PROCESSING: RunStatus.RUNNING,
-    BatchStatus.COMPLETED: RunStatus.COMPLETED,
-    BatchStatus.FAILED: RunStatus.FAILED,
+    batch: run for run, batch in BATCH_OF_RUN.items() if run is not RunStatus.CANCELLED
 }
 
 # Status of a question in results files (Evaluation Data Formats 2.3) -> status of its evaluation.
 EVALUATION_OF_ANSWER: Mapping[str, EvaluationStatus] = {
     "ok": EvaluationStatus.COMPLETED,
-    "error": EvaluationStatus.FAILED,
-    "timeout": EvaluationStatus.FAILED,
-    "truncated": EvaluationStatus.FAILED,
-    "refused": EvaluationStatus.FAILED,
+    **dict.fromkeys(("error", "timeout", "truncated", "refused"), EvaluationStatus.FAILED),
 }
 
 
@@ -242,14 +236,6 @@ class ComparisonData(Model):
     sample_size: Count = pydantic.Field(description="Comparisons.")
     statistical_significance: Truth | None = pydantic.Field(None, description="The interval leaves 0.5 out.")
 
-    @pydantic.model_validator(mode="after")
-    def _inside(self) -> Self:
-        if self.confidence_interval is not None:
-            low, high = self.confidence_interval
-            if not low <= self.preference_score <= high:
-                raise ValueError(f"a confidence_interval around preference_score ({self.preference_score})")
-        return self
-
 
 class ComparisonEvaluation(Evaluation):
     """An A/B test."""
@@ -329,12 +315,12 @@ def model_of(evaluation: Mapping[str, Any]) -> type[Evaluation]:
     Without further fields that is `Evaluation`; with all fields that a special model requires and no unknown ones, that
     model; else the model of the evaluator's name, so that a misspelt field is found; else `CustomEvaluation`.
     """
-    own = {key for key, value in evaluation.items() if value is not None} - BASE_FIELDS
-    if not own:
+    special = {key for key, value in evaluation.items() if value is not None} - BASE_FIELDS
+    if not special:
         return Evaluation
     for model in MODELS.values():
         required = {name for name, field in model.model_fields.items() if field.is_required()} - BASE_FIELDS
-        if required <= own <= {*model.model_fields, *model.model_computed_fields}:
+        if required <= special <= {*model.model_fields, *model.model_computed_fields}:
             return model
     return MODELS.get(str(evaluation.get("evaluator_name")), CustomEvaluation)
 
@@ -430,11 +416,6 @@ class RetryConfig(Model):
     max_retries: Count = pydantic.Field(3, description="Tries after the first.")
     backoff_multiplier: Annotated[Number, pydantic.Field(ge=1)] = pydantic.Field(2.0, description="From try to try.")
     initial_delay_ms: Count = pydantic.Field(1000, description="Before the second try, milliseconds.")
-
-    @property
-    def delays_ms(self) -> tuple[float, ...]:
-        """Return the pause before each further try, in milliseconds."""
-        return tuple(self.initial_delay_ms * self.backoff_multiplier**number for number in range(self.max_retries))
 
 
 class EvaluationConfig(FileModel):

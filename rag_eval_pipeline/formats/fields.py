@@ -91,11 +91,7 @@ Amount = Annotated[Number, pydantic.Field(ge=0)]
 Share = Annotated[Number, pydantic.Field(ge=0, le=1)]
 Truth = Annotated[bool, pydantic.Field(strict=True)]
 Moment = Annotated[pydantic.AwareDatetime, pydantic.BeforeValidator(_moment), pydantic.AfterValidator(_utc)]
-Score = Annotated[
-    pydantic.StrictBool | pydantic.StrictInt | pydantic.StrictFloat | pydantic.StrictStr | None,
-    pydantic.Field(union_mode="left_to_right"),  # 1, 1.0 and true are equal in Python, and stay what they are
-    pydantic.BeforeValidator(_score),
-]
+Score = Annotated[bool | int | float | str | None, pydantic.PlainValidator(_score)]  # 1, 1.0 and true stay as they are
 Open = Annotated[dict[str, Any], pydantic.AfterValidator(canonical)]
 Numbers = Annotated[dict[Name, Number], pydantic.AfterValidator(_in_order)]
 Shares = Annotated[dict[Name, Share], pydantic.AfterValidator(_in_order)]

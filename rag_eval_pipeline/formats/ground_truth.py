@@ -1,20 +1,14 @@
 """`<id>_v<version>.gt.json`: the annotations of a dataset version, and the folder they are imported from.
 
-An annotation holds one annotator's citations for a question, or one annotator's judgement of an answer; its
-fields decide which. Spans are half-open `[start, end)` in code points of the document's text.
-
 Evaluation Data Formats 2.2 shows single annotations and leaves their container open; ours is `{schema_version,
 dataset_id, version, annotations}`. A bare list and a single annotation are read too; then the file's name or the caller
-names the dataset. A bad annotation never costs a good one: its error names the file, the annotation's id, and the
-field with the citation's index.
+names the dataset. A bad annotation never costs a good one.
 Source: Evaluation Data Formats 2.2, 3.2.
 """
 
 import math
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -43,7 +37,6 @@ from rag_eval_pipeline.formats.model import (
     FileModel,
     Model,
     SchemaVersion,
-    check_schema_version,
     code_of,
     expectation,
     field_path,
@@ -56,7 +49,6 @@ Kind = Literal["citation", "quality"]
 DIMENSIONS = ("completeness", "accuracy", "relevance", "clarity", "conciseness")
 ENDINGS = JSON + YAML
 GROUND_TRUTH_ENDINGS = tuple(f".gt{ending}" for ending in ENDINGS)
-FILE_TYPE = "file of annotations"
 
 _SPAN_CODES = ("empty_span", "bad_span", "unknown_kind")
 _KINDS = "`citations`, or `answer_text` with `quality_scores`, and not both"
@@ -124,8 +116,7 @@ class QualityScores(Model):
     @property
     def mean(self) -> float:
         """Arithmetic mean of the five scores."""
-        scores: list[float] = [getattr(self, dimension) for dimension in DIMENSIONS]
-        return math.fsum(scores) / len(scores)
+        return math.fsum(getattr(self, dimension) for dimension in DIMENSIONS) / len(DIMENSIONS)
 
 
 class AspectRatings(Model):
@@ -191,7 +182,7 @@ Annotation = Annotated[
 class GroundTruth(FileModel):
     """All annotations of a dataset version."""
 
-    file_type: ClassVar[str] = FILE_TYPE
+    file_type: ClassVar[str] = "file of annotations"
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file's form.")
     dataset_id: Name = pydantic.Field(description="As in the dataset.")
@@ -223,43 +214,14 @@ class GroundTruth(FileModel):
             if others:
                 first.hint = " ".join(filter(None, (first.hint, f"There are {len(others)} more.")))
             raise first
-        return cls(
-            dataset_id=file.dataset_id,
-            version=file.version,
-            text_sha256=file.text_sha256,
-            extractor=file.extractor,
-            annotations=file.annotations,
-        )
+        return cls.model_validate(file.truth)
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotationFile:
+class AnnotationFile(NamedTuple):
     """The good annotations of a file in order, and one error for each of the others."""
 
-    dataset_id: str
-    version: str
-    text_sha256: dict[str, str] | None
-    extractor: str | None
-    annotations: tuple[CitationAnnotation | AnswerQualityAnnotation, ...]
+    truth: GroundTruth
     errors: tuple[InputError, ...]
-
-
-class _Container(pydantic.BaseModel):
-    """The fields around the annotations, which are not checked yet."""
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
-
-    schema_version: SchemaVersion = SCHEMA_VERSION
-    dataset_id: Name | None = None
-    version: Name | None = None
-    text_sha256: Texts | None = None
-    extractor: Text | None = None
-    annotations: list[Any]
-
-    @pydantic.field_validator("schema_version")
-    @classmethod
-    def _is_current(cls, version: str) -> str:
-        return check_schema_version(version, FILE_TYPE, SCHEMA_VERSION)
 
 
 def read_annotation_file(
@@ -283,35 +245,29 @@ def read_annotation_file(
         InputError: The file cannot be read, `unknown_form`, `bad_format`, `bad_version`, `newer_schema`,
             `missing_dataset_id`.
     """
-    container = _container(path)
+    fields, items = _container(path)
     ending = next((ending for ending in GROUND_TRUTH_ENDINGS if path.name.endswith(ending)), "")
     named = split_version(path.name.removesuffix(ending)) if ending else VersionedName("", None)
-    dataset = container.dataset_id or (named.dataset_id if named.version else dataset_id)
+    dataset = fields.setdefault("dataset_id", named.dataset_id if named.version else dataset_id)
     if dataset is None:
         raise InputError(
             "missing_dataset_id", path, "the dataset's id", field="dataset_id",
             hint="State it in the file, name the file <dataset_id>_v<version>.gt.json, or give it when importing.",
         )  # fmt: skip
-    annotations: list[CitationAnnotation | AnswerQualityAnnotation] = []
-    errors: list[InputError] = []
-    for number, raw in enumerate(container.annotations, start=1):
-        read = _annotation(raw, path, number, annotator_id, end_inclusive)
-        if isinstance(read, InputError):
-            errors.append(read)
-        else:
-            annotations.append(read)
+    fields.setdefault("version", named.version or version or UNVERSIONED)
+    try:
+        truth = GroundTruth.model_validate({**fields, "annotations": ()})
+    except pydantic.ValidationError as error:
+        raise _first_error(error, path) from None
+    read = [_annotation(raw, path, number, annotator_id, end_inclusive) for number, raw in enumerate(items, start=1)]
+    good = tuple(one for one in read if not isinstance(one, InputError))
     return AnnotationFile(
-        dataset,
-        container.version or named.version or version or UNVERSIONED,
-        container.text_sha256,
-        container.extractor,
-        tuple(annotations),
-        tuple(errors),
+        truth.model_copy(update={"annotations": good}), tuple(one for one in read if isinstance(one, InputError))
     )
 
 
-def _container(path: Path) -> _Container:
-    """Return the container of the annotations; one is made for a bare list or a single annotation."""
+def _container(path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """Return the fields around the annotations, and the annotations; both unchecked."""
     if path.name.endswith(YAML):
         value = read_yaml_data(path)
     elif path.name.endswith(JSON):
@@ -322,12 +278,10 @@ def _container(path: Path) -> _Container:
         value = {"annotations": value}
     elif isinstance(value, dict) and "annotations" not in value and "annotation_id" in value:
         value = {"annotations": [value]}
-    elif not isinstance(value, dict):
+    if not isinstance(value, dict) or not isinstance(value.get("annotations"), list):
         raise InputError("bad_format", path, "an object with annotations, a list of them, or one", found=value)
-    try:
-        return _Container.model_validate(value)
-    except pydantic.ValidationError as error:
-        raise _first_error(error, path) from None
+    items = value.pop("annotations")
+    return {key: item for key, item in value.items() if item is not None}, items
 
 
 def _annotation(
@@ -341,7 +295,7 @@ def _annotation(
     if annotator_id is not None:
         raw = {"annotator_id": annotator_id} | raw
     if end_inclusive:
-        raw = {key: _half_open(item) if key in ("citations", "citation_spans") else item for key, item in raw.items()}
+        _make_half_open(raw.get("citations", raw.get("citation_spans")))
     try:
         if kind == "citation":
             return parse_value(CitationAnnotation, raw)
@@ -350,21 +304,13 @@ def _annotation(
         return _first_error(error, shown)
 
 
-def _half_open(citations: Any) -> Any:
-    """Return the citations with each end moved one further; what is no whole number is left for validation."""
-    if not isinstance(citations, list):
-        return citations
-    return [
-        {key: _next(item) if key in ("end_char", "page_end") else item for key, item in citation.items()}
-        if isinstance(citation, dict)
-        else citation
-        for citation in citations
-    ]
-
-
-def _next(value: Any) -> Any:
-    number = resolve_scalars(value)
-    return number + 1 if type(number) is int else value
+def _make_half_open(citations: Any) -> None:
+    """Move each end one further, in place; what is no whole number is left for validation."""
+    for citation in citations if isinstance(citations, list) else ():
+        for key in ("end_char", "page_end") if isinstance(citation, dict) else ():
+            end = resolve_scalars(citation.get(key))
+            if type(end) is int:
+                citation[key] = end + 1
 
 
 def _first_error(error: pydantic.ValidationError, shown: Path | str) -> InputError:
@@ -377,13 +323,11 @@ def _first_error(error: pydantic.ValidationError, shown: Path | str) -> InputErr
     return InputError(code, shown, expectation(first), field=field, found=found, hint=more)
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotationImport:
+class AnnotationImport(NamedTuple):
     """The annotations of a folder; every one that was read is either imported or refused."""
 
     truths: tuple[GroundTruth, ...]
     findings: tuple[InputError, ...]
-    files: int
     read: int
     imported: int
     refused: int
@@ -392,12 +336,6 @@ class AnnotationImport:
     def is_conserved(self) -> bool:
         """Whether nothing was lost between reading and merging."""
         return self.read == self.imported + self.refused
-
-
-class _File(NamedTuple):
-    annotator_id: str
-    path: Path
-    content: AnnotationFile
 
 
 class _Source(NamedTuple):
@@ -410,13 +348,6 @@ class _Source(NamedTuple):
     def shown(self) -> str:
         return f"{self.path}, annotation {self.annotation.annotation_id!r}"
 
-    @property
-    def slot(self) -> tuple[str, ...]:
-        """Equal for annotations of which an annotator makes one: a question's citations, an answer's judgement."""
-        a = self.annotation
-        judged = (a.answer_text,) if isinstance(a, AnswerQualityAnnotation) else ()
-        return (a.annotator_id, a.query_id, str(kind_of(a)), *judged)
-
 
 def import_annotations(
     folder: Path, *, dataset_id: str | None = None, version: str | None = None, end_inclusive: bool = False
@@ -428,107 +359,88 @@ def import_annotations(
     """
     findings: list[InputError] = []
     refused: list[InputError] = []
-    files: defaultdict[tuple[str, str], list[_File]] = defaultdict(list)
-    for annotator, path in _paths(folder, findings):
+    files: defaultdict[tuple[str, str], list[tuple[Path, GroundTruth]]] = defaultdict(list)
+    read = 0
+    for path in _annotation_files(folder, findings):
         try:
-            content = read_annotation_file(
-                path, dataset_id=dataset_id, version=version, annotator_id=annotator, end_inclusive=end_inclusive
+            file = read_annotation_file(
+                path,
+                dataset_id=dataset_id,
+                version=version,
+                annotator_id=path.parent.name,
+                end_inclusive=end_inclusive,
             )
         except InputError as error:
             findings.append(error)
-        else:
-            files[content.dataset_id, content.version].append(_File(annotator, path, content))
+            continue
+        read += len(file.truth.annotations) + len(file.errors)
+        refused += file.errors
+        files[file.truth.dataset_id, file.truth.version].append((path, file.truth))
     merged = [_merged(files[key], findings, refused) for key in sorted(files)]
     truths = tuple(truth for truth in merged if truth.annotations)
-    contents = [file.content for group in files.values() for file in group]
-    return AnnotationImport(
-        truths=truths,
-        findings=(*findings, *refused),
-        files=len(contents),
-        read=sum(len(content.annotations) + len(content.errors) for content in contents),
-        imported=sum(len(truth.annotations) for truth in truths),
-        refused=len(refused),
-    )
+    imported = sum(len(truth.annotations) for truth in truths)
+    return AnnotationImport(truths, (*findings, *refused), read, imported, len(refused))
 
 
-def _paths(folder: Path, findings: list[InputError]) -> Iterator[tuple[str, Path]]:
-    """Yield annotators and their files in order; anything else that is not hidden becomes a finding."""
-    for entry in _entries(folder):
-        if entry.is_symlink() or not entry.is_dir(follow_symlinks=False):
-            findings.append(_unexpected(folder / entry.name, "a folder of an annotator, no link and no file"))
-        elif not PLAIN_NAME.fullmatch(entry.name):
-            expected = "an annotator's folder of letters, digits, dots, hyphens and underscores"
-            findings.append(_unexpected(folder / entry.name, expected))
-        else:
-            yield from _files_of(folder / entry.name, findings)
+def _annotation_files(folder: Path, findings: list[InputError]) -> Iterator[Path]:
+    """Yield annotators' files in order; anything else that is not hidden becomes a finding."""
+    for annotator in _entries(folder):
+        if annotator.is_symlink() or not annotator.is_dir() or not PLAIN_NAME.fullmatch(annotator.name):
+            expected = "an annotator's folder of letters, digits, dots, hyphens and underscores; no link and no file"
+            findings.append(_unexpected(annotator, expected))
+            continue
+        for path in _entries(annotator):
+            if path.is_symlink() or not path.is_file() or not path.name.endswith(ENDINGS):
+                findings.append(_unexpected(path, f"a file ending in {', '.join(ENDINGS)}; no link and no folder"))
+            else:
+                yield path
 
 
-def _files_of(folder: Path, findings: list[InputError]) -> Iterator[tuple[str, Path]]:
-    for entry in _entries(folder):
-        path = folder / entry.name
-        if entry.is_symlink() or not entry.is_file(follow_symlinks=False):
-            findings.append(_unexpected(path, "a file, no link and no folder"))
-        elif not entry.name.endswith(ENDINGS):
-            findings.append(_unexpected(path, f"a file ending in {', '.join(ENDINGS)}"))
-        else:
-            yield folder.name, path
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as entries:
-        return sorted((e for e in entries if not e.name.startswith(".")), key=lambda entry: entry.name)
+def _entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
 
 
 def _unexpected(path: Path, expected: str) -> InputError:
     return InputError("unexpected_entry", path, expected, hint="Nothing in it was read; move or rename it.")
 
 
-def _merged(files: Sequence[_File], findings: list[InputError], refused: list[InputError]) -> GroundTruth:
+def _merged(
+    files: Sequence[tuple[Path, GroundTruth]], findings: list[InputError], refused: list[InputError]
+) -> GroundTruth:
     """Return one dataset's annotations; what is not imported goes to the lists."""
-    sources: list[_Source] = []
-    for file in files:
-        refused += file.content.errors
-        for annotation in file.content.annotations:
-            source = _Source(annotation, file.path)
-            if annotation.annotator_id == file.annotator_id:
-                sources.append(source)
-            else:
-                refused.append(_annotator_mismatch(source, file.annotator_id))
-    extractors = {file.content.extractor for file in files if file.content.extractor is not None}
-    first = files[0].content
-    return GroundTruth(
-        dataset_id=first.dataset_id,
-        version=first.version,
-        text_sha256=_texts(files, findings) or None,
-        extractor=extractors.pop() if len(extractors) == 1 else None,
-        annotations=tuple(source.annotation for source in _without_repeats(sources, refused)),
-    )
-
-
-def _annotator_mismatch(source: _Source, annotator_id: str) -> InputError:
-    return InputError(
-        "annotator_mismatch", source.shown, f"the folder's annotator {annotator_id!r}", field="annotator_id",
-        found=source.annotation.annotator_id, hint="Move the file to its annotator's folder, or correct the id.",
-    )  # fmt: skip
-
-
-def _without_repeats(sources: Iterable[_Source], refused: list[InputError]) -> list[_Source]:
-    """Return the annotations without repeats; each refusal names the other annotation."""
-    slots: defaultdict[tuple[str, ...], list[_Source]] = defaultdict(list)
-    for source in sources:
-        slots[source.slot].append(source)
-    kept = []
-    for same in slots.values():
-        first, *others = same
+    slots: defaultdict[tuple[object, ...], list[_Source]] = defaultdict(list)
+    for path, truth in files:
+        for annotation in truth.annotations:
+            source = _Source(annotation, path)
+            if annotation.annotator_id != path.parent.name:
+                refused.append(_annotator_mismatch(source))
+                continue
+            # An annotator has one annotation of a question's citations, and one judgement of an answer.
+            judged = annotation.answer_text if isinstance(annotation, AnswerQualityAnnotation) else None
+            slots[annotation.annotator_id, annotation.query_id, judged].append(source)
+    annotations = []
+    for first, *others in slots.values():
         if all(other.annotation == first.annotation for other in others):
-            kept.append(first)
+            annotations.append(first.annotation)
             refused += [_repeated(other, first, "the first is imported") for other in others]
         else:
             refused.append(_repeated(first, others[0], "neither is imported"))
             refused += [_repeated(other, first, "neither is imported") for other in others]
-    return kept
+    extractors = {truth.extractor for _, truth in files if truth.extractor is not None}
+    return GroundTruth(
+        dataset_id=files[0][1].dataset_id,
+        version=files[0][1].version,
+        text_sha256=_digests(files, findings) or None,
+        extractor=extractors.pop() if len(extractors) == 1 else None,
+        annotations=tuple(annotations),
+    )
+
+
+def _annotator_mismatch(source: _Source) -> InputError:
+    return InputError(
+        "annotator_mismatch", source.shown, f"the folder's annotator {source.path.parent.name!r}", field="annotator_id",
+        found=source.annotation.annotator_id, hint="Move the file to its annotator's folder, or correct the id.",
+    )  # fmt: skip
 
 
 def _repeated(source: _Source, other: _Source, outcome: str) -> InputError:
@@ -539,21 +451,16 @@ def _repeated(source: _Source, other: _Source, outcome: str) -> InputError:
     )  # fmt: skip
 
 
-def _texts(files: Iterable[_File], findings: list[InputError]) -> dict[str, str]:
+def _digests(files: Iterable[tuple[Path, GroundTruth]], findings: list[InputError]) -> dict[str, str]:
     """Return the digests of the annotated texts; two different ones of a document are a finding."""
     seen: dict[str, tuple[str, Path]] = {}
-    for file in files:
-        for name, digest in (file.content.text_sha256 or {}).items():
-            known, path = seen.setdefault(name, (digest, file.path))
+    for path, truth in files:
+        for name, digest in (truth.text_sha256 or {}).items():
+            known, first = seen.setdefault(name, (digest, path))
             if known != digest:
+                expected = f"the text of {name!r} that {first} has"
+                hint = "One of the two was annotated in another extraction: check its spans."
                 findings.append(
-                    InputError(
-                        "different_text",
-                        file.path,
-                        f"the text of {name!r} that {path} has",
-                        field="text_sha256",
-                        found=digest,
-                        hint="One of the two was annotated in another extraction: check its spans.",
-                    )  # fmt: skip
+                    InputError("different_text", path, expected, field="text_sha256", found=digest, hint=hint)
                 )
     return {name: digest for name, (digest, _) in seen.items()}

@@ -5,7 +5,6 @@ number, true or false where the model takes one, and text where it takes text (`
 """
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from rag_eval_pipeline.storage.files import atomic_write
 SCHEMA_VERSION = "1.0"  # of every file whose class states no other
 VERSION_CODES = frozenset({"bad_version", "newer_schema", "old_schema"})
 # Error types of models that are error codes of ours; all others are `bad_format`.
-CODES = VERSION_CODES | {"duplicate_id", "not_json"}
+CODES = VERSION_CODES | {"duplicate_id"}
 # Error types, and keys, whose value no message shows: it may be a secret in the wrong place.
 UNQUOTED = frozenset({"missing", "extra_forbidden", "misplaced_secret", "api_key_env", "headers_env"})
 
@@ -147,28 +146,8 @@ def _restore_text(resolved: Any, written: Any, location: tuple[int | str, ...]) 
     return True
 
 
-def _plain(value: Any) -> Any:
-    if value is None or type(value) in (bool, int):
-        return value
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise PydanticCustomError("not_json", "text without lone surrogates") from None
-        return str(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {_plain(key): _plain(item) for key, item in value.items()}
-    raise PydanticCustomError("not_json", "what JSON can carry: text, finite numbers, lists, objects with text as keys")
-
-
-JsonValue = Annotated[Any, pydantic.AfterValidator(_plain)]
-"""Anything that JSON can carry."""
-
-JsonObject = Annotated[dict[str, Any], pydantic.AfterValidator(_plain)]
+JsonValue = Annotated[pydantic.JsonValue, pydantic.WithJsonSchema({})]
+JsonObject = Annotated[dict[str, JsonValue], pydantic.WithJsonSchema({"additionalProperties": True, "type": "object"})]
 """An object with keys of its writer's choice, in the writer's order."""
 
 
@@ -274,20 +253,16 @@ def finding(
 
 
 def model_findings(path: Path, error: pydantic.ValidationError, *, rows_of: str | None = None) -> list[Finding]:
-    """Return every error that a model found in a file."""
-    return [_model_finding(path, one, rows_of) for one in model_errors(error)]
-
-
-def _model_finding(path: Path, error: Any, rows_of: str | None) -> Finding:
-    location = error["loc"]
-    row = None
-    if rows_of is not None and len(location) > 1 and location[0] == rows_of and isinstance(location[1], int):
-        row, location = location[1] + 1, location[2:]
-    return finding(
-        "error", code_of(error), path, expectation(error), row=row,
-        found=None if error["type"] in _INPUT_IN_MESSAGE else error["input"],
-        field=None if row is not None and not location else field_path(location),
-    )  # fmt: skip
+    """Return every error that a model found in a file; those of the list `rows_of` by row."""
+    findings = []
+    for one in model_errors(error):
+        location, row = one["loc"], None
+        if len(location) > 1 and location[0] == rows_of:
+            row, location = location[1] + 1, location[2:]
+        found = None if one["type"] in _INPUT_IN_MESSAGE else one["input"]
+        field = None if row is not None and not location else field_path(location)
+        findings.append(finding("error", code_of(one), path, expectation(one), row=row, field=field, found=found))
+    return findings
 
 
 # The message names what was found, and the input is a whole object; of a missing field it is the object around it.

@@ -1,17 +1,15 @@
 """The folder of evaluation data: datasets, ground truths and results, found by their ids and published safely.
 
-`<root>/datasets`, `<root>/ground_truth`, `<root>/results`, as the specification lays them out. What counts is the id
-and version in a file, not its name. An id may carry its version (`personal_rag_eval_v1.0.0`), a version may carry a
-`v`, and neither is ever made into a path or a pattern, so `../` and `*` find nothing. A published version never changes
-unless asked for: saving other content under it is an error that names the difference.
+What counts is the id and version in a file, not its name. An id may carry its version (`personal_rag_eval_v1.0.0`), a
+version may carry a `v`, and neither is ever made into a path or a pattern. A published version never changes unless
+asked for: saving other content under it is an error that names the difference.
 Source: Evaluation Data Formats 3.2, 4.1, 4.2.
 """
 
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,45 +86,16 @@ class ListedResults(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-class ResultsFilter(NamedTuple):
-    """Which evaluations are wanted; None wants all. Days are of UTC and inclusive; a dataset may carry its version."""
-
-    dataset: str | None = None
-    system: str | None = None
-    since: date | None = None
-    until: date | None = None
-
-    def accepts(self, header: ResultsHeader) -> bool:
-        """Return whether an evaluation is wanted."""
-        day = header.timestamp.astimezone(UTC).date()
-        return (
-            (self.dataset is None or _is_of(header, self.dataset))
-            and (self.system is None or header.system == self.system)
-            and (self.since is None or day >= self.since)
-            and (self.until is None or day <= self.until)
-        )
-
-
-ALL = ResultsFilter()
-
-
 class ResultsComparison(NamedTuple):
-    """Values of several evaluations side by side.
+    """Values of several evaluations side by side, by name and evaluation: None where it has none.
 
-    Args:
-        evaluations: Their ids; the others are compared with the first.
-        metrics: Metric -> evaluation -> value; None where it has none, no key where it was not computed.
-        metric_deltas: Differences from the first; None where either has no value.
-        performance: Name -> evaluation -> value, such as `latency_stats.p50` in milliseconds.
-        performance_deltas: Likewise.
-        differing: Fingerprints that are not the same in all: with `dataset`, `corpus` or `metrics` among them, the
-            values do not compare.
+    With `dataset`, `corpus` or `metrics` among the fingerprints that differ, the values do not compare.
     """
 
     evaluations: tuple[str, ...]
     metrics: Values
-    metric_deltas: Values
-    performance: Values
+    metric_deltas: Values  # from the first evaluation
+    performance: Values  # such as `latency_stats.p50`, in milliseconds
     performance_deltas: Values
     differing: tuple[str, ...]
 
@@ -196,10 +165,7 @@ class DatasetStore:
         if not (overwrite and target in files):
             target = _find_file(files, _dataset_ref, dataset.dataset_id, dataset.version) or target
         if target.exists() and not overwrite:
-            with tempfile.TemporaryDirectory() as folder:
-                candidate = Path(folder) / f"{name}.eval.json"
-                dataset.write(candidate)
-                difference = version_difference(target, candidate)
+            difference = _difference(EvaluationDataset.read(target), dataset)
             if difference is None:
                 return target
             raise InputError(
@@ -234,17 +200,14 @@ class DatasetStore:
             raise InputError("no_results", self.results, f"results of evaluation {evaluation_id!r}", hint=hint)
         return EvaluationResults.read(path)
 
-    def list_evaluation_results(self, wanted: ResultsFilter = ALL) -> ListedResults:
-        """Return the published evaluations that a filter accepts."""
+    def list_evaluation_results(self) -> ListedResults:
+        """Return the published evaluations."""
         found, findings = [], []
         for path in _files_in(self.results, RESULTS_ENDINGS):
             try:
-                header = read_results_header(path)
+                found.append(PublishedResults(read_results_header(path), path))
             except InputError as error:
                 findings.append(Finding.from_error(error))
-                continue
-            if wanted.accepts(header):
-                found.append(PublishedResults(header, path))
         found.sort(key=lambda one: (one.header.timestamp, one.header.evaluation_id))
         return ListedResults(tuple(found), tuple(findings))
 
@@ -314,8 +277,8 @@ def _dataset_ref(path: Path) -> DatasetRef:
 
 def _truth_ref(path: Path) -> DatasetRef:
     name = split_version(dataset_stem(path))
-    file = read_annotation_file(path, dataset_id=name.dataset_id, version=name.version)
-    return DatasetRef(path, file.dataset_id, file.version)
+    truth = read_annotation_file(path, dataset_id=name.dataset_id, version=name.version).truth
+    return DatasetRef(path, truth.dataset_id, truth.version)
 
 
 def _read_refs(
@@ -335,8 +298,7 @@ def _find_file(
     files: Sequence[Path], ref_of: Callable[[Path], DatasetRef], dataset_id: str, version: str | None
 ) -> Path | None:
     """Return the file of a dataset's version, or of its newest; None if there is none."""
-    exact = [path for path in files if path.name == dataset_id]
-    if exact and version is None:
+    if version is None and (exact := [path for path in files if path.name == dataset_id]):
         return exact[0]
     asked = split_version(dataset_id)
     if version is not None:
@@ -344,10 +306,14 @@ def _find_file(
         if parse_version(asked.version or "") is None:
             raise InputError("bad_version", dataset_id, SEMANTIC, field="version", found=version)
     refs, unreadable = _read_refs(files, ref_of)
-    found = _matching(refs, dataset_id, asked.dataset_id, asked.version)
+    same = [ref for ref in refs if split_version(ref.dataset_id).dataset_id == asked.dataset_id]
+    found = _newest(same) if asked.version is None else [ref for ref in same if ref.version == asked.version]
+    if not found and version is None:  # an id that ends like a version and has another one
+        found = _newest([ref for ref in refs if ref.dataset_id == dataset_id])
     if not found:
         for path, fault in unreadable:
-            if _is_named(path, dataset_id, asked.dataset_id, asked.version):
+            named = split_version(dataset_stem(path))
+            if named.dataset_id == asked.dataset_id and (None in asked or named.version in (None, asked.version)):
                 raise fault
         return None
     # Of files that state the same, the one whose name is exactly the id that was asked for.
@@ -361,28 +327,10 @@ def _find_file(
     return found[0].path
 
 
-def _matching(refs: Sequence[DatasetRef], asked: str, dataset_id: str, version: str | None) -> list[DatasetRef]:
-    """Return the matching files, all of one version or of versions that are equally new."""
-    same = [ref for ref in refs if split_version(ref.dataset_id).dataset_id == dataset_id]
-    if version is not None:
-        found = [ref for ref in same if ref.version == version]
-        if found or asked == dataset_id:
-            return found
-        # An id that ends like a version and has another one: `x_v1.0.0`, version 1.0.1.
-        same = [ref for ref in refs if ref.dataset_id == asked]
-    highest = newest_versions(ref.version for ref in same)
-    return [ref for ref in same if ref.version in highest]
-
-
-def _is_named(path: Path, asked: str, dataset_id: str, version: str | None) -> bool:
-    """Return whether a file is called `<id>`, `<id>_v<version>` or `<id>_<version>`."""
-    name = dataset_stem(path)
-    if name in (asked, dataset_id):
-        return True
-    if not name.startswith(f"{dataset_id}_"):
-        return False
-    named = name.removeprefix(f"{dataset_id}_").removeprefix("v")
-    return parse_version(named) is not None and version in (None, named)
+def _newest(refs: Sequence[DatasetRef]) -> list[DatasetRef]:
+    """Return the files of the highest version: several if they differ in their build only."""
+    highest = newest_versions(ref.version for ref in refs)
+    return [ref for ref in refs if ref.version in highest]
 
 
 def _require_file(
@@ -426,21 +374,19 @@ def version_difference(old: Path, new: Path) -> str | None:
     """
     if read_bytes(old) == read_bytes(new):
         return None
-    before, after = EvaluationDataset.read(old), EvaluationDataset.read(new)
-    changes = _item_changes("query", "queries", before.queries, after.queries)
-    changes += _item_changes("document", "documents", before.documents or (), after.documents or ())
-    if (before.documents is None) != (after.documents is None):
-        changes.append("documents were removed" if after.documents is None else "documents were added")
-    for name in sorted(EvaluationDataset.model_fields.keys() - {"schema_version", "queries", "documents"}):
-        first, second = (_field(dataset, name) for dataset in (before, after))
+    return _difference(EvaluationDataset.read(old), EvaluationDataset.read(new))
+
+
+def _difference(old: EvaluationDataset, new: EvaluationDataset) -> str | None:
+    changes = _item_changes("query", "queries", old.queries, new.queries)
+    changes += _item_changes("document", "documents", old.documents or (), new.documents or ())
+    rest = {"schema_version", "queries", "documents"}
+    before, after = (json.loads(one.model_dump_json(exclude=rest, exclude_none=True)) for one in (old, new))
+    for name in sorted(before.keys() | after.keys()):
+        first, second = before.get(name) or None, after.get(name) or None
         if first != second:
             changes.append(f"{name} was {excerpt(first)} and is {excerpt(second)}")
     return "; ".join(changes) or None
-
-
-def _field(dataset: EvaluationDataset, name: str) -> Any:
-    value = getattr(dataset, name)
-    return value.model_dump(mode="json", exclude_none=True) or None if isinstance(value, pydantic.BaseModel) else value
 
 
 def _item_changes(
@@ -449,23 +395,17 @@ def _item_changes(
     """Return what changed in a list whose items have ids."""
     before = {getattr(item, f"{kind}_id"): item for item in old}
     after = {getattr(item, f"{kind}_id"): item for item in new}
-    added = [one for one in after if one not in before]
-    removed = [one for one in before if one not in after]
     changed = {one: fields for one in after if one in before and (fields := _changed_fields(before[one], after[one]))}
-    changes = []
-    for ids, verb in ((added, "added"), (removed, "removed")):
-        if ids:
-            changes.append(f"{_counted(len(ids), kind, kinds)} {verb}: {listed(ids)}")
-    if changed:
-        names = ", ".join(sorted({name for fields in changed.values() for name in fields}))
-        changes.append(f"{_counted(len(changed), kind, kinds)} changed in {names}: {listed(changed)}")
-    if not added and not removed and list(before) != list(after):
+    names = ", ".join(sorted({name for fields in changed.values() for name in fields}))
+    found = (
+        ([one for one in after if one not in before], "added"),
+        ([one for one in before if one not in after], "removed"),
+        (list(changed), f"changed in {names}"),
+    )
+    changes = [f"{len(ids)} {kind if len(ids) == 1 else kinds} {verb}: {listed(ids)}" for ids, verb in found if ids]
+    if before.keys() == after.keys() and list(before) != list(after):
         changes.append(f"{kinds} are in another order")
     return changes
-
-
-def _counted(count: int, kind: str, kinds: str) -> str:
-    return f"1 {kind}" if count == 1 else f"{count} {kinds}"
 
 
 def _changed_fields(old: pydantic.BaseModel, new: pydantic.BaseModel) -> list[str]:
@@ -486,12 +426,6 @@ def compare_results(results: Sequence[EvaluationResults]) -> ResultsComparison:
     ids = tuple(one.evaluation_id for one in results)
     differing = tuple(name for name in (prints[0] if prints else ()) if len({one[name] for one in prints}) > 1)
     return ResultsComparison(ids, metrics, _deltas(metrics, ids), performance, _deltas(performance, ids), differing)
-
-
-def _is_of(header: ResultsHeader, dataset: str) -> bool:
-    wanted = split_version(dataset)
-    ids = {header.dataset_id, split_version(header.dataset_id).dataset_id, header.benchmark}
-    return dataset in ids or (wanted.dataset_id in ids and wanted.version == header.dataset_version)
 
 
 def _metrics(results: EvaluationResults) -> Iterator[tuple[str, float | None]]:
@@ -528,8 +462,8 @@ def _performance(results: EvaluationResults) -> Iterator[tuple[str, float | None
 
 def _by_name(evaluations: Iterable[tuple[str, Iterable[tuple[str, float | None]]]]) -> Values:
     values: Values = {}
-    for evaluation_id, own in evaluations:
-        for name, value in own:
+    for evaluation_id, named in evaluations:
+        for name, value in named:
             values.setdefault(name, {})[evaluation_id] = value
     return values
 
@@ -541,6 +475,6 @@ def _deltas(values: Values, ids: Sequence[str]) -> Values:
         return None if one is None or base is None else one - base
 
     return {
-        name: {one: delta(value, own.get(ids[0])) for one, value in own.items() if one != ids[0]}
-        for name, own in values.items()
+        name: {one: delta(value, by_id.get(ids[0])) for one, value in by_id.items() if one != ids[0]}
+        for name, by_id in values.items()
     }

@@ -30,7 +30,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC
+from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC, parse_json
 from rag_eval_pipeline.storage.files import publishing
 
 LINE_LIMIT = 16 * 1024 * 1024  # bytes; a question has a few hundred, and a decompression bomb has no line ends
@@ -224,6 +224,16 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise InputError("unreadable_file", path, "a readable file", found=error.strerror) from error
 
 
+def read_json_lines(path: Path, kind: type[T]) -> Iterator[T]:
+    """Yield the records of a file of JSON lines, plain or gzip-compressed, that an export wrote."""
+    for row, line in lines(path):
+        try:
+            yield msgspec.convert(parse_json(line, path), kind)
+        except (InputError, msgspec.ValidationError) as error:
+            expected = "a line as the export writes it"
+            raise InputError("bad_format", path, expected, row=row, found=str(error)) from error
+
+
 def parsed(path: Path, parse: Parse[T]) -> Iterator[T | InputError]:
     """Yield what `parse` makes of each line that is no comment, or the error that it raises for it."""
     for row, line in lines(path):
@@ -259,14 +269,13 @@ class SeenPairs:
     """Finds repeated documents of a query in little memory.
 
     Lines of a query are usually consecutive: its documents are a set until the next query begins, and a JSON list
-    afterwards, little larger than the ids themselves. A query that returns keeps its set.
+    afterwards, little larger than the ids themselves.
     """
 
     def __init__(self) -> None:
         self._query: str | None = None
         self._current: set[str] = set()
-        self._closed: dict[str, bytes] = {}
-        self._returned: dict[str, set[str]] = {}
+        self._others: dict[str, bytes] = {}
 
     def add(self, query: str, document: str) -> bool:
         """Add a pair and return whether it is new."""
@@ -277,12 +286,10 @@ class SeenPairs:
         return len(self._current) > size
 
     def _switch_to(self, query: str) -> None:
-        if self._query is not None and self._query not in self._returned:
-            self._closed[self._query] = msgspec.json.encode(list(self._current))
+        if self._query is not None:
+            self._others[self._query] = msgspec.json.encode(list(self._current))
         self._query = query
-        if query in self._closed:
-            self._returned[query] = msgspec.json.decode(self._closed.pop(query), type=set[str])
-        self._current = self._returned.get(query, set())
+        self._current = msgspec.json.decode(self._others.pop(query, b"[]"), type=set[str])
 
 
 def _query_id(path: Path, identifier: str) -> str:

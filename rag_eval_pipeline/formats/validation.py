@@ -135,7 +135,7 @@ def _dataset(path: Path, corpus: Path | None) -> list[Finding]:
 def _ground_truth(path: Path) -> list[Finding]:
     file = read_annotation_file(path)
     findings = [Finding.from_error(error) for error in file.errors]
-    counts = Counter((one.annotator_id, one.annotation_id) for one in file.annotations)
+    counts = Counter((one.annotator_id, one.annotation_id) for one in file.truth.annotations)
     for (annotator, annotation), count in counts.items():
         if count > 1:
             expected = f"ids that an annotator uses once, but {annotator!r} has this one {count} times"

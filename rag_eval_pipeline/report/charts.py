@@ -1,8 +1,4 @@
-"""The report's charts as SVG.
-
-Colours come from the style sheet, so charts follow light mode, dark mode and print. Every chart has a title for screen
-readers, and series differ by shape as well as by colour.
-"""
+"""The report's charts as SVG: colours come from the style sheet; each has a title for screen readers."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,7 +16,7 @@ Scale = Callable[[float], float]
 
 
 def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
-    """Round numbers at equal steps (1, 2, 2.5 or 5 times a power of ten) that enclose both limits."""
+    """Return round numbers at equal steps (1, 2, 2.5 or 5 times a power of ten) that enclose both limits."""
     if not high > low:
         low, high = low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1)
     rough = (high - low) / wanted
@@ -68,11 +64,6 @@ def svg(parts: Sequence[str], width: float, height: float, title: str, css: str 
     return Markup(f'<svg class="{css}" {size} role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>')
 
 
-def nothing(title: str) -> Markup:
-    """Return the note in place of an empty chart."""
-    return Markup('<p class="nothing">{}: nothing to draw.</p>').format(title)
-
-
 _SPARK_WIDTH, _SPARK_HEIGHT = 84, 22
 _SPARK_SPREAD = 0.02  # of a share: noise of half a point is no mountain range
 _NIGHTS_WITH_SIGNS = 12  # with more of them, the signs would cover the lines
@@ -80,7 +71,7 @@ _MARKED = ("regressed", "improved")
 
 
 class Point(NamedTuple):
-    """A night's figure: value and interval where there are any, and `regressed`, `improved` or nothing."""
+    """A night's value and interval, and `regressed`, `improved` or None."""
 
     value: float | None
     interval: tuple[float, float] | None = None
@@ -98,15 +89,15 @@ def trend(lines: Sequence[Line], labels: Sequence[str], title: str, *, is_share:
     """Draw a line for each series over nights, with intervals as bands and changes marked.
 
     Args:
-        lines: One or more; the place of one is its colour, also of one without values.
+        lines: The index of one is its colour, also of one without values.
         labels: Of the nights, oldest first.
-        title: What is drawn; spoken, not written.
+        title: For screen readers.
         is_share: Values are in [0, 1].
     """
     known = [point for line in lines for point in line.points if point.value is not None]
     numbers: list[float] = [x for p in known for x in (p.value, *(p.interval or ())) if x is not None]
     if not numbers:
-        return nothing(title)
+        return Markup('<p class="nothing">{}: nothing to draw.</p>').format(title)
     axis = ticks(min(numbers), max(numbers))
     if is_share:
         axis = [tick for tick in axis if -1e-9 <= tick <= 1 + 1e-9]
@@ -134,14 +125,7 @@ def trend(lines: Sequence[Line], labels: Sequence[str], title: str, *, is_share:
 
 
 def sparkline(points: Sequence[Point], title: str, number: int = 0, *, is_share: bool = True) -> Markup:
-    """A figure's nights as a line without axes; nothing for fewer than two nights.
-
-    Args:
-        points: Oldest first.
-        title: Spoken.
-        number: Of the series, for its colour.
-        is_share: Values are in [0, 1].
-    """
+    """Draw nights, oldest first, as a line without axes; nothing for fewer than two nights."""
     known = [(place, p.value, p.mark) for place, p in enumerate(points) if p.value is not None]
     if len(known) < 2:
         return Markup("")
@@ -188,7 +172,6 @@ def _line(line: Line, number: int, x: Scale, y: Scale, *, with_signs: bool) -> l
 
 
 def _mark(kind: str, x: float, y: float) -> str:
-    """A ring around the point and an arrow that says which way."""
     arrow = f"M{x:.1f} {y + 17:.1f}l-4.5 -7h9z" if kind == "regressed" else f"M{x:.1f} {y - 17:.1f}l-4.5 7h9z"
     return f'<g class="{kind}"><circle cx="{x:.1f}" cy="{y:.1f}" r="6.5"/><path d="{arrow}"/></g>'
 
@@ -199,7 +182,7 @@ CHANGES_WIDTH = 420  # of its drawing; a phone shows it at four fifths
 
 
 class Dot(NamedTuple):
-    """A value with its interval in a row of its own; `css` is its colour."""
+    """A row with a value and its interval; `css` is its colour."""
 
     label: str
     value: float | None
@@ -208,18 +191,12 @@ class Dot(NamedTuple):
 
 
 def values_chart(rows: Sequence[Dot], title: str) -> Markup:
-    """Shares from 0 to 1, from top to bottom; `title` is spoken."""
+    """Draw shares from 0 to 1, from top to bottom."""
     return _chart(rows, title, ticks(0.0, 1.0), width=WIDTH, zero=False)
 
 
 def changes_chart(rows: Sequence[Dot], title: str, *, margin: float) -> Markup:
-    """Changes of shares around zero, in points.
-
-    Args:
-        rows: From top to bottom.
-        title: Spoken.
-        margin: Half-width of the strip in which a change is small, as a share.
-    """
+    """Draw changes of shares around zero, in points; within `margin`, a share, a change is small."""
     numbers = [x for row in rows if row.value is not None for x in (row.value, *(row.interval or ()))]
     axis = ticks(min([-_CHANGE_ENDS, *numbers]), max([_CHANGE_ENDS, *numbers]))
     return _chart(rows, title, axis, width=CHANGES_WIDTH, zero=True, margin=margin)
@@ -260,16 +237,14 @@ _DECADES_MIN = 0.3  # a factor of two: equal latencies are no spread
 
 
 def latency_histogram(values: Sequence[float], marks: Sequence[tuple[str, float]], title: str) -> Markup:
-    """Questions by latency in bins of equal ratio.
+    """Draw the number of questions by latency, in bins of equal ratio.
 
     Args:
-        values: Milliseconds, one a question.
+        values: Milliseconds, one a question; at least one.
         marks: Name and milliseconds of what is marked, such as p95.
-        title: Spoken.
+        title: For screen readers.
     """
     logs = [math.log10(max(value, _SHORTEST_MS)) for value in values]
-    if not logs:
-        return nothing(title)
     low, high = min(logs), max(logs)
     if high - low < _DECADES_MIN:
         low, high = (low + high - _DECADES_MIN) / 2, (low + high + _DECADES_MIN) / 2

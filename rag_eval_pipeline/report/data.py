@@ -1,6 +1,6 @@
 """The data of a report: histories, comparisons and alerts, read once, and `report.json` for programs.
 
-Figures of a judge that is not calibrated raise no issue and lead to no recommendation except to calibrate the judge.
+Metrics of a judge that is not calibrated raise no issue and lead to no recommendation except to calibrate the judge.
 Source of the parts of `report.json`: Citation Accuracy Evaluation 9.2, generate_report.
 """
 
@@ -15,6 +15,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation
 from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.charts import Point
 from rag_eval_pipeline.report.text import milliseconds, number, points
 from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert, alerts_folder
@@ -23,18 +24,18 @@ from rag_eval_pipeline.reporting.comparison import TASKS, Comparison
 from rag_eval_pipeline.reporting.comparison_files import comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS, Trust
+from rag_eval_pipeline.reporting.nightly import MetricNight
 from rag_eval_pipeline.reporting.regressions import Comparisons, read_comparisons
 from rag_eval_pipeline.workspace import Workspace
 
+Pair = tuple[str, str]
+
+# A verdict's metric -> the column of the leaderboard, where they have different names.
+_COLUMNS = {"tolerance_jaccard": "citation_jaccard"}
+
 
 class Provisional(NamedTuple):
-    """How far a pair is on the way to its baseline.
-
-    Args:
-        nights: Evaluations alike so far, the newest among them.
-        needed: How many a baseline takes.
-        earlier: Ids of those that the newest is compared with.
-    """
+    """A pair without a baseline: its nights so far, how many a baseline needs, and the evaluations compared with."""
 
     nights: int
     needed: int
@@ -46,39 +47,18 @@ class Provisional(NamedTuple):
         return f"provisional: {self.nights} of {self.needed} nights"
 
 
-def provisional_of(evaluations: Sequence[Evaluation]) -> Provisional | None:
-    """Of a pair without baseline.
-
-    Args:
-        evaluations: Published ones of the pair, oldest first; None is returned for none.
-    """
-    if not evaluations:
-        return None
-    alike = len(newest_alike(evaluations))
-    earlier = tuple(one.record.evaluation_id for one in earlier_runs(evaluations))
-    return Provisional(alike, needed_runs(evaluations[-1]), earlier)
-
-
-Pair = tuple[str, str]
-
-# A verdict's metric -> the figure in whose trend it is marked, where they have different names.
-_FIGURES = {"tolerance_jaccard": "citation_jaccard"}
-
-
 @dataclass(frozen=True)
 class ReportData:
     """The state of the workspace that a report shows.
 
     Args:
-        workspace: Whose.
-        by_pair: (benchmark, system) -> its evaluations, oldest first.
+        by_pair: Evaluations of each pair, oldest first.
         nights: The same without reruns.
-        reruns: A rerun's evaluation id -> the night's that it looked at again.
+        reruns: A rerun's evaluation id -> its night's.
         damaged: A line for each results file that cannot be read.
-        trust: Of judges.
         comparisons: Of the newest evaluations.
-        marks: Evaluation -> figure -> `regressed` or `improved`.
-        stamps: Benchmark -> its conversion, where there is one.
+        marks: Evaluation -> metric -> `regressed` or `improved`.
+        stamps: Of each converted benchmark.
     """
 
     workspace: Workspace
@@ -98,24 +78,8 @@ class ReportData:
 
     @cached_property
     def n_days(self) -> int:
-        """Days on which anything was evaluated: a rerun belongs to its night."""
+        """Number of days with evaluations."""
         return len({header.timestamp.date() for nights in self.by_pair.values() for header in nights})
-
-    @cached_property
-    def published(self) -> Mapping[Pair, Sequence[Evaluation]]:
-        """Evaluations whose scores are still there, by pair; read when first asked for."""
-        return all_published(self.workspace)
-
-    def provisional(self, row: Comparison) -> Provisional | None:
-        """How far the pair of a comparison is on the way to its baseline; None for one that has its baseline."""
-        if row.kind != "baseline" or not row.verdicts:
-            return None
-        try:
-            if read_baseline(self.workspace, row.benchmark, row.new) is not None:
-                return None
-        except InputError:
-            return None
-        return provisional_of(self.published.get((row.benchmark, row.new), ()))
 
     @cached_property
     def benchmarks(self) -> Sequence[str]:
@@ -124,46 +88,61 @@ class ReportData:
 
     @cached_property
     def systems(self) -> Sequence[str]:
-        """Systems with results, sorted; the place is a system's colour on every page."""
+        """Systems with results, sorted; the index is a system's colour on every page."""
         return sorted({system for _, system in self.by_pair})
 
     @cached_property
+    def _published(self) -> Mapping[Pair, Sequence[Evaluation]]:
+        return all_published(self.workspace)
+
+    def provisional(self, row: Comparison) -> Provisional | None:
+        """Return how far the pair of a comparison is on the way to its baseline; None if it has one."""
+        evaluations = self._published.get((row.benchmark, row.new))
+        if row.kind != "baseline" or not row.verdicts or not evaluations:
+            return None
+        try:
+            if read_baseline(self.workspace, row.benchmark, row.new) is not None:
+                return None
+        except InputError:
+            return None
+        earlier = tuple(one.record.evaluation_id for one in earlier_runs(evaluations))
+        return Provisional(len(newest_alike(evaluations)), needed_runs(evaluations[-1]), earlier)
+
+    @cached_property
     def _series(self) -> Mapping[Pair, Mapping[str, list[Point]]]:
-        """Return every metric's nights; each header is decoded once."""
         found: dict[Pair, dict[str, list[Point]]] = {}
         for pair, nights in self.nights.items():
             series = found[pair] = {name: [] for name in COLUMNS}
-            for header in nights:
+            for header in nights:  # decoded once, for all metrics
                 marks = self.marks.get(header.evaluation_id, {})
-                for name, nights_points in series.items():
+                for name, of_metric in series.items():
                     metric = header.metric(name)
-                    nights_points.append(Point(metric.value, metric.confidence_interval, marks.get(name)))
+                    of_metric.append(Point(metric.value, metric.confidence_interval, marks.get(name)))
         return found
 
-    def points(self, pair: Pair, figure: str) -> list[Point]:
-        """The nights of a figure of the leaderboard, with what regressed or improved marked."""
-        return self._series[pair][figure]
+    def points(self, pair: Pair, metric: str) -> list[Point]:
+        """Return the nights of a metric of the leaderboard, with changes marked."""
+        return self._series[pair][metric]
 
 
 def read_report_data(workspace: Workspace, comparisons: Comparisons | None = None) -> ReportData:
-    """Read the workspace; nothing is written.
+    """Read the workspace without writing.
 
     Args:
-        workspace: Which.
         comparisons: Of the workspace as it is now; made when left out.
     """
     history = read_history(workspace)
     if comparisons is None:
         comparisons = read_comparisons(workspace)
+    compared: list[tuple[str | None, Mapping[str, MetricNight | Verdict]]] = []
+    compared += [(night.evaluation_id, night.metrics) for pair in comparisons.nights for night in pair.nights]
+    compared += [(row.evaluation_id, row.verdicts) for row in comparisons.rows if row.kind == "baseline"]
     marks: dict[str, dict[str, str]] = {}
-    for nights in comparisons.nights:
-        for night in nights.nights:
-            kinds = {name: found.kind for name, found in night.metrics.items()}
-            _mark(marks, night.evaluation_id, kinds)
-    for row in comparisons.rows:
-        if row.kind == "baseline":
-            kinds = {name: found.kind for name, found in row.verdicts.items()}
-            _mark(marks, row.evaluation_id, kinds)
+    for evaluation_id, verdicts in compared:
+        for name, found in verdicts.items():
+            if evaluation_id is not None and found.kind in ("regressed", "improved"):
+                bare = name.removeprefix("page/")
+                marks.setdefault(evaluation_id, {})[_COLUMNS.get(bare, bare)] = found.kind
     stamps = {}
     for name in {benchmark for benchmark, _ in history.by_pair}:
         try:
@@ -177,22 +156,8 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
 
 
 def comparison_name(row: Comparison) -> str:
-    """The file of a comparison's page, without its folder."""
+    """Return the file of a comparison's page, without its folder."""
     return f"{row.benchmark}.{row.new}.against.{row.old}"
-
-
-def leaderboard_metric(metric: str) -> str:
-    """The figure on the leaderboard that a compared metric is."""
-    return _FIGURES.get(metric.removeprefix("page/"), metric.removeprefix("page/"))
-
-
-def _mark(marks: dict[str, dict[str, str]], evaluation_id: str | None, kinds: Mapping[str, str]) -> None:
-    """Keeps what changed of a night."""
-    if evaluation_id is None:
-        return
-    found = {leaderboard_metric(name): kind for name, kind in kinds.items() if kind in ("regressed", "improved")}
-    if found:
-        marks.setdefault(evaluation_id, {}).update(found)
 
 
 ALERT_NIGHTS = 14  # before the newest evaluation; older alerts stay in their folder
@@ -203,10 +168,9 @@ class RecentAlert(NamedTuple):
     """An alert on the first page.
 
     Args:
-        alert: The alert that was sent.
-        page: Of the comparison as it is now, else of the benchmark; None where neither is there.
-        run: Page of the run in which it was seen; None where the report has none.
-        standing: `still regressed`, `no longer regressed`; empty where nothing can be said.
+        page: Of the comparison as it is now, else of the benchmark; None if there is neither.
+        run: Page of the run in which it was seen; None if the report has none.
+        status: `still regressed`, `no longer regressed`; empty if nothing is known.
     """
 
     alert: Alert
@@ -216,63 +180,42 @@ class RecentAlert(NamedTuple):
 
 
 class RecentAlerts(NamedTuple):
-    """Alerts for the first page.
-
-    Args:
-        shown: Newest first.
-        n_older: Readable ones that are not shown.
-        damaged: A line for each file that cannot be read.
-    """
+    """Alerts of the last nights, newest first, and a line for each file that cannot be read."""
 
     shown: Sequence[RecentAlert]
-    n_older: int
     damaged: Sequence[str]
 
 
 def recent_alerts(report: ReportData) -> RecentAlerts:
-    """Return the alerts of the last nights."""
-    alerts, damaged = _read(report.workspace)
-    last = max([row.timestamp for row in report.newest] or [alert.night for alert in alerts], default=None)
-    recent = [alert for alert in alerts if last is not None and alert.night >= last - timedelta(days=ALERT_NIGHTS)]
-    recent = recent[-ALERTS_SHOWN:]
-    shown = [_shown(report, alert) for alert in reversed(recent)]
-    return RecentAlerts(shown, len(alerts) - len(shown), damaged)
-
-
-def _read(workspace: Workspace) -> tuple[list[Alert], list[str]]:
-    """Read the alerts, oldest first; a damaged one is left out and named."""
+    """Read the alerts of the last nights."""
     alerts, damaged = [], []
-    for path in sorted(alerts_folder(workspace).glob(f"*{SUFFIX}")):
+    for path in alerts_folder(report.workspace).glob(f"*{SUFFIX}"):
         try:
             alerts.append(Alert.read(path))
         except InputError as error:
             damaged.append(str(error))
-    return sorted(alerts, key=lambda alert: (alert.night, alert.alert_id)), damaged
+    nights = [row.timestamp for row in report.newest] or [alert.night for alert in alerts]
+    recent = [alert for alert in alerts if alert.night >= max(nights) - timedelta(days=ALERT_NIGHTS)]
+    recent.sort(key=lambda alert: (alert.night, alert.alert_id), reverse=True)
+    return RecentAlerts([_recent_alert(report, alert) for alert in recent[:ALERTS_SHOWN]], sorted(damaged))
 
 
-def _shown(report: ReportData, alert: Alert) -> RecentAlert:
-    row = _comparison(report, alert)
-    page = None
-    if row is not None and row.verdicts:
-        page = f"comparisons/{comparison_name(row)}.html"
+def _recent_alert(report: ReportData, alert: Alert) -> RecentAlert:
+    wanted = "baseline", alert.benchmark, alert.system
+    rows = [row for row in report.comparisons if (row.kind, row.benchmark, row.new) == wanted and row.verdicts]
+    page, status = None, ""
+    if rows:
+        page = f"comparisons/{comparison_name(rows[0])}.html"
+        verdicts = rows[0].verdicts
+        if alert.changes:
+            kinds = {verdicts[change.metric].kind for change in alert.changes if change.metric in verdicts}
+            status = f"still {alert.kind}" if alert.kind in kinds else f"no longer {alert.kind}"
     elif alert.benchmark in report.benchmarks:
         page = f"benchmarks/{alert.benchmark}.html"
     pair = alert.benchmark or "", alert.system or ""
     runs = {header.evaluation_id for header in report.by_pair.get(pair, ())}
     run = f"runs/{alert.evaluation_id}/index.html" if alert.evaluation_id in runs else None
-    return RecentAlert(alert, page, run, _status(row, alert))
-
-
-def _comparison(report: ReportData, alert: Alert) -> Comparison | None:
-    wanted = "baseline", alert.benchmark, alert.system
-    return next((row for row in report.comparisons if (row.kind, row.benchmark, row.new) == wanted), None)
-
-
-def _status(row: Comparison | None, alert: Alert) -> str:
-    if row is None or not row.verdicts or not alert.changes:
-        return ""
-    kinds = {row.verdicts[change.metric].kind for change in alert.changes if change.metric in row.verdicts}
-    return f"still {alert.kind}" if alert.kind in kinds else f"no longer {alert.kind}"
+    return RecentAlert(alert, page, run, status)
 
 
 MIN_COVERAGE = 0.98  # below it a verdict is withheld
@@ -283,28 +226,8 @@ SLOWER = 1.5  # times the median of the nights before; a busy machine does not r
 TREND_NIGHTS = 7
 
 
-class Issue(NamedTuple):
-    """A finding that a person should check.
-
-    Args:
-        kind: One cause, one word.
-        benchmark: Where.
-        system: Of which system.
-        finding: What was measured, a sentence.
-        remedy: What to do.
-        page: Of the site.
-    """
-
-    kind: str
-    benchmark: str
-    system: str
-    finding: str
-    remedy: str
-    page: str
-
-
 def data_part(report: ReportData) -> dict[str, Any]:
-    """The four parts, as plain values."""
+    """Return the content of `report.json`."""
     issues = [issue for row in report.newest for issue in _issues(report, row)]
     return {
         "summary": {
@@ -318,7 +241,7 @@ def data_part(report: ReportData) -> dict[str, Any]:
         "analysis": {
             "comparisons": [comparison_record(row) for row in report.comparisons],
             "trends": [_trend(report, row) for row in report.newest],
-            "issues": [issue._asdict() for issue in issues],
+            "issues": issues,
             "alerts": [one.alert.model_dump(mode="json") for one in recent_alerts(report).shown],
             "unreadable": list(report.damaged),
         },
@@ -327,10 +250,10 @@ def data_part(report: ReportData) -> dict[str, Any]:
 
 
 def _summary(report: ReportData, row: ResultsHeader) -> dict[str, Any]:
-    figures = {}
+    metrics = {}
     for name in COLUMNS:
         metric = row.metric(name)
-        figures[name] = {
+        metrics[name] = {
             "value": metric.value,
             "confidence_interval": metric.confidence_interval,
             "n_scored": metric.n_scored,
@@ -344,47 +267,50 @@ def _summary(report: ReportData, row: ResultsHeader) -> dict[str, Any]:
         "timestamp": row.timestamp.isoformat(),
         "queries": row.summary.get("total_queries"),
         "failed": row.summary.get("failed_queries"),
-        "metrics": figures,
+        "metrics": metrics,
         "cost": row.performance_metrics.get("api_usage", {}),
         "page": f"runs/{row.evaluation_id}/index.html",
     }
 
 
 def _visualizations(report: ReportData) -> Iterator[dict[str, Any]]:
-    """The numbers behind each chart over nights, and the page on which it is drawn."""
+    """Yield the numbers behind each chart over nights, and the page with the chart."""
     for row in report.newest:
         nights = report.nights[row.benchmark, row.system]
         for name in COLUMNS:
             series = report.points((row.benchmark, row.system), name)
-            if all(point.value is None for point in series):
-                continue
-            yield {
-                "kind": "trend",
-                "title": f"{name} of {row.system} on {row.benchmark}",
-                "page": f"benchmarks/{row.benchmark}.html",
-                "nights": [header.evaluation_id for header in nights],
-                "values": [point.value for point in series],
-                "intervals": [point.interval for point in series],
-                "marks": [point.mark for point in series],
-            }
+            if any(point.value is not None for point in series):
+                yield {
+                    "kind": "trend",
+                    "title": f"{name} of {row.system} on {row.benchmark}",
+                    "page": f"benchmarks/{row.benchmark}.html",
+                    "nights": [header.evaluation_id for header in nights],
+                    "values": [point.value for point in series],
+                    "intervals": [point.interval for point in series],
+                    "marks": [point.mark for point in series],
+                }
 
 
 def _trend(report: ReportData, row: ResultsHeader) -> dict[str, Any]:
     """Compare the last night with the mean of up to seven nights before; a description, no verdict."""
-    before = report.nights[row.benchmark, row.system][:-1][-TREND_NIGHTS:]
-    changes = {}
+    changes: dict[str, float | None] = {}
     for name in COLUMNS:
-        now = row.metric(name).value
-        then = [value for header in before if (value := header.metric(name).value) is not None]
-        changes[name] = now - sum(then) / len(then) if now is not None and then else None
-    return {"benchmark": row.benchmark, "system": row.system, "nights_before": len(before), "change": changes}
+        now, before = row.metric(name).value, _values_before(report, row, name)
+        changes[name] = now - sum(before) / len(before) if now is not None and before else None
+    n_before = min(len(report.nights[row.benchmark, row.system]) - 1, TREND_NIGHTS)
+    return {"benchmark": row.benchmark, "system": row.system, "nights_before": n_before, "change": changes}
 
 
-def _issues(report: ReportData, row: ResultsHeader) -> Iterator[Issue]:
-    page = f"runs/{row.evaluation_id}/index.html"
+def _values_before(report: ReportData, row: ResultsHeader, metric: str) -> list[float]:
+    points = report.points((row.benchmark, row.system), metric)[:-1][-TREND_NIGHTS:]
+    return [point.value for point in points if point.value is not None]
 
-    def issue(kind: str, finding: str, remedy: str) -> Issue:
-        return Issue(kind, row.benchmark, row.system, finding, remedy, page)
+
+def _issues(report: ReportData, row: ResultsHeader) -> Iterator[dict[str, str]]:
+    def issue(kind: str, finding: str, remedy: str) -> dict[str, str]:
+        page = f"runs/{row.evaluation_id}/index.html"
+        where = {"benchmark": row.benchmark, "system": row.system}
+        return {"kind": kind, **where, "finding": finding, "remedy": remedy, "page": page}
 
     total, failed = row.summary.get("total_queries") or 0, row.summary.get("failed_queries") or 0
     if total and failed / total > 1 - MIN_COVERAGE:
@@ -403,55 +329,42 @@ def _issues(report: ReportData, row: ResultsHeader) -> Iterator[Issue]:
     if found is not None and cited is not None and found >= FOUND and cited <= MISPLACED:
         finding = f"Documents are found (hit@5 {number(found)}), but citations overlap gold by {number(cited)} only."
         yield issue("misplaced_citations", finding, "Look at how it chooses cited spans; retrieval is not the cause.")
-    before = [
-        value
-        for header in report.nights[row.benchmark, row.system][:-1][-TREND_NIGHTS:]
-        if (value := header.metric("latency_p50_ms").value) is not None
-    ]
-    now = row.metric("latency_p50_ms").value
-    reused = row.performance_metrics.get("reused_from")
-    if now is not None and before and not reused:
-        usual = sorted(before)[len(before) // 2]
+    now, before = row.metric("latency_p50_ms").value, sorted(_values_before(report, row, "latency_p50_ms"))
+    if now is not None and before and not row.performance_metrics.get("reused_from"):
+        usual = before[len(before) // 2]
         if usual > 0 and now > SLOWER * usual:
             finding = f"The median latency is {milliseconds(now)}; it was {milliseconds(usual)} in the nights before."
             yield issue("slower", finding, "Look at the server's load and at the stages of the slowest questions.")
 
 
-def _advice(issue: Issue) -> dict[str, str]:
+def _advice(issue: Mapping[str, str]) -> dict[str, str]:
     return {
-        "text": f"{issue.finding} {issue.remedy}",
-        "where": f"{issue.benchmark} × {issue.system}",
-        "page": issue.page,
+        "text": f"{issue['finding']} {issue['remedy']}",
+        "where": f"{issue['benchmark']} × {issue['system']}",
+        "page": issue["page"],
     }
 
 
 def _recommendations(report: ReportData) -> Iterator[dict[str, str]]:
     for row in report.comparisons:
-        regressed = [name for name, found in row.verdicts.items() if found.kind == "regressed"]
-        if row.kind != "baseline" or not regressed:
-            continue
-        changes = ", ".join(
-            f"{metric_label(name)} {points(row.verdicts[name].evidence.estimate)}" for name in regressed
-        )
-        yield {
-            "text": f"{changes} points against the baseline. Look at the questions that changed most.",
-            "where": f"{row.benchmark} × {row.new}",
-            "page": f"comparisons/{comparison_name(row)}.html",
-        }
-    doubted = [
-        benchmark
-        for benchmark in report.benchmarks
-        if any(
-            row.metric(name).value is not None and report.trust.doubt(row, name)
-            for row in report.newest
-            for name in TASKS
-            if row.benchmark == benchmark
-        )
-    ]
+        if row.kind == "baseline" and row.regressed:
+            evidence = {name: row.verdicts[name].evidence for name in row.regressed}
+            changes = ", ".join(f"{metric_label(name)} {points(one.estimate)}" for name, one in evidence.items())
+            yield {
+                "text": f"{changes} points against the baseline. Look at the questions that changed most.",
+                "where": f"{row.benchmark} × {row.new}",
+                "page": f"comparisons/{comparison_name(row)}.html",
+            }
+    doubted = {
+        row.benchmark: None
+        for row in report.newest
+        for name in TASKS
+        if row.metric(name).value is not None and report.trust.doubt(row, name)
+    }
     if doubted:
         yield {
-            "text": f"The judge's figures decide nothing on {', '.join(doubted)} until its verdicts are compared with "
+            "text": f"The judge's metrics decide nothing on {', '.join(doubted)} until its verdicts are compared with "
             "people's: label some answers and run rag-eval calibrate.",
             "where": "The judge",
-            "page": f"benchmarks/{doubted[0]}.html",
+            "page": f"benchmarks/{next(iter(doubted))}.html",
         }

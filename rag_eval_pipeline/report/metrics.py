@@ -32,16 +32,13 @@ CATEGORY_HEADINGS = {
 
 
 class MetricView(NamedTuple):
-    """A metric with its label and what the registry or the results say about it.
+    """A metric as the registry or the results describe it.
 
     Args:
-        name: As on the leaderboard and in results.
-        label: For a heading.
         meaning: One line; empty if unknown.
         unit: A share is in [0, 1]; a number has no limits.
         better: None if unknown.
         category: A key of `CATEGORY_HEADINGS`.
-        source: What defines it.
     """
 
     name: str
@@ -50,16 +47,15 @@ class MetricView(NamedTuple):
     unit: Unit = "share"
     better: Direction | None = "higher"
     category: str = "other"
-    source: str = ""
 
     @property
     def is_share(self) -> bool:
-        """Whether its axis goes from 0 to 1."""
+        """Whether values are in [0, 1]."""
         return self.unit == "share"
 
     @property
     def way(self) -> str:
-        """Which way is better, in words; empty if neither is or it is unknown."""
+        """`higher is better` or `lower is better`; empty if neither is, or it is unknown."""
         return f"{self.better} is better" if self.better in ("higher", "lower") else ""
 
 
@@ -68,7 +64,7 @@ PAGE = PAGE_PREFIX
 
 @lru_cache(4096)
 def metric_view(name: str) -> MetricView:
-    """Return what is known of a metric; its own name in words if it is unknown."""
+    """Return a metric of the registry; with the label made from its name if it is unknown."""
     bare = name.removeprefix(PAGE)
     label, row = metric_label(bare), find_metric_info(bare)
     if row is None:
@@ -78,14 +74,14 @@ def metric_view(name: str) -> MetricView:
     if bare.endswith("_ms"):
         unit = "ms"
     meaning = re.sub(r"\btop k\b", f"top {bare.partition('@')[2]}", row.meaning)
-    return MetricView(name, label, meaning, unit, row.direction, category, row.source)
+    return MetricView(name, label, meaning, unit, row.direction, category)
 
 
 def custom_metric_view(name: str, row: CustomMetric) -> MetricView:
     """Return a custom metric as the results describe it."""
     unit: Unit = "share" if (row.low, row.high) == (0, 1) else "number"
     category = row.category if row.category in CATEGORY_HEADINGS else "other"
-    return MetricView(name, label_from_key(name), row.meaning, unit, row.direction, category, row.source)
+    return MetricView(name, label_from_key(name), row.meaning, unit, row.direction, category)
 
 
 @cache
@@ -95,13 +91,7 @@ def registry_digest() -> str:
 
 
 class MetricCell(NamedTuple):
-    """A metric of one evaluation as a page shows it.
-
-    Args:
-        figure: The metric.
-        metric: Value, interval and counts.
-        doubt: Why it must not be relied on; None if it may be.
-    """
+    """A metric of one evaluation as a page shows it; `doubt` is why it must not be relied on."""
 
     figure: MetricView
     metric: MetricHeader
@@ -109,7 +99,7 @@ class MetricCell(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value."""
+        """The value with its unit."""
         return milliseconds(self.metric.value) if self.figure.unit == "ms" else number(self.metric.value)
 
     @property
@@ -143,19 +133,13 @@ class MetricGroup(NamedTuple):
 
     @property
     def doubt(self) -> str | None:
-        """Why none of them may be relied on; None if any may be."""
+        """Why none of them may be relied on."""
         doubts = {row.doubt for row in self.rows if row.metric.value is not None}
         return doubts.pop() if len(doubts) == 1 else None
 
 
 def metric_groups(header: ResultsHeader, file: RunFile, trust: Trust) -> list[MetricGroup]:
-    """Return the metrics by category; empty categories are left out.
-
-    Args:
-        header: Of the run.
-        file: The rest of its results; an empty one where they are not read.
-        trust: Of judges.
-    """
+    """Return the metrics by category, without empty categories."""
     own = {name: custom_metric_view(name, row) for name, row in file.own_metrics.items()}
     categories: dict[str, list[MetricCell]] = {}
     seen: set[str] = set()
@@ -164,7 +148,7 @@ def metric_groups(header: ResultsHeader, file: RunFile, trust: Trust) -> list[Me
             continue
         seen.add(name)
         is_judged = category == _JUDGE and metric.value is not None
-        doubt = trust.doubt(header, _vouching(name)) if is_judged else None
+        doubt = trust.doubt(header, _labelled(name)) if is_judged else None
         categories.setdefault(category, []).append(MetricCell(own.get(name) or metric_view(name), metric, doubt))
     return [
         MetricGroup(heading, categories[category])
@@ -182,7 +166,7 @@ def _headings(level: str) -> list[tuple[str, str]]:
 def _all(
     header: ResultsHeader, further: Mapping[str, MetricHeader], own: Mapping[str, MetricView]
 ) -> Iterator[tuple[str, str, MetricHeader]]:
-    """Yield category, name and metric; names may come twice."""
+    """Yield category, name and metric; a name may come twice."""
     yield from (("retrieval", name, metric) for name, metric in header.retrieval_metrics.items())
     yield from ((PAGE, f"{PAGE}{name}", metric) for name, metric in header.page_retrieval_metrics.items())
     quality = header.answer_quality_metrics
@@ -203,7 +187,7 @@ def _all(
             yield _JUDGE, name, metric
     for name, metric in further.items():
         category = (own.get(name) or metric_view(name)).category
-        # Retrieval has its own measures of both levels above: what is left is somebody's own.
+        # The built-in retrieval metrics of both levels come first: what is left is custom.
         yield "other" if category == "retrieval" else category, name, metric
 
 
@@ -215,6 +199,6 @@ def _metric(raw: Any) -> MetricHeader | None:
         return None
 
 
-def _vouching(name: str) -> str:
-    """Return the metric whose labels vouch for one of the judge's."""
+def _labelled(name: str) -> str:
+    """Return the metric of `TASKS` whose labels vouch for one of the judge's."""
     return name if name in TASKS else "judged_correct" if name.startswith("judge") else "faithfulness"

@@ -1,8 +1,4 @@
-"""The texts of a corpus and images of its pages, with boxes around gold and cited spans.
-
-An image is named after its document's digest and its page, so that all systems and nights share it. The boxes are
-numbers that the page lays over it.
-"""
+"""The texts of a corpus, and images of its pages with boxes around gold and cited spans."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,12 +13,7 @@ from rag_eval_pipeline.storage.files import atomic_write
 
 
 class DocumentTexts:
-    """Pages by document.
-
-    Args:
-        pages: Of the corpus; empty if it is gone.
-        aliases: Every name that a document can be called by -> its file.
-    """
+    """Pages by document; `aliases` maps every name that a document can be called by to its file."""
 
     def __init__(self, pages: Sequence[Page], aliases: Mapping[str, str]) -> None:
         self._aliases = aliases
@@ -70,7 +61,7 @@ class DocumentSpan(NamedTuple):
 
 
 class PageImage(NamedTuple):
-    """A page to be shown with its marks; boxes are left, top, width, height in pixels of the picture."""
+    """A page with its marks; boxes are left, top, width, height in pixels of the image."""
 
     document: str
     page: int
@@ -82,25 +73,12 @@ class PageImage(NamedTuple):
 
 
 class PageImages:
-    """Draws pages into a folder of the site, within a budget of files and bytes.
+    """Draws pages of a corpus into a folder of the site, within a budget of files and bytes.
 
-    Args:
-        site: The site's folder.
-        corpus: Where the PDFs are.
-        texts: Of the corpus.
-        files_max: Pictures; more are not drawn.
-        bytes_max: Of all pictures together.
+    An image is named after its document's digest and its page, so that all systems and nights share it.
     """
 
-    def __init__(
-        self,
-        site: Path,
-        corpus: Path,
-        texts: DocumentTexts,
-        *,
-        files_max: int,
-        bytes_max: int,
-    ) -> None:
+    def __init__(self, site: Path, corpus: Path, texts: DocumentTexts, *, files_max: int, bytes_max: int) -> None:
         self._site, self._corpus, self._texts = site, corpus, texts
         self._left = files_max
         self._bytes_left = bytes_max
@@ -108,10 +86,7 @@ class PageImages:
         self.used: set[str] = set()  # since the caller last emptied it
 
     def of(self, spans: Sequence[DocumentSpan]) -> list[PageImage]:
-        """Return the pages of spans, those with gold first, at most `PAGES_A_QUESTION`.
-
-        A page that cannot be drawn, or for which nothing is left of the budget, is left out.
-        """
+        """Return the pages of spans, gold first; those that cannot be drawn or exceed the budget are left out."""
         marks: dict[tuple[str, int], list[Mark]] = {}
         for span in sorted(spans, key=lambda span: not span.is_gold):
             name = self._texts.canonical(span.document)

@@ -1,4 +1,4 @@
-"""The pages of the report: overview, benchmark, comparison, run and glossary."""
+"""The pages of the report: overview, benchmark, comparison and run."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
+from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.charts import (
     SERIES,
     Dot,
@@ -52,8 +52,6 @@ from rag_eval_pipeline.report.runs import (
 from rag_eval_pipeline.report.text import (
     Cell,
     data_script,
-    latency_digits,
-    money_digits,
     replace_control_chars,
     shortened,
     spreadsheet,
@@ -68,13 +66,13 @@ _DOTS = {"regressed": "regressed", "improved": "improved"}
 
 
 def strongest(row: Comparison) -> str:
-    """The first of a comparison's verdicts in the order of what matters; its reason where it has none."""
+    """Return the first of a comparison's verdicts in the order of what matters."""
     kinds = {found.kind for found in row.verdicts.values()}
     return next((kind for kind in _ORDER if kind in kinds), "none")
 
 
 def by_weight(verdicts: Mapping[str, Verdict]) -> list[tuple[str, Verdict]]:
-    """Metrics and verdicts, regressions first."""
+    """Return metrics and verdicts, regressions first."""
     return sorted(verdicts.items(), key=lambda item: _ORDER.index(item[1].kind))
 
 
@@ -85,14 +83,11 @@ def write_comparison(
     nights: Mapping[str, QuestionNight],
     questions: Mapping[str, Sequence[QuestionRow]],
 ) -> None:
-    """Write the page and its table of questions.
+    """Write the page of a comparison and its table of questions.
 
     Args:
-        site: Where to.
-        morning: The report's.
-        row: The comparison.
         nights: Scores by evaluation.
-        questions: Texts by evaluation, of those that have pages of their own.
+        questions: Texts by evaluation, of those whose questions have pages.
     """
     nights_of_new = report.nights[row.benchmark, row.new]
     new = next((one for one in nights_of_new[::-1] if one.evaluation_id == row.evaluation_id), nights_of_new[-1])
@@ -138,7 +133,6 @@ def _scaled(found: Verdict) -> tuple[float, float] | None:
 
 
 def _old_ids(report: ReportData, row: Comparison) -> list[str]:
-    """The evaluations that the new one is compared with; none where they are not known."""
     if row.kind == "systems":
         return [report.nights[row.benchmark, row.old][-1].evaluation_id]
     try:
@@ -154,7 +148,7 @@ def _table(
     nights: Mapping[str, QuestionNight],
     questions: Mapping[str, Sequence[QuestionRow]],
 ) -> dict[str, Any] | None:
-    """Questions that both sides were asked, those first whose F1 differs most."""
+    """Return the questions that both sides were asked, those first whose F1 differs most."""
     rows = questions.get(new.evaluation_id)
     olds = [nights[one] for one in old_ids if one in nights]
     if rows is None or not olds:
@@ -210,12 +204,7 @@ DECISIVE = ("regressed", "improved", "equivalent")  # verdicts that say somethin
 
 
 def overview_page(report: ReportData, data: dict[str, Any]) -> bytes:
-    """Render `index.html`.
-
-    Args:
-        morning: The report's.
-        data: The report's data part.
-    """
+    """Render `index.html`; `data` is the content of `report.json`."""
     baselines = [row for row in report.comparisons if row.kind == "baseline"]
     others = [
         (row, comparison_name(row), strongest(row), by_weight(row.verdicts))
@@ -245,15 +234,12 @@ def overview_page(report: ReportData, data: dict[str, Any]) -> bytes:
         shown={(row.evaluation_id, name): shown(row, name, report.trust) for row in report.newest for name in COLUMNS},
         most_cost=max(costs.values(), default=0.0),
         costs=costs,
-        money_digits=money_digits(costs.values()),
-        latency_digits=latency_digits(_stat(row, name) for row in report.newest for name in ("p50", "p95", "p99")),
-        # What a comparison says stands above already, under what changed.
+        # Comparisons are shown above, under what changed.
         todo=[one for one in data["recommendations"] if not one["page"].startswith("comparisons/")],
     )
 
 
 def _by_progress(report: ReportData, baselines: Sequence[Comparison]) -> dict[str, list[tuple[Comparison, str]]]:
-    """Provisional comparisons and their pages, by how far they are."""
     found: dict[str, list[tuple[Comparison, str]]] = {}
     for row in baselines:
         if progress := report.provisional(row):
@@ -262,7 +248,7 @@ def _by_progress(report: ReportData, baselines: Sequence[Comparison]) -> dict[st
 
 
 def _news(report: ReportData, baselines: Sequence[Comparison]) -> Iterator[tuple[Any, ...]]:
-    """Comparison, its page, its worst word, whether it is provisional, and the metrics that changed; worst first."""
+    """Yield comparison, page, worst verdict, whether it is provisional, and the metrics that changed; worst first."""
     for kind in ("regressed", "improved"):
         for row in baselines:
             if strongest(row) == kind:
@@ -271,7 +257,7 @@ def _news(report: ReportData, baselines: Sequence[Comparison]) -> Iterator[tuple
 
 
 def leaderboard_sheet(report: ReportData) -> bytes:
-    """The leaderboard with its intervals for a spreadsheet."""
+    """Return the leaderboard with intervals as a spreadsheet."""
     header = ["benchmark", "system", "evaluation_id", "timestamp", "queries", "failed", "level"]
     for name in COLUMNS:
         header += [name, f"{name}_low", f"{name}_high", f"{name}_n", f"{name}_doubt"]
@@ -289,7 +275,7 @@ def leaderboard_sheet(report: ReportData) -> bytes:
 
 
 def _matrix(report: ReportData, name: str) -> dict[str, dict[str, Any]]:
-    """Benchmark -> system -> the figure and its nights."""
+    """Return benchmark -> system -> header, cell, sparkline and mark."""
     matrix: dict[str, dict[str, Any]] = {}
     figure = metric_view(name)
     for row in report.newest:
@@ -306,11 +292,6 @@ def _cost(row: Any) -> float:
     usage = row.performance_metrics.get("api_usage", {}).get("estimated_cost_usd") or 0.0
     judge = row.performance_metrics.get("judge_usage", {}).get("estimated_cost_usd") or 0.0
     return float(usage + judge)
-
-
-def _stat(row: Any, name: str) -> float | None:
-    value: float | None = row.performance_metrics.get("latency_stats", {}).get(name)
-    return value
 
 
 NIGHTS_DRAWN = 90  # a quarter of a year; older nights are in the list of runs
@@ -360,13 +341,13 @@ def _dots(report: ReportData, rows: list[Any], figure: MetricView) -> Any:
 
 
 def _trend(report: ReportData, benchmark: str, figure: MetricView) -> Any:
-    """Lines of all systems, drawn in their own colours, over the days on which any was evaluated."""
+    """Draw a line for each system over the days on which any was evaluated."""
     nights = {}
     for system in report.systems:
         pair = benchmark, system
         if pair in report.by_pair:
             nights[system] = zip(report.nights[pair], report.points(pair, figure.name), strict=True)
-    # Several nights on one day, as a person may make them: the n-th of a day of each system share a place.
+    # Of several nights on one day, the n-th of each system share a place.
     places: set[tuple[str, int]] = set()
     placed: dict[str, dict[tuple[str, int], Point]] = {}
     for system, own in nights.items():
@@ -401,12 +382,9 @@ def write_run(
     """Write the pages of a run with its questions.
 
     Args:
-        site: Where to.
-        morning: The report's.
-        run: What is shown.
         night: Its scores.
         before: The night before; None for the first.
-        pictures: To draw pages with; None where the corpus is not what the run saw, or the run is not the newest.
+        pictures: None if the corpus is not what the run saw, or the run is not the newest.
     """
     folder = f"runs/{run.header.evaluation_id}"
     rows = run.file.query_results
@@ -434,10 +412,12 @@ def write_run(
     if pictures:
         site.keep(sorted(pictures.used))
         pictures.used.clear()
-    doubt = _doubt(report, run)
+    # Claims and verdicts of a judge that is not calibrated are shown in grey.
+    is_doubted = run.judgements and any(report.trust.doubt(run.header, name) for name in TASKS)
     title = f"{run.header.benchmark} × {run.header.system}"
     names = {name for row in rows for name in row.individual_metrics}
-    judged = sorted(name for name in names if _is_judged(name, run))
+    judged = [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"]
+    doubt = NOT_CALIBRATED if is_doubted else ""
     values = {"run": run.header, "title": title, "chunk": QUESTIONS_A_FILE, "doubt": doubt, "judged": judged}
     site.write(f"{folder}/question.html", render("question.html", root="../../", **values))
     latencies = [row.latency_ms for row in rows if row.status == "ok" and row.latency_ms is not None]
@@ -453,7 +433,7 @@ def write_run_page(
     latencies: Sequence[float] = (),
     outcomes: Sequence[Outcome] = (),
 ) -> None:
-    """Writes the page of a run's figures; without `run`, of an older one whose questions are not kept in the report."""
+    """Write the page of a run's metrics; without `run`, of an older one whose questions are not in the report."""
     nights = [
         one
         for one in report.by_pair[header.benchmark, header.system]
@@ -485,101 +465,20 @@ def write_run_page(
 
 
 def _configuration(run: RunSources) -> list[tuple[str, str]]:
-    """What is stated of the system; what is not stated is left out."""
-    stated = ((name, value) for name, value in run.file.configuration.items() if value is not None)
-    return [(name, shortened(_plain(value), VALUE_LENGTH)) for name, value in stated]
+    stated = {name: value for name, value in run.file.configuration.items() if value is not None}
+    texts = {name: v if isinstance(v, str) else msgspec.json.encode(v).decode() for name, v in stated.items()}
+    return [(name, shortened(text, VALUE_LENGTH)) for name, text in texts.items()]
 
 
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _doubt(report: ReportData, run: RunSources) -> str:
-    """Why claims and verdicts of the run's judge are shown in grey; empty for a calibrated one, and without judge."""
-    doubts = [report.trust.doubt(run.header, name) for name in TASKS]
-    return NOT_CALIBRATED if run.judgements and any(doubts) else ""
-
-
-def _is_judged(name: str, run: RunSources) -> bool:
-    return name in run.header.judge_metrics or metric_view(name).category == "claims"
-
-
-# A verdict's word -> what it says.
-VERDICTS = {
-    "regressed": "Worse by more than chance explains, by a paired test over the questions, corrected for the number of "
-    "metrics, and seen again in a rerun unless the sentence says otherwise.",
-    "improved": "Better, by the same test.",
-    "equivalent": "Whatever change there is, it is smaller than the margin.",
-    "inconclusive": "Neither a change nor its absence can be told, or a rule that the sentence names withholds it.",
-    "withheld": "Too few questions were answered; what is missing could be what changed.",
-    "no_verdict": "Fewer than 30 questions have a score.",
-    "provisional": "No baseline is pinned yet; the night is compared with the few before it, and alerts nobody.",
-}
-_OUTCOMES = {
-    "exact": "The answer equals a gold answer, as SQuAD compares them.",
-    "partly": "It shares words with a gold answer.",
-    "wrong": "It shares none.",
-    "rightly": "The documents have no answer, and the system says so.",
-    "refused": "The documents have an answer, and the system gives none.",
-    "invented": "The documents have no answer, and the system gives one.",
-    "failed": "An error or a timeout; it has no score and is counted.",
-    "unscored": "Nothing to compare with.",
-}
-
-
-def named_metrics(report: ReportData, asked: Iterable[QuestionsFile]) -> list[MetricView]:
-    """Return every metric that the report names, once, by category.
-
-    Args:
-        morning: The report's.
-        asked: Of the runs whose questions are shown.
-    """
-    names = dict.fromkeys((*COLUMNS, FAILURE_RATE))
-    for row in report.newest:
-        names |= dict.fromkeys((*row.retrieval_metrics, *row.judge_metrics))
-    for comparison in report.comparisons:
-        names |= dict.fromkeys(comparison.verdicts)
-    own: dict[str, MetricView] = {}
-    for one in asked:
-        names |= dict.fromkeys(name for row in one.query_results for name in row.individual_metrics)
-        own |= {name: custom_metric_view(name, row) for name, row in one.own_metrics.items()}
-    categories = list(CATEGORY_HEADINGS)
-    return sorted(
-        (own.get(name) or metric_view(name) for name in names), key=lambda one: categories.index(one.category)
-    )
-
-
-def metric_meanings(figures: Iterable[MetricView]) -> dict[str, tuple[str, str, str]]:
-    """Return each metric's label, meaning with direction, and category."""
-    return {
-        replace_control_chars(one.name): (replace_control_chars(one.label), _line(one), _heading(one))
-        for one in figures
-    }
-
-
-def glossary_page(figures: Iterable[MetricView]) -> bytes:
-    """Render `glossary.html`; a metric of both levels is listed once."""
-    categories: dict[str, dict[str, MetricView]] = {}
-    for one in figures:
-        bare = one.name.removeprefix(PAGE)
-        categories.setdefault(one.category, {})[bare] = one._replace(name=bare)
-    return render(
-        "glossary.html",
-        categories=[
-            (heading, list(categories[category].values()))
-            for category, heading in CATEGORY_HEADINGS.items()
-            if category in categories
-        ],
-        verdicts=VERDICTS,
-        outcomes=[(name, label, _OUTCOMES[name]) for name, label in OUTCOMES.items()],
-    )
-
-
-def _line(figure: MetricView) -> str:
-    return replace_control_chars(
-        " ".join(part for part in (figure.meaning, f"{figure.way.capitalize()}." if figure.way else "") if part)
-    )
-
-
-def _heading(figure: MetricView) -> str:
-    return "Retrieval, by page" if figure.name.startswith(PAGE) else CATEGORY_HEADINGS[figure.category]
+def metric_meanings(files: Iterable[QuestionsFile]) -> dict[str, tuple[str, str, str]]:
+    """Return label, meaning with direction, and heading of each metric of the questions that are shown."""
+    found = {}
+    for file in files:
+        for name in {name: None for row in file.query_results for name in row.individual_metrics}:
+            custom = file.own_metrics.get(name)
+            view = custom_metric_view(name, custom) if custom else metric_view(name)
+            heading = "Retrieval, by page" if name.startswith(PAGE) else CATEGORY_HEADINGS[view.category]
+            way = f"{view.way.capitalize()}." if view.way else ""
+            label, meaning = map(replace_control_chars, (view.label, f"{view.meaning} {way}".strip()))
+            found[replace_control_chars(name)] = label, meaning, heading
+    return found

@@ -1,12 +1,13 @@
-"""Everything that pages show about one question, and the table and the spreadsheet of all questions of a run.
+"""The data of a question's page, and the table and the spreadsheet of all questions of a run.
 
-Texts are cut into segments here, where offsets are code points; the script of the page only lays them out. Very long
-texts are shortened; the files of the run hold them whole.
+Texts are cut into segments here, where offsets are code points. Very long texts are shortened; the run's files hold
+them whole.
 """
 
 import re
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import chain, repeat
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -36,8 +37,7 @@ class Segment(NamedTuple):
 def answer_diff(gold: str, given: str) -> list[Segment]:
     """Return what is missing and what is extra against the gold answer; words are compared as SQuAD does.
 
-    Returns:
-        Stretches in reading order; none when either text has more than 400 words.
+    Empty when either text has more than 400 words.
     """
     wanted, had = _TOKEN.findall(gold), _TOKEN.findall(given)
     if max(len(wanted), len(had)) > _TOKENS_MAX:
@@ -56,7 +56,7 @@ def answer_diff(gold: str, given: str) -> list[Segment]:
 
 
 def nearest_gold_answer(golds: Sequence[str], given: str) -> str | None:
-    """Return the gold answer that shares most words with an answer; the first of equals, None without any."""
+    """Return the gold answer that shares most words with an answer, the first of equals."""
     had = set(_normal(_TOKEN.findall(given)))
 
     def shared(gold: str) -> float:
@@ -72,15 +72,10 @@ def _normal(words: Sequence[str]) -> list[str]:
 
 
 def annotate_answer(answer: str, claims: Sequence[Claim], citations: Sequence[Citation]) -> list[tuple[str, int, bool]]:
-    """Split an answer into segments; joined, they are the answer.
-
-    Args:
-        answer: As given.
-        claims: With offsets into it.
-        citations: With the offsets of their marks.
+    """Split an answer into segments.
 
     Returns:
-        Text, number of the claim it belongs to (the first of several, 0 for none), whether it is a mark.
+        Text, number of the claim it belongs to (the first of several, 0 for none), whether it is a citation's mark.
     """
     marks = [(c.marker_start, c.marker_end) for c in citations if c.marker_start is not None and c.marker_end]
     limits = {0, len(answer)}
@@ -97,51 +92,32 @@ def annotate_answer(answer: str, claims: Sequence[Claim], citations: Sequence[Ci
     ]
 
 
-REASON_LENGTH = 400  # code points
+# Code points that are shown of a text.
+REASON_LENGTH = 400
+PASSAGE_LENGTH = 600  # the whole passages are in the run's responses.parquet
+NAME_LENGTH = 255  # a file system takes no more, but a server may return anything
+ANSWER_LENGTH = 20_000  # also of questions and gold answers
+ERROR_LENGTH = 2_000
+PASSAGES_SHOWN = 10
+CITATIONS_SHOWN = 50
+GOLDS_SHOWN = 20
+MISSED_SHOWN = 20
 
 
 class SupportShown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the judge says of a claim against some texts."""
+    """The judge's verdict on a claim against some texts."""
 
     outcome: str
     reason: str = ""
 
 
 class ClaimShown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A claim, which citations stand with it, and its support; none where there was nothing to support it."""
+    """A claim, the numbers of its citations, and its support; None if there was nothing to support it."""
 
     text: str
     citations: tuple[int, ...]
     by_citations: SupportShown | None = None
     by_contexts: SupportShown | None = None
-
-
-def claim_shown(claim: Claim, answer: str) -> ClaimShown:
-    """A claim as text; `answer` is what its offsets count in."""
-    return ClaimShown(
-        replace_control_chars(strip_citations(answer[claim.start : claim.end]).strip()),
-        tuple(place + 1 for place in claim.citations),
-        support_shown(claim.by_citations),
-        support_shown(claim.by_contexts),
-    )
-
-
-def support_shown(support: Support | None) -> SupportShown | None:
-    """Its word and reason."""
-    return None if support is None else SupportShown(support.outcome, shortened(support.reason, REASON_LENGTH))
-
-
-def verdict_shown(judgement: Judgement | None) -> tuple[str, str] | None:
-    """The judge's word on the whole answer and its reason; None where it gave none and nothing failed."""
-    if judgement is None:
-        return None
-    if judgement.correctness is None:
-        return ("failed", replace_control_chars(judgement.error_code or "")) if judgement.status == "failed" else None
-    return judgement.correctness.verdict, shortened(judgement.correctness.reason, REASON_LENGTH)
-
-
-PASSAGE_LENGTH = 600  # code points; the whole passages are in the run's responses.parquet
-NAME_LENGTH = 255  # what a file system takes; a server may say anything
 
 
 class PassageShown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -157,7 +133,7 @@ class PassageShown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CitationShown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A citation with the text it points at and whether that is gold."""
+    """A citation with its text; `is_gold` when it overlaps a gold span."""
 
     document: str
     start: int
@@ -168,107 +144,20 @@ class CitationShown(msgspec.Struct, frozen=True, omit_defaults=True):
     support: SupportShown | None = None
 
 
-def document_spans(answer: RagAnswer, query: EvaluationQuery | None) -> list[DocumentSpan]:
-    """Return the gold and cited spans to draw."""
-    gold = (
-        [DocumentSpan(span.file_name, span.start_char, span.end_char, True) for span in query.citations]
-        if query
-        else []
-    )
-    return gold + [DocumentSpan(span.file_name, span.start_char, span.end_char, False) for span in answer.citations]
-
-
-def passage_shown(
-    passage: RetrievedPassage, relevant: Collection[str], gold: Sequence[DocumentSpan], texts: DocumentTexts
-) -> PassageShown:
-    """A passage.
-
-    Args:
-        passage: As retrieved.
-        relevant: The relevant documents' files.
-        gold: Gold spans.
-        texts: Of the corpus.
-    """
-    name = texts.canonical(passage.document)
-    overlaps = passage.start is not None and _meets(name, passage.start, passage.end or 0, gold, texts)
-    return PassageShown(
-        rank=passage.rank,
-        document=shortened(passage.document, NAME_LENGTH),
-        text=shortened(passage.text, PASSAGE_LENGTH),
-        page=passage.page,
-        score=passage.score,
-        is_relevant=name in relevant,
-        is_gold=overlaps,
-    )
-
-
-def citation_shown(
-    citation: Citation, support: Support | None, gold: Sequence[DocumentSpan], texts: DocumentTexts
-) -> CitationShown:
-    """A citation.
-
-    Args:
-        citation: Of the answer.
-        support: What the judge says of it.
-        gold: Gold spans.
-        texts: Of the corpus.
-    """
-    name = texts.canonical(citation.file_name)
-    return CitationShown(
-        document=shortened(citation.file_name, NAME_LENGTH),
-        start=citation.start_char,
-        end=citation.end_char,
-        text=shortened(texts.cut(name, citation.start_char, citation.end_char), PASSAGE_LENGTH),
-        page=citation.page_number or texts.page_of(name, citation.start_char),
-        is_gold=_meets(name, citation.start_char, citation.end_char, gold, texts),
-        support=support_shown(support),
-    )
-
-
-def gold_place(span: DocumentSpan, texts: DocumentTexts) -> tuple[str, int | None, int, int, str]:
-    """An expected citation: document, page, start, end, text."""
-    text = shortened(texts.cut(span.document, span.start, span.end), PASSAGE_LENGTH)
-    page = texts.page_of(span.document, span.start)
-    return shortened(span.document, NAME_LENGTH), page, span.start, span.end, text
-
-
-def _meets(name: str, start: int, end: int, gold: Sequence[DocumentSpan], texts: DocumentTexts) -> bool:
-    return any(texts.canonical(span.document) == name and span.start < end and start < span.end for span in gold)
-
-
-PASSAGES_SHOWN = 10
-CITATIONS_SHOWN = 50
-ANSWER_LENGTH = 20_000  # code points, also of questions and gold answers
-ERROR_LENGTH = 2_000
-GOLDS_SHOWN = 20
-MISSED_SHOWN = 20
-
-
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One question's page.
+    """The data of a question's page.
 
     Args:
-        id: Of the question.
-        question: As it was asked.
-        outcome: A word of `OUTCOMES`.
         facts: Label and value: kind of question, difficulty, source id.
-        gold: Accepted answers; empty for an impossible question.
-        is_impossible: The documents do not answer it; None where that is not known.
-        answer: Stretches: text, number of the claim (from 1; 0 for none), whether it is a citation's mark.
-        difference: Stretches against the nearest gold answer: part and text.
-        claims: Of the answer.
-        passages: Retrieved, best first.
-        n_passages: How many there were.
+        gold: Accepted answers.
+        is_impossible: None if the dataset is gone.
+        answer: Segments: text, number of the claim (0 for none), whether it is a citation's mark.
+        difference: Segments against the nearest gold answer: part and text.
         missed: Relevant documents that were not retrieved.
-        n_missed: How many there are.
-        citations: Of the answer, in its order.
-        n_citations: How many there are.
         gold_places: Expected citations: document, page, start, end, text.
-        pictures: Pages with marks; empty where none were drawn.
-        scores: Name and value.
+        scores: Metric and value.
         costs: Label and text: latency, tokens, money.
         judgement: Verdict and reason of the judge on the whole answer.
-        error: Why there is no answer, or why the judge gave no verdict.
         partial: What had arrived of an answer that was cut.
     """
 
@@ -296,6 +185,16 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     partial: str = ""
 
 
+def document_spans(answer: RagAnswer, query: EvaluationQuery | None) -> list[DocumentSpan]:
+    """Return the gold and cited spans of a question."""
+    gold = query.citations if query else ()
+    return [
+        DocumentSpan(span.file_name, span.start_char, span.end_char, is_gold)
+        for spans, is_gold in ((gold, True), (answer.citations, False))
+        for span in spans
+    ]
+
+
 def question_details(
     row: QuestionRow,
     answer: RagAnswer,
@@ -305,27 +204,19 @@ def question_details(
     texts: DocumentTexts,
     pictures: list[PageImage],
 ) -> Details:
-    """Return the data of a question's page.
-
-    Args:
-        row: Of the results file.
-        answer: Of `responses.parquet`.
-        query: Of the dataset; None where the dataset is not there any more.
-        judgement: None without a judge, or where none arrived.
-        texts: Of the corpus.
-        pictures: Of pages with its spans.
-    """
+    """Return the data of a question's page; `query` is None if the dataset is gone."""
     is_impossible = query.is_impossible if query else None
     gold = query.accepted_answers if query else []
-    claims = judgement.claims if judgement else ()
     given = (answer.answer or "")[:ANSWER_LENGTH]
-    spans = [span for span in document_spans(answer, query) if span.is_gold]
-    relevant = {texts.canonical(name) for name in row.retrieval_results.ground_truth_relevant}
     bare = strip_citations(given)
     wanted = nearest_gold_answer(gold, bare)
+    spans = [span for span in document_spans(answer, query) if span.is_gold]
+    relevant = {texts.canonical(name) for name in row.retrieval_results.ground_truth_relevant}
+    missed = sorted(relevant - {texts.canonical(passage.document) for passage in answer.contexts})
+    passages = sorted(answer.contexts, key=lambda passage: passage.rank)[:PASSAGES_SHOWN]
+    claims = judgement.claims if judgement else ()
     supports = judgement.citation_support if judgement else ()
-    retrieved = {texts.canonical(passage.document) for passage in answer.contexts}
-    missed = sorted(relevant - retrieved)
+    cited = zip(answer.citations[:CITATIONS_SHOWN], chain(supports, repeat(None)), strict=False)
     return Details(
         id=replace_control_chars(row.query_id),
         question=shortened(row.query_text, ANSWER_LENGTH),
@@ -337,55 +228,104 @@ def question_details(
         difference=[(s.part, replace_control_chars(s.text)) for s in answer_diff(wanted, bare)]
         if wanted and not row.abstained
         else [],
-        claims=[claim_shown(claim, given) for claim in claims],
-        passages=[
-            passage_shown(passage, relevant, spans, texts)
-            for passage in sorted(answer.contexts, key=lambda passage: passage.rank)[:PASSAGES_SHOWN]
-        ],
+        claims=[_claim(claim, given) for claim in claims],
+        passages=[_passage(passage, relevant, spans, texts) for passage in passages],
         n_passages=len(answer.contexts),
         missed=[shortened(name, NAME_LENGTH) for name in missed[:MISSED_SHOWN]],
         n_missed=len(missed),
-        citations=[
-            citation_shown(citation, supports[place] if place < len(supports) else None, spans, texts)
-            for place, citation in enumerate(answer.citations[:CITATIONS_SHOWN])
-        ],
+        citations=[_citation(citation, support, spans, texts) for citation, support in cited],
         n_citations=len(answer.citations),
-        gold_places=[gold_place(span, texts) for span in spans[:CITATIONS_SHOWN]],
+        gold_places=[_gold_place(span, texts) for span in spans[:CITATIONS_SHOWN]],
         pictures=pictures,
-        scores=[(name, value) for name, value in row.individual_metrics.items()],
+        scores=list(row.individual_metrics.items()),
         costs=_costs(answer, judgement),
-        judgement=verdict_shown(judgement),
+        judgement=_verdict(judgement),
         error=shortened(row.error or (judgement.error if judgement else None) or "", ERROR_LENGTH),
         partial=shortened(answer.partial or "", ANSWER_LENGTH),
     )
 
 
+def _claim(claim: Claim, answer: str) -> ClaimShown:
+    return ClaimShown(
+        replace_control_chars(strip_citations(answer[claim.start : claim.end]).strip()),
+        tuple(place + 1 for place in claim.citations),
+        _support(claim.by_citations),
+        _support(claim.by_contexts),
+    )
+
+
+def _support(support: Support | None) -> SupportShown | None:
+    return None if support is None else SupportShown(support.outcome, shortened(support.reason, REASON_LENGTH))
+
+
+def _verdict(judgement: Judgement | None) -> tuple[str, str] | None:
+    if judgement is None:
+        return None
+    if judgement.correctness is None:
+        return ("failed", replace_control_chars(judgement.error_code or "")) if judgement.status == "failed" else None
+    return judgement.correctness.verdict, shortened(judgement.correctness.reason, REASON_LENGTH)
+
+
+def _passage(
+    passage: RetrievedPassage, relevant: Collection[str], gold: Sequence[DocumentSpan], texts: DocumentTexts
+) -> PassageShown:
+    name = texts.canonical(passage.document)
+    return PassageShown(
+        rank=passage.rank,
+        document=shortened(passage.document, NAME_LENGTH),
+        text=shortened(passage.text, PASSAGE_LENGTH),
+        page=passage.page,
+        score=passage.score,
+        is_relevant=name in relevant,
+        is_gold=passage.start is not None and _meets(name, passage.start, passage.end or 0, gold, texts),
+    )
+
+
+def _citation(
+    citation: Citation, support: Support | None, gold: Sequence[DocumentSpan], texts: DocumentTexts
+) -> CitationShown:
+    name = texts.canonical(citation.file_name)
+    return CitationShown(
+        document=shortened(citation.file_name, NAME_LENGTH),
+        start=citation.start_char,
+        end=citation.end_char,
+        text=shortened(texts.cut(name, citation.start_char, citation.end_char), PASSAGE_LENGTH),
+        page=citation.page_number or texts.page_of(name, citation.start_char),
+        is_gold=_meets(name, citation.start_char, citation.end_char, gold, texts),
+        support=_support(support),
+    )
+
+
+def _gold_place(span: DocumentSpan, texts: DocumentTexts) -> tuple[str, int | None, int, int, str]:
+    text = shortened(texts.cut(span.document, span.start, span.end), PASSAGE_LENGTH)
+    page = texts.page_of(span.document, span.start)
+    return shortened(span.document, NAME_LENGTH), page, span.start, span.end, text
+
+
+def _meets(name: str, start: int, end: int, gold: Sequence[DocumentSpan], texts: DocumentTexts) -> bool:
+    return any(texts.canonical(span.document) == name and span.start < end and start < span.end for span in gold)
+
+
 def _facts(query: EvaluationQuery | None) -> list[tuple[str, str]]:
     if query is None:
         return []
-    facts = [
-        ("Type", query.query_type),
-        ("Difficulty", query.difficulty),
-        ("Source id", query.metadata.get("source_id")),
-    ]
+    source_id = query.metadata.get("source_id")
+    facts = (("Type", query.query_type), ("Difficulty", query.difficulty), ("Source id", source_id))
     return [(label, shortened(str(value), 200)) for label, value in facts if value is not None]
 
 
 def _costs(answer: RagAnswer, judgement: Judgement | None) -> list[tuple[str, str]]:
     usage = answer.usage
     rows = [("Latency", milliseconds(answer.latency_ms))]
-    rows += [
-        (f"Of that, {replace_control_chars(name).replace('_', ' ')}", milliseconds(ms))
-        for name, ms in answer.timings.items()
-    ]
+    for name, ms in answer.timings.items():
+        rows.append((f"Of that, {replace_control_chars(name).replace('_', ' ')}", milliseconds(ms)))
     rows += [("Requests", count(usage.requests)), ("Tokens", count(usage.total_tokens))]
     if usage.prompt_tokens or usage.completion_tokens:
         rows.append(("Prompt and completion", f"{count(usage.prompt_tokens)} + {count(usage.completion_tokens)}"))
     rows.append(("Cost", dollars(usage.estimated_cost_usd)))
     if judgement and judgement.usage.requests:
-        rows.append(
-            ("Judge", f"{count(judgement.usage.total_tokens)} tokens, {dollars(judgement.usage.estimated_cost_usd)}")
-        )
+        tokens, cost = count(judgement.usage.total_tokens), dollars(judgement.usage.estimated_cost_usd)
+        rows.append(("Judge", f"{tokens} tokens, {cost}"))
     if answer.model:
         rows.append(("Model", shortened(answer.model, NAME_LENGTH)))
     if answer.reused_from:
@@ -396,25 +336,25 @@ def _costs(answer: RagAnswer, judgement: Judgement | None) -> list[tuple[str, st
 PICTURED_QUESTIONS = 12  # a run: changed most, then wrong, then the first
 TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
 
-_WORDS = list(OUTCOMES.items())
-_PLACE = {name: place for place, name in enumerate(OUTCOMES)}
 _MEANINGS = {
     "f1": "Words shared with the gold answer",
-    "rank": "How high the relevant documents stand",
+    "rank": "How high the relevant documents are ranked",
     "citation": "Overlap of cited and gold spans",
     "change": "F1 less that of the night before, in points",
 }
 
 
 def question_table(run: RunSources, outcomes: Sequence[Outcome], changes: Sequence[float | None]) -> dict[str, Any]:
-    """The table of questions as the page of a run loads it, a list a column."""
+    """Return the table of questions as the page of a run loads it, a list for each column."""
     rows = run.file.query_results
     rank = rank_measure(run.header.retrieval_level)
+    places = {name: place for place, name in enumerate(OUTCOMES)}
+    answers = [row.error or "" if row.generated_answer is None else row.generated_answer for row in rows]
     columns: list[tuple[str, str, str, list[Any]]] = [
         ("id", "Id", "id", [replace_control_chars(row.query_id) for row in rows]),
-        ("outcome", "Outcome", "outcome", [_PLACE[outcome] for outcome in outcomes]),
+        ("outcome", "Outcome", "outcome", [places[outcome] for outcome in outcomes]),
         ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in rows]),
-        ("answer", "Answer", "text", [shortened(_answer_text(row), TEXT_IN_TABLE) for row in rows]),
+        ("answer", "Answer", "text", [shortened(answer, TEXT_IN_TABLE) for answer in answers]),
         ("f1", "F1", "number", [_rounded(row.score("f1")) for row in rows]),
         ("rank", "nDCG@10", "number", [_rounded(row.score(rank)) for row in rows]),
         ("citation", "Citations", "number", [_rounded(row.score("citation_span_accuracy")) for row in rows]),
@@ -435,39 +375,29 @@ def _column(name: str, label: str, kind: str) -> dict[str, Any]:
     if name in _MEANINGS:
         column["meaning"] = _MEANINGS[name]
     if kind == "outcome":
-        column["words"] = _WORDS
+        column["words"] = list(OUTCOMES.items())
     return column
-
-
-def _answer_text(row: QuestionRow) -> str:
-    return row.generated_answer if row.generated_answer is not None else row.error or ""
 
 
 def question_sheet(
     run: RunSources, outcomes: Sequence[Outcome], changes: Sequence[float | None]
 ) -> tuple[list[str], Iterator[list[Cell]]]:
-    """The same as a spreadsheet, texts whole and every score in a column."""
+    """Return header and rows of a spreadsheet: whole texts, and a column for each metric."""
     rows = run.file.query_results
     names = list(dict.fromkeys(name for row in rows for name in row.individual_metrics))
     header = ["query_id", "outcome", "status", "question", "answer", "error", "latency_ms", "change_f1", *names]
 
     def cells() -> Iterator[list[Cell]]:
         for row, outcome, moved in zip(rows, outcomes, changes, strict=True):
-            texts: list[Cell] = [
-                row.query_id,
-                OUTCOMES[outcome],
-                row.status,
-                row.query_text,
-                row.generated_answer,
-                row.error,
-            ]
+            texts: list[Cell] = [row.query_id, OUTCOMES[outcome], row.status]
+            texts += [row.query_text, row.generated_answer, row.error]
             yield [*texts, row.latency_ms, moved, *(row.score(name) for name in names)]
 
     return header, cells()
 
 
 def select_for_images(outcomes: Sequence[Outcome], changes: Sequence[float | None]) -> set[int]:
-    """Questions whose pages are drawn: those that changed most, then those that went wrong, then the first."""
+    """Return the questions whose pages are drawn: changed most, then wrong, then the first."""
 
     def order(place: int) -> tuple[float, bool, int]:
         return -abs(changes[place] or 0.0), outcomes[place] in GOOD, place

@@ -1,12 +1,11 @@
 """Render the Jinja templates, and write the files of the site.
 
-Templates escape whatever comes from data, after control characters have been replaced. A file whose bytes would not
-change is not written. The pages of a run are rendered again only when something they are made from has changed; the
-state file records what that was.
+Templates escape whatever comes from data. The pages of a run are rendered again only when something that they are made
+from has changed; the state file records what that was.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,9 +32,7 @@ def render(template: str, *, root: str = "", **values: Any) -> bytes:
     """Render a page.
 
     Args:
-        template: File in `templates`.
-        root: The way from the page to the site's folder: nothing, `../`, `../../`.
-        values: What the template names; strings are escaped.
+        root: The path from the page to the site's folder: empty, `../`, `../../`.
     """
     return str(_environment().get_template(template).render(root=root, **values)).encode()
 
@@ -84,11 +81,7 @@ class _State(msgspec.Struct):
 
 
 class SiteFolder:
-    """Writes the files of a site; `close` removes those that no longer belong to it, and only files it wrote itself.
-
-    Args:
-        root: `data/reports`, which has other files too.
-    """
+    """Writes the files of a site, and at the end removes files of earlier sites, and no others."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -115,7 +108,7 @@ class SiteFolder:
             self._runs[self._current][1].extend(names)
 
     def is_made(self, run: str, key: str) -> bool:
-        """Return whether a run's files exist and were made from this key; they are kept then."""
+        """Return whether a run's files exist and were made from this key; if so, they are kept."""
         made_from, files = self._old.runs.get(run, ("", []))
         if made_from != key or not all((self.root / name).is_file() for name in files):
             return False
@@ -136,7 +129,9 @@ class SiteFolder:
 
     def close(self) -> None:
         """Remove files that no longer belong to the site and empty folders, and write the state."""
-        gone = [name for name in _inside(self._old.files) if name not in self._kept]
+        # An edited state removes nothing elsewhere.
+        inside = [name for name in self._old.files if not name.startswith("/") and ".." not in Path(name).parts]
+        gone = [name for name in inside if name not in self._kept]
         for name in gone:
             (self.root / name).unlink(missing_ok=True)
         for folder in sorted(
@@ -159,13 +154,6 @@ def code_digest() -> str:
         if path.suffix in (".py", ".html", ".css", ".js"):
             digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:20]
-
-
-def _inside(names: Iterable[str]) -> Iterator[str]:
-    """Yield the names inside the folder, so that an edited state removes nothing elsewhere."""
-    for name in names:
-        if not name.startswith("/") and ".." not in Path(name).parts:
-            yield name
 
 
 def _read_state(path: Path) -> _State:

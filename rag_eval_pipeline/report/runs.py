@@ -74,15 +74,11 @@ class QuestionRow(msgspec.Struct, frozen=True):
     error: str | None = None
 
     def score(self, name: str) -> float | None:
-        """A score of it; None where it has none."""
+        """Return a score; None if it has none."""
         return self.individual_metrics.get(name)
 
     def outcome(self, *, is_impossible: bool | None) -> Outcome:
-        """Return the outcome in a word.
-
-        Args:
-            is_impossible: The documents have no answer; None where that is not known any more.
-        """
+        """Return the outcome; `is_impossible` is None when the dataset is gone."""
         if self.status != "ok":
             return "failed"
         exact, f1 = self.score("exact_match"), self.score("f1")
@@ -117,7 +113,6 @@ class CustomMetric(msgspec.Struct, frozen=True):
     """A custom metric as the results describe it."""
 
     meaning: str = ""
-    source: str = ""
     direction: Literal["higher", "lower", "neither"] | None = None
     low: float | None = None
     high: float | None = None
@@ -136,31 +131,20 @@ class _NightRows(msgspec.Struct, frozen=True):
 
 
 def read_questions(path: Path) -> QuestionsFile:
-    """Read the questions of a results file.
-
-    Raises:
-        msgspec.MsgspecError: They are not as the format has them.
-        OSError: There is no such file.
-    """
-    return msgspec.json.decode(path.read_bytes(), type=QuestionsFile)
-
-
-def read_night(data: bytes) -> list[NightRow]:
-    """Read the questions with the scores that are shown over nights.
-
-    Raises:
-        msgspec.MsgspecError: They are not as the format has them.
-    """
-    return msgspec.json.decode(data, type=_NightRows).query_results
+    """Read the questions of a results file; empty if they are damaged or the file is gone."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=QuestionsFile)
+    except (msgspec.MsgspecError, FileNotFoundError):
+        return QuestionsFile()
 
 
 def rank_measure(level: str) -> str:
-    """The score of a ranking at the level to look at first."""
+    """Return the ranking score of the level that is shown first."""
     return "page/ndcg@10" if level == "page" else "ndcg@10"
 
 
 class MetricFailure(msgspec.Struct, frozen=True):
-    """A score that a custom metric failed to give."""
+    """A question that a custom metric could not score."""
 
     metric: str
     query_id: str
@@ -196,13 +180,7 @@ class RunFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DatasetSources:
-    """A benchmark's dataset and corpus of one version.
-
-    Args:
-        queries: By id; empty where the dataset is not there any more as it was asked.
-        texts: Of the corpus.
-        has_corpus: Whether the corpus is that which the run saw.
-    """
+    """A benchmark's dataset and corpus of one version; both empty if they have changed since."""
 
     queries: Mapping[str, EvaluationQuery]
     texts: DocumentTexts
@@ -211,16 +189,7 @@ class DatasetSources:
 
 @dataclass(frozen=True, slots=True)
 class RunSources:
-    """One run.
-
-    Args:
-        header: Figures.
-        file: The rest of its results.
-        answers: By question id; those of which only the results file knows have no texts.
-        judgements: By question id.
-        dataset: What was asked.
-        lost: Why answers, dataset or corpus are missing, a line each.
-    """
+    """One run; answers and judgements are by question id, `lost` has a line for each part that is missing."""
 
     header: ResultsHeader
     file: RunFile
@@ -231,30 +200,24 @@ class RunSources:
 
 
 class DatasetCache:
-    """Datasets and corpora by fingerprint: all runs of a night share them, and reading one takes longer than a page."""
+    """Datasets and corpora by fingerprint, which all runs of a night share."""
 
     def __init__(self, report: ReportData) -> None:
-        self._morning = report
+        self._report = report
         self._known: dict[tuple[str | None, ...], DatasetSources] = {}
 
     def of(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
-        """What a run was asked, and what it could find."""
-        fingerprints = header.fingerprints
-        key = (
-            header.benchmark,
-            dataset_id,
-            header.dataset_version,
-            fingerprints.get("dataset"),
-            fingerprints.get("corpus"),
-        )
+        """Return the dataset and corpus of a run."""
+        prints = header.fingerprints.get("dataset"), header.fingerprints.get("corpus")
+        key = header.benchmark, dataset_id, header.dataset_version, *prints
         if key not in self._known:
             self._known[key] = self._read(header, dataset_id)
         return self._known[key]
 
     def _read(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
-        workspace = self._morning.workspace
+        workspace = self._report.workspace
         queries = _queries(workspace, dataset_id, header)
-        stamp = self._morning.stamps.get(header.benchmark)
+        stamp = self._report.stamps.get(header.benchmark)
         if stamp is None or stamp.corpus_fingerprint != header.fingerprints.get("corpus"):
             return DatasetSources(queries, DocumentTexts([], {}), False)
         paths = workspace.benchmark(header.benchmark)
@@ -266,11 +229,7 @@ class DatasetCache:
 
 
 def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache) -> RunSources:
-    """Read a run; missing and damaged parts are left out and named.
-
-    Raises:
-        OSError: The machine could not read a file, which says nothing of the run.
-    """
+    """Read a run; missing and damaged parts are left out and named in `lost`."""
     lost = []
     try:
         file = msgspec.json.decode(results_path(workspace, header.evaluation_id).read_bytes(), type=RunFile)
@@ -308,7 +267,7 @@ def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> di
 
 
 def _answer_of(row: QuestionRow) -> RagAnswer:
-    """An answer as far as the results file has it."""
+    """Return an answer as far as the results file has it."""
     found = row.retrieval_results
     scores = (*found.relevance_scores, *[None] * len(found.retrieved_docs))
     return RagAnswer(
@@ -339,7 +298,7 @@ class Scores(NamedTuple):
 
 
 class QuestionNight(NamedTuple):
-    """One evaluation's scores by question, and the digest of its results file."""
+    """One evaluation's scores by question, with the digest of its results file."""
 
     header: ResultsHeader
     digest: str
@@ -347,11 +306,11 @@ class QuestionNight(NamedTuple):
 
 
 def read_question_night(workspace: Workspace, header: ResultsHeader) -> QuestionNight:
-    """Read the questions of an evaluation; none if they cannot be read, and its metrics are shown all the same."""
+    """Read the scores of an evaluation; none if they are damaged, since its means can be shown all the same."""
     data = results_path(workspace, header.evaluation_id).read_bytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     try:
-        rows = read_night(data)
+        rows = msgspec.json.decode(data, type=_NightRows).query_results
     except msgspec.MsgspecError:
         rows = []
     is_page = header.retrieval_level == "page"
@@ -359,7 +318,7 @@ def read_question_night(workspace: Workspace, header: ResultsHeader) -> Question
 
 
 def nights_value(nights: Sequence[QuestionNight]) -> dict[str, Any]:
-    """What the page of a question loads: nights, question ids, and for each measure a list of nights a question."""
+    """Return the data of a pair's nights: for each measure a list of nights for each question."""
     newest = nights[-1].scores
     return {
         "nights": [[n.header.evaluation_id, f"{n.header.timestamp:%Y-%m-%d}"] for n in nights],
@@ -373,7 +332,7 @@ def nights_value(nights: Sequence[QuestionNight]) -> dict[str, Any]:
 
 
 def change(now: Scores | None, before: QuestionNight | None, query_id: str) -> float | None:
-    """F1 now less F1 on another night; None where either has none."""
+    """Return F1 now less F1 on another night; None if either has none."""
     if now is None or before is None or now.f1 is None:
         return None
     then = before.scores.get(query_id)

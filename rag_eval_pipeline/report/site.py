@@ -1,7 +1,7 @@
 """Write the report: a site of plain files in `data/reports` that opens without a network."""
 
 import hashlib
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 
 import msgspec
@@ -11,10 +11,8 @@ from rag_eval_pipeline.report.data import Pair, ReportData, data_part, read_repo
 from rag_eval_pipeline.report.metrics import registry_digest
 from rag_eval_pipeline.report.page_images import PageImages
 from rag_eval_pipeline.report.pages import (
-    glossary_page,
     leaderboard_sheet,
     metric_meanings,
-    named_metrics,
     overview_page,
     write_benchmark,
     write_comparison,
@@ -25,7 +23,6 @@ from rag_eval_pipeline.report.render import SiteFolder, code_digest
 from rag_eval_pipeline.report.runs import (
     DatasetCache,
     QuestionNight,
-    QuestionsFile,
     nights_value,
     read_question_night,
     read_questions,
@@ -37,17 +34,17 @@ from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.regressions import Comparisons
 from rag_eval_pipeline.workspace import Workspace
 
-NIGHTS_WITH_QUESTIONS = 3  # a pair; of older runs the report keeps the figures, and each question's scores
+NIGHTS_WITH_QUESTIONS = 3  # of a pair; older runs have their metrics, and each question's scores
 PICTURES_A_BENCHMARK = 60
 PICTURE_BYTES_A_BENCHMARK = 4_000_000
 
-_ASSETS = ("style.css", "colours.js", "page.js", "table.js", "question.js")
+_ASSETS = ("style.css", "page.js", "table.js", "question.js")
 
 
 def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> SiteFolder:
     """Write the site into `data/reports` and remove the pages of what is gone.
 
-    Equal results give equal bytes; nothing in a page says when it was written.
+    Equal results give equal bytes.
 
     Args:
         comparisons: Of the workspace as it is now; made when left out.
@@ -55,7 +52,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     site = SiteFolder(workspace.reports)
     report = read_report_data(workspace, comparisons)
     for name in _ASSETS:
-        site.write(f"assets/{name}", files(__package__).joinpath("assets", name).read_bytes())
+        site.write(f"assets/{name}", resources.files(__package__).joinpath("assets", name).read_bytes())
     nights: dict[str, QuestionNight] = {}
     datasets = DatasetCache(report)
     for benchmark in report.benchmarks:
@@ -64,14 +61,13 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
             if pair[0] == benchmark:
                 nights |= _write_pair(site, report, pair, datasets, pictures)
         write_benchmark(site, report, benchmark)
-    asked = {one: _asked(workspace, one) for one in _runs_with_questions(report)}
-    questions = {one: found.query_results for one, found in asked.items() if found.query_results}
+    shown = [h.evaluation_id for runs in report.by_pair.values() for h in runs[-NIGHTS_WITH_QUESTIONS:]]
+    files = {name: read_questions(results_path(workspace, name)) for name in shown}
+    questions = {name: file.query_results for name, file in files.items() if file.query_results}
     for row in report.comparisons:
         if row.verdicts:
             write_comparison(site, report, row, nights, questions)
-    figures = named_metrics(report, asked.values())
-    site.write("meanings.js", data_script("meanings", metric_meanings(figures)))
-    site.write("glossary.html", glossary_page(figures))
+    site.write("meanings.js", data_script("meanings", metric_meanings(files.values())))
     data = data_part(report)
     site.write("report.json", msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
     site.write("leaderboard.sheet.csv", leaderboard_sheet(report))
@@ -87,7 +83,7 @@ def _write_pair(
     datasets: DatasetCache,
     pictures: dict[str | None, PageImages],
 ) -> dict[str, QuestionNight]:
-    """Write the runs of a pair and its questions over nights; return its nights, for comparisons."""
+    """Write the runs of a pair and its questions over nights; return its nights by evaluation."""
     workspace = report.workspace
     headers = report.by_pair[pair]
     nights = [read_question_night(workspace, header) for header in headers]
@@ -118,25 +114,9 @@ def _write_pair(
         else:
             write_run_page(site, report, header)
             site.made()
-    site.write(
-        f"nights/{pair[0]}.{pair[1]}.js",
-        data_script(
-            "history", nights_value([night for night in nights if night.header.evaluation_id not in report.reruns])
-        ),
-    )
+    own = [night for night in nights if night.header.evaluation_id not in report.reruns]
+    site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", nights_value(own)))
     return {night.header.evaluation_id: night for night in nights}
-
-
-def _runs_with_questions(report: ReportData) -> list[str]:
-    """Evaluations whose questions have pages."""
-    return [h.evaluation_id for own in report.by_pair.values() for h in own[-NIGHTS_WITH_QUESTIONS:]]
-
-
-def _asked(workspace: Workspace, evaluation_id: str) -> QuestionsFile:
-    try:
-        return read_questions(results_path(workspace, evaluation_id))
-    except (msgspec.MsgspecError, FileNotFoundError):
-        return QuestionsFile()
 
 
 def _key(
@@ -160,10 +140,6 @@ def _key(
 
 
 def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -> Path:
-    """Write the site and return the path of its first page.
-
-    Args:
-        comparisons: What `write_comparisons` has just returned; made again when left out, which takes seconds.
-    """
+    """Write the site and return the path of its first page; arguments as for `write_site`."""
     write_site(workspace, comparisons)
     return workspace.reports / "index.html"

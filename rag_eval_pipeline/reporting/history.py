@@ -1,12 +1,11 @@
-"""The history of a workspace: what was published, what it should still be, and its tables for queries.
+"""The history of a workspace: its published results files, and tables of their metrics and scores.
 
 `data/evaluation/history/results.parquet` has a row for each published results file: its header (all but the questions)
-and the SHA-256 of the bytes that were published, by which a changed file is noticed. A file without a row is added, one
-that has changed is read again, and a row outlives its file. If the parquet file is lost or damaged, it is made again
-from the results files.
+and the SHA-256 of the published bytes. A new or changed file is read again, and a row outlives its file. A history that
+is lost or damaged is made again from the results files.
 
-`data/evaluation/history/{figures,questions}/<evaluation_id>.parquet` hold a row for each metric and each score of an
-evaluation, for `rag-eval history --sql`. They stay when the evaluation's folder is removed.
+`data/evaluation/history/{figures,questions}/<evaluation_id>.parquet` have a row for each metric and each score, for
+`rag-eval history --sql`.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError, ServiceError, fault_line
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.model import check_schema_version
@@ -42,24 +41,16 @@ from rag_eval_pipeline.storage.parquet import raise_damage
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "results.parquet"
-ENDING = ".results.json"
-SEVERAL = (WEEKLY, AB_TEST)  # files of several evaluations belong to no pair's history
+SUFFIX = ".results.json"
 LAYOUT = 1  # of a row's header; results files are read again when it is raised
-# A file that is written again within a tick of the file system's clock keeps its times, so one that was read that soon
-# is read again. Linux ticks every 4 to 10 ms.
-TICK_NS = 100_000_000
 # The nightly aggregation reads this much of the files again: each one within a month, for a year of 30 pairs.
 VERIFIED_BYTES = 250_000_000
-ROWS_A_GROUP = 1000  # few, so that reading needs little memory
+ROWS_PER_GROUP = 1000  # few, so that reading and writing need little memory
 ALWAYS = ("f1", "abstention_f1", "citation_jaccard", "latency_p50_ms")  # metrics that every results file has
 KEPT_UNPACKED = 256  # headers, of some 40 kB each
 SHOWN = ("hit@1", "ndcg@10", "exact_match", "f1")  # metrics of a line of `rag-eval history`
 
 logger = logging.getLogger(__name__)
-
-
-class HeaderFault(Exception):
-    """A line on why a results file cannot be read."""
 
 
 class MetricHeader(msgspec.Struct, frozen=True):
@@ -93,10 +84,7 @@ class ResultsHeader(msgspec.Struct, frozen=True):
     judge_metrics: dict[str, MetricHeader] = {}
 
     def metric(self, name: str) -> MetricHeader:
-        """Return a metric by its name on the leaderboard; one that the file lacks has no value and a reason.
-
-        Retrieval is that of the level which the file names.
-        """
+        """Return a metric by its name on the leaderboard, retrieval at the level that the file names."""
         retrieval = self.page_retrieval_metrics if self.retrieval_level == "page" else self.retrieval_metrics
         if name in retrieval:
             return retrieval[name]
@@ -142,18 +130,18 @@ class Headers(Sequence[ResultsHeader]):
     def __getitem__(self, index: int | slice) -> ResultsHeader | Self:
         if isinstance(index, slice):
             return type(self)(self._packed[index])
-        return _unpacked(self._packed[index])
+        return _unpack(self._packed[index])
 
     def __len__(self) -> int:
         return len(self._packed)
 
 
-def _packed(header: ResultsHeader) -> bytes:
+def _pack(header: ResultsHeader) -> bytes:
     return zlib.compress(msgspec.msgpack.encode(header), 1)
 
 
 @functools.lru_cache(KEPT_UNPACKED)
-def _unpacked(data: bytes) -> ResultsHeader:
+def _unpack(data: bytes) -> ResultsHeader:
     return msgspec.msgpack.decode(zlib.decompress(data), type=ResultsHeader)
 
 
@@ -161,7 +149,7 @@ def read_header(path: Path, data: bytes) -> ResultsHeader:
     """Return the header in a results file's bytes.
 
     Raises:
-        HeaderFault: It is no results file, is not named by its evaluation, or lacks a metric that every file has.
+        InputError: It is no results file, is not named by its evaluation, or lacks a metric that every file has.
     """
     try:
         stated = msgspec.json.decode(data, type=_Stated).schema_version
@@ -170,29 +158,23 @@ def read_header(path: Path, data: bytes) -> ResultsHeader:
         header = msgspec.json.decode(data, type=ResultsHeader)
         for name in ALWAYS:
             header.metric(name)  # decoded on access only, so a damaged one is found here
-    except PydanticCustomError as error:  # another schema version
+        if header.timestamp.tzinfo is None:
+            raise ValueError("a timestamp without its zone")
+        if path.name != f"{header.evaluation_id}{SUFFIX}":
+            raise ValueError(f"the evaluation {header.evaluation_id}")
+    except PydanticCustomError as error:
         hint = "Read it with the release that wrote it."
-        line = fault_line(error.type, str(path), error.message(), field="schema_version", found=repr(stated), hint=hint)
-        raise HeaderFault(line) from error
+        raise InputError(error.type, path, error.message(), field="schema_version", found=stated, hint=hint) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
-        raise HeaderFault(_line(path, str(error))) from error
-    if header.timestamp.tzinfo is None:
-        raise HeaderFault(_line(path, f"timestamp {header.timestamp} without its zone"))
-    if path.name != f"{header.evaluation_id}.results.json":
-        raise HeaderFault(_line(path, f"the evaluation {header.evaluation_id}, which the file's name does not say"))
+        hint = "Restore it, or score its answers again (rag-eval rescore) and remove it."
+        raise InputError("corrupt_result", path, "a results file", found=str(error), hint=hint) from error
     return header
 
 
-def _line(path: Path, found: str) -> str:
-    hint = "Restore it, or score its answers again (rag-eval rescore) and remove it."
-    return f"{path}: expected a results file, found: {found} [corrupt_result]. {hint}"
-
-
 class PublishedResult(NamedTuple):
-    """A row of the history: a results file as it was published, and as it was last read.
+    """A row of the history.
 
     Args:
-        evaluation_id: The file's name without its ending.
         signature: Time, size and inode of the file as it was last read; None once it is gone.
         read_at: When that was, in ns.
         size: In bytes.
@@ -238,22 +220,23 @@ def published_results(workspace: Workspace, *, verify_bytes: float = 0) -> list[
             at least one file unless 0.
     """
     path = history_folder(workspace) / FILE
-    rows = _read_rows(path)
-    is_damaged = rows is None and path.exists()
-    if verify_bytes or is_damaged or _has_changes(rows or {}, _signatures(workspace)):
+    signatures = _signatures(workspace)
+    if not signatures and not path.exists():
+        return []
+    rows = None if verify_bytes else _read_rows(path)
+    if rows is None or {name: row.signature for name, row in rows.items() if row.signature is not None} != signatures:
+        rows = None  # before they are read again: a year of them is large
         try:
             with locked(path.with_name(".lock"), holder=f"history, process {os.getpid()}", exclusive=True):
                 known = _read_rows(path)  # another process may have written it
+                if known is None and (path.exists() or (path.parent / "figures").is_dir()):
+                    logger.warning("%s is rebuilt; earlier changes of results files cannot be detected", path)
                 rows = _up_to_date(workspace, known or {}, verify_bytes)
-                if rows or known is not None:
-                    if known is None and (path.exists() or (path.parent / "figures").is_dir()):
-                        message = "%s is rebuilt from %d results files; earlier changes to them cannot be detected"
-                        logger.warning(message, path, len(rows))
-                    _write_rows(path, rows)
+                _write_rows(path, rows)
         except (OSError, ServiceError) as error:  # a full disk, a read-only folder
             logger.warning("The history is not written: %s", error)
-            rows = _up_to_date(workspace, rows or {}, verify_bytes)
-    return [row for _, row in sorted((rows or {}).items()) if row.signature is not None]
+            rows = rows or _up_to_date(workspace, _read_rows(path) or {}, verify_bytes)
+    return [row for row in rows.values() if row.signature is not None]
 
 
 def _read_rows(path: Path) -> dict[str, PublishedResult] | None:
@@ -264,7 +247,7 @@ def _read_rows(path: Path) -> dict[str, PublishedResult] | None:
             path.open("rb") as handle,
             pq.ParquetFile(handle, page_checksum_verification=True) as file,
         ):
-            batches = file.iter_batches(ROWS_A_GROUP)
+            batches = file.iter_batches(ROWS_PER_GROUP)
             rows = [PublishedResult(**row) for batch in batches for row in batch.to_pylist()]
         return {row.evaluation_id: row for row in rows}
     except (FileNotFoundError, NotADirectoryError, pa.ArrowException, TypeError, UnicodeDecodeError):
@@ -272,53 +255,54 @@ def _read_rows(path: Path) -> dict[str, PublishedResult] | None:
 
 
 def _write_rows(path: Path, rows: Mapping[str, PublishedResult]) -> None:
-    columns = list(zip(*(rows[name] for name in sorted(rows)), strict=True)) or [()] * len(_SCHEMA)
-    table = pa.Table.from_arrays([pa.array(*one) for one in zip(columns, _SCHEMA.types, strict=True)], schema=_SCHEMA)
-    with publishing(path) as file:
-        pq.write_table(table, file, row_group_size=ROWS_A_GROUP, compression="zstd", write_page_checksum=True)
+    values = list(rows.values())
+    with (
+        publishing(path) as file,
+        pq.ParquetWriter(file, _SCHEMA, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for first in range(0, len(values), ROWS_PER_GROUP):
+            group = [row._asdict() for row in values[first : first + ROWS_PER_GROUP]]
+            writer.write_batch(pa.RecordBatch.from_pylist(group, schema=_SCHEMA))
 
 
 def _signatures(workspace: Workspace) -> dict[str, str]:
-    """Return the signature of each results file; it changes with the file."""
+    """Return the signature of each results file of one evaluation; it changes with the file."""
     return {
         name: f"{LAYOUT}.{max(stat.st_mtime_ns, stat.st_ctime_ns)}.{stat.st_size}.{stat.st_ino}"
-        for name, stat in _files(workspace.results, ENDING).items()
-        if not name.startswith(SEVERAL)
+        for name, stat in _files(workspace.results, SUFFIX).items()
+        if not name.startswith((WEEKLY, AB_TEST))
     }
 
 
-def _files(folder: Path, ending: str) -> dict[str, os.stat_result]:
+def _files(folder: Path, suffix: str) -> dict[str, os.stat_result]:
     found = {}
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(ending):
+            if entry.name.endswith(suffix):
                 with contextlib.suppress(FileNotFoundError):  # removed since it was listed
-                    found[entry.name.removesuffix(ending)] = entry.stat()
+                    found[entry.name.removesuffix(suffix)] = entry.stat()
     return found
-
-
-def _has_changes(rows: Mapping[str, PublishedResult], signatures: Mapping[str, str]) -> bool:
-    known = {name: row.signature for name, row in rows.items() if row.signature is not None}
-    return known != signatures
 
 
 def _up_to_date(
     workspace: Workspace, known: Mapping[str, PublishedResult], verify_bytes: float
 ) -> dict[str, PublishedResult]:
     signatures = _signatures(workspace)
-    suspects = _oldest_read(known, verify_bytes)
+    verified = _read_longest_ago(known, verify_bytes)
     rows = {}
     for name in sorted(known.keys() | signatures.keys()):
         row = known.get(name, PublishedResult(name))
-        if name in signatures:
-            is_known = name in known and row.signature == signatures[name] and name not in suspects
-            rows[name] = row if is_known else _read_again(results_path(workspace, name), row, signatures[name])
-        elif row.sha256 is not None:  # what was published once is remembered
-            rows[name] = row._replace(signature=None)
+        if name not in signatures:
+            if row.sha256 is not None:  # what was published once is remembered
+                rows[name] = row._replace(signature=None)
+        elif row.signature == signatures[name] and name not in verified:
+            rows[name] = row
+        else:
+            rows[name] = _read_again(results_path(workspace, name), row, signatures[name])
     return rows
 
 
-def _oldest_read(rows: Mapping[str, PublishedResult], max_bytes: float) -> set[str]:
+def _read_longest_ago(rows: Mapping[str, PublishedResult], max_bytes: float) -> set[str]:
     found, left = set(), max_bytes
     for row in sorted(rows.values(), key=lambda row: (row.read_at, row.evaluation_id)):
         if left <= 0:
@@ -330,22 +314,19 @@ def _oldest_read(rows: Mapping[str, PublishedResult], max_bytes: float) -> set[s
 
 
 def _read_again(path: Path, known: PublishedResult, signature: str) -> PublishedResult:
-    read_at = time.time_ns()
-    newest = int(signature.split(".")[1])
-    signature = signature if newest + TICK_NS < read_at else ""  # an empty one differs from every file's
-    row = known._replace(signature=signature, read_at=read_at, header=None)
+    row = known._replace(signature=signature, read_at=time.time_ns(), header=None)
     try:
         data = path.read_bytes()
         row = row._replace(size=len(data))
         header = read_header(path, data)
     except (FileNotFoundError, IsADirectoryError) as error:
-        return row._replace(signature="", fault=f"{path}: {error}")
-    except HeaderFault as error:
+        return row._replace(signature="", fault=f"{path}: {error}")  # differs from every file's: it is read again
+    except InputError as error:
         return row._replace(fault=str(error))
     digest = hashlib.sha256(data).hexdigest()
     timestamp = round(header.timestamp.timestamp() * 1_000_000)
     row = row._replace(
-        benchmark=header.benchmark, system=header.system, timestamp=timestamp, header=_packed(header), fault=None
+        benchmark=header.benchmark, system=header.system, timestamp=timestamp, header=_pack(header), fault=None
     )
     if digest == known.sha256 or _is_published_again(known, timestamp):
         return row._replace(sha256=digest, published_at=timestamp)
@@ -391,21 +372,28 @@ def read_history(workspace: Workspace, *, verify_bytes: float = 0) -> History:
     Args:
         verify_bytes: As for `published_results`.
     """
-    benchmarks, systems = set(workspace.benchmarks()), set(workspace.systems())
+    return _history(workspace, published_results(workspace, verify_bytes=verify_bytes))
+
+
+def _history(workspace: Workspace, rows: Sequence[PublishedResult]) -> History:
     by_pair: dict[tuple[str, str], list[bytes]] = {}
     nights: dict[tuple[str, str], list[bytes]] = {}
     reruns = find_reruns(workspace)
-    rows = published_results(workspace, verify_bytes=verify_bytes)
-    for row in sorted(rows, key=lambda row: (row.timestamp or 0, row.evaluation_id)):
+    for row in sorted(_registered(workspace, rows), key=lambda row: (row.timestamp or 0, row.evaluation_id)):
         # One that is not what was published is named, and shown all the same.
-        if row.header is not None and row.benchmark in benchmarks and row.system in systems:
-            pair = row.benchmark, row.system
+        if row.header is not None:
+            pair = row.benchmark or "", row.system or ""
             by_pair.setdefault(pair, []).append(row.header)
             # A rerun whose night's results are gone is all that is left of the night.
             if row.evaluation_id not in reruns or pair not in nights:
                 nights.setdefault(pair, []).append(row.header)
     damaged = [row.fault for row in rows if row.fault is not None]
     return History(_headers(by_pair), _headers(nights), reruns, damaged)
+
+
+def _registered(workspace: Workspace, rows: Sequence[PublishedResult]) -> list[PublishedResult]:
+    benchmarks, systems = set(workspace.benchmarks()), set(workspace.systems())
+    return [row for row in rows if row.benchmark in benchmarks and row.system in systems]
 
 
 def _headers(packed: Mapping[tuple[str, str], Sequence[bytes]]) -> dict[tuple[str, str], Headers]:
@@ -423,7 +411,7 @@ def history_rows(
     history = read_history(workspace, verify_bytes=math.inf if verify else 0)
     damaged = list(history.damaged)
     rows = []
-    for pair in sorted(history.by_pair):
+    for pair in history.by_pair:
         if benchmark in (None, pair[0]) and system in (None, pair[1]):
             try:
                 rows += _rows_of_pair(workspace, history, *pair)
@@ -437,7 +425,7 @@ def _rows_of_pair(workspace: Workspace, history: History, benchmark: str, system
     nights: tuple[Night, ...] = ()
     if baseline is not None and (path := nights_file(workspace, benchmark, system, baseline)).exists():
         nights = Nights.read(path).nights
-    by_id = {night.evaluation_id: night for night in nights}
+    verdicts = {night.evaluation_id: _night_line(night) for night in nights}
     roles = dict.fromkeys(baseline.evaluations if baseline else (), "baseline")
     roles |= {night.rerun: f"rerun of {night.evaluation_id}" for night in nights if night.rerun}
     return [
@@ -448,20 +436,15 @@ def _rows_of_pair(workspace: Workspace, history: History, benchmark: str, system
             "system": system,
             "role": roles.get(header.evaluation_id),
             "figures": {name: header.metric(name).value for name in SHOWN},
-            "verdict": _night_line(by_id.get(header.evaluation_id)),
+            "verdict": verdicts.get(header.evaluation_id),
         }
         for header in history.by_pair[benchmark, system]
     ]
 
 
-def _night_line(night: Night | None) -> str | None:
-    """Return a night's result in a line: why it was not compared, what was flagged, or that nothing was."""
-    if night is None:
-        return None
-    if night.reason:
-        return night.reason
+def _night_line(night: Night) -> str:
     flagged = [metric.sentence for metric in night.metrics.values() if metric.confirmation is not None]
-    return " ".join(flagged) or "nothing was flagged"
+    return night.reason or " ".join(flagged) or "nothing was flagged"
 
 
 TABLES = {"results": "figures", "questions": "questions"}  # name in a query -> folder
@@ -478,32 +461,22 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def update_history(workspace: Workspace) -> list[str]:
-    """Write the tables of every results file that lacks them, and read a part of the files again.
-
-    Returns:
-        A line for each file that cannot be read or is not what was published; it has no effect on the others.
-    """
+def update_history(workspace: Workspace) -> History:
+    """Read a part of the results files again, write the tables of those that lack them, and return the history."""
     rows = published_results(workspace, verify_bytes=VERIFIED_BYTES)
-    faults = [row.fault for row in rows if row.fault is not None]
-    benchmarks, systems = set(workspace.benchmarks()), set(workspace.systems())
-    results = _files(workspace.results, ENDING)
-    tables = [_files(history_folder(workspace) / folder, ".parquet") for folder in TABLES.values()]
-    for row in rows:
+    history = _history(workspace, rows)
+    results = _files(workspace.results, SUFFIX)
+    tables = [_files(history_folder(workspace) / folder, ".parquet") for folder in COLUMNS]
+    for row in _registered(workspace, rows):
         name = row.evaluation_id
-        if row.fault is not None or row.benchmark not in benchmarks or row.system not in systems:
-            continue
         # Results that were published again are newer than their tables.
-        if all(name in files and files[name].st_mtime_ns >= results[name].st_mtime_ns for files in tables):
-            continue
-        try:
-            read = EvaluationResults.read(results_path(workspace, name))
-        except InputError as error:
-            faults.append(str(error))
-            continue
-        _write_table(workspace, "figures", name, list(_figures(read)))
-        _write_table(workspace, "questions", name, list(_scores(read)))
-    return faults
+        is_done = all(name in files and files[name].st_mtime_ns >= results[name].st_mtime_ns for files in tables)
+        if row.fault is None and not is_done:
+            try:
+                _write_tables(workspace, EvaluationResults.read(results_path(workspace, name)))
+            except InputError as error:
+                history.damaged.append(str(error))
+    return history
 
 
 def query_history(workspace: Workspace, sql: str) -> list[dict[str, Any]]:
@@ -531,19 +504,19 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
+def _write_tables(workspace: Workspace, results: EvaluationResults) -> None:
+    head = {name: getattr(results, name) for name in _HEAD}
+    tables = {"figures": _figures(results), "questions": _scores(results)}
+    for name, rows in tables.items():
+        table = pa.Table.from_pylist([{**head, **row} for row in rows], schema=COLUMNS[name])
+        with publishing(history_folder(workspace) / name / f"{results.evaluation_id}.parquet") as file:
+            pq.write_table(table, file, compression="zstd")
+
+
 def _figures(results: EvaluationResults) -> Iterator[dict[str, Any]]:
     for name, metric in _metrics(results):
-        interval = metric.confidence_interval
-        yield {
-            **_head(results),
-            "metric": name,
-            "value": metric.value,
-            "low": None if interval is None else interval[0],
-            "high": None if interval is None else interval[1],
-            "n_scored": metric.n_scored,
-            "coverage": metric.coverage,
-            "reason": metric.reason,
-        }
+        low, high = metric.confidence_interval or (None, None)
+        yield {"metric": name, "low": low, "high": high} | metric.model_dump()
 
 
 def _metrics(results: EvaluationResults) -> Iterator[tuple[str, Metric]]:
@@ -569,18 +542,4 @@ def _metrics(results: EvaluationResults) -> Iterator[tuple[str, Metric]]:
 def _scores(results: EvaluationResults) -> Iterator[dict[str, Any]]:
     for row in results.query_results:
         for name, value in {**row.individual_metrics, "latency_ms": row.latency_ms}.items():
-            yield {**_head(results), "query_id": row.query_id, "status": row.status, "metric": name, "value": value}
-
-
-def _head(results: EvaluationResults) -> dict[str, Any]:
-    return {
-        "evaluation_id": results.evaluation_id,
-        "timestamp": results.timestamp,
-        "benchmark": results.benchmark,
-        "system": results.system,
-    }
-
-
-def _write_table(workspace: Workspace, table: str, evaluation_id: str, rows: list[dict[str, Any]]) -> None:
-    with publishing(history_folder(workspace) / table / f"{evaluation_id}.parquet") as file:
-        pq.write_table(pa.Table.from_pylist(rows, schema=COLUMNS[table]), file, compression="zstd")
+            yield {"query_id": row.query_id, "status": row.status, "metric": name, "value": value}

@@ -139,11 +139,11 @@ class SourceFiles:
         downloads = self.paths.downloads
         known = cached(url, downloads)
         if known is not None:
-            return known.path
+            return known
         if self.policy is None:
             hint = f"Run: rag-eval convert {self.paths.name}, which downloads it."
             raise InputError("not_downloaded", url, "a file that was downloaded before", hint=hint)
-        return download(url, downloads, self.policy, headers=spec.headers, progress=self.progress).path
+        return download(url, downloads, self.policy, headers=spec.headers, progress=self.progress)
 
 
 def _inside(folder: Path, name: str, shown: str) -> Path:

@@ -7,6 +7,7 @@ A change of any rule or pattern raises `RULES` of the lexical judge and the vers
 """
 
 import re
+from functools import cache
 from importlib import resources
 from typing import Literal, NamedTuple
 
@@ -78,12 +79,8 @@ _ABOUT = r"(?:about|on|of|for|regarding|concerning|relating to|related to|pertai
 _TOLD = r"(?:information|mention|details?|data|answers?|reference|context|results?|documents?|passages?|sources?)"
 
 
-def _patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(text) for text in texts)
-
-
-FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
-    "no_know": _patterns(
+FAMILIES: dict[Family, tuple[str, ...]] = {
+    "no_know": (
         rf"\b(?:i|we) {_ADVERB}(?:do not|don't|did not|didn't|cannot|can't) {_ADVERB}"
         rf"(?:know\b|have (?:\w+ ){{0,4}}?{_KNOWLEDGE}\b)",
         r"\b(?:i|we)(?:'m| am|'re| are) (?:\w+ )?(?:not (?:\w+ )?(?:sure|aware|certain|familiar)|unaware|unsure)\b",
@@ -94,7 +91,7 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         r"\b(?:i|we) (?:have not|haven't|was not|wasn't) (?:been )?(?:given|provided)\b",
         r"\b(?:i|we)(?:'d| would)? need (?:more|additional|further) (?:\w+ )?(?:information|context|details|data)\b",
     ),
-    "cannot": _patterns(
+    "cannot": (
         rf"\b(?:i|we) {_ADVERB}(?:cannot|can not|can't|could not|couldn't|(?:was|were)(?: not|n't) able to) "
         rf"{_ADVERB}(?:\w+ ){{0,3}}?{_FINDING}\b",
         rf"\bit (?:cannot|can not|can't) (?:\w+ ){{0,3}}?{_FINDING}\b",
@@ -120,7 +117,7 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         r"\b(?:system|search|assistant|model) (?:could not|couldn't|did not|didn't) find\b",
         r"\bquestion is (?:\w+ )?(?:unclear|ambiguous|vague|incomplete)\b",
     ),
-    "context": _patterns(
+    "context": (
         rf"\b{_GIVEN_TEXT}{_AFTER} (?:\w+ly |also |itself |themselves |alone |which |therefore |thus "
         rf"|just )?{_DOES_NOT} {_ADVERB}(?:\w+ ){{0,2}}?{_STATING}s?\b",
         rf"\b{_WORK}{_WORLDLY} (?:\w+ )?(?:does not|doesn't|do not|don't) {_ADVERB}{_SAYING}\b",
@@ -150,7 +147,7 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         rf"^nothing in (?:\w+ ){{1,3}}?{_WORK}\b",
         rf"^but (?:\w+ ){{0,2}}?{_GIVEN_TEXT}{_AFTER} only\b",
     ),
-    "absent": _patterns(
+    "absent": (
         # Not what is said of a part only: "services that are not listed in the plan document are not covered".
         rf"(?<!that are )(?<!that is )(?<!which are )(?<!who are )(?:\bnot|n't|\bnever)"
         rf" (?:\w+ ){{0,2}}?{_STATED}(?:,? (?:or|nor|and) \w+)?(?: anywhere)? {_IN_GIVEN}\b",
@@ -221,7 +218,7 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         r"|provided|specified|stated|found|given|disclosed"
         r"|known|clear|enough (?:information|context|data)))(?: (?:in|from|by) (?:\w+ ){0,5}\w+)?\W*$",
     ),
-    "policy": _patterns(
+    "policy": (
         r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not) (?:\w+ ){0,2}?(?:help|assist)(?: you)?"
         r"(?: with| in)?\b",
         r"\b(?:outside|beyond) (?:of )?what (?:i|we) (?:can|am|are)\b",
@@ -232,15 +229,15 @@ FAMILIES: dict[Family, tuple[re.Pattern[str], ...]] = {
         r"|authori[sz]ed) to\b",
         r"\bi (?:can|am able to) only (?:answer|help|assist|respond)\b",
     ),
-    "apology": _patterns(
+    "apology": (
         r"^\W*(?:(?:i am|i'm|we are|we're) (?:\w+ )?sorry|sorry(?=,| but| about| i | we |\W*$)|(?:my )?apologies"
         r"|i (?:do )?apologi[sz]e|unfortunately|regrettably|i regret|we regret)\b",
     ),
-    "ai": _patterns(
+    "ai": (
         r"\b(?:as|i'm|i am) (?:just |only )?an? (?:\w+ )?(?:ai|artificial intelligence|language model|chatbot|llm)\b",
         r"\bmy (?:last|latest|knowledge|training) (?:\w+ )?(?:update|cutoff|cut off|data)\b",
     ),
-    "redirect": _patterns(
+    "redirect": (
         r"\b(?:you|one)(?:'d| would| will| may| might| can| could| should)?(?: (?:also|need|want|wish|have|like|please"
         r"|to|first)){0,4} (?:consult|refer|check|contact|review|look|visit|reach out|seek)\b",
         r"\b(?:i|we)(?:'d| would)? (?:recommend|suggest|advise)(?: that)?(?: you)? (?:\w+ ){0,2}?"
@@ -328,6 +325,12 @@ _HYPHEN = re.compile(r"(?<=\w)-(?=\w)")  # gaps are counted in words
 _SAID = re.compile(r"[^\W_]")
 
 
+@cache
+def _compiled(family: Family) -> tuple[re.Pattern[str], ...]:
+    """Compile on first use: all of them take 0.15 s, which most commands never need."""
+    return tuple(map(re.compile, FAMILIES[family]))
+
+
 class Refusal(NamedTuple):
     """What was found of refusing.
 
@@ -399,9 +402,7 @@ def _units(text: str) -> list[_Unit]:
 def _unit(clause: str, others: list[re.Pattern[str]], *, is_turn: bool) -> _Unit:
     cued = {True: _STRONG_CUE.search(clause) is not None, False: _WEAK_CUE.search(clause) is not None}
     families = [
-        name
-        for name, patterns in FAMILIES.items()
-        if cued[name in STRONG] and any(pattern.search(clause) for pattern in patterns)
+        name for name in FAMILIES if cued[name in STRONG] and any(found.search(clause) for found in _compiled(name))
     ]
     if _UNTIL.search(clause) and "absent" in families:  # "no prices were given until 1990" is a fact of its time
         families.remove("absent")

@@ -11,7 +11,9 @@ import pytest
 
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats import EvaluationDataset, EvaluationResults, GroundTruth
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.ground_truth import GroundTruth
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import validate
 from tests.formats.result_values import results_value
 

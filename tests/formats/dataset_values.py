@@ -11,26 +11,7 @@ from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.dataset import DatasetMetadata, EvaluationDataset, EvaluationQuery, SourceDocument
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
-    [
-        "",
-        "no",
-        "12",
-        "1.10",
-        "0x1F",
-        "1e3",
-        "~",
-        "null",
-        "true",
-        ".inf",
-        '"',
-        '""',
-        '"a"',
-        "[1]",
-        "a,b",
-        "\r",
-        "\r\n",
-        "\ufeff",
-    ]
+    ["", "no", "12", "1.10", "1e3", "~", "true", ".inf", '"', '"a"', "[1]", "a,b", "\r\n", "\ufeff"]
 )
 NAME = TEXT.filter(bool)
 NUMBER = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)

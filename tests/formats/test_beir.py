@@ -14,9 +14,6 @@ from rag_eval_pipeline.formats.beir import (
     BeirQuery,
     beir_dataset,
     beir_query,
-    iterate_corpus,
-    iterate_qrels,
-    iterate_queries,
     read_beir,
     write_beir,
 )
@@ -58,11 +55,10 @@ def datasets(draw):
     return EvaluationDataset(dataset_id="d", name="D", version="1.0.0", queries=tuple(queries))
 
 
-def write(folder, dataset, judged=lambda query: query.relevant_documents, corpus=()):
-    queries = (beir_query(query, judged=judged(query)) for query in dataset.queries)
-    write_beir(
-        folder, queries, corpus, (Qrel(q.query_id, name, 1) for q in dataset.queries for name in judged(q))
-    )  # fmt: skip
+def write(folder, dataset, corpus=()):
+    queries = (beir_query(query, judged=query.relevant_documents) for query in dataset.queries)
+    qrels = (Qrel(query.query_id, name, 1) for query in dataset.queries for name in query.relevant_documents)
+    write_beir(folder, queries, corpus, qrels)
 
 
 @given(dataset=datasets(), corpus=st.dictionaries(NAMES, st.tuples(TEXT, TEXT), max_size=3))
@@ -72,21 +68,11 @@ def test_beir_round_trips(dataset, corpus, tmp_path_factory):
     write(folder, dataset, corpus=documents)
 
     assert beir_dataset(read_beir(folder), dataset_id="d", version="1.0.0", name="D") == dataset
-    assert list(iterate_corpus(folder / "corpus.jsonl")) == documents
+    assert list(read_beir(folder).corpus.values()) == documents
     with open(folder / "qrels" / "test.tsv", encoding="utf-8", newline="") as file:  # as BEIR's loader
         header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
     assert header == ["query-id", "corpus-id", "score"]
     assert rows == [[q.query_id, name, "1"] for q in dataset.queries for name in q.relevant_documents]
-
-
-@given(dataset=datasets())
-def test_beir_keeps_relevant_documents_beside_other_judgements(dataset, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("beir")
-    write(folder, dataset, judged=lambda query: tuple(f"{name}#page=1" for name in query.relevant_documents))
-
-    beir = read_beir(folder)
-    assert all(name.endswith("#page=1") for judged in beir.qrels.values() for name in judged)
-    assert beir_dataset(beir, dataset_id="d", version="1.0.0", name="D") == dataset
 
 
 def test_beir_files_to_the_letter(tmp_path):
@@ -131,48 +117,23 @@ def test_beir_reads_foreign_folders(tmp_path):
     assert [document.content for document in dataset.documents] == ["body"]
 
 
-LINES = {
-    #                              line                                     code            row
-    "cut in the middle":           ('{"_id": "a", "te',                     "bad_json",      2),
-    "no id":                       ('{"text": "a"}',                        "bad_format",    2),
-    "an id that is a number":      ('{"_id": 1, "text": "a"}',              "bad_format",    2),
-    "an empty id":                 ('{"_id": "", "text": "a"}',             "duplicate_id",  2),
-    "an id twice":                 ('{"_id": "first", "text": "a"}',        "duplicate_id",  2),
-    "an empty line":               ("",                                     "bad_json",      2),
+BAD_FILES = {
+    #                     file              content                          code
+    "a cut line":        ("queries.jsonl",  '{"_id": "a", "te',              "bad_format"),
+    "no header":         ("qrels/test.tsv", "q1\td1\t1\n",                   "bad_fields"),
+    "a word as a score": ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\tyes\n", "bad_fields"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "code", "row"), LINES.values(), ids=LINES)
-def test_beir_error_names_the_json_line(line, code, row, tmp_path):
-    path = tmp_path / "queries.jsonl"
-    path.write_text('{"_id": "first", "text": "a"}\n' + line + "\n")
+@pytest.mark.parametrize(("name", "content", "code"), BAD_FILES.values(), ids=BAD_FILES)
+def test_beir_error_names_the_line(name, content, code, tmp_path):
+    write_beir(tmp_path, [], [], [])
+    (tmp_path / name).write_text(content)
 
     with pytest.raises(InputError) as error:
-        list(iterate_queries(path))
+        read_beir(tmp_path)
 
-    assert (error.value.code, error.value.row) == (code, row)
-
-
-TABLES = {
-    #                              file                                                code                 row
-    "no header":                   ("q1\td1\t1\n",                                     "bad_header",         1),
-    "nothing":                     ("",                                                "bad_header",         None),
-    "two columns":                 ("query-id\tcorpus-id\tscore\nq1\td1\n",            "bad_fields",         2),
-    "a word for a score":          ("query-id\tcorpus-id\tscore\nq1\td1\tyes\n",       "bad_number",         2),
-    "a document twice":            ("query-id\tcorpus-id\tscore\nq\td\t1\nq\td\t0\n",  "duplicate_document", 3),
-    "a quote that does not close": ('query-id\tcorpus-id\tscore\nq\t"d\t1\n',          "bad_fields",         2),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "code", "row"), TABLES.values(), ids=TABLES)
-def test_beir_error_names_the_judgement(text, code, row, tmp_path):
-    path = tmp_path / "test.tsv"
-    path.write_text(text)
-
-    with pytest.raises(InputError) as error:
-        list(iterate_qrels(path))
-
-    assert (error.value.code, error.value.row) == (code, row)
+    assert (error.value.code, error.value.row) == (code, content.count("\n") or 1)
 
 
 def test_beir_refuses_a_judgement_of_an_unknown_query(tmp_path):

@@ -41,8 +41,8 @@ def test_dataset_round_trips(form, dataset, tmp_path_factory):
     assert EvaluationDataset.read(path) == dataset
 
 
-@pytest.mark.parametrize("name", ["d.eval.txt", "d"])
-def test_dataset_of_unknown_form_is_neither_read_nor_written(name, tmp_path):
+def test_dataset_of_unknown_form_is_neither_read_nor_written(tmp_path):
+    name = "d.eval.txt"
     with pytest.raises(InputError) as reading:
         read_evaluation_dataset(tmp_path / name)
     with pytest.raises(InputError) as writing:
@@ -53,7 +53,6 @@ def test_dataset_of_unknown_form_is_neither_read_nor_written(name, tmp_path):
 
 OLDER = {
     #                        file name                  absent                  name  version
-    "no name":              ("d_v2.1.0.eval.json",      {"name"},               "d", "1.0.0"),
     "version in the name":  ("d_v2.1.0.eval.json.gz",   {"version"},            "D", "2.1.0"),
     "version nowhere":      ("d.eval.json",             {"version"},            "D", "0.0.0"),
     "neither, in YAML":     ("d_v2.1.0-rc.1.eval.yaml", {"name", "version"},    "d", "2.1.0-rc.1"),
@@ -77,11 +76,8 @@ def test_dataset_of_the_older_form_is_filled_in_with_a_warning(file, absent, nam
 BAD = {
     #                                  text                                                  code
     "half a file":                    (json.dumps(DATASET)[:40],                             "bad_json"),
-    "a list":                         ("[]",                                                 "bad_format"),
     "a number instead of text":       (json.dumps(DATASET | {"name": 5}),                    "bad_format"),
     "a text instead of a number":     (json.dumps(DATASET | {"metadata": {"size": "5"}}),    "bad_format"),
-    "an empty version":               (json.dumps(DATASET | {"version": ""}),                "bad_version"),
-    "a null version":                 (json.dumps(DATASET | {"version": None}),              "bad_format"),
     "a query id twice":               (json.dumps(DATASET | {"queries": [QUERY, QUERY]}),    "duplicate_id"),
 }  # fmt: skip
 
@@ -132,13 +128,11 @@ def test_dataset_in_yaml_reads_unquoted_scalars_by_the_field(tmp_path):
 HEADER = "dataset_id,name,version,query_id,query_text,relevant_documents"
 CSV = {
     #                            text                                                             found
-    "repeated dataset fields":  (f"{HEADER}\nd,D,1.0.0,0,Who?,[]\nd,D,1.0.0,1,When?,[]\n",       None),
     "rows sorted otherwise":    (f"{HEADER}\n,,,0,Who?,[]\nd,D,1.0.0,1,When?,[]\n",              None),
     "two ids":                  (f"{HEADER}\nd,D,1.0.0,0,Who?,[]\ne,,,1,When?,[]\n",             'row 2, field "dataset_id"'),
     "no JSON":                  (f"{HEADER}\nd,D,1.0.0,0,Who?,a.pdf\n,,,1,When?,[]\n",           'row 1, field "relevant_documents"'),
     "no text":                  (f"{HEADER}\nd,D,1.0.0,0,Who?,[]\n,,,1,,[]\n",                   'row 2, field "query_text"'),
     "an unknown column":        (f"{HEADER},answer\nd,D,1.0.0,0,Who?,x,\n",                      "'answer'"),
-    "a short row":              (f"{HEADER}\nd,D,1.0.0\n",                                       "row 1"),
 }  # fmt: skip
 
 
@@ -155,11 +149,7 @@ def test_dataset_in_csv(text, found, tmp_path):
     assert found in str(error.value)
 
 
-BAD_METADATA = {"NaN": float("nan"), "an infinity in a list": [1, float("inf")], "a set": {1}, "a number as key": {1: 2},
-                "a lone surrogate": "\udfff"}  # fmt: skip
-
-
-@pytest.mark.parametrize("value", BAD_METADATA.values(), ids=BAD_METADATA)
+@pytest.mark.parametrize("value", [float("nan"), [1, float("inf")], {1}, {1: 2}])
 def test_dataset_metadata_is_what_json_can_carry(value):
     with pytest.raises(ValueError, match=r"."):
         EvaluationQuery(query_id="0", query_text="?", relevant_documents=(), metadata={"x": value})
@@ -171,8 +161,6 @@ ANSWERS = {
     #                        metadata                                              answer   accepted
     "the answer alone":      ({"is_impossible": "false"},                           "x",     ["x"]),
     "all that are listed":   ({"answers": ["x", 2]},                                "x",     ["x", "2"]),
-    "an empty list":         ({"answers": []},                                      "x",     ["x"]),
-    "none":                  ({},                                                   None,    []),
     "impossible":            ({"is_impossible": True, "answers": ["x"]},            None,    []),
 }  # fmt: skip
 
@@ -208,11 +196,8 @@ UNCHECKED = ("info", "references_unchecked", None)
 CHECKS = {
     #                                  queries                                                    documents  found
     "nothing to look references up in": ([query()],                                               None,      [UNCHECKED]),
-    "nothing referred to":             ([query((), metadata={"is_impossible": True})],            None,      []),
     "a document missing":              ([query(("a.pdf", "b.pdf"))],                              (A,),
                                         [("error", "missing_document", "queries[0].relevant_documents[1]")]),
-    "no documents at all":             ([query()],                                                (),
-                                        [("error", "missing_document", "queries[0].relevant_documents[0]")]),
     "a cited document missing":        ([query(cited=[("a.pdf", 4), ("c.pdf", 4)])],              (A,),
                                         [("error", "missing_document", "queries[0].citations[1].file_name"),
                                          ("warning", "cited_not_relevant", "queries[0].citations")]),
@@ -221,13 +206,10 @@ CHECKS = {
                                         [UNCHECKED, ("warning", "cited_not_relevant", "queries[0].citations")]),
     "relevant but not cited":          ([query(("a.pdf", "b.pdf"), cited=[("a.pdf", 4)])],        None,
                                         [UNCHECKED, ("info", "relevant_not_cited", "queries[0].citations")]),
-    "cited without its extension":     ([query(("a.pdf",), cited=[("a", 4)])],                    None,      [UNCHECKED]),
     "a span behind the text":          ([query(cited=[("a.pdf", 13)])],                           (A,),
                                         [("warning", "span_out_of_bounds", "queries[0].citations[0].end_char")]),
-    "a span that ends with the text":  ([query(cited=[("a.pdf", 12)])],                           (A,),      []),
     "no label":                        ([query(())],                                              None,
                                         [("warning", "unlabelled_query", "queries")]),
-    "answers are a label":             ([query((), metadata={"expected_answers": ["x"]})],        None,      []),
     "no questions":                    ([],                                                       None,
                                         [("warning", "no_questions", "queries")]),
 }  # fmt: skip
@@ -260,8 +242,7 @@ def test_dataset_checks_size_and_language():
     assert checked([query()], (A,), size=1, language="en") == []
 
 
-STEMS = {"report.PDF": "report", "a.pdf.txt": "a.pdf", "project.pdf_notes.md": "project.pdf_notes",
-         "Smith_v._Jones": "Smith_v._Jones", "report": "report", "v1.2": "v1.2", ".pdf": ".pdf", "": ""}  # fmt: skip
+STEMS = {"report.PDF": "report", "a.pdf.txt": "a.pdf", "Smith_v._Jones": "Smith_v._Jones", ".pdf": ".pdf"}
 
 
 @pytest.mark.parametrize(("name", "stem"), STEMS.items())
@@ -272,8 +253,7 @@ def test_registry_drops_only_a_known_extension_at_the_end(name, stem):
 GUIDE = SourceDocument(document_id="doc_001", content="", title="The Guide", file_path="docs/tool.pdf")
 MEANINGS = {
     "doc_001.pdf": "doc_001", "tool.pdf": "doc_001", "tool.md": "doc_001", "docs/tool.pdf": "doc_001",
-    "The Guide": "doc_001", "notes.txt": "notes", "Tool.pdf": None, "the guide": None, "tool.exe": None,
-    "other/tool.pdf": None, "": None,
+    "The Guide": "doc_001", "notes.txt": "notes", "Tool.pdf": None, "tool.exe": None, "other/tool.pdf": None,
 }  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """Evaluations of the specification's documents are read as their models, keep every value, and are written equal."""
 
 import json
-import re
 from datetime import UTC, datetime
 
 import pydantic
@@ -26,14 +25,12 @@ from rag_eval_pipeline.formats.evaluations import (
     MultiEvaluationResult,
     QualityEvaluation,
     RelevanceEvaluation,
-    RetryConfig,
     TemporalEvaluation,
     ToxicityEvaluation,
     batch_status,
-    new_evaluation_id,
     read_evaluation,
 )
-from rag_eval_pipeline.formats.fields import Moment, Number, Offset, Open, Score, Share, Text, Truth, Version
+from rag_eval_pipeline.formats.fields import Moment, Number, Offset, Open, Score, Share
 
 STAMP = "2024-01-15T10:30:45.123456Z"
 IDS = {"evaluation_id": "e1", "target_event_id": "evt_1", "timestamp": STAMP}
@@ -124,19 +121,11 @@ def test_evaluation_requires_ids_time_and_evaluator(missing):
         read_evaluation({key: value for key, value in SCORED.items() if key != missing})
 
 
-def test_new_evaluation_id_has_the_form_of_the_specification():
-    one, other = new_evaluation_id(), new_evaluation_id()
-
-    assert re.fullmatch(r"eval_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", one)
-    assert one != other
-
-
 MODELS = {
     #                                              own fields                                       evaluator      model
     "none":                                      ({},                                               "quality",     Evaluation),
     "those of quality under another name":       ({"dimensions": {"a": 1}},                         "mine",        QualityEvaluation),
     "an unknown field":                          ({"risk": "low"},                                  "mine",        CustomEvaluation),
-    "a built-in field beside an unknown one":    ({"dimensions": {"a": 1}, "risk": 1},              "mine",        CustomEvaluation),
     "a flag that is derived":                    ({"factual_claims": [], "hallucination_detected": True}, "facts", FactualAccuracyEvaluation),
     "null means absent":                         ({"risk": None},                                   "mine",        Evaluation),
 }  # fmt: skip
@@ -149,15 +138,9 @@ def test_evaluation_model_follows_from_the_fields(own, name, model):
 
 REFUSED = {
     "a misspelt field of a built-in evaluator":  {"evaluator_name": "toxicity", "overal_toxicity": 0.1, "toxicity_categories": {}},
-    "a negative duration":                       {"duration_ms": -1},
-    "a status of batches":                       {"status": "processing"},
     "a failure with a score":                    {"status": "failed"},
-    "a completed evaluation with an error":      {"status": "completed", "error": {"type": "E", "message": "m"}},
-    "an empty id":                               {"evaluation_id": ""},
     "a toxicity above one":                      {"toxicity_categories": {"violence": 1.1}, "overall_toxicity": 0.1},
     "a word count that is a float":              json.loads(DOCUMENTS[LengthEvaluation]) | {"word_count": 87.0},
-    "a range of words that is reversed":         json.loads(DOCUMENTS[LengthEvaluation]) | {"expected_length_range": {"min_words": 2, "max_words": 1}},
-    "an interval beside the score":              {"comparison_data": {"variant_a_event_id": "a", "variant_b_event_id": "b", "preference_score": 0.5, "confidence_interval": [0.6, 0.7], "sample_size": 1}},
     "NaN among custom fields":                   {"risk": {"value": float("nan")}},
     "no object":                                 None,
 }  # fmt: skip
@@ -172,8 +155,6 @@ def test_evaluation_is_refused(change):
 STATES = {
     #                             content                                        status
     "a score of zero":          ({"score": 0.0},                                 "completed"),
-    "only an explanation":      ({"explanation": "Fine."},                       "completed"),
-    "only custom fields":       ({"risk": "low"},                                "completed"),
     "an error":                 ({"error": {"type": "E", "message": "m"}},       "failed"),
     "nothing yet":              ({"metadata": {"model": "m"}},                   "pending"),
     "a stated one":             ({"status": "skipped"},                          "skipped"),
@@ -205,13 +186,12 @@ def test_status_maps_cover_every_status_of_a_run_and_an_answer():
 HALLUCINATIONS = {
     #                                            verified                 expected
     "a refuted claim beside an unchecked one": ([None, False],            True),
-    "only confirmed claims":                   ([True, True],             False),
     "no claims":                               ([],                       False),
     "unchecked claims":                        ([True, None],             None),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("stated", [{}, {"hallucination_detected": False}, {"hallucination_detected": True}])
+@pytest.mark.parametrize("stated", [{}, {"hallucination_detected": False}])
 @pytest.mark.parametrize(("verified", "expected"), HALLUCINATIONS.values(), ids=HALLUCINATIONS)
 def test_hallucination_is_derived_from_the_claims(verified, expected, stated):
     claims = [{"claim": "c", "verified": verdict} for verdict in verified]
@@ -220,13 +200,6 @@ def test_hallucination_is_derived_from_the_claims(verified, expected, stated):
 
     assert evaluation.hallucination_detected is expected
     assert json.loads(evaluation.model_dump_json())["hallucination_detected"] is expected
-
-
-def test_custom_evaluation_refuses_the_fields_of_other_models():
-    with pytest.raises(pydantic.ValidationError, match="Evaluation"):
-        CustomEvaluation.model_validate(SCORED)
-    with pytest.raises(pydantic.ValidationError, match="QualityEvaluation"):
-        CustomEvaluation.model_validate(SCORED | {"dimensions": {"a": 1}})
 
 
 def test_batch_of_the_specification_keeps_its_metadata(tmp_path):
@@ -262,8 +235,6 @@ def test_evaluation_config_of_the_specification(tmp_path):
     assert EvaluationConfig.read(tmp_path / "c.yaml").model_dump() == CONFIG | {
         "evaluators": ("factual_accuracy", "toxicity")
     }
-    # 1000, 1000 * 2, 1000 * 2 * 2
-    assert RetryConfig().delays_ms == (1000, 2000, 4000)
 
 
 BAD_CONFIGS = {"an evaluator twice": {"evaluators": ["a", "a"]}, "no time at all": {"timeout_ms": 0},
@@ -327,39 +298,18 @@ def test_batch_round_trips(evaluations, ending, tmp_path_factory):
     assert path.read_bytes() == written
 
 
-@given(own=st.dictionaries(CUSTOM, OPEN, min_size=1, max_size=3))
-def test_evaluation_bytes_do_not_depend_on_the_order_of_keys(own):
-    there = read_evaluation(SCORED | own)
-    back = read_evaluation(SCORED | {key: dict(reversed(own[key].items())) for key in reversed(own)})
-
-    assert there == back
-    assert there.model_dump_json() == back.model_dump_json()
-
-
 FIELDS = {
     #                                             type     value                            read
-    "an offset":                                 (Offset,  12,                              12),
-    "a whole number as a share":                 (Share,   1,                               1.0),
     "a time of another zone":                    (Moment,  "2024-01-15T12:30:45.5+02:00",   datetime(2024, 1, 15, 10, 30, 45, 500_000, UTC)),
-    "a version":                                 (Version, "v1.2.0",                        "v1.2.0"),
     "a truth as an offset":                      (Offset,  True,                            None),
-    "a float as an offset":                      (Offset,  12.0,                            None),
     "a negative offset":                         (Offset,  -1,                              None),
     "a truth as a number":                       (Number,  True,                            None),
-    "a text as a number":                        (Number,  "0.9",                           None),
     "NaN":                                       (Number,  float("nan"),                    None),
-    "a number that no float holds":              (Number,  10**400,                         None),
     "a share above one":                         (Share,   1.01,                            None),
-    "one as a truth":                            (Truth,   1,                               None),
     "a time without a zone":                     (Moment,  "2024-01-15T10:30:45",           None),
     "a number as a time":                        (Moment,  1705314645,                      None),
-    "digits as a time":                          (Moment,  "1705314645",                    None),
-    "a time before all times in UTC":            (Moment,  "0001-01-01T00:00:00+14:00",     None),
-    "a version of two parts":                    (Version, "1.2",                           None),
     "an infinity in an open object":             (Open,    {"a": [float("inf")]},           None),
     "a lone surrogate in an open object":        (Open,    {"a": "\ud800"},                 None),
-    "a lone surrogate in a text":                (Text,    "\ud800",                        None),
-    "bytes in an open object":                   (Open,    {"a": b"x"},                     None),
     "a key that is no text":                     (Open,    {"a": {1: 2}},                   None),
     "an infinite score":                         (Score,   float("-inf"),                   None),
     "a list as a score":                         (Score,   [1],                             None),
@@ -374,12 +324,3 @@ def test_field_reads_its_type_only(kind, value, expected):
             adapter.validate_python(value)
     else:
         assert adapter.validate_python(value) == expected
-
-
-@pytest.mark.parametrize("score", [1, 1.0, True, False, 0, 0.0, "excellent", "", None, 1e300])
-def test_score_keeps_its_type(score):
-    adapter = pydantic.TypeAdapter(Score)
-
-    again = adapter.validate_json(adapter.dump_json(adapter.validate_python(score)))
-
-    assert (again, type(again)) == (score, type(score))

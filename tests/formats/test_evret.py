@@ -1,16 +1,12 @@
 """Evret's datasets are read as its specification has them; what it leaves open is a finding."""
 
-import gzip
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.csv import csv_bytes, json_cell
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
-from tests.formats.dataset_values import METADATA, NAME, TEXT, csv_text
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, SourceDocument, read_evret_dataset
+from tests.formats.dataset_values import csv_text
 
 # Evret: Dataset Format, the examples; one query with expected answers, one with ids of documents.
 ANSWER = "Flights above 500 dollars require manager approval before booking business travel."
@@ -65,7 +61,7 @@ def test_evret_reads_the_examples_of_its_specification(value, tmp_path):
     assert dataset.documents == (None if value is CSV_EXAMPLE else documents)
 
 
-@pytest.mark.parametrize("name", ["flights.json", "flights_v1.2.0.json", "flights_v1.2.0.evret.json"])
+@pytest.mark.parametrize("name", ["flights.json", "flights_v1.2.0.evret.json"])
 def test_evret_takes_id_and_version_from_the_files_name(name, tmp_path):
     (tmp_path / name).write_text(json.dumps(JSON_EXAMPLE))
 
@@ -88,17 +84,12 @@ def test_dataset_from_json_and_csv_recognises_both_formats(tmp_path):
 
 FIELDS = {
     #                                query                                                            id     labels           answers
-    "short names":                  ({"id": "a", "query": "?"},                                       "a",   (),              []),
-    "the legacy label":             ({"id": "a", "query": "?", "relevant_docs": ["d"]},               "a",   ("d",),          []),
     "the newer label":              ({"id": "a", "query": "?", "expected_doc_ids": ["d"]},            "a",   ("d",),          []),
     "two names of one list":        ({"id": "a", "query": "?", "relevant_docs": ["d"],
                                       "relevant_doc_ids": ["d"]},                                     "a",   ("d",),          []),
-    "an empty list and a full one": ({"id": "a", "query": "?", "relevant_doc_ids": [],
-                                      "relevant_docs": ["d"]},                                        "a",   ("d",),          []),
     "both kinds":                   ({"id": "a", "query": "?", "relevant_doc_ids": ["d"],
                                       "expected_answers": ["x, y"]},                                  "a",   ("d",),          ["x, y"]),
     "case and spaces are kept":     ({"id": "a", "query": "?", "relevant_doc_ids": ["Doc ", "doc"]},  "a",   ("Doc ", "doc"), []),
-    "a label twice counts once":    ({"id": "a", "query": "?", "relevant_doc_ids": ["d", "d"]},       "a",   ("d",),          []),
     "a number as id":               ({"id": 7, "query": "?", "relevant_doc_ids": [12]},               "7",   ("12",),         []),
     "no id":                        ({"query": "?", "relevant_doc_ids": ["d"]},                       "q1",  ("d",),          []),
 }  # fmt: skip
@@ -115,15 +106,10 @@ CELLS = {
     #                                   cell                       labels
     "a JSON list":                      ('["a, b","c"]',           ["a, b", "c"]),
     "texts between commas":             ("a, b ,,c",               ["a", "b", "c"]),
-    "one text":                         ("a",                      ["a"]),
     "a number is one label":            ("12",                     ["12"]),
     "a number keeps its digits":        ("1.50",                   ["1.50"]),
-    "numbers in a list keep theirs":    ("[12, 1.50]",             ["12", "1.50"]),
-    "a truth is one label":             ("true",                   ["true"]),
     "a JSON text is one label":         ('"a, b"',                 ["a, b"]),
     "an empty cell":                    ("",                       []),
-    "null":                             ("null",                   []),
-    "an empty list":                    ("[]",                     []),
 }  # fmt: skip
 
 
@@ -141,7 +127,7 @@ def test_evret_label_cells(cell, expected, column, tmp_path):
     assert [found.code for found in findings] == (["comma_split"] if is_cut else [])
 
 
-@pytest.mark.parametrize("cell", ["['a']", "[1", '{"a": 1}', '[["a"]]', "[true]", '["a", null]'])
+@pytest.mark.parametrize("cell", ["['a']", '{"a": 1}', '["a", null]'])
 def test_evret_refuses_cells_that_look_like_json_and_are_no_list_of_texts(cell, tmp_path):
     quoted = '"' + cell.replace('"', '""') + '"'
 
@@ -152,16 +138,10 @@ def test_evret_refuses_cells_that_look_like_json_and_are_no_list_of_texts(cell, 
 
 BAD = {
     #                                queries                                                                         code
-    "no text":                      ([{"id": "a"}],                                                                  "empty_question"),
-    "a blank text":                 ([{"id": "a", "query": " "}],                                                    "empty_question"),
     "an id twice":                  ([{"id": "a", "query": "?"}, {"id": "a", "query": "!"}],                         "duplicate_id"),
-    "an id that a row without has": ([{"query": "?"}, {"id": "q1", "query": "!"}],                                   "duplicate_id"),
-    "a list as id":                 ([{"id": ["a"], "query": "?"}],                                                  "bad_format"),
     "labels that are one text":     ([{"id": "a", "query": "?", "relevant_doc_ids": "a,b"}],                         "bad_labels"),
-    "a label that is an object":    ([{"id": "a", "query": "?", "relevant_doc_ids": [{}]}],                          "bad_labels"),
     "two lists that differ":        ([{"id": "a", "query": "?", "relevant_docs": ["d"], "relevant_doc_ids": ["e"]}], "two_labels"),
     "a query that is a text":       (["?"],                                                                          "bad_format"),
-    "queries that are an object":   ({},                                                                             "bad_format"),
     "no queries":                   (None,                                                                           "bad_format"),
 }  # fmt: skip
 
@@ -173,9 +153,6 @@ def test_evret_refuses_bad_queries(queries, code, tmp_path):
 
 BAD_DOCUMENTS = {
     "no id": ({"text": "x"}, "documents[1].doc_id"),
-    "no text": ({"doc_id": "a"}, "documents[1].text"),
-    "metadata that is a list": ({"doc_id": "a", "text": "x", "metadata": []}, "documents[1].metadata"),
-    "a text": ("a", "documents[1]"),
     "an id twice": ({"doc_id": "0", "text": ""}, "documents[1].doc_id"),
 }
 
@@ -207,11 +184,8 @@ def test_evret_warns_of_missing_ids_and_unknown_fields(tmp_path):
 
 
 CSV_FAULTS = {
-    "no header": ("", "bad_csv"),
     "no question column": ("id,relevant_docs\na,d\n", "missing_column"),
-    "a column twice": ("id,query,query\na,b,c\n", "bad_csv"),
     "a long row": ("id,query\na,b,c\n", "bad_csv"),
-    "a quote that does not close": ('id,query\na,"b\n', "bad_csv"),
 }
 
 
@@ -229,57 +203,3 @@ def test_evret_csv_is_utf8_with_or_without_a_byte_order_mark(tmp_path):
 
     assert error.value.code == "bad_encoding"
     assert read_evret_dataset(path).dataset.queries[0].query_id == "a"
-
-
-LABEL = TEXT.filter(str.strip)
-QUERIES = st.lists(
-    st.builds(
-        EvaluationQuery,
-        query_id=NAME,
-        query_text=LABEL,
-        relevant_documents=st.lists(LABEL, max_size=3, unique=True).map(tuple),
-        ground_truth_answer=st.none() | TEXT,
-        metadata=st.one_of(
-            st.just({}),
-            st.lists(LABEL, min_size=1, max_size=2, unique=True).map(lambda some: {"expected_answers": some}),
-        ),
-    ),
-    max_size=4,
-    unique_by=lambda query: query.query_id,
-).map(tuple)
-DOCUMENT_LISTS = st.none() | st.lists(
-    st.builds(SourceDocument, document_id=NAME, content=TEXT, metadata=METADATA),
-    max_size=3,
-    unique_by=lambda one: one.document_id,
-).map(tuple)
-
-
-def judged(dataset):
-    return [
-        (query.query_id, query.query_text, query.relevant_documents, query.expected_answers)
-        for query in dataset.queries
-    ]
-
-
-@given(queries=QUERIES, documents=DOCUMENT_LISTS)
-def test_evret_round_trips(queries, documents, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("evret")
-    dataset = EvaluationDataset(dataset_id="d", name="D", version="1.0.0", queries=queries, documents=documents)
-    rows = [
-        {"query_id": query.query_id, "query_text": query.query_text, "relevant_doc_ids": list(query.relevant_documents),
-         "expected_answers": query.expected_answers}
-        for query in queries
-    ]  # fmt: skip
-    bodies = [{"doc_id": one.document_id, "text": one.content, "metadata": one.metadata} for one in documents or ()]
-    value = {"queries": rows} | ({} if documents is None else {"documents": bodies})
-    (folder / "d_v1.0.0.json").write_text(json.dumps(value))
-    (folder / "d_v1.0.0.json.gz").write_bytes(gzip.compress(json.dumps(value).encode()))
-    cells = [row | {name: json_cell(row[name]) for name in ("relevant_doc_ids", "expected_answers")} for row in rows]
-    columns = ["query_id", "query_text", "relevant_doc_ids", "expected_answers"]
-    (folder / "d_v1.0.0.csv").write_bytes(csv_bytes(columns, cells))
-
-    for name in ("d_v1.0.0.json", "d_v1.0.0.json.gz"):
-        read = EvaluationDataset.from_json(folder / name)
-        assert (judged(read), read.documents) == (judged(dataset), documents)
-        assert (read.dataset_id, read.version) == ("d", "1.0.0")
-    assert judged(EvaluationDataset.from_csv(folder / "d_v1.0.0.csv")) == judged(dataset)

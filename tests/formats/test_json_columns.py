@@ -58,21 +58,13 @@ def test_nulls_in_lists_are_null_and_null_fields_are_left_out():
     assert texts(column).to_pylist() == ['{"names": ["a", null]}']
 
 
-def test_floats_are_refused():
-    with pytest.raises(TypeError):
-        texts(pa.array([0.5]))
-
-
 QUERY = {"query_id": "0", "query_text": "q", "relevant_documents": ["d.pdf"], "citations": [], "metadata": {}}
 SPAN = {"file_name": "d.pdf", "start_char": 0, "end_char": 4}
 CHECKED = {
     "good queries": ([QUERY, {**QUERY, "query_id": "7", "citations": [SPAN]}], []),
     "an id that is no number": ([{**QUERY, "query_id": "x"}], ["bad_format"]),
-    "an id in digits of another script": ([{**QUERY, "query_id": "\u0661"}], ["bad_format"]),
-    "an empty id among others": ([QUERY, {**QUERY, "query_id": ""}], ["bad_format"]),
     "an empty question": ([{**QUERY, "query_text": ""}], ["bad_format"]),
     "an unknown key": ([{**QUERY, "answer": "a"}], ["bad_format"]),
-    "an unknown difficulty": ([{**QUERY, "difficulty": "odd"}], ["bad_format"]),
     "a document without name": ([{**QUERY, "relevant_documents": [""], "citations": [SPAN]}], ["bad_format"]),
     "ids that do not ascend": ([QUERY, QUERY], ["query_order"]),
     "an empty span": ([{**QUERY, "citations": [{**SPAN, "start_char": 4}]}], ["empty_span"]),

@@ -41,16 +41,11 @@ FAST = st.lists(st.tuples(QUERY_NAMES, NAMES), max_size=6, unique=True)
 
 ENCODED = {
     #                                        name                       id
-    "a plain name":                         ("Report_2023.pdf",         "Report_2023.pdf"),
     "a space":                              ("a b.pdf",                 "a%20b.pdf"),
     "what a space would become":            ("a%20b.pdf",               "a%2520b.pdf"),
-    "what that would become":               ("a%2520b.pdf",             "a%252520b.pdf"),
     "an escape of something else":          ("caf%C3%A9%27.pdf",        "caf%C3%A9%27.pdf"),
     "a bare per cent sign":                 ("100%.pdf",                "100%.pdf"),
     "an escaped per cent sign":             ("100%25.pdf",              "100%25.pdf"),
-    "a no-break space":                     ("a\xa0b",                  "a%C2%A0b"),
-    "tab and line break":                   ("a\tb\nc",                 "a%09b%0Ac"),
-    "quotes, hash, letters of anywhere":    ('"#\'é漢.pdf',             '"#\'é漢.pdf'),
 }  # fmt: skip
 
 
@@ -100,14 +95,6 @@ def test_topics_round_trip(texts, tmp_path_factory):
     assert list(iterate_topics(path)) == topics
 
 
-def test_qrels_compress_to_equal_bytes(tmp_path):
-    for name in ("one.gz", "two.gz"):
-        write_qrels(tmp_path / name, [Qrel("1", "a", 1)])
-
-    assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
-    assert gzip.decompress((tmp_path / "one.gz").read_bytes()) == b"1 0 a 1\n"
-
-
 # What trec_eval 10 reads, and the value that it has there.
 READ_RUN_LINES = {
     "fields after the tag":      (b"1 Q0 a 1 0.5 tag more and more",  RunLine("1", "a", 1, 0.5, "tag")),
@@ -136,14 +123,9 @@ def test_qrels_may_have_comments_and_grades_with_a_point(tmp_path):
 
 QRELS = {
     #                             line                              code
-    "three fields":              (b"1 0 a\n",                       "bad_fields"),
     "five fields":               (b"1 0 a b 1\n",                   "bad_fields"),
     "an empty line":             (b"\n",                            "bad_fields"),
     "a grade that is a word":    (b"1 0 a yes\n",                   "bad_number"),
-    "a grade with a fraction":   (b"1 0 a 1.5\n",                   "bad_number"),
-    "a comment after a blank":   (b" # 1\n",                        "bad_fields"),
-    "a grade with a low line":   (b"1 0 a 1_0\n",                   "bad_number"),
-    "Arabic digits":             ("1 0 a ١\n".encode(),             "bad_number"),
     "a grade beyond 64 bits":    (b"1 0 a 99999999999999999999\n",  "bad_number"),
     "bytes that are no UTF-8":   (b"1 0 \xff 1\n",                  "bad_encoding"),
     "the first line once more":  (b"0 0 first 0\n",                 "duplicate_document"),
@@ -151,13 +133,8 @@ QRELS = {
 
 
 RUNS = {
-    "no tag":                    (b"1 Q0 a 1 0.5\n",                "bad_fields"),
     "not a number":              (b"1 Q0 a 1 NaN t\n",              "bad_score"),
-    "minus not a number":        (b"1 Q0 a 1 -nan t\n",             "bad_score"),
     "a decimal comma":           (b"1 Q0 a 1 0,5 t\n",              "bad_number"),
-    "a word":                    (b"1 Q0 a 1 high t\n",             "bad_number"),
-    "half a hexadecimal number": (b"1 Q0 a 1 0x t\n",               "bad_number"),
-    "a low line":                (b"1 Q0 a 1 1_0 t\n",              "bad_number"),
     "the first line once more":  (b"0 Q0 first 9 0.1 t\n",          "duplicate_document"),
 }  # fmt: skip
 
@@ -186,16 +163,10 @@ def test_trec_error_names_the_line(reader, first, line, code, tmp_path):
 
 TOPICS = {
     #                               file                                                             code               row
-    "no tab":                      ("1\ttext\n2 text\n",                                            "bad_fields",      2),
-    "no text":                     ("1\ttext\n2\t \n",                                              "bad_fields",      2),
-    "two tabs":                    ("1\ttext\n2\ta\tb\n",                                           "bad_fields",      2),
     "an id twice":                 ("1\ttext\n1\tother\n",                                          "duplicate_query", 2),
     "a topic without a number":    ("<top>\n<title> a\n</top>\n",                                   "bad_topic",       1),
-    "a topic without a title":     ("<top>\n<num> 1\n</top>\n",                                     "bad_topic",       1),
     "a topic that does not end":   ("<top>\n<num> 1\n<title> a\n",                                  "bad_topic",       1),
-    "a topic inside another":      ("<top>\n<num> 1\n<top>\n<num> 2\n<title> b\n</top>\n",          "bad_topic",       1),
     "text between topics":         ("<top>\n<num> 1\n<title> a\n</top>\nx\n",                       "bad_topic",       5),
-    "a number twice":              ("<top><num>1<title>a</top>\n<top><num>1<title>b</top>\n",       "duplicate_query", 2),
 }  # fmt: skip
 
 
@@ -245,7 +216,6 @@ WHOLE_FILES = {
     "a line without end":           (gzip.compress(b"x" * (17 * 1024 * 1024), 1), "long_line"),
     "no file":                      (None,                                       "missing_file"),
     "a gzip file that was cut":     (gzip.compress(b"1 0 a 1\n")[:-9],           "bad_gzip"),
-    "gzip by its first bytes only": (b"\x1f\x8bxyz",                             "bad_gzip"),
 }  # fmt: skip
 
 
@@ -272,10 +242,8 @@ LINE = RunLine("1", "a", 1, 0.5, "t")
 NOT_WRITTEN = {
     #                         writer         record                            code
     "an empty id":           (write_qrels,  Qrel("1", "", 1),                 "bad_id"),
-    "a no-break space":      (write_qrels,  Qrel("1", "a\xa0b", 1),           "bad_id"),
     "a NUL":                 (write_qrels,  Qrel("1", "a\0b", 1),             "bad_id"),
     "a comment as qrel":     (write_qrels,  Qrel("#1", "a", 1),               "bad_id"),
-    "a comment as run":      (write_run,    LINE._replace(query_id="#1"),     "bad_id"),
     "a tag of two words":    (write_run,    LINE._replace(tag="a b"),         "bad_id"),
     "NaN":                   (write_run,    LINE._replace(score=math.nan),    "bad_score"),
     "a topic of two lines":  (write_topics, Topic("1", "two\nlines"),         "bad_topic"),

@@ -1,5 +1,6 @@
-"""The site in a real browser, opened from files: it works, and ten thousand questions are a table like any other."""
+"""The site in a real browser, opened from files: it works, for everybody, and with ten thousand questions."""
 
+import json
 import re
 
 import pytest
@@ -12,24 +13,37 @@ from tests.reporting.made_nights import publish_night, register
 
 pytestmark = pytest.mark.browser
 RAILWAY = "skarn-railway"
-MANY = 10_000
+MANY, WRITTEN = 10_000, 400
 
 
 @pytest.fixture(scope="session")
 def many(tmp_path_factory):
-    """A run of 10,000 questions and the run of the night before."""
+    """A run of 10,000 questions, which are those of a smaller one again and again, and the run of the night before."""
     workspace = Workspace(tmp_path_factory.mktemp("many"))
     register(workspace, ["wide"], ["asked"])
     for night in range(2):
-        publish_night(
-            workspace, "wide", "asked", night, questions=MANY, skill=0.6, number=1, with_responses=False
-        )  # fmt: skip
+        name = publish_night(
+            workspace, "wide", "asked", night, questions=WRITTEN, skill=0.6, number=1, with_responses=False
+        )
+        path = workspace.results / f"{name}.results.json"
+        results = json.loads(path.read_text())
+        rows = results["query_results"]
+        results["query_results"] = [{**rows[n % WRITTEN], "query_id": str(n)} for n in range(MANY)]
+        path.write_text(json.dumps(results))
     write_site(workspace)
     return workspace.reports / "runs/eval_run_20261002_001/index.html"
 
 
 def newest(workspace, system="embedded"):
     return workspace.reports / "runs" / read_history(workspace).by_pair[RAILWAY, system][-1].evaluation_id
+
+
+@pytest.fixture
+def pages(site):
+    """A page of each kind."""
+    run = newest(site)
+    names = ["index.html", f"benchmarks/{RAILWAY}.html", f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html"]
+    return [*(site.reports / name for name in names), run / "index.html", run / "question.html"]
 
 
 def rows(page):
@@ -46,9 +60,13 @@ def test_ten_thousand_questions_are_a_table_of_which_only_a_window_is_in_the_pag
     expect(page.get_by_role("status")).to_have_text("10,000 questions")
     assert 10 <= rows(page).count() < 100
     assert page.locator(".rows table").get_attribute("aria-rowcount") == str(MANY + 1)
+    rows(page).first.get_by_role("link").focus()
     page.locator(".rows").evaluate("element => element.scrollTop = element.scrollHeight")
     expect(page.get_by_role("cell", name="9999", exact=True)).to_be_visible()
     assert rows(page).count() < 100
+    # The row with the focus stays, and the table is no higher for it.
+    assert page.evaluate("document.activeElement.closest('tr').getAttribute('aria-rowindex')") == "2"
+    assert abs(page.locator(".rows tbody").evaluate("element => element.offsetHeight") - MANY * 42) < 42
 
 
 def test_ten_thousand_questions_are_searched_filtered_and_sorted(many, open_page):
@@ -67,22 +85,15 @@ def test_ten_thousand_questions_are_searched_filtered_and_sorted(many, open_page
     expect(status).to_have_text(f"{re.search('[0-9,]+', label)[0]} of 10,000 questions")
     assert set(column(page, 2)) == {"wrong"}
     outcome.select_option("")
+    page.get_by_label("Since the night before").select_option("worse")
+    assert {text[0] for text in column(page, 8)} == {"−"}
+    page.get_by_label("Since the night before").select_option("")
 
     heading = page.get_by_role("columnheader", name="F1", exact=True)
-    heading.get_by_role("button").click()
-    expect(heading).to_have_attribute("aria-sort", "descending")
-    assert set(column(page, 5)) == {"1.00"}
-    heading.get_by_role("button").click()
-    expect(heading).to_have_attribute("aria-sort", "ascending")
-    assert set(column(page, 5)) == {"0.00"}
-
-
-def test_questions_that_got_worse_since_the_night_before_are_one_choice(many, open_page):
-    page = open_page(many)
-
-    page.get_by_label("Since the night before").select_option("worse")
-
-    assert {text[0] for text in column(page, 8)} == {"−"}
+    for order, value in (("descending", "1.00"), ("ascending", "0.00")):
+        heading.get_by_role("button").click()
+        expect(heading).to_have_attribute("aria-sort", order)
+        assert set(column(page, 5)) == {value}
 
 
 def test_a_question_of_the_last_file_opens_by_its_address(many, open_page):
@@ -94,36 +105,29 @@ def test_a_question_of_the_last_file_opens_by_its_address(many, open_page):
     expect(page.get_by_role("heading", level=1)).to_be_focused()
 
 
-def test_the_page_of_a_question_shows_what_there_is(evaluated, open_page):
-    page = open_page(newest(evaluated) / "index.html")
+def test_the_page_of_a_question_shows_what_there_is(site, open_page):
+    page = open_page(newest(site) / "index.html")
 
     page.get_by_role("button", name="F1").first.click()
     rows(page).first.get_by_role("link").click()
 
     for heading in (
-        "Gold answer",
-        "Answer",
-        "Claims and their support",
-        "Citations",
-        "Retrieved",
-        "Over nights",
-        "Scores",
-    ):
+        "Gold answer", "Answer", "Claims and their support", "Citations", "Retrieved", "Over nights", "Scores",
+    ):  # fmt: skip
         expect(page.get_by_role("heading", name=heading, exact=True, level=2)).to_be_visible()
     assert page.locator(".chip.doubted").count() > 0  # nobody has calibrated the judge
     assert page.locator(".chip.supported").count() == 0
 
 
-def test_a_page_of_the_corpus_is_drawn_with_gold_and_cited_text_marked(evaluated, open_page):
-    page = open_page(newest(evaluated) / "question.html", fragment="0")
-    sheet = page.locator(".sheet").first
+def test_a_page_of_the_corpus_is_drawn_with_gold_and_cited_text_marked(site, open_page):
+    page = open_page(newest(site) / "question.html", fragment="0")
     for place in range(40):
         page.goto(f"{page.url.partition('#')[0]}#{place}")
         expect(page.get_by_text(f"Question {place} ")).to_be_visible()
         if page.locator(".sheet .gold").count() and page.locator(".sheet .cited").count():
             break
 
-    image = sheet.locator("img")
+    image = page.locator(".sheet").first.locator("img")
     image.scroll_into_view_if_needed()
     page.wait_for_function("document.querySelector('.sheet img').naturalWidth > 0")
     assert "gold text filled" in image.get_attribute("alt")
@@ -144,8 +148,6 @@ def test_everything_is_reached_by_keyboard(many, open_page):
     assert any(one.startswith("INPUT") for one in seen)
     assert any(one.startswith("SELECT") for one in seen)
     assert "BUTTON F1" in seen
-    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-    assert outline != "none"
 
     page.get_by_role("columnheader", name="F1", exact=True).get_by_role("button").focus()
     page.keyboard.press("Enter")
@@ -154,60 +156,135 @@ def test_everything_is_reached_by_keyboard(many, open_page):
     for _ in range(60):
         page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.closest('tr').getAttribute('aria-rowindex')") == "62"
-    focused = page.locator(":focus")
-    expect(focused).to_be_in_viewport()
+    expect(page.locator(":focus")).to_be_in_viewport()
 
 
-def test_a_row_with_the_focus_stays_when_it_is_scrolled_out_of_sight(many, open_page):
-    page = open_page(many)
-    rows(page).first.get_by_role("link").focus()
-
-    page.locator(".rows").evaluate("element => element.scrollTop = element.scrollHeight")
-
-    expect(page.get_by_role("cell", name="9999", exact=True)).to_be_visible()
-    assert page.evaluate("document.activeElement.closest('tr').getAttribute('aria-rowindex')") == "2"
-    height = page.locator(".rows tbody").evaluate("element => element.offsetHeight")
-    assert abs(height - MANY * 42) < 42  # the row that stays is no row more
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_scrolls_sideways(width, scheme, evaluated, open_page):
-    run = newest(evaluated).relative_to(evaluated.reports)
-    names = ["index.html", f"benchmarks/{RAILWAY}.html", f"{run}/index.html", f"{run}/question.html"]
-    names += [f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html", "glossary.html"]
-    for name in names:
-        page = open_page(evaluated.reports / name, width=width, scheme=scheme)
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_no_page_scrolls_sideways_and_colours_are_those_of_the_system(width, scheme, pages, open_page):
+    for path in pages:
+        page = open_page(path, width=width, scheme=scheme)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
 
 
-def test_a_figure_of_the_matrix_is_chosen(evaluated, open_page):
-    page = open_page(evaluated.reports / "index.html")
+def test_the_matrix_shows_the_chosen_metric_and_the_leaderboard_is_sorted_by_its_headings(site, open_page):
+    page = open_page(site.reports / "index.html")
 
     page.get_by_label("Figure").select_option("exact_match")
 
     expect(page.get_by_role("region", name="Exact match by benchmark and system")).to_be_visible()
     expect(page.get_by_role("region", name="F1 by benchmark and system")).to_be_hidden()
-
-
-def test_the_leaderboard_is_sorted_by_its_headings(evaluated, open_page):
-    page = open_page(evaluated.reports / "index.html")
     board = page.get_by_role("region", name="Leaderboard")
-
     board.get_by_role("button", name="F1", exact=True).click()
-
     values = [float(text) for text in board.locator("tbody tr td:nth-child(11)").all_inner_texts()]
     assert values == sorted(values)
 
 
-def test_the_print_has_no_controls_and_is_light(evaluated, open_page):
-    page = open_page(newest(evaluated) / "index.html", scheme="dark")
+def test_the_print_has_no_controls_and_is_light(site, open_page):
+    page = open_page(newest(site) / "index.html", scheme="dark")
     expect(page.get_by_role("status")).to_have_text("40 questions")
 
     page.emulate_media(media="print")
 
     expect(page.locator(".controls").first).to_be_hidden()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+UNNAMED = """() => {
+  const found = [];
+  const say = (what, one) => found.push(`${what}: ${one.outerHTML.slice(0, 80)}`);
+  for (const one of document.querySelectorAll("table")) if (!one.caption?.textContent.trim()) say("table without caption", one);
+  for (const one of document.querySelectorAll("th")) if (!one.scope) say("heading of a table without scope", one);
+  for (const one of document.querySelectorAll("th")) if (!one.textContent.trim()) say("empty heading of a table", one);
+  for (const one of document.querySelectorAll("svg[role=img]")) if (!one.getAttribute("aria-label")) say("chart without name", one);
+  for (const one of document.querySelectorAll("input, select")) if (!one.labels.length) say("control without label", one);
+  for (const one of document.querySelectorAll("img")) if (!one.alt) say("picture without text", one);
+  for (const one of document.querySelectorAll("a, button")) if (!one.textContent.trim()) say("link without text", one);
+  for (const one of document.querySelectorAll("[tabindex='0']")) if (!one.getAttribute("aria-label")) say("region without name", one);
+  const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+  for (const id of new Set(ids.filter((id, place) => ids.indexOf(id) !== place))) found.push(`id twice: ${id}`);
+  const named = [...document.querySelectorAll("nav, section[aria-labelledby], [role=region]")].map((one) => {
+    const by = one.getAttribute("aria-labelledby");
+    return one.getAttribute("aria-label") ?? document.getElementById(by)?.textContent ?? `nothing with the id ${by}`;
+  });
+  for (const name of new Set(named.filter((name, place) => named.indexOf(name) !== place))) found.push(`landmark twice: ${name}`);
+  let last = 0;
+  for (const one of document.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
+    const level = Number(one.tagName[1]);
+    if (level > last + 1) say(`level ${level} after ${last}`, one);
+    last = level;
+  }
+  return found;
+}"""
+
+
+FOCUS = """() => {
+  const one = document.activeElement;
+  const style = getComputedStyle(one);
+  return { name: one.tagName, outline: style.outlineStyle, width: parseFloat(style.outlineWidth), height: one.getBoundingClientRect().height };
+}"""
+
+
+def test_every_page_has_landmarks_a_title_names_and_a_visible_focus(pages, open_page):
+    for path in pages:
+        page = open_page(path)
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        page.get_by_role("heading", level=2).first.wait_for()
+        assert page.title()
+        assert page.locator("html").get_attribute("lang") == "en"
+        for role in ("banner", "main", "navigation", "contentinfo"):
+            assert page.get_by_role(role).count() >= 1, (path, role)
+        assert page.evaluate(UNNAMED) == [], path
+        for _ in range(10):
+            page.keyboard.press("Tab")
+            found = page.evaluate(FOCUS)
+            if found["name"] == "BODY":
+                break  # the last link was before
+            assert (found["outline"] != "none", found["width"] >= 2, found["height"] > 0) == (True,) * 3, (path, found)
+
+
+def test_the_link_to_the_content_leads_there(pages, open_page):
+    page = open_page(pages[0])
+
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+
+    assert page.evaluate("document.activeElement.id") == "content"
+
+
+def contrast(page, foreground, background):
+    """Contrast of two custom properties of the style sheet by WCAG 2."""
+    return page.evaluate(
+        """([front, back]) => {
+            const light = (name) => {
+                const probe = document.createElement("span");
+                probe.style.color = `var(${name})`;
+                document.body.append(probe);
+                const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+                probe.remove();
+                const [r, g, b] = parts.map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+            };
+            const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
+            return (a + 0.05) / (b + 0.05);
+        }""",
+        [foreground, background],
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_the_contrast_of_wcag_aa(scheme, site, open_page):
+    page = open_page(site.reports / "index.html", scheme=scheme)
+
+    pairs = [
+        (ink, ground)
+        for ink in ("--ink", "--muted", "--accent", "--bad", "--good")
+        for ground in ("--surface", "--ground")
+    ]
+    pairs += [("--good", "--good-soft"), ("--bad", "--bad-soft"), ("--warn", "--warn-soft"), ("--muted", "--raised")]
+    low = {pair: found for pair in pairs if (found := contrast(page, *pair)) < 4.5}
+    assert low == {}
+    marks = {f"--s{n}": found for n in range(6) if (found := contrast(page, f"--s{n}", "--surface")) < 3}
+    assert marks == {}

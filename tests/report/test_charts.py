@@ -1,4 +1,4 @@
-"""Charts are well formed, say what they show, and mark what regressed."""
+"""Charts are well formed, are named for screen readers, and mark what regressed."""
 
 from xml.etree import ElementTree
 
@@ -91,10 +91,5 @@ def test_latency_histogram_counts_every_question():
     bars = [e for e in read(chart).iter("rect")]
     assert len(bars) == 3
     assert "p50" in list(read(chart).itertext())
-    assert "nothing to draw" in latency_histogram([], [], "Latency")
-
-
-def test_latency_histogram_of_a_slow_system_is_in_seconds():
     texts = list(read(latency_histogram([50.0, 1360.0, 33_000.0], [], "Latency")).itertext())
-
     assert texts[-3:] == ["50 ms", "1.28 s", "33.00 s"]

@@ -1,4 +1,4 @@
-"""Every measure has a name for people; what the registry says of it stands beside it, and a stranger keeps its name."""
+"""Metrics as pages show them: labels and meanings of the registry, groups of a run, doubts of its judge."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rag_eval_pipeline.metrics.metric_info import label_from_key
-from rag_eval_pipeline.metrics.registry import metric_label, metrics
+from rag_eval_pipeline.metrics.registry import metrics
 from rag_eval_pipeline.report.metrics import CATEGORY_HEADINGS, custom_metric_view, metric_groups, metric_view
 from rag_eval_pipeline.report.runs import CustomMetric, RunFile
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED
@@ -35,24 +35,20 @@ def test_metric_view_has_the_cutoff_in_its_meaning():
     assert "top k" not in metric_view("recall@5").meaning
 
 
-def test_metric_view_says_which_way_is_better():
-    assert metric_view("ndcg@10").way == "higher is better"
-    assert metric_view("hallucination_vs_citations").way == "lower is better"
-    assert metric_view("claims").way == ""
-
-
-def test_metric_view_of_an_unknown_metric_keeps_its_name():
-    figure = metric_view("politeness")
-
-    assert (figure.label, figure.meaning, figure.way, figure.category) == ("Politeness", "", "", "other")
+def test_metric_view_has_the_direction_and_of_an_unknown_metric_its_name():
+    assert [metric_view(name).way for name in ("ndcg@10", "hallucination_vs_citations", "claims")] == [
+        "higher is better", "lower is better", "",
+    ]  # fmt: skip
+    view = metric_view("politeness")
+    assert (view.label, view.meaning, view.way, view.category) == ("Politeness", "", "", "other")
 
 
 def test_custom_metric_view_is_what_the_results_state():
-    row = CustomMetric("Words of thanks.", "us", "lower", 0.0, None, "answers")
+    stated = b'{"meaning": "Words of thanks.", "direction": "lower", "low": 0.0, "room": "answers"}'
 
-    figure = custom_metric_view("thanks", row)
+    view = custom_metric_view("thanks", msgspec.json.decode(stated, type=CustomMetric))
 
-    assert (figure.label, figure.meaning, figure.way, figure.category, figure.unit) == (
+    assert (view.label, view.meaning, view.way, view.category, view.unit) == (
         "Thanks", "Words of thanks.", "lower is better", "answers", "number",
     )  # fmt: skip
     assert custom_metric_view("thanks", CustomMetric(category="<b>")).category == "other"
@@ -64,10 +60,6 @@ def test_metric_view_of_every_registered_metric_has_a_label_and_a_meaning():
         assert figure.label, name
         assert figure.meaning.endswith("."), name
         assert figure.category in CATEGORY_HEADINGS, name
-
-
-def test_metric_label_ends_with_the_level():
-    assert metric_label("page/ndcg@10") == "nDCG@10 by page"
 
 
 HALF, NOBODY = MetricHeader(0.5, (0.4, 0.6), 10), Trust(())
@@ -98,11 +90,7 @@ def test_metric_groups_are_in_order():
         "Citations": ["citation_jaccard"],
         "The judge": ["judged_correct"],
     }
-
-
-def test_metric_groups_begin_with_the_level_of_the_results():
     groups = metric_groups(made_header(retrieval_level="page"), RunFile(), NOBODY)
-
     assert [group.heading for group in groups][:2] == ["Retrieval, by page", "Retrieval, by document"]
 
 
@@ -130,9 +118,3 @@ def test_metric_groups_leave_out_what_is_no_metric():
     odd = {"f1": {"value": "much"}, "em": 7, "abstention": {"recall": None}}
 
     assert "Answers" not in names(metric_groups(made_header(answer_quality_metrics=odd), RunFile(), NOBODY))
-
-
-def test_custom_metric_has_the_category_that_its_results_file_states():
-    stated = b'{"meaning": "Words of thanks.", "room": "answers"}'
-
-    assert msgspec.json.decode(stated, type=CustomMetric).category == "answers"

@@ -1,4 +1,4 @@
-"""Beside the gold answer: what is missing and what is extra, as SQuAD compares words."""
+"""A question's answer against gold, its claims and citation marks, and its outcome."""
 
 import pytest
 from hypothesis import given

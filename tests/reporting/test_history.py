@@ -1,11 +1,9 @@
-"""The history names each results file that is not what was published, reads each once, and survives without its file."""
+"""The history names each results file that is not what was published, reads each once, and is rebuilt when it is lost."""
 
 import hashlib
 import json
 import logging
-import math
 import multiprocessing
-import os
 import shutil
 
 import pytest
@@ -13,12 +11,9 @@ from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.reporting import history as history_module
-from rag_eval_pipeline.reporting.comparison import compare_named
 from rag_eval_pipeline.reporting.history import (
     FILE,
     history_folder,
@@ -36,19 +31,22 @@ OBSERVATORY = "cairnmoor-observatory"  # 16 questions
 NIGHTS = 4
 
 
-@pytest.fixture
-def nights(tmp_path):
-    """Four nights of one pair that are in the history."""
-    workspace = Workspace(tmp_path)
+@pytest.fixture(scope="module")
+def _nights(tmp_path_factory):
+    workspace = Workspace(tmp_path_factory.mktemp("nights"))
     register(workspace, ["b"], ["s"])
     for night in range(NIGHTS):
         publish_night(workspace, "b", "s", night, questions=3, skill=0.5, number=1)
-    assert update_history(workspace) == []
+    return workspace.root
+
+
+@pytest.fixture
+def nights(_nights, tmp_path):
+    """Four nights of one pair that are in the history."""
+    workspace = Workspace(tmp_path / "workspace")
+    shutil.copytree(_nights, workspace.root)
+    assert update_history(workspace).damaged == []
     return workspace
-
-
-def history_file(workspace):
-    return history_folder(workspace) / FILE
 
 
 def results(workspace, night):
@@ -61,8 +59,7 @@ def edit(path, **changes):
 
 def flip(path):
     """Change one digit of a results file."""
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b'"total_queries": 3', b'"total_queries": 7'))
+    path.write_bytes(path.read_bytes().replace(b'"total_queries": 3', b'"total_queries": 7'))
 
 
 def shown(workspace):
@@ -72,24 +69,15 @@ def shown(workspace):
 def codes(workspace, **options):
     """The results files that are named as damaged, with the code."""
     lines = read_history(workspace, **options).damaged
-    return {line.rpartition("/")[2].partition(".")[0]: line.partition("[")[2].partition("]")[0] for line in lines}
+    names = [line.partition(".results.json")[0].rpartition("/")[2] for line in lines]
+    return {name: line.partition("[")[2].partition("]")[0] for name, line in zip(names, lines, strict=True)}
 
 
-@pytest.fixture
-def reads(monkeypatch):
-    """The results files that are read from now on."""
-    names = []
-
-    def counted(path, data):
-        names.append(path.name.partition(".")[0])
-        return read_header(path, data)
-
-    monkeypatch.setattr(history_module, "read_header", counted)
-    monkeypatch.setattr(history_module, "TICK_NS", -math.inf)
-    return names
-
-
-def test_history_reads_each_file_once_and_a_changed_one_again(nights, reads):
+def test_history_reads_each_file_once_and_a_changed_one_again(nights, monkeypatch):
+    reads = []
+    monkeypatch.setattr(
+        history_module, "read_header", lambda path, data: [reads.append(path.name[:17]), read_header(path, data)][1]
+    )
     history_rows(nights, verify=True)
     assert len(reads) == NIGHTS
     history_rows(nights)
@@ -98,15 +86,7 @@ def test_history_reads_each_file_once_and_a_changed_one_again(nights, reads):
     flip(results(nights, 1))
 
     assert (shown(nights), codes(nights)) == ([3, 7, 3, 3], {"eval_run_20261002_001": "changed_result"})
-    assert reads[NIGHTS:] == ["eval_run_20261002_001"]
-
-
-def test_history_reads_again_what_was_read_within_a_tick_of_its_change(nights, reads, monkeypatch):
-    monkeypatch.setattr(history_module, "TICK_NS", 10**12)
-    read_history(nights, verify_bytes=math.inf)
-    read_history(nights)
-
-    assert len(reads) == 2 * NIGHTS
+    assert reads[NIGHTS:] == ["eval_run_20261002"]
 
 
 def test_history_names_a_changed_file_until_it_is_restored(nights):
@@ -115,7 +95,7 @@ def test_history_names_a_changed_file_until_it_is_restored(nights):
     flip(path)
     flipped = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
-    [line] = update_history(nights)  # the digest is kept
+    [line] = update_history(nights).damaged  # the digest is kept
     assert f"sha256 {flipped}, not {hashlib.sha256(data).hexdigest()[:12]}" in line
     rows, damaged = history_rows(nights)
     assert (len(rows), damaged) == (NIGHTS, [line])
@@ -124,32 +104,23 @@ def test_history_names_a_changed_file_until_it_is_restored(nights):
     assert (shown(nights), codes(nights)) == ([3] * NIGHTS, {})
 
 
-def test_history_names_every_cut_of_a_file(nights):
+def test_history_names_every_cut_of_a_file_and_a_folder_in_its_place(nights):
     path = results(nights, 0)
     whole = path.read_bytes()
     for size in range(0, len(whole), len(whole) // 20):
         path.write_bytes(whole[:size])
-        assert codes(nights) in (
-            {"eval_run_20261001_001": "corrupt_result"},
-            {"eval_run_20261001_001": "changed_result"},  # only the last newline is gone
-        )
+        # Of the last cut only the newline is gone.
+        assert codes(nights)["eval_run_20261001_001"] in ("corrupt_result", "changed_result")
 
-
-def test_history_names_a_folder_in_place_of_a_file(nights):
-    path = results(nights, 0)
     path.unlink()
     path.mkdir()
-
     [line] = read_history(nights).damaged
     assert line.startswith(f"{path}: ")
 
 
 def test_history_finds_a_bit_that_flipped_without_a_change_of_times(nights, monkeypatch):
-    path = results(nights, 3)
-    monkeypatch.setattr(history_module, "TICK_NS", -math.inf)  # however new a file is
-    read_history(nights)
     before = history_module._signatures(nights)
-    flip(path)
+    flip(results(nights, 3))
     monkeypatch.setattr(history_module, "_signatures", lambda workspace: before)
     assert codes(nights) == {}
 
@@ -165,12 +136,12 @@ def test_history_takes_later_results_under_an_id_as_published_again(nights):
     value = json.loads(path.read_text())
     value["query_results"][0]["latency_ms"] = 123.5
     path.write_text(json.dumps(value))
-    assert len(update_history(nights)) == 1
+    assert len(update_history(nights).damaged) == 1
     assert query_history(nights, "SELECT * FROM questions ORDER BY ALL") == before  # as published
 
     edit(path, timestamp="2099-01-01T00:00:00Z")
 
-    assert (codes(nights), update_history(nights)) == ({}, [])
+    assert (codes(nights), update_history(nights).damaged) == ({}, [])
     assert query_history(nights, "SELECT 1 FROM questions WHERE metric = 'latency_ms' AND value = 123.5")
     edit(path, timestamp="2098-01-01T00:00:00Z")
     assert codes(nights) == {"eval_run_20261002_001": "changed_result"}
@@ -208,8 +179,6 @@ def test_history_forgets_what_could_never_be_read(nights):
 
 DAMAGE = {
     "no parquet": lambda path: path.write_bytes(b"nothing of the kind" * 100),
-    "empty": lambda path: path.write_bytes(b""),
-    "half of it": lambda path: os.truncate(path, path.stat().st_size // 2),
     "a page overwritten": lambda path: path.write_bytes(
         path.read_bytes()[:100] + b"\xff" * 8 + path.read_bytes()[108:]
     ),
@@ -218,15 +187,14 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_history_is_rebuilt_without_its_file_and_says_so(damage, nights, caplog):
-    damage(history_file(nights))
+def test_history_is_rebuilt_without_its_file_and_logs_it(damage, nights, caplog):
+    damage(history_folder(nights) / FILE)
 
     with caplog.at_level(logging.WARNING):
         assert shown(nights) == [3] * NIGHTS
 
-    [said] = [record.getMessage() for record in caplog.records]
-    assert f"rebuilt from {NIGHTS} results files; earlier changes to them cannot be detected" in said
-    assert len(published_results(nights)) == NIGHTS
+    [message] = [record.getMessage() for record in caplog.records]
+    assert "is rebuilt; earlier changes of results files cannot be detected" in message
     flip(results(nights, 0))
     assert codes(nights) == {"eval_run_20261001_001": "changed_result"}
 
@@ -255,29 +223,19 @@ def _publish_and_read(root, number):
     assert read_history(workspace).damaged == []
 
 
-def test_history_loses_nothing_when_several_processes_publish(tmp_path):
-    workspace = Workspace(tmp_path)
-    register(workspace, ["b"], ["s"])
-    publish_night(workspace, "b", "s", 0, questions=3, skill=0.5, number=9)
+def test_history_loses_nothing_when_several_processes_publish(nights):
     context = multiprocessing.get_context("fork")
-    children = [context.Process(target=_publish_and_read, args=(tmp_path, number)) for number in (1, 2, 3, 4)]
+    children = [context.Process(target=_publish_and_read, args=(nights.root, number)) for number in (2, 3, 4, 5)]
     for child in children:
         child.start()
     for child in children:
         child.join()
 
     assert [child.exitcode for child in children] == [0] * 4
-    assert [row.evaluation_id[-3:] for row in published_results(workspace)] == ["001", "002", "003", "004", "009"]
-    assert read_history(workspace).damaged == []
-
-
-def test_history_headers_are_a_sequence(nights):
-    headers = read_history(nights).by_pair["b", "s"]
-
-    ids = [header.evaluation_id for header in headers]
-    assert ids == [f"eval_run_2026100{day}_001" for day in (1, 2, 3, 4)]
-    assert [header.evaluation_id for header in headers[1:]] == ids[1:]
-    assert (headers[-1].evaluation_id, len(headers), len(headers[:-1][-2:])) == (ids[-1], 4, 2)
+    days = [f"2026100{day}_001" for day in (2, 3, 4)]
+    assert [row.evaluation_id[9:] for row in published_results(nights)] == [
+        *(f"20261001_00{number}" for number in (1, 2, 3, 4, 5)), *days,
+    ]  # fmt: skip
 
 
 def test_history_orders_evaluations_by_their_times(nights):
@@ -285,30 +243,21 @@ def test_history_orders_evaluations_by_their_times(nights):
 
     history = read_history(nights)
 
-    assert [h.evaluation_id[:17][-2:] for h in history.by_pair["b", "s"]] == ["01", "04", "02", "03"]
+    headers = history.by_pair["b", "s"]
+    assert [header.evaluation_id[15:17] for header in headers] == ["01", "04", "02", "03"]
+    assert [header.evaluation_id[15:17] for header in headers[:-1][-2:]] == ["04", "02"]
     assert [header.evaluation_id for header in history.newest()] == ["eval_run_20261003_001"]
 
 
-def test_history_takes_a_copy_under_another_name_for_damage(nights):
-    shutil.copy(results(nights, 0), nights.results / "eval_run_20991231_001.results.json")
-
-    assert codes(nights) == {"eval_run_20991231_001": "corrupt_result"}
-    assert len(shown(nights)) == NIGHTS
-
-
-def test_history_leaves_out_benchmarks_and_systems_that_are_gone(nights):
+def test_history_leaves_out_benchmarks_and_systems_that_are_gone_and_files_of_several_evaluations(nights):
+    for name in ("benchmark_weekly_20260914", "ab_test_a_vs_b_001"):
+        (nights.results / f"{name}.results.json").write_text("{}")
+    assert codes(nights) == {}
     shutil.rmtree(nights.benchmark("b").source)
     assert read_history(nights).by_pair == {}
     register(nights, ["b"], [])
     nights.system_file("s").unlink()
     assert read_history(nights).by_pair == {}
-
-
-def test_history_leaves_out_files_of_several_evaluations(nights):
-    for name in ("benchmark_weekly_20260914", "ab_test_a_vs_b_001"):
-        (nights.results / f"{name}.results.json").write_text("{}")
-
-    assert codes(nights) == {}
 
 
 def test_history_has_the_retrieval_metrics_of_the_level_that_a_file_names(nights):
@@ -326,15 +275,15 @@ def test_history_has_the_retrieval_metrics_of_the_level_that_a_file_names(nights
 
 DAMAGED = {
     "limits are no numbers": ({"performance_metrics": {"latency_stats": {"p50": 1}, "latency_intervals": {"p50": "soon"}}}, "corrupt_result", "expected a results file"),
-    "one limit": ({"performance_metrics": {"latency_stats": {"p50": 1}, "latency_intervals": {"p50": [1.0]}}}, "corrupt_result", "expected a results file"),
     "no zone": ({"timestamp": "2026-10-01T02:00:00"}, "corrupt_result", "without its zone"),
+    "another evaluation": ({"evaluation_id": "eval_run_20261231_001"}, "corrupt_result", "eval_run_20261231_001"),
     "of a later release": ({"schema_version": "9.0"}, "newer_schema", "a later release wrote it"),
     "of no release": ({"schema_version": "new"}, "bad_version", "a schema version such as 1.0"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "code", "phrase"), DAMAGED.values(), ids=DAMAGED)
-def test_history_says_why_a_file_cannot_be_read(change, code, phrase, nights):
+def test_history_names_why_a_file_cannot_be_read(change, code, phrase, nights):
     path = results(nights, 0)
     edit(path, **change)
 
@@ -353,22 +302,20 @@ def test_commands_name_a_damaged_file_once_and_show_the_others(command, exit_cod
     assert (done.exit_code, "eval_run_20261004_001" in done.stdout) == (exit_code, True)
     [line] = [line for line in done.stderr.splitlines() if "corrupt_result" in line]
     assert path.name in line
-    with pytest.raises(InputError) as caught:
-        compare_named(nights, str(path), "eval_run_20261004_001")
-    assert (caught.value.code, caught.value.file.startswith(str(path))) == ("bad_json", True)
 
 
-def test_history_tables_have_a_row_for_each_metric_and_score(workspace):
-    name = evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"))[1].evaluation_id
-    assert update_history(workspace) == []
-    published = EvaluationResults.read(results_path(workspace, name))
+def test_history_tables_have_a_row_for_each_metric_and_score(evaluated):
+    name = read_history(evaluated).by_pair[OBSERVATORY, "embedded"][-1].evaluation_id
+    assert update_history(evaluated).damaged == []
+    published = EvaluationResults.read(results_path(evaluated, name))
+    of_pair = f"evaluation_id = '{name}'"
 
-    [metric] = query_history(workspace, "SELECT * FROM results WHERE metric = 'f1'")
-    scores = query_history(workspace, "SELECT query_id, value FROM questions WHERE metric = 'f1'")
-    names = {row["metric"] for row in query_history(workspace, "SELECT metric FROM results")}
+    [metric] = query_history(evaluated, f"SELECT * FROM results WHERE metric = 'f1' AND {of_pair}")
+    scores = query_history(evaluated, f"SELECT query_id, value FROM questions WHERE metric = 'f1' AND {of_pair}")
+    names = {row["metric"] for row in query_history(evaluated, "SELECT metric FROM results")}
 
     f1 = published.answer_quality_metrics.f1
-    assert (metric["evaluation_id"], metric["value"], metric["n_scored"]) == (name, f1.value, 16)
+    assert (metric["value"], metric["n_scored"]) == (f1.value, 16)
     assert (metric["low"], metric["high"]) == f1.confidence_interval
     assert len(scores) == 16
     assert {row["query_id"]: row["value"] for row in scores} == {
@@ -383,7 +330,7 @@ def test_history_tables_that_were_lost_are_written_again(nights):
     path = results(nights, 0)
     path.write_bytes(path.read_bytes()[:1000])
 
-    assert len(update_history(nights)) == 1
+    assert len(update_history(nights).damaged) == 1
 
     counted = "SELECT count(DISTINCT results.evaluation_id) AS n FROM results JOIN questions USING (evaluation_id)"
     assert query_history(nights, counted) == [{"n": NIGHTS - 1}]

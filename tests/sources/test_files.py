@@ -1,10 +1,8 @@
 """Packed, archived and remote files are read as the files they hold, under names that say where they are from."""
 
-import bz2
 import gzip
 import io
 import json
-import lzma
 import zipfile
 
 import pyarrow as pa
@@ -41,11 +39,8 @@ def zipped(files):
 
 PACKED = {
     "gz, under a name that says otherwise": ("q.csv", gzip.compress(CSV)),
-    "bz2": ("q.csv.bz2", bz2.compress(CSV)),
-    "xz": ("q.xz", lzma.compress(CSV)),
     "zst": ("q.zst", pa.compress(CSV, codec="zstd", asbytes=True)),
     "parquet, which is read from its end": ("q.bin", gzip.compress(parquet(ROWS))),
-    "JSON lines": ("q.json.gz", gzip.compress("\n".join(map(json.dumps, ROWS)).encode())),
 }
 
 

@@ -34,12 +34,6 @@ def test_relation_of_a_table_has_no_source_columns(benchmark):
     assert read_relation(paths, SourceSpec(files="docs/*")).table.column_names == ["file", "name"]
 
 
-def test_path_that_looks_like_a_glob_names_an_existing_file(benchmark):
-    paths = benchmark(HEAD, {"[x].csv": "q\n1\n", "x.csv": "q\n2\n"})
-
-    assert read_relation(paths, SourceSpec(path=("[x].csv",))).table.column("q").to_pylist() == ["1"]
-
-
 def test_relation_of_a_folder_lists_paths_and_basenames(benchmark):
     paths = benchmark(HEAD, {"docs/b c.pdf": b"%PDF-", "docs/a.pdf": b"%PDF-", "docs/n/a.pdf": b"%PDF-"})
 
@@ -69,10 +63,7 @@ def test_source_rejects_linked_file(benchmark, tmp_path):
         assert caught.value.code == "path_outside"
 
 
-MISSING = {"a file": "absent.csv", "a glob": "*.absent", "a folder": "docs"}
-
-
-@pytest.mark.parametrize("path", MISSING.values(), ids=MISSING)
+@pytest.mark.parametrize("path", ["absent.csv", "*.absent", "docs"])
 def test_source_names_missing_files(benchmark, path):
     paths = benchmark(HEAD, {"docs/a.pdf": b""})
 
@@ -129,12 +120,11 @@ def test_plan_is_the_same_for_short_form_and_sql(mixed):
     assert short.questions == plan(mixed).questions
 
 
-@pytest.mark.parametrize("where", ["", "where: answer IS NOT NULL\n"], ids=["short form", "with a condition"])
-def test_plan_quarantines_only_the_row_with_a_value_of_another_type(benchmark, where):
+def test_plan_quarantines_only_the_row_with_a_value_of_another_type(benchmark):
     """`question: 5` among texts made every question JSON text, in quotes."""
     rows = [{"q": 'say "so"', "a": "x"}, {"q": 5, "a": "x"}, {"q": "two", "a": ["y"]}, {"q": "last", "a": "z"}]
     paths = benchmark(
-        HEAD + "source: q.jsonl\nquestions: {question: q, answer: a}\n" + where,
+        HEAD + "source: q.jsonl\nquestions: {question: q, answer: a}\n",
         {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)},
     )
 
