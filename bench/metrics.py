@@ -84,17 +84,17 @@ def write(found: Collection, folder: Path) -> tuple[Path, Path]:
 
 
 def coded(found: Collection) -> tuple[Run, Qrels]:
-    """Documents as codes of a vocabulary, which is asked for names only where scores are equal."""
+    """Documents as codes in the order of their ids."""
     numbers, codes = np.unique(np.concatenate((found.run[1], found.qrels[1])), return_inverse=True)
-    vocabulary = text(numbers)
+    codes = np.argsort(np.argsort(text(numbers).to_numpy(zero_copy_only=False)))[codes]
     rows = len(found.run[1])
     offsets = np.arange(found.queries + 1) * found.depth
     run = Run(
-        text(found.run[0][:: found.depth]).to_pylist(), offsets, Documents.from_codes(codes[:rows], vocabulary),
+        text(found.run[0][:: found.depth]).to_pylist(), offsets, Documents(codes=codes[:rows]),
         np.ascontiguousarray(found.run[2]),
     )  # fmt: skip
     names, query = np.unique(found.qrels[0], return_inverse=True)
-    documents = Documents.from_codes(codes[rows:], vocabulary)
+    documents = Documents(codes=codes[rows:])
     return run, make_qrels(text(names).to_pylist(), query, documents, found.qrels[2])
 
 
@@ -173,7 +173,7 @@ def retrieval_at(queries: int, depth: int, available: list[str]) -> None:
             for _ in range(REPEATED):
                 found = timed(memory, OURS, lambda: score(run, qrels, measures))
             timed(memory, "  checks when a run is made", lambda: run.__post_init__())
-            read = timed(files, "this project", lambda: score_file(run_path, qrels_path, measures).scores)
+            read = timed(files, "this project", lambda: score_file(run_path, qrels_path, measures)[0])
             if "pytrec_eval" in available:
                 import pytrec_eval
 

@@ -9,7 +9,9 @@ the file. Prints a table for the README, and every difference.
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli.scoring import score as score_command
-from rag_eval_pipeline.metrics.answers import (
-    AnswerScore,
-    ProbedAnswer,
-    best_threshold,
-    score_answer,
-    squad_totals,
-)
+from rag_eval_pipeline.metrics.answers import AnswerScore, score_answer
 from rag_eval_pipeline.metrics.claims import ragchecker_scores
 from rag_eval_pipeline.metrics.intervals import mean
 from rag_eval_pipeline.metrics.performance import latency_stats
@@ -110,12 +106,52 @@ def squad_scored(
     }
 
 
+def running_sum(values: Iterable[float]) -> float:
+    return reduce(add, values, 0.0)  # not sum(): since Python 3.12 it compensates for rounding, which changes digits
+
+
+def squad_totals(scored: Mapping[str, tuple[bool, AnswerScore]]) -> dict[str, float]:
+    """Aggregate scores as evaluate-v2.0.py does: means in percent and counts, under the names that it prints."""
+    parts = {
+        "": [score for _, score in scored.values()],
+        "HasAns_": [score for has_answer, score in scored.values() if has_answer],
+        "NoAns_": [score for has_answer, score in scored.values() if not has_answer],
+    }
+    totals: dict[str, float] = {}
+    for prefix, scores in parts.items():
+        if scores:
+            for name, column in zip(("exact", "f1"), zip(*scores, strict=True), strict=True):
+                totals[f"{prefix}{name}"] = 100.0 * running_sum(column) / len(scores)
+            totals[f"{prefix}total"] = len(scores)
+    return totals
+
+
+def best_threshold(
+    scored: Mapping[str, tuple[bool, AnswerScore]],
+    predictions: Mapping[str, str],
+    probabilities: Mapping[str, float],
+    measure: str,
+) -> tuple[float, float]:
+    """Return the best mean in percent, and the no-answer probability above which answers count as abstentions.
+
+    Source: evaluate-v2.0.py, find_best_thresh.
+    """
+    best = total = float(sum(not has_answer for has_answer, _ in scored.values()))
+    threshold = 0.0
+    for one in sorted(probabilities, key=probabilities.__getitem__):
+        has_answer, score = scored[one]
+        total += getattr(score, measure) if has_answer else -float(bool(predictions[one]))
+        if total > best:
+            best, threshold = total, probabilities[one]
+    return 100.0 * best / len(probabilities), threshold
+
+
 def squad(oracles: Path) -> Iterator[Compared]:
     folder = oracles / "squad_em_f1"
     questions, expected = squad_questions(folder / "xquad.en.json"), json.loads((folder / "expected.json").read_text())
     for system, theirs in expected.items():
         predictions = json.loads((folder / f"{system}.predictions.json").read_text())
-        ours = squad_totals(squad_scored(questions, predictions).values())
+        ours = squad_totals(squad_scored(questions, predictions))
         yield Compared(f"squad_em_f1/expected.json, {system}", "SQuAD evaluate-v2.0.py", theirs, ours)
 
     folder = oracles / "squad2_noanswer"
@@ -126,13 +162,10 @@ def squad(oracles: Path) -> Iterator[Compared]:
     )
     scored = squad_scored(questions, predictions)
     for case, theirs in expected["dev"].items():
-        ours = squad_totals(scored.values())
+        ours = squad_totals(scored)
         if case == "with_na_prob":
             for measure, key in (("exact_match", "best_exact"), ("f1", "best_f1")):
-                ours[key], ours[f"{key}_thresh"] = best_threshold(
-                    ProbedAnswer(scored[one][0], not predictions[one], getattr(scored[one][1], measure), probability)
-                    for one, probability in probabilities.items()
-                )
+                ours[key], ours[f"{key}_thresh"] = best_threshold(scored, predictions, probabilities, measure)
         yield Compared(f"squad2_noanswer/expected.json, {case}", "SQuAD evaluate-v2.0.py", theirs, ours)
 
 

@@ -36,12 +36,13 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.pipeline import ask_pair
+from datetime import UTC, datetime
+from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.workspace import Workspace
 
 root = Workspace(Path(sys.argv[1]))
 die = lambda done, total: os.kill(os.getpid(), signal.SIGKILL) if done == max(1, total // 3) else None
-ask_pair(root, load_pair(root, sys.argv[2], "served"), die)
+ask(root, load_pair(root, sys.argv[2], "served"), now=datetime.now(UTC), progress=die)
 """
 
 

@@ -26,7 +26,8 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.evaluation.pipeline import Answered, Published
+    from rag_eval_pipeline.evaluation.asking import AskingReport
+    from rag_eval_pipeline.evaluation.pipeline import Published
 
 _LABELS_BY: tuple[Literal["human", "own", "model ratings"], ...] = ("human", "own", "model ratings")
 
@@ -72,7 +73,7 @@ def evaluate(
             answered, published = run(root, pair, bar(f"{name} x {system}"), which=which)
         report_evaluated(root, name, system, published)
         judging = published.judging
-        failed += answered.report.failed + len(published.faults) + judging.failed
+        failed += answered.failed + len(published.faults) + judging.failed
         for note in [*published.warnings, *published.faults, *_notes(f"{name} x {system}", answered, published)]:
             print(f"rag-eval: {note}", file=sys.stderr)
         return {
@@ -111,10 +112,10 @@ def report_evaluated(root: Workspace, benchmark: str, system: str, published: "P
     report_to_dagster(root, assets, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
 
 
-def _notes(pair: str, answered: "Answered", published: "Published") -> list[str]:
+def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[str]:
     """Return what the scores do not show: answers scored again, questions not judged."""
     notes = []
-    if published.rescored_from is not None and not answered.report.asked:
+    if published.rescored_from is not None and not answered.asked:
         notes.append(
             f"{pair}: nothing was asked: the answers of {published.rescored_from} were scored again with today's "
             "metrics and judge. Evaluate once more for new answers."

@@ -58,7 +58,7 @@ def spans(
     tolerance: Annotated[int, typer.Option(min=0, help="Number of characters by which an end may differ.")] = 10,
     documents: Annotated[
         Path | None,
-        typer.Option(help="Document texts, to score words as well: pages.parquet, JSON, JSON Lines, .eval.json."),
+        typer.Option(help="Document texts, to score words as well: pages.parquet, JSON, .eval.json."),
     ] = None,
     end_inclusive: Annotated[
         Sides, typer.Option(help="Files in which end_char is the last character instead of one past it.")

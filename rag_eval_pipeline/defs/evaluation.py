@@ -1,5 +1,7 @@
 """Assets of the evaluation, one partition per benchmark and system: answers, scores, results."""
 
+from datetime import UTC, datetime
+
 import dagster as dg
 import pydantic
 
@@ -45,15 +47,16 @@ def responses(
 
     Source: Evaluation Data Formats 2.3, `query_results` (docs/specifications.md).
     """
+    from rag_eval_pipeline.evaluation.asking import ask
     from rag_eval_pipeline.evaluation.pair import load_pair
-    from rag_eval_pipeline.evaluation.pipeline import ask_pair
 
     root = workspace.workspace
     with as_dagster_failure():
-        report = ask_pair(
+        report = ask(
             root,
             load_pair(root, *pair_names(context)),
-            progress_log(context, "questions"),
+            now=datetime.now(UTC),
+            progress=progress_log(context, "questions"),
             which="all" if config.new_answers else "missing",
         )
     coverage = Check(

@@ -1,9 +1,7 @@
 """Asks a system every question of a dataset, each once, even if the process is interrupted.
 
-Every terminal answer goes to the journal. A killed run resumes and asks only what is missing; a failed answer is
-terminal until the failed questions are asked again on request. A deterministic system whose fingerprints have not
-changed is not asked, and no system is asked because a metric or the judge changed: its answers are copied, marked with
-the evaluation that measured them.
+Every terminal answer goes to the journal; a killed run resumes and asks only what is missing. Answers of an unchanged
+deterministic system, and answers that are only scored anew, are copied and name the evaluation that measured them.
 """
 
 import asyncio
@@ -44,6 +42,7 @@ from rag_eval_pipeline.systems.base import Query, RagAnswer, System, failed_answ
 from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys
 from rag_eval_pipeline.workspace import Workspace
 
+PREVIEW_ROWS = 5
 SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
 
 Progress = Callable[[int, int], None]
@@ -52,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AskingReport:
-    """Counts of questions, by what was done for each."""
+    """Counts of questions by what was done for each, whether enough were answered, and the first answers."""
 
     evaluation_id: str
     questions: int
@@ -61,21 +60,24 @@ class AskingReport:
     resumed: int
     failed: int
     abstained: int
+    is_covered: bool
+    preview: list[dict[str, Any]]
 
     @property
     def coverage(self) -> float:
         """Share of the questions with an answer that can be scored."""
-        return (self.questions - self.failed) / self.questions if self.questions else 0.0
+        return (self.questions - self.failed) / self.questions
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """The numbers by name."""
+        names = ("questions", "asked", "reused", "resumed", "failed", "abstained", "coverage")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(slots=True)
 class ResourceSamples:
-    """Resource use of this process and its children, one entry per sample.
-
-    Args:
-        memory_mb: Resident memory, in 10^6 bytes.
-        cpu_percent: Of one core; above 100 when several are busy.
-    """
+    """Resource use of this process and its children, one entry per sample; `cpu_percent` is of one core."""
 
     memory_mb: list[float] = field(default_factory=list)
     cpu_percent: list[float] = field(default_factory=list)
@@ -87,10 +89,9 @@ def ask(
     """Open or resume the pair's evaluation and bring it to the state `answered`.
 
     Raises:
-        InputError: `nothing_failed` if only failed questions are wanted and no evaluation has any.
-        ServiceError: `no_answers` if no question got an answer, `budget_spent` if the day's budget is used up (answers
-            so far are kept), `locked` if another process evaluates the pair, and the errors of a server that cannot be
-            used.
+        InputError: `nothing_failed`.
+        ServiceError: `no_answers` if no question got an answer, `budget_spent` (answers so far are kept), `locked`, and
+            the errors of a server that cannot be used.
     """
     with locked_pair(workspace, pair):
         return asyncio.run(_ask(workspace, pair, now, progress, which))
@@ -171,6 +172,8 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
     index = JournalIndex(evaluation.journal, RagAnswer, lambda answer: answer.query_id)
     counts: Counter[str] = Counter()
     errors: Counter[str] = Counter()
+    preview: list[dict[str, Any]] = []
+    texts = {query.query_id: query.query_text for query in pair.queries[:PREVIEW_ROWS]}
 
     def counted(answers: Iterable[RagAnswer]) -> Iterator[RagAnswer]:
         for answer in answers:
@@ -178,6 +181,8 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
             counts["abstained"] += answer.abstained
             if answer.status != "ok":
                 errors[answer.error or answer.status] += 1
+            if text := texts.get(answer.query_id):
+                preview.append({"question": text, "answer": answer.answer or answer.error, "status": answer.status})
             yield answer
 
     write_responses(evaluation.responses, counted(index.records(query.query_id for query in pair.queries)))
@@ -196,11 +201,13 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
         resumed=resumed,
         failed=failed,
         abstained=counts["abstained"],
+        is_covered=(len(pair.queries) - failed) / len(pair.queries) >= pair.settings.min_coverage,
+        preview=preview,
     )
 
 
 async def _unlimited() -> None:
-    """Reserve nothing."""
+    pass
 
 
 async def run_queries(
@@ -216,10 +223,7 @@ async def run_queries(
 
     Args:
         keep: Takes each terminal answer, in the order of arrival.
-        reserve: Awaited before each question, for room in a budget; raises once nothing is left.
-
-    Raises:
-        Whatever `keep` or `reserve` raises: an answer that cannot be kept or paid for must not be asked for.
+        reserve: Awaited before each question, for room in a budget. What it or `keep` raises ends the asking.
     """
     pending = iter(queries)
 
@@ -252,7 +256,7 @@ async def _answer(system: System, query: Query, timeout_s: float | None) -> RagA
 
 @contextlib.contextmanager
 def sample_resources() -> Iterator[ResourceSamples]:
-    """Sample once a second while a block runs, and once at its end, so that the shortest block has a sample."""
+    """Sample once a second while a block runs, and once at its end."""
     samples = ResourceSamples()
     process = psutil.Process()
     process.cpu_percent()  # the first call sets the mark from which the next one counts
@@ -291,9 +295,10 @@ def sample_resources() -> Iterator[ResourceSamples]:
 
 
 def probe(workspace: Workspace, system: str, benchmark: str | None, *, questions: int) -> dict[str, Any]:
-    """Ask a system a benchmark's first questions, one after the other, and return what was parsed from its replies.
+    """Ask a system a benchmark's first questions, and return what was parsed from its replies; nothing is written.
 
-    Nothing is written, scored or booked. Without a benchmark the first converted one is used that the system takes.
+    Args:
+        benchmark: None for the first converted one that the system takes.
 
     Raises:
         InputError: `no_converted_benchmark`, and the faults of the system's file.

@@ -1,8 +1,7 @@
 """Daily budgets: what asking and judging used, and what an evaluation would use.
 
-Usage is stored in one file per day, account and evaluation; a budget is checked against the sum of a day. Each file has
-one writer, so several evaluations share a budget without sharing a file. Room for an answer is reserved before it is
-asked for, so that requests under way do not overrun the budget.
+Usage is stored in one file per day, account and evaluation, each with one writer; a budget is checked against the sum
+of a day. Room for an answer is reserved before it is asked for, so that requests under way do not overrun the budget.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -19,16 +18,15 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, Which, load_evaluation, newest_evaluation, questions_to_ask
 from rag_eval_pipeline.evaluation.storage import iter_responses
+from rag_eval_pipeline.judges.judgement import JudgeUsage
 from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.systems.base import Usage as AnswerUsage
 from rag_eval_pipeline.web.settings import Budget
 from rag_eval_pipeline.workspace import Workspace
 
 FLUSH_SECONDS = 2.0  # a killed run loses at most this much usage; each flush waits for the disk
 ROUNDING = 1e-9  # US dollars, of sums of prices
-BY_PAIR = "by_pair"
-# How many of the most recent records are read when a pair's newest evaluation is unfinished: more than a night's pairs.
-# Ids begin with their day, so the last names are the newest.
-RECORDS_READ = 200
+RECORDS_READ = 200  # of the most recent evaluations: more than a night's pairs
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -39,32 +37,15 @@ class Usage(msgspec.Struct, frozen=True):
     usd: float = 0.0
 
     @classmethod
-    def of(cls, reported: "ReportedUsage") -> Self:
+    def of(cls, reported: AnswerUsage | JudgeUsage) -> Self:
         """Return what an answer or a judgement reports."""
         return cls(reported.requests, reported.total_tokens, reported.estimated_cost_usd)
 
-    def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of both."""
-        return Usage(self.requests + other.requests, self.tokens + other.tokens, self.usd + other.usd)
-
-    def at_least(self, other: "Usage") -> "Usage":
-        """Return the larger of both, number by number."""
-        return Usage(max(self.requests, other.requests), max(self.tokens, other.tokens), max(self.usd, other.usd))
-
-    def times(self, count: int) -> "Usage":
-        """Return a multiple."""
-        return Usage(self.requests * count, self.tokens * count, self.usd * count)
-
-
-class ReportedUsage(Protocol):
-    """The usage of an answer or of a judgement."""
-
-    @property
-    def requests(self) -> int: ...  # noqa: D102
-    @property
-    def total_tokens(self) -> int: ...  # noqa: D102
-    @property
-    def estimated_cost_usd(self) -> float: ...  # noqa: D102
+    def plus(self, other: "Usage", times: int = 1) -> "Usage":
+        """Return the sum of this and a multiple of another."""
+        return Usage(
+            self.requests + times * other.requests, self.tokens + times * other.tokens, self.usd + times * other.usd
+        )
 
 
 class UsageLedger:
@@ -72,8 +53,7 @@ class UsageLedger:
 
     Args:
         folder: Of all accounts.
-        account: Whose budget it is, such as `system-blueprint` or `judge-openai`.
-        evaluation_id: Of the evaluation that uses it.
+        account: Such as `system-blueprint` or `judge-openai`.
     """
 
     def __init__(
@@ -89,15 +69,15 @@ class UsageLedger:
         self._own = Usage()
         self._others = Usage()
         self._under_way = 0
-        self._most_expensive: Usage | None = None  # of the answers booked so far
+        self._most_expensive: Usage | None = None  # number by number, of the answers booked so far
         self._booked = asyncio.Event()
         self._begin_day()
 
     async def reserve(self) -> None:
-        """Wait until there is room for one more answer; `book` books it when it has arrived.
+        """Wait until the budget has room for one more answer as expensive as the most expensive one so far.
 
-        An answer is expected to cost as much as the most expensive one so far. With a budget, the first answer is
-        awaited before a second question is asked. The last answer of a day may cost more than is left.
+        With a budget, the first answer is awaited before a second question is asked. The last answer of a day may cost
+        more than is left.
 
         Raises:
             ServiceError: `budget_spent` when nothing is left today and nothing is under way.
@@ -112,15 +92,15 @@ class UsageLedger:
             )  # fmt: skip
         self._under_way += 1
 
-    def book(self, usage: ReportedUsage) -> None:
+    def book(self, usage: AnswerUsage | JudgeUsage) -> None:
         """Book what one answer used, in place of what was reserved for it."""
-        self.add(Usage.of(usage))
-
-    def add(self, spent: Usage) -> None:
-        """Book an amount; see `book`."""
+        spent = Usage.of(usage)
         self._under_way = max(0, self._under_way - 1)
         if spent.requests:  # an answer from a cache used nothing
-            self._most_expensive = spent if self._most_expensive is None else self._most_expensive.at_least(spent)
+            known = self._most_expensive or spent
+            self._most_expensive = Usage(
+                max(known.requests, spent.requests), max(known.tokens, spent.tokens), max(known.usd, spent.usd)
+            )
         self._booked.set()
         if self._clock().astimezone(UTC).date() != self._day:
             self.flush()
@@ -132,25 +112,16 @@ class UsageLedger:
 
     def reached(self) -> str | None:
         """Return which limit of today's budget is used up, in words; None while none is."""
-        limits = self._limits(self._others.plus(self._own))
-        found = next((f"{used:g} of {limit:g} {name}" for name, used, limit in limits if used >= limit), None)
-        return None if found is None else f"{found} of {self._day}"
+        for name, used, limit in limited(self._others.plus(self._own), self._budget):
+            if used >= limit:
+                return f"{used:g} of {limit:g} {'US dollars' if name == 'usd' else name} of {self._day}"
+        return None
 
     def _has_room(self) -> bool:
-        """Return whether one more answer fits beside those under way."""
         if self._most_expensive is None:
-            return not self._limits(Usage())
-        expected = self._others.plus(self._own).plus(self._most_expensive.times(self._under_way + 1))
-        return all(used <= limit + ROUNDING for _, used, limit in self._limits(expected))
-
-    def _limits(self, used: Usage) -> list[tuple[str, float, float]]:
-        """Return unit, used amount and limit of each unit that has a limit."""
-        limits = (
-            ("requests", used.requests, self._budget.requests),
-            ("tokens", used.tokens, self._budget.tokens),
-            ("US dollars", used.usd, self._budget.usd),
-        )
-        return [(name, amount, limit) for name, amount, limit in limits if limit is not None]
+            return not limited(Usage(), self._budget)
+        expected = self._others.plus(self._own).plus(self._most_expensive, self._under_way + 1)
+        return all(used <= limit + ROUNDING for _, used, limit in limited(expected, self._budget))
 
     def flush(self) -> None:
         """Write the usage, and read what other evaluations have used meanwhile."""
@@ -160,7 +131,7 @@ class UsageLedger:
         self._others = _sum(self._path.parent, but=self._path.name)
         self._flushed_at = time.monotonic()
 
-    def __enter__(self) -> "UsageLedger":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -174,6 +145,12 @@ class UsageLedger:
         self._day = self._clock().astimezone(UTC).date()
         self._own = read_spent(self._path)
         self._others = _sum(self._path.parent, but=self._path.name)
+
+
+def limited(used: Usage, budget: Budget) -> list[tuple[str, float, float]]:
+    """Return name, used amount and limit of each unit that has a limit."""
+    amounts = (("requests", used.requests), ("tokens", used.tokens), ("usd", used.usd))
+    return [(name, amount, limit) for name, amount in amounts if (limit := getattr(budget, name)) is not None]
 
 
 def spent_today(folder: Path, account: str, now: datetime) -> Usage:
@@ -202,12 +179,9 @@ class Estimate:
     """What an evaluation will use.
 
     Args:
-        to_ask: Of those, not answered yet and not to be copied from an earlier night.
-        requests: HTTP requests; one a question where nothing was measured.
-        tokens: None where nothing was measured.
-        usd: By the prices of the system's file; None where nothing was measured.
+        requests: One a question where nothing was measured; tokens and US dollars are then None.
         basis: The evaluation whose answers these means are of; None without one.
-        judge_requests: Of the judge: more where answers have many claims, fewer where its cache has judged them.
+        judge_requests: More where answers have many claims, fewer where the judge's cache has replies.
     """
 
     questions: int
@@ -223,12 +197,8 @@ class Estimate:
     @property
     def exceeds(self) -> tuple[str, ...]:
         """Return the limits of today's budget that the evaluation would exceed."""
-        asked = (
-            ("requests", self.spent.requests, self.requests, self.budget.requests),
-            ("tokens", self.spent.tokens, self.tokens, self.budget.tokens),
-            ("usd", self.spent.usd, self.usd, self.budget.usd),
-        )
-        return tuple(name for name, used, more, limit in asked if limit is not None and used + (more or 0) > limit)
+        spent = limited(self.spent, self.budget)
+        return tuple(name for name, used, limit in spent if used + (getattr(self, name) or 0) > limit)
 
 
 def estimate(workspace: Workspace, pair: Pair, *, now: datetime, which: Which = "missing") -> Estimate:
@@ -263,7 +233,7 @@ class MeasuredUsage(NamedTuple):
 
 def newest_usage(workspace: Workspace, pair: Pair) -> MeasuredUsage | None:
     """Return the usage of the system's newest answered evaluation, on this benchmark if possible; None without any."""
-    for evaluation in _evaluations(workspace, pair):
+    for evaluation in _answered_evaluations(workspace, pair):
         total, n = Usage(), 0
         try:
             for answer in iter_responses(evaluation.responses):
@@ -276,32 +246,23 @@ def newest_usage(workspace: Workspace, pair: Pair) -> MeasuredUsage | None:
     return None
 
 
-def _evaluations(workspace: Workspace, pair: Pair) -> Iterator[Evaluation]:
-    """Yield answered evaluations of the system, the best basis first; records are read one at a time.
-
-    The order: the pair's newest; if that is unfinished, the one before it; the newest on each other benchmark.
-    """
+def _answered_evaluations(workspace: Workspace, pair: Pair) -> Iterator[Evaluation]:
+    """Yield the pair's newest evaluation, its other recent ones, and recent ones on other benchmarks, newest first."""
+    newest = newest_evaluation(workspace, pair.paths.name, pair.system)
+    if newest is not None and newest.record.state != "open":
+        yield newest
     elsewhere = []
-    for benchmark in sorted(path.name for path in (workspace.runs / BY_PAIR).glob("*")):
-        newest = newest_evaluation(workspace, benchmark, pair.system)
-        if newest is None or newest.record.state == "open":
-            continue
-        if benchmark == pair.paths.name:
-            yield newest
-        else:
-            elsewhere.append(newest)
-    yield from _last_of_pair(workspace, pair)
-    yield from sorted(elsewhere, key=lambda one: one.record.opened_at, reverse=True)
-
-
-def _last_of_pair(workspace: Workspace, pair: Pair) -> Iterator[Evaluation]:
-    """Yield the pair's evaluations among the most recent of all, newest first."""
-    names = sorted((path.name for path in workspace.runs.glob("eval_run_*")), reverse=True)
-    for name in names[:RECORDS_READ]:
+    # Ids begin with their day, so the last names are the newest.
+    for name in sorted((path.name for path in workspace.runs.glob("eval_run_*")), reverse=True)[:RECORDS_READ]:
         try:
             evaluation = load_evaluation(workspace, name)
         except InputError:
             continue
         record = evaluation.record
-        if (record.benchmark, record.system, record.state == "open") == (pair.paths.name, pair.system, False):
+        if record.system != pair.system or record.state == "open":
+            continue
+        if record.benchmark == pair.paths.name:
             yield evaluation
+        else:
+            elsewhere.append(evaluation)
+    yield from elsewhere

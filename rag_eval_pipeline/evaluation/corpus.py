@@ -1,15 +1,16 @@
 """The corpus as an evaluation uses it: file names and their aliases, page texts, cited places, retrieved documents.
 
-A page that a benchmark names with two fragments is in the corpus twice, with the same bytes. A system that retrieves or
-cites either has found it, and a system that reports names without `.pdf` means the same file.
+A page that a benchmark names with two fragments is in the corpus twice, with the same bytes: either file is the same
+document, and so is the name without `.pdf`.
 """
 
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol, Self
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any, Self
 
 from rapidfuzz import fuzz, process
 
@@ -18,7 +19,9 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.naming import SUFFIX
 from rag_eval_pipeline.corpus.text.pages import read_pages
+from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.metrics.spans import Citation, Span, TokenOffsets, find_tokens
+from rag_eval_pipeline.systems.base import Citation as RagCitation
 from rag_eval_pipeline.systems.base import PageText, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.bm25 import Sentence, split_sentences
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -53,7 +56,7 @@ class CorpusFiles:
 
     @classmethod
     def read(cls, paths: BenchmarkPaths) -> Self:
-        """Read the corpus of a converted benchmark."""
+        """Read the manifest of a converted benchmark."""
         return cls(paths, read_manifest(paths.documents))
 
     def names(self) -> frozenset[str]:
@@ -69,7 +72,6 @@ class CorpusFiles:
         return len(set(self._canonical.values()))
 
     def __contains__(self, name: str) -> bool:
-        """Return whether a name means a document of the corpus."""
         return name in self._canonical
 
     def most_like(self, name: str) -> str | None:
@@ -111,54 +113,23 @@ class CorpusTexts:
     """Sentences of a corpus by their offsets; a document is split into sentences when it is first cited."""
 
     def __init__(self, pages: Iterable[PageText]) -> None:
-        by_document: defaultdict[str, list[PageText]] = defaultdict(list)
+        self._pages: defaultdict[str, list[PageText]] = defaultdict(list)
         for page in pages:
-            by_document[page.document].append(page)
-        self._documents = {name: _DocumentText(found) for name, found in by_document.items()}
+            self._pages[page.document].append(page)
+        self._sentences: dict[str, list[Sentence]] = {}
 
     def cited(self, document: str, start: int, end: int) -> str | None:
         """Return the sentences that a half-open span of code points touches, joined; None where there is no text."""
-        found = self._documents.get(document)
-        return None if found is None else found.cited(start, end)
+        if document not in self._sentences:
+            pages = sorted(self._pages.get(document, ()), key=attrgetter("start"))
+            self._sentences[document] = [sentence for page in pages for sentence in split_sentences(page)]
+        sentences = self._sentences[document]
+        first = max(0, bisect_right(sentences, start, key=attrgetter("start")) - 1)
+        touched = takewhile(lambda sentence: sentence.start < end, sentences[first:])
+        return " ".join(sentence.text for sentence in touched if sentence.end > start) or None
 
 
-class _DocumentText:
-    def __init__(self, pages: list[PageText]) -> None:
-        self._pages = pages
-
-    @cached_property
-    def _sentences(self) -> list[Sentence]:
-        return [
-            sentence for page in sorted(self._pages, key=lambda page: page.start) for sentence in split_sentences(page)
-        ]
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [sentence.start for sentence in self._sentences]
-
-    def cited(self, start: int, end: int) -> str | None:
-        first = max(0, bisect_right(self._starts, start) - 1)
-        touched = []
-        for sentence in self._sentences[first:]:
-            if sentence.start >= end:
-                break
-            if sentence.end > start:
-                touched.append(sentence.text)
-        return " ".join(touched) or None
-
-
-class Place(Protocol):
-    """A cited span of a document, in any of the formats."""
-
-    @property
-    def file_name(self) -> str: ...  # noqa: D102
-    @property
-    def start_char(self) -> int: ...  # noqa: D102
-    @property
-    def end_char(self) -> int: ...  # noqa: D102
-
-
-def places(cited: Iterable[Place], files: CorpusFiles) -> list[Citation]:
+def places(cited: Iterable[CitationSpan | RagCitation], files: CorpusFiles) -> list[Citation]:
     """Convert citations to those of the span metrics, without pages: document offsets locate a span exactly."""
     return [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in cited]
 
@@ -180,8 +151,7 @@ def cited_words(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dic
 class RetrievedDocuments:
     """The retrieved passages of a run, counted by whether they name a document of the corpus.
 
-    A system that returns ids of its own, or whose file points at the wrong field, has not necessarily missed anything:
-    what it found cannot be known. Such a question has no retrieval score, instead of 0.
+    A question with unknown documents only has no retrieval score, instead of 0.
 
     Args:
         returned: The first unknown name, as the system returned it.
@@ -216,7 +186,7 @@ class RetrievedDocuments:
         return UNKNOWN_DOCUMENTS if self.unknown else NO_DOCUMENTS_NAMED
 
     def warnings(self) -> list[str]:
-        """Return what a reader of the retrieval scores must know; empty when every passage is known."""
+        """Return a sentence on the unknown documents; empty when every passage is known."""
         if not self.answers or self.known == self.passages > 0:
             return []
         if not self.passages:

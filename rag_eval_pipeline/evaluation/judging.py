@@ -1,7 +1,6 @@
 """Judging an evaluation: each answer becomes a case, its judgement is stored whole, and scores are derived from it.
 
-A judge that cannot be used, or a reply that cannot be parsed, fails the judge's scores of a question and no others.
-Evaluators named in the settings run on the same cases: `<evaluation_id>.evaluations.json` (Source: Evaluation Data
+Evaluators named in the settings run on the same cases (`<evaluation_id>.evaluations.json`; Source: Evaluation Data
 Models), with their scores beside the judge's.
 """
 
@@ -67,19 +66,13 @@ PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
 
 def judge_budget(workspace: Workspace, settings: JudgeSettings, account: str) -> UsageLedger:
-    """Return the daily budget of a judge, a context manager; no other process has the same account.
-
-    The account is an evaluation's id, or that of a calibration.
-    """
+    """Return the daily budget of a judge; `account` is the id of an evaluation or of a calibration."""
     clock = partial(datetime.now, UTC)
     return UsageLedger(workspace.spending, f"judge-{settings.kind}", account, settings.budget, clock=clock)
 
 
 def judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
-    """Judge every answer and store the judgements.
-
-    Returns:
-        Scores of each question, in the dataset's order; all skipped without a judge.
+    """Judge every answer, store the judgements, and return the scores of each question; all skipped without a judge.
 
     Raises:
         ServiceError: The judge cannot be used, or its daily budget is used up; judgements so far stay in its cache.
@@ -128,7 +121,7 @@ def read_judgements(evaluation: Evaluation) -> Iterator[Judgement]:
 
 
 class JudgingReport(NamedTuple):
-    """How many answers have a verdict, how many have none, and the error codes of those with their counts."""
+    """Counts of answers with and without a verdict, and of the codes of those without."""
 
     judged: int
     failed: int
@@ -195,11 +188,7 @@ def _not_judged(answer: RagAnswer) -> QueryScores:
 
 
 def judgement_scores(case: Case, judgement: Judgement, *, judges_support: bool = True) -> QueryScores:
-    """Return the scores that follow from a judgement; failed, with its code, for one that failed.
-
-    Args:
-        judges_support: Whether the judge compares claims with texts; without, those scores are absent.
-    """
+    """Return the scores that follow from a judgement; failed, with its code, for one that failed."""
     if judgement.status != "completed":
         return QueryScores(case.query_id, "failed", judgement.error_code)
     scores: dict[str, float] = {}
@@ -284,7 +273,7 @@ class Labelled(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the system or evaluation."""
+        """The system's name or the evaluation's id."""
         return self.system or self.evaluation or ""
 
 
@@ -372,11 +361,7 @@ def _answers_of(workspace: Workspace, benchmark: str, labelled: Labelled) -> tup
 def add_evaluator_scores(
     workspace: Workspace, evaluation: Evaluation, pair: Pair, rows: list[QueryScores]
 ) -> list[QueryScores]:
-    """Run the evaluators that the settings name, publish their records, and add their scores to the judge's rows.
-
-    Raises:
-        InputError: `unknown_evaluator`, or an error in an evaluator's settings.
-    """
+    """Run the evaluators that the settings name, publish their records, and add their scores to the judge's rows."""
     config = pair.settings.evaluators
     if config is None:
         return rows

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from rag_eval_pipeline.evaluation.corpus import NOTHING_KNOWN
 from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES, NO_JUDGE, PREFIX, SUPPORT_MEASURES
@@ -34,10 +34,7 @@ OVERALL = ("overall_citation_accuracy", "overall_coverage")
 
 
 class JudgedShares:
-    """Claims and citations counted over all judged answers of an evaluation, with intervals.
-
-    An answer's claims are resampled together, as are the answers to questions that share documents.
-    """
+    """Claims and citations counted over all judged answers; intervals resample questions that share documents."""
 
     def __init__(self, rows: Sequence[QueryScores], clusters: Mapping[str, str], *, judges_support: bool) -> None:
         self._rows = [row for row in rows if row.outcome == "scored" and "claims" in row.scores]
@@ -74,13 +71,8 @@ class JudgedShares:
             good, claims, "no_citations", total_claims=sum(claims), mean_consistency=mean, consistency_scores=scores
         )
 
-    def hallucination(self, *, against: str) -> form.ClaimShare:
-        """Return the share of claims without support.
-
-        Args:
-            against: `citations`: nothing cited supports the claim; null if the system cites nothing at all.
-                `retrieved`: nothing retrieved does.
-        """
+    def hallucination(self, *, against: Literal["citations", "retrieved"]) -> form.ClaimShare:
+        """Return the share of claims that nothing cited, or nothing retrieved, supports."""
         n_claims = sum(self._counts("claims"))
         if self._rows and not self._judges_support:
             return form.ClaimShare(total_claims=n_claims, reason=NEEDS_SUPPORT_JUDGE)
@@ -131,11 +123,7 @@ class ScoredRun:
 
     @classmethod
     def read(cls, evaluation: Evaluation, pair: Pair) -> Self:
-        """Read an evaluation that has answers and all scores.
-
-        Raises:
-            InputError: `bad_responses`, `bad_scores`.
-        """
+        """Read an evaluation that has answers and all scores; raises `bad_responses`, `bad_scores`."""
         return cls(
             queries=pair.queries,
             answers=read_responses(evaluation.responses),
@@ -148,7 +136,7 @@ class ScoredRun:
 
     @cached_property
     def clusters(self) -> Mapping[str, str]:
-        """The cluster of each question: its documents."""
+        """The cluster of each question."""
         return question_clusters(self.queries)
 
     @cached_property
@@ -175,11 +163,7 @@ def _overall(answer: RagAnswer, rows: Sequence[QueryScores]) -> QueryScores:
 
 
 def question_clusters(queries: Iterable[EvaluationQuery]) -> dict[str, str]:
-    """Return the cluster of each question: the documents it is about; a question without documents is its own cluster.
-
-    Questions about several documents share a cluster only with those about the same documents: joined through single
-    documents, all questions of a benchmark with two documents each would become one cluster.
-    """
+    """Return the cluster of each question: exactly its documents; a question without any is its own cluster."""
     named = {query.query_id: "/".join(sorted(query.relevant_documents)) for query in queries}
     return {query_id: name or f"question {query_id}" for query_id, name in named.items()}
 
@@ -190,7 +174,7 @@ class MeanGroup(NamedTuple):
     Args:
         measures: Name in the results -> name in the rows.
         left_out: Questions that have no row here; they are skipped.
-        custom: Custom metrics, which decide for themselves whether they apply to a question without an answer.
+        custom: Custom metrics, which may apply to a question without an answer.
         reasons: Name in the rows -> why it has no value, if no question has one.
     """
 
@@ -234,23 +218,10 @@ def named(measures: Iterable[str]) -> dict[str, str]:
 
 def metric_of(summary: Summary, level: form.Level | None = None) -> form.Metric:
     """Convert a summary to the form of the results."""
-    interval = summary.confidence_interval
-    return form.Metric(
-        value=summary.value,
-        confidence_interval=None if interval is None else (interval.low, interval.high),
-        method=summary.method,
-        n_clusters=summary.n_clusters,
-        n_scored=summary.n_scored,
-        n_failed=summary.n_failed,
-        n_skipped=summary.n_skipped,
-        coverage=summary.coverage,
-        level=level,
-        reason=summary.reason,
-    )
+    return form.Metric(**asdict(summary), level=level)
 
 
 def _scores(scored: MeanGroup, measure: str, clusters: Mapping[str, str]) -> Scores:
-    """A question without this measure is skipped, unless it failed: as a whole, or in this measure."""
     values: list[float | None] = []
     names: list[str] = []
     skipped = scored.left_out

@@ -19,7 +19,7 @@ from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is evaluated, and the fingerprints that two evaluations must share to be compared."""
+    """What is evaluated, and its fingerprints."""
 
     paths: BenchmarkPaths
     system: str

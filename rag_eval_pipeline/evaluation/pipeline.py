@@ -1,13 +1,12 @@
 """The three steps of an evaluation: ask, score, publish. Each continues from the state of the pair's files."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask
+from rag_eval_pipeline.evaluation.asking import PREVIEW_ROWS, AskingReport, Progress, ask
 from rag_eval_pipeline.evaluation.judging import JudgingReport, judging_report
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.results import publish, results_path
@@ -16,48 +15,14 @@ from rag_eval_pipeline.evaluation.runs import (
     Evaluation,
     Which,
     evaluation_to_score,
-    load_evaluation,
     locked_pair,
-    newest_evaluation,
+    required_evaluation,
     same_answers,
 )
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
-from rag_eval_pipeline.evaluation.storage import iter_responses
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import Workspace
-
-PREVIEW_ROWS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The outcome of asking, as commands and assets show it."""
-
-    report: AskingReport
-    min_coverage: float
-    preview: list[dict[str, Any]]
-
-    @property
-    def evaluation_id(self) -> str:
-        """Id of the evaluation that was opened or resumed."""
-        return self.report.evaluation_id
-
-    @property
-    def coverage(self) -> float:
-        """Share of the questions that were answered."""
-        return self.report.coverage
-
-    @property
-    def is_covered(self) -> bool:
-        """Whether enough questions were answered for a verdict."""
-        return self.report.coverage >= self.min_coverage
-
-    @property
-    def counts(self) -> dict[str, float]:
-        """The report as numbers by name."""
-        names = ("questions", "asked", "reused", "resumed", "failed", "abstained", "coverage")
-        return {name: getattr(self.report, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +30,7 @@ class Published:
     """The published results: their file, its validation findings and the headline metrics.
 
     Args:
-        partial: Headline metric that some questions are missing from -> questions in it, and in all.
+        partial: Headline metrics with failed questions -> questions scored, and questions that should be.
     """
 
     evaluation_id: str
@@ -77,20 +42,9 @@ class Published:
     preview: list[dict[str, Any]]
     partial: dict[str, tuple[int, int]]
     judging: JudgingReport
-    rescored_from: str | None = None
-    faults: list[str] = field(default_factory=list)
-    warnings: tuple[str, ...] = ()
-
-
-def ask_pair(
-    workspace: Workspace, pair: Pair, progress: Progress | None = None, *, which: Which = "missing"
-) -> Answered:
-    """Open or resume the pair's evaluation and ask the questions that are missing or failed."""
-    report = ask(workspace, pair, now=datetime.now(UTC), progress=progress, which=which)
-    answers = islice(iter_responses(load_evaluation(workspace, report.evaluation_id).responses), PREVIEW_ROWS)
-    texts = {query.query_id: query.query_text for query in pair.queries}
-    preview = [{"question": texts[a.query_id], "answer": a.answer or a.error, "status": a.status} for a in answers]
-    return Answered(report, pair.settings.min_coverage, preview)
+    rescored_from: str | None
+    faults: list[str]
+    warnings: tuple[str, ...]
 
 
 def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
@@ -105,7 +59,6 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         evaluation = _scored(workspace, pair)
         results = publish(workspace, evaluation, pair, now=datetime.now(UTC))
     path = results_path(workspace, results.evaluation_id)
-    values = headline(results)
     preview = [
         {
             "question": query.query_text, "answer": query.generated_answer or query.error or "",
@@ -113,32 +66,30 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         }
         for query in results.query_results[:PREVIEW_ROWS]
     ]  # fmt: skip
-    title = f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals"
-    faults = [fault.message for fault in results.metric_faults]
     return Published(
         evaluation_id=results.evaluation_id,
-        title=title,
+        title=f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals",
         path=path,
         findings=validate(path),
-        headline=values,
+        headline=headline(results),
         metrics=_shares(results),
         preview=preview,
         partial=_partial(results),
         judging=judging_report(evaluation),
         rescored_from=evaluation.record.rescored_from,
-        faults=faults,
+        faults=[fault.message for fault in results.metric_faults],
         warnings=results.warnings,
     )
 
 
 def evaluate(
     workspace: Workspace, pair: Pair, progress: Progress | None = None, *, which: Which = "missing"
-) -> tuple[Answered, Published]:
+) -> tuple[AskingReport, Published]:
     """Ask, score and publish."""
-    answered = ask_pair(workspace, pair, progress, which=which)
+    report = ask(workspace, pair, now=datetime.now(UTC), progress=progress, which=which)
     for kind in SCORE_FILES:
         score_pair(workspace, pair, kind)
-    return answered, publish_pair(workspace, pair)
+    return report, publish_pair(workspace, pair)
 
 
 def headline(results: EvaluationResults) -> dict[str, float | None]:
@@ -163,10 +114,11 @@ def headline(results: EvaluationResults) -> dict[str, float | None]:
 
 
 def _partial(results: EvaluationResults) -> dict[str, tuple[int, int]]:
-    """Return the headline means that failed questions are missing from."""
-    quality = results.answer_quality_metrics
-    answers = {"exact_match": quality.exact_match, "f1": quality.f1, "abstention_f1": quality.abstention.f1}
-    means = {**_retrieval(results), **answers, **results.judge_metrics}
+    means = {
+        **_shares(results),
+        "abstention_f1": results.answer_quality_metrics.abstention.f1,
+        **results.judge_metrics,
+    }
     shown = headline(results)
     return {
         name: (mean.n_scored, mean.n_scored + mean.n_failed)
@@ -190,21 +142,14 @@ def _shares(results: EvaluationResults) -> dict[str, Metric]:
 
 
 def _scored(workspace: Workspace, pair: Pair) -> Evaluation:
-    """Return the pair's newest evaluation, scored with today's metrics and judge.
-
-    Raises:
-        InputError: `not_answered` if there is none, `changed_pair` if it was made under other fingerprints.
-    """
-    evaluation = newest_evaluation(workspace, pair.paths.name, pair.system)
-    of = f"{pair.paths.name} x {pair.system}"
-    if evaluation is None:
-        hint = f"Materialize responses of {of}."
-        raise InputError("not_answered", workspace.runs, f"an evaluation of {of}", hint=hint)
+    """Return the pair's newest evaluation; raises `changed_pair` if it was made under other fingerprints."""
+    evaluation = required_evaluation(workspace, pair)
     if not evaluation.has_fingerprints(pair.fingerprints):
         again = same_answers(evaluation.record.fingerprints, pair.fingerprints)
         expected = "scores of" if again else "an evaluation of the present dataset, corpus and system with"
+        assets = ", ".join(SCORE_FILES) if again else "responses"
         raise InputError(
             "changed_pair", evaluation.folder, f"{expected} the present metrics and judge",
-            hint=f"Materialize {', '.join(SCORE_FILES) if again else 'responses'} of {of}.",
+            hint=f"Materialize {assets} of {pair.paths.name} x {pair.system}.",
         )  # fmt: skip
     return evaluation

@@ -1,8 +1,6 @@
 """The benchmarks and systems of a workspace, each with a digest of its source, and which pairs need an evaluation.
 
-Files decide, not Dagster's event log: a benchmark with a current stamp is converted, and a pair is evaluated when its
-newest published evaluation has the fingerprints of today's dataset, corpus, system, metrics and judge. A new Dagster
-instance therefore does not ask any system again.
+Files decide, not Dagster's event log, so that a new Dagster instance does not ask any system again.
 """
 
 import hashlib
@@ -80,10 +78,9 @@ def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, syste
 
 
 def pending_evaluation(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> str | None:
-    """Return a digest of why the pair needs an evaluation; None if its newest one is up to date.
+    """Return a digest of why the pair needs an evaluation; None if its newest one is published and up to date.
 
-    If only metrics or judge have changed, the digest differs for each such change: a run then scores the stored answers
-    and asks no system, so it may be started as often as these settings are edited.
+    It differs for each change of metrics or judge: a run then scores stored answers and asks no system.
     """
     asked_for = registry.pair_digest(benchmark, system)
     newest = newest_evaluation(workspace, benchmark, system)

@@ -10,10 +10,11 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import pydantic
 
@@ -46,7 +47,7 @@ from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates
 from rag_eval_pipeline.metrics.claims import THRESHOLDS, QualityThresholds, broken_thresholds
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
-from rag_eval_pipeline.systems.base import Citation, RagAnswer
+from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.web.settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
 
@@ -82,10 +83,7 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: da
 
 
 def _dated(workspace: Workspace, record: EvaluationRecord, now: datetime) -> datetime:
-    """Return the date of the results; answers scored again keep the date of their earlier results.
-
-    If those are damaged or lost, it is the time of the last answer.
-    """
+    """Return the date of the results; answers scored again keep their first one, if lost that of the last answer."""
     if record.rescored_from is None:
         return now
     try:
@@ -153,7 +151,9 @@ def query_results(parts: ScoredRun) -> Iterator[form.QueryResult]:
     kinds = (parts.retrieval, parts.citations, parts.answer_scores, parts.judged, parts.overall)
     for query, answer, *rows in zip(parts.queries, parts.answers, *kinds, strict=True):
         retrieval, citations, answer_scores, judged, overall = rows
-        documents = _first_of_each(answer)
+        documents: dict[str, float | None] = {}  # by their best rank, with the score of that passage
+        for passage in sorted(answer.contexts, key=lambda passage: passage.rank):
+            documents.setdefault(passage.document, passage.score)
         faults = {name: None for row in rows for name in row.faults}
         yield form.QueryResult(
             query_id=query.query_id,
@@ -167,7 +167,15 @@ def query_results(parts: ScoredRun) -> Iterator[form.QueryResult]:
             ),
             generated_answer=answer.answer,
             abstained=answer.abstained,
-            citations=tuple(_citation(citation) for citation in answer.citations),
+            citations=tuple(
+                CitationSpan(
+                    file_name=cited.file_name,
+                    start_char=cited.start_char,
+                    end_char=cited.end_char,
+                    page_number=cited.page_number,
+                )
+                for cited in answer.citations
+            ),
             individual_metrics={
                 **faults,
                 **retrieval.scores,
@@ -182,23 +190,6 @@ def query_results(parts: ScoredRun) -> Iterator[form.QueryResult]:
             },
             error=answer.error,
         )
-
-
-def _first_of_each(answer: RagAnswer) -> dict[str, float | None]:
-    """Return documents by their best rank, with the score of that passage."""
-    documents: dict[str, float | None] = {}
-    for passage in sorted(answer.contexts, key=lambda passage: passage.rank):
-        documents.setdefault(passage.document, passage.score)
-    return documents
-
-
-def _citation(citation: Citation) -> CitationSpan:
-    return CitationSpan(
-        file_name=citation.file_name,
-        start_char=citation.start_char,
-        end_char=citation.end_char,
-        page_number=citation.page_number,
-    )
 
 
 def answer_metrics(parts: ScoredRun, means: Means) -> form.AnswerQualityMetrics:
@@ -225,19 +216,11 @@ def _abstention(parts: ScoredRun) -> form.Abstention:
     names = [parts.clusters[row.query_id] for row in parts.answer_scores if row.outcome != "skipped"]
     counts = count_abstentions(asked)
     rates = {name: metric_of(rate) for name, rate in abstention_rates(asked, names).items()}
-    return form.Abstention(
-        answerable_answered=counts.answerable_answered,
-        answerable_abstained=counts.answerable_abstained,
-        answerable_failed=counts.answerable_failed,
-        unanswerable_answered=counts.unanswerable_answered,
-        unanswerable_abstained=counts.unanswerable_abstained,
-        unanswerable_failed=counts.unanswerable_failed,
-        **rates,
-    )
+    return form.Abstention(**asdict(counts), **rates)
 
 
 def citation_metrics(parts: ScoredRun, means: Means, *, seed: int) -> form.CitationMetrics:
-    """Build the metrics of citations; `seed` is that of the resampling."""
+    """Build the metrics of citations."""
     return form.CitationMetrics(
         span_accuracy=_span_accuracy(parts, means, seed),
         citation_completeness=parts.shares.completeness(),
@@ -311,15 +294,8 @@ def judge_record(kind: str, fingerprint: str | None, judgements: Iterable[Judgem
 def judge_usage(judgements: Iterable[Judgement]) -> dict[form.JudgeUsageName, float]:
     """Return the sums of what judging used; empty without a judge."""
     usages = [judgement.usage for judgement in judgements]
-    if not usages:
-        return {}
-    return {
-        "requests": sum(usage.requests for usage in usages),
-        "cached": sum(usage.cached for usage in usages),
-        "total_tokens": sum(usage.total_tokens for usage in usages),
-        "estimated_cost_usd": math.fsum(usage.estimated_cost_usd for usage in usages),
-        "duration_ms": math.fsum(usage.duration_ms for usage in usages),
-    }
+    names = get_args(form.JudgeUsageName) if usages else ()
+    return {name: math.fsum(getattr(usage, name) for usage in usages) for name in names}
 
 
 def performance(
@@ -343,10 +319,7 @@ def performance(
         return form.ResourceUsage(mean=used.mean, peak=used.peak, std=used.std)
 
     return form.PerformanceMetrics(
-        latency_stats={
-            "mean": latency.mean, "p50": latency.p50, "p95": latency.p95, "p99": latency.p99, "min": latency.min,
-            "max": latency.max,
-        },
+        latency_stats={name: getattr(latency, name) for name in ("mean", "p50", "p95", "p99", "min", "max")},
         latency_reason=latency.reason,
         latency_intervals=latency_intervals(latencies, seed=evaluation.record.settings.random_seed),
         resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
@@ -361,7 +334,7 @@ def performance(
         },
         judge_usage=judge_usage(read_judgements(evaluation)),
         reused_from=source,
-    )  # fmt: skip
+    )
 
 
 def measured_latencies(answers: Sequence[RagAnswer]) -> list[float]:
@@ -393,7 +366,7 @@ def _call(answer: RagAnswer, *, is_free: bool) -> CallUsage:
 
 
 def _limits(pair: Pair) -> dict[str, float | int]:
-    """Return the time limit and the retries of a question, by the system's file."""
+    """Return the time limit and the retries of a question."""
     endpoints = _endpoints(pair)
     if not endpoints:  # a system in this process is asked once: its failures are not transient
         return {"timeout_seconds": pair.settings.timeout_seconds, "max_retries": 0}
@@ -406,7 +379,7 @@ def _limits(pair: Pair) -> dict[str, float | int]:
 
 
 def _endpoints(pair: Pair) -> list[EndpointSettings]:
-    """Return the servers of a system, the one that answers questions first; none for a system in this process."""
+    """Return the servers of a system, the one that answers questions first."""
     return [one for _, one in pair.system_file.settings if isinstance(one, EndpointSettings)]
 
 
@@ -477,13 +450,7 @@ def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
 
 
 class ThresholdCheck(NamedTuple):
-    """A threshold and the value compared with it.
-
-    Args:
-        bound: Whether the limit is the least or the most allowed.
-        is_broken: None if unknown; `reason` says why.
-        reason: `no_value`, or `not_calibrated` for a judge that was not compared with people's labels.
-    """
+    """A threshold and the value compared with it; `is_broken` is None for a `reason`."""
 
     limit: float
     bound: Literal["least", "most"]
@@ -495,10 +462,7 @@ class ThresholdCheck(NamedTuple):
 def check_thresholds(
     thresholds: QualityThresholds, values: Mapping[str, float | None], *, is_calibrated: bool
 ) -> dict[str, ThresholdCheck]:
-    """Compare each threshold that is set with its value in an evaluation.
-
-    `is_calibrated` says whether the judge is, for support, on this benchmark; otherwise its values break no threshold.
-    """
+    """Compare each threshold with its value; those of a judge not calibrated for support break none."""
     means = {measure: value for name, (measure, _) in THRESHOLDS.items() if (value := values[name]) is not None}
     broken = broken_thresholds(means, thresholds)
     held = {}
@@ -506,13 +470,11 @@ def check_thresholds(
         limit: float | None = getattr(thresholds, name)
         if limit is None:
             continue
-        bound: Literal["least", "most"] = "most" if is_most else "least"
-        if values[name] is None:
-            held[name] = ThresholdCheck(limit, bound, None, None, "no_value")
-        elif name in JUDGED and not is_calibrated:
-            held[name] = ThresholdCheck(limit, bound, values[name], None, "not_calibrated")
-        else:
-            held[name] = ThresholdCheck(limit, bound, values[name], name in broken)
+        reason: Literal["no_value", "not_calibrated"] | None = None
+        if values[name] is None or (name in JUDGED and not is_calibrated):
+            reason = "no_value" if values[name] is None else "not_calibrated"
+        is_broken = None if reason else name in broken
+        held[name] = ThresholdCheck(limit, "most" if is_most else "least", values[name], is_broken, reason)
     return held
 
 

@@ -1,11 +1,7 @@
 """The folder of one evaluation, the newest evaluation of each pair, and what a new evaluation keeps of earlier ones.
 
 `data/evaluation/runs/<evaluation_id>/` holds `evaluation.json`, the journal of answers and one parquet file per score
-asset. An id is taken by creating its folder exclusively, so two processes never share one.
-
-Answers depend on dataset, corpus and system only. An unfinished evaluation is resumed even if its answers will be
-scored otherwise; the answers of a published one are scored again when metrics or judge have changed; those of a
-deterministic system are copied into each new evaluation.
+asset. Answers depend on dataset, corpus and system only: when metrics or judge have changed, they are scored again.
 """
 
 import contextlib
@@ -37,10 +33,8 @@ from rag_eval_pipeline.workspace import Workspace, check_name
 State = Literal["open", "answered", "scored", "published"]
 SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_scores")
 
-# Which questions to ask.
-# `missing`: those without a stored answer; all of them once the evaluation is published with today's metrics and judge.
-# `failed`: those without a good answer; the others are kept.
-# `all`: every question, unless an unfinished evaluation is resumed; for nights and reruns.
+# Which questions to ask: those without a stored answer (all of them once the evaluation is published with today's
+# metrics and judge), those without a good answer, or every question, unless an unfinished evaluation is resumed.
 Which = Literal["missing", "failed", "all"]
 Start = Literal["resume", "rescore", "retry", "new"]
 
@@ -81,33 +75,17 @@ class Evaluation:
     def __init__(self, folder: Path, record: EvaluationRecord) -> None:
         self.folder = folder
         self.record = record
-
-    @property
-    def journal(self) -> Path:
-        """Terminal answers in the order in which they arrived."""
-        return self.folder / "journal.jsonl"
-
-    @property
-    def responses(self) -> Path:
-        """Answers in the dataset's order, one row per question."""
-        return self.folder / "responses.parquet"
-
-    @property
-    def judgements(self) -> Path:
-        """The judge's judgement of each answer, one per line."""
-        return self.folder / "judgements.jsonl"
-
-    @property
-    def resources(self) -> Path:
-        """Samples of memory and processor use while asking."""
-        return self.folder / "resources.json"
+        self.journal = folder / "journal.jsonl"  # terminal answers in the order of arrival
+        self.responses = folder / "responses.parquet"  # answers in the dataset's order, one row per question
+        self.judgements = folder / "judgements.jsonl"  # of each answer, one per line
+        self.resources = folder / "resources.json"  # samples of memory and processor use while asking
 
     def scores(self, kind: str) -> Path:
-        """Per-question scores of one of `SCORE_FILES`."""
+        """Return the path of one of `SCORE_FILES`."""
         return self.folder / f"{kind}.parquet"
 
     def has_fingerprints(self, fingerprints: Fingerprints) -> bool:
-        """Return whether it was begun with these fingerprints; the server's, known only to the server, is ignored."""
+        """Return whether it was begun with these fingerprints; the server's is ignored."""
         return self.record.fingerprints.model_copy(update={"server": None}) == fingerprints
 
     def require_answered(self) -> None:
@@ -141,10 +119,7 @@ def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
 
 
 def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Evaluation | None:
-    """Return the pair's newest evaluation, finished or not.
-
-    None if there is none, or if its folder was removed or damaged: the pair is then evaluated anew.
-    """
+    """Return the pair's newest evaluation, finished or not; None if there is none or if its folder is damaged."""
     pointer = pair_pointer(workspace, benchmark, system)
     if not pointer.exists():
         return None
@@ -155,17 +130,23 @@ def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Eval
         return None
 
 
+def required_evaluation(workspace: Workspace, pair: Pair) -> Evaluation:
+    """Return the pair's newest evaluation; raises `not_answered` if there is none."""
+    evaluation = newest_evaluation(workspace, pair.paths.name, pair.system)
+    if evaluation is None:
+        of = f"{pair.paths.name} x {pair.system}"
+        hint = f"Materialize responses of {of}."
+        raise InputError("not_answered", workspace.runs, f"an evaluation of {of}", hint=hint)
+    return evaluation
+
+
 def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
     """Return the file that names a pair's newest evaluation."""
     return workspace.runs / "by_pair" / check_name("benchmark", benchmark) / f"{check_name('system', system)}.json"
 
 
 def create_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evaluation:
-    """Create an evaluation under a new id; it is not yet the newest of its pair.
-
-    Args:
-        fields: Of `EvaluationRecord`, without id, state and times.
-    """
+    """Create an evaluation of these fields under a new id; it is not yet the newest of its pair."""
     folder = _create_folder(workspace, now.astimezone(UTC).strftime("%Y%m%d"))
     evaluation = Evaluation(folder, EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields))
     evaluation.save()
@@ -201,7 +182,7 @@ def locked_pair(workspace: Workspace, pair: Pair) -> Iterator[None]:
 
 
 def same_answers(old: Fingerprints, new: Fingerprints) -> bool:
-    """Return whether answers given under the old fingerprints are valid under the new ones."""
+    """Return whether answers given under one are valid under the other."""
     return (old.dataset, old.corpus, old.system) == (new.dataset, new.corpus, new.system)
 
 
@@ -211,7 +192,7 @@ def same_scoring(old: Fingerprints, new: Fingerprints) -> bool:
 
 
 def choose_start(previous: Evaluation | None, pair: Pair, which: Which) -> Start:
-    """Choose whether the next evaluation continues the newest one, copies its answers, or begins from nothing."""
+    """Return whether the next evaluation continues the newest one, copies its answers, or begins from nothing."""
     if previous is None or not same_answers(previous.record.fingerprints, pair.fingerprints):
         return "new"
     # New answers never go into an evaluation that only scores old ones again.
@@ -275,27 +256,21 @@ def resume_evaluation(evaluation: Evaluation, pair: Pair) -> Evaluation:
 def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evaluation:
     """Copy all answers of a published evaluation, with its date, to be scored with today's metrics and judge.
 
-    The copy becomes the pair's newest evaluation unless the pair has been evaluated since.
-
-    Raises:
-        InputError: `bad_responses`.
+    The copy becomes the pair's newest evaluation unless the pair has been evaluated since. Raises `bad_responses`.
     """
     record = old.record
-    kept: dict[str, Any] = {
-        name: getattr(record, name)
-        for name in (
-            "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "limit",
-            "deterministic", "warnings",
-        )
-    }  # fmt: skip
+    kept = (
+        "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "limit",
+        "deterministic", "warnings",
+    )  # fmt: skip
     scoring = {"metrics": pair.fingerprints.metrics, "judge": pair.fingerprints.judge}
     evaluation = create_evaluation(
         workspace,
         record.opened_at,
+        **{name: getattr(record, name) for name in kept},
         fingerprints=record.fingerprints.model_copy(update=scoring),
         settings=pair.settings,
         rescored_from=record.rescored_from or record.evaluation_id,
-        **kept,
     )
     with JournalWriter(evaluation.journal) as journal:  # so that a later --failed-only finds them
         journal.extend(_mark_reused(iter_responses(old.responses), old))
@@ -314,18 +289,15 @@ def evaluation_to_score(workspace: Workspace, pair: Pair) -> Evaluation:
     """Return the pair's newest evaluation, or a copy of it if it was published with other metrics or another judge.
 
     Raises:
-        InputError: `not_answered` if there is none, `changed_pair` if its answers are of another dataset, corpus or
-            system.
+        InputError: `not_answered` without one, `changed_pair` for answers of another dataset, corpus or system.
     """
-    newest = newest_evaluation(workspace, pair.paths.name, pair.system)
-    hint = f"Materialize responses of {pair.paths.name} x {pair.system}."
-    if newest is None:
-        expected = f"an evaluation of {pair.paths.name} x {pair.system}"
-        raise InputError("not_answered", workspace.runs, expected, hint=hint)
+    newest = required_evaluation(workspace, pair)
     fingerprints = newest.record.fingerprints
     if not same_answers(fingerprints, pair.fingerprints):
-        expected = "answers of today's system to today's questions and documents"
-        raise InputError("changed_pair", newest.folder, expected, hint=hint)
+        raise InputError(
+            "changed_pair", newest.folder, "answers of today's system to today's questions and documents",
+            hint=f"Materialize responses of {pair.paths.name} x {pair.system}.",
+        )  # fmt: skip
     if same_scoring(fingerprints, pair.fingerprints):
         return newest
     if newest.record.state == "published":
@@ -348,7 +320,7 @@ def answer_statuses(evaluation: Evaluation) -> dict[str, Status]:
 def unanswered_queries(
     queries: Sequence[EvaluationQuery], statuses: dict[str, Status], which: Which
 ) -> Sequence[EvaluationQuery]:
-    """Return the questions still to be asked: those without any answer; with `failed`, those without a good one."""
+    """Return the questions without any answer; with `failed`, those without a good one."""
     if which == "failed":
         return [query for query in queries if statuses.get(query.query_id) != "ok"]
     return [query for query in queries if query.query_id not in statuses]
@@ -383,7 +355,7 @@ def _create_for(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
 
 
 def _create_folder(workspace: Workspace, date: str) -> Path:
-    """Create the folder of a new id, above all ids of runs and of results: ids of removed runs are not used again."""
+    """Create the folder of a new id, higher than all ids of runs and of results."""
     workspace.runs.mkdir(parents=True, exist_ok=True)
     files = [*workspace.runs.glob(f"eval_run_{date}_*"), *workspace.results.glob(f"eval_run_{date}_*.results.json")]
     tails = [file.name.partition(".")[0].rpartition("_")[2] for file in files]
@@ -427,7 +399,6 @@ def _nothing_failed(previous: Evaluation | None, pair: Pair) -> InputError:
 
 
 def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
-    """Write the good answers of another evaluation to the journal; raises `bad_responses`."""
     old = previous.record
     answers = [answer for answer in iter_responses(previous.responses) if answer.status == "ok"]
     fingerprints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
@@ -437,6 +408,5 @@ def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
 
 
 def _mark_reused(answers: Iterable[RagAnswer], measured: Evaluation) -> Iterator[RagAnswer]:
-    """Set `reused_from` to the evaluation that measured each answer."""
     name = measured.record.evaluation_id
     return (msgspec.structs.replace(answer, reused_from=answer.reused_from or name) for answer in answers)

@@ -1,13 +1,12 @@
 """Scores each answer of an evaluation: retrieval, citations, answer text, and the judge's scores.
 
-A question to which measures do not apply is `skipped`, answered or not: retrieval and citations of an impossible
-question, citations where no gold text was located. Any other question without an answer is `failed` and has no score.
-An error in a custom metric costs the score of one question: it is stored, counted and reported.
+A question to which measures do not apply is `skipped`, answered or not; any other question without an answer is
+`failed`. An error in a custom metric costs the score of one question: it is stored, counted and reported.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.corpus import (
@@ -52,7 +51,6 @@ CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_pr
 NOT_JUDGED = "not_judged"
 _STATUSES = frozenset({*get_args(form.Status), NOT_JUDGED})
 _Ranking = tuple[list[str], dict[str, int]]  # documents in rank order, and the grades of the relevant ones
-NO_RANKING: _Ranking = ([], {})  # for a question without relevant pages: it has no page-level score
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,7 @@ def add_custom_scores(
     asked: Iterable[tuple[EvaluationQuery, RagAnswer]],
     files: CorpusFiles,
 ) -> tuple[list[QueryScores], list[EvaluationOfQuestion]]:
-    """Return the score rows with the scores of custom metrics, and the evaluation records that these returned."""
+    """Return the rows with the scores of custom metrics, and the evaluation records that these returned."""
     names = files.names()
     added: list[QueryScores] = []
     records: list[EvaluationOfQuestion] = []
@@ -180,7 +178,7 @@ def add_custom_scores(
 
 
 def _applies(metric: MetricInfo, query: EvaluationQuery, answer: RagAnswer, row: QueryScores) -> bool:
-    """Whether question, answer and judgement have what a metric needs; a failed answer or judgement counts as had."""
+    """Return whether question, answer and judgement have what a metric needs; failed ones count as had."""
     has = {
         "accepted_answers": bool(query.accepted_answers),
         "relevant": bool(query.relevant_documents),
@@ -195,7 +193,6 @@ def _question(
     query: EvaluationQuery, answer: RagAnswer, row: QueryScores, files: CorpusFiles, names: frozenset[str]
 ) -> AnsweredQuestion:
     text = answer.answer or ""
-    passages = sorted(answer.contexts, key=lambda passage: passage.rank)
     return AnsweredQuestion(
         query_id=query.query_id,
         question=query.query_text,
@@ -208,22 +205,11 @@ def _question(
         text="" if answer.abstained else strip_citations(text, names),
         is_abstention=answer.abstained,
         citations=places(answer.citations, files),
-        passages=[Passage(files.canonical(one.document), one.page, one.text, one.score) for one in passages],
+        passages=[Passage(files.canonical(one.document), one.page, one.text, one.score) for one in _ranked(answer)],
         latency_ms=answer.latency_ms,
         total_tokens=answer.usage.total_tokens,
         scores=row.scores,
     )
-
-
-class _Rankings(NamedTuple):
-    documents: _Ranking
-    pages: _Ranking | None
-    contexts: dict[str, float]
-
-
-class _Cited(NamedTuple):
-    gold: list[Citation]
-    given: list[Citation]
 
 
 def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
@@ -238,18 +224,16 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
             return "impossible" if query.is_impossible else "no_relevant_documents"
         return retrieved.skip_reason(answer, files) if answer.status == "ok" else None
 
-    def rankings(query: EvaluationQuery, answer: RagAnswer) -> _Rankings:
-        return _Rankings(
-            _documents(query, answer, files), _pages(query, answer, files), _contexts(query, answer, files)
-        )
+    def rankings(query: EvaluationQuery, answer: RagAnswer) -> tuple[_Ranking, _Ranking, dict[str, float]]:
+        return _documents(query, answer, files), _pages(query, answer, files), _contexts(query, answer, files)
 
-    def scores(given: list[_Rankings]) -> list[dict[str, float]]:
+    def scores(given: list[tuple[_Ranking, _Ranking, dict[str, float]]]) -> list[dict[str, float]]:
         # All at once, which is twenty times faster than question by question.
-        documents = score_rankings((one.documents for one in given), settings.measures)
-        pages = score_rankings((one.pages or NO_RANKING for one in given), settings.measures)
+        documents = score_rankings((by_document for by_document, _, _ in given), settings.measures)
+        pages = score_rankings((by_page for _, by_page, _ in given), settings.measures)
         return [
-            (by_document or {}) | {PAGE + name: value for name, value in (by_page or {}).items()} | one.contexts
-            for by_document, by_page, one in zip(documents, pages, given, strict=True)
+            (by_document or {}) | {PAGE + name: value for name, value in (by_page or {}).items()} | contexts
+            for by_document, by_page, (_, _, contexts) in zip(documents, pages, given, strict=True)
         ]
 
     measures = settings.measure_names
@@ -268,11 +252,11 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
             return "impossible" if query.is_impossible else "no_gold_spans"
         return _without_text(answer)
 
-    def cited(query: EvaluationQuery, answer: RagAnswer) -> _Cited:
-        return _Cited(places(query.citations, files), places(answer.citations, files))
+    def cited(query: EvaluationQuery, answer: RagAnswer) -> tuple[list[Citation], list[Citation]]:
+        return places(query.citations, files), places(answer.citations, files)
 
-    def scores(given: list[_Cited]) -> list[dict[str, float]]:
-        gold, predicted = [one.gold for one in given], [one.given for one in given]
+    def scores(given: list[tuple[list[Citation], list[Citation]]]) -> list[dict[str, float]]:
+        gold, predicted = [one for one, _ in given], [other for _, other in given]
         return citation_scores(gold, predicted, tolerance=tolerance, texts=cited_words(files, gold, predicted))
 
     return score_rows(evaluation, pair, "citation_scores", CITATION_MEASURES, cited, skipped, finish=scores)
@@ -314,24 +298,18 @@ def _without_text(answer: RagAnswer) -> str | None:
     return "no_answer_recorded" if answer.status == "ok" and answer.answer is None else None
 
 
-def _distinct(units: Iterable[str]) -> list[str]:
-    """Keep each document or page at the rank of its best passage."""
-    return list(dict.fromkeys(units))
-
-
 def _documents(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking:
-    ranking = _distinct(files.canonical(passage.document) for passage in _ranked(answer))
-    return ranking, {files.canonical(name): 1 for name in query.relevant_documents}
+    # A document or page has the rank of its best passage.
+    ranking = dict.fromkeys(files.canonical(passage.document) for passage in _ranked(answer))
+    return list(ranking), {files.canonical(name): 1 for name in query.relevant_documents}
 
 
-def _pages(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking | None:
-    """Return None where the system does not name pages."""
+def _pages(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking:
     gold = {_page(files.canonical(c.file_name), c.page_number): 1 for c in query.citations if c.page_number}
     found = _ranked(answer)
     if any(passage.page is None for passage in found):
-        return None
-    ranking = _distinct(_page(files.canonical(passage.document), passage.page) for passage in found)
-    return ranking, gold
+        return [], {}  # the system does not name pages: no page-level score
+    return list(dict.fromkeys(_page(files.canonical(one.document), one.page) for one in found)), gold
 
 
 def _contexts(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> dict[str, float]:

@@ -120,12 +120,7 @@ def merged_settings(
 
 
 def load_custom_metrics(names: Iterable[str]) -> dict[str, QuestionMetric]:
-    """Load the metrics that settings name, by that name.
-
-    Raises:
-        InputError: `unknown_metric`; `bad_metric` for what cannot be imported, is no `QuestionMetric` or has an unknown
-            category; `duplicate_metric` for a name that is taken.
-    """
+    """Load the metrics that settings name, by that name; raises `unknown_metric`, `bad_metric`, `duplicate_metric`."""
     found: dict[str, QuestionMetric] = {}
     taken = set(COLUMNS)
     for name in names:

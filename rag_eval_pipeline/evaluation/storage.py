@@ -61,9 +61,8 @@ class QueryScores:
 
     Args:
         outcome: `failed` when the system gave no answer, `skipped` when the measures do not apply.
-        reason: Why not scored: the answer's status, `impossible`, `no_relevant_documents`, `no_contexts`,
-            `unknown_documents`, `no_documents_named`, `no_gold_spans`.
-        scores: Measure -> value; a measure that is absent does not apply to this question though others do.
+        reason: Why not scored: the answer's status, or such as `impossible`, `no_contexts`, `no_gold_spans`.
+        scores: A measure that is absent does not apply to this question though others do.
         faults: Measure -> why it alone failed: the error of a custom metric, or the answer's status.
     """
 

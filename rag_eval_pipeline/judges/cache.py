@@ -1,7 +1,6 @@
 """Cache of a model judge's replies by their request: one SQLite file that several processes may use at once.
 
-Only replies that could be read as verdicts are kept; a failure is asked again. A damaged row is a miss, and a damaged
-file is moved aside and replaced by a new one: what it held can be asked for again.
+Only replies that were read as verdicts are kept. A damaged row is a miss; a damaged file is moved aside and replaced.
 """
 
 import hashlib
@@ -12,7 +11,6 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 import msgspec
@@ -27,7 +25,6 @@ UNUSABLE_ROWS = 1_000  # replies that could not be read, kept for people
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-_SIZE = "length(key) + length(CAST(reply AS BLOB))"  # bytes of a row that matter
 _SCHEMA = """
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
@@ -50,14 +47,6 @@ class CachedReply(NamedTuple):
     model: str | None
 
 
-class Pruned(NamedTuple):
-    """Counts of replies removed and kept by `prune`, and the size of those kept."""
-
-    removed: int
-    kept: int
-    size_bytes: int
-
-
 class JudgementCache:
     """The cache in one folder; opened and used by one thread.
 
@@ -66,8 +55,6 @@ class JudgementCache:
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.path = folder / FILE_NAME
-        self.hits = 0
-        self.misses = 0
         self._clock = clock
         self._inode = 0
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,17 +71,13 @@ class JudgementCache:
             lambda db: db.execute("SELECT reply, model, crc, used_at FROM replies WHERE key = ?", (key,)).fetchone()
         )
         if row is None:
-            self.misses += 1
             return None
         reply, model, crc, used_at = row
         if crc != _checksum(key, reply, model):
-            self.forget(key)
-            self.misses += 1
             return None
         now = self._clock()
         if now - used_at > TOUCH_SECONDS:
             self._write("UPDATE replies SET used_at = ? WHERE key = ?", (now, key))
-        self.hits += 1
         return CachedReply(reply, model)
 
     def keep(self, key: str, server: str, reply: CachedReply) -> None:
@@ -105,58 +88,48 @@ class JudgementCache:
             (key, server, reply.model, reply.reply, crc, self._clock()),
         )
 
-    def forget(self, key: str) -> None:
-        """Remove one reply."""
-        self._write("DELETE FROM replies WHERE key = ?", (key,))
-
     def forget_others(self, server: str, model: str) -> None:
         """Remove a server's replies by other models than this one."""
         self._write("DELETE FROM replies WHERE server = ? AND model IS NOT NULL AND model != ?", (server, model))
 
     def keep_unusable(self, key: str, fault: str, reply: str) -> None:
         """Keep a reply that could not be read, for people; `find` never returns it."""
-        values = (key, fault, _sound(reply), self._clock())
+        values = (key, fault, reply.encode(errors="replace").decode(), self._clock())
         self._write("INSERT INTO unusable (key, fault, reply, at) VALUES (?, ?, ?, ?)", values)
         self._write("DELETE FROM unusable WHERE number <= (SELECT max(number) FROM unusable) - ?", (UNUSABLE_ROWS,))
 
-    def prune(self, *, max_bytes: int | None = None, max_age_days: float | None = None) -> Pruned:
-        """Remove replies that were not used for long, then the least recently used ones until the rest fits.
+    def prune(self, *, max_bytes: int | None = None, max_age_days: float | None = None) -> int:
+        """Remove replies that were not used for long, then the least recently used ones; return how many.
 
         Args:
             max_bytes: Of the keys and replies kept.
             max_age_days: Since the last use, to within a day.
         """
 
-        def removing(db: sqlite3.Connection) -> Pruned:
-            before = _count(db)
+        def removing(db: sqlite3.Connection) -> int:
+            removed = 0
             if max_age_days is not None:
                 oldest = self._clock() - max_age_days * 86_400
-                db.execute("DELETE FROM replies WHERE used_at < ?", (oldest,))
+                removed += db.execute("DELETE FROM replies WHERE used_at < ?", (oldest,)).rowcount
                 db.execute("DELETE FROM unusable WHERE at < ?", (oldest,))
             if max_bytes is not None:
-                db.execute(
-                    f"DELETE FROM replies WHERE key IN (SELECT key FROM (SELECT key, sum({_SIZE}) OVER "
-                    "(ORDER BY used_at DESC, key) AS size FROM replies) WHERE size > ?)",
+                size = "sum(length(key) + length(CAST(reply AS BLOB))) OVER (ORDER BY used_at DESC, key)"
+                removed += db.execute(
+                    "DELETE FROM replies WHERE key IN "
+                    f"(SELECT key FROM (SELECT key, {size} AS size FROM replies) WHERE size > ?)",
                     (max_bytes,),
-                )
+                ).rowcount
             db.commit()
             db.executescript("PRAGMA incremental_vacuum")  # `execute` takes one step of it, which frees one page
-            size = db.execute(f"SELECT coalesce(sum({_SIZE}), 0) FROM replies").fetchone()[0]
-            return Pruned(before - _count(db), _count(db), size)
+            return removed
 
         return self._run(removing)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
 
     def _write(self, sql: str, values: tuple[object, ...]) -> None:
         def writing(db: sqlite3.Connection) -> None:
@@ -206,14 +179,5 @@ def _unusable(path: Path, error: sqlite3.OperationalError) -> ServiceError:
     return ServiceError("cache_unusable", f"the cache of judgements {path} cannot be used: {error}")
 
 
-def _count(database: sqlite3.Connection) -> int:
-    count: int = database.execute("SELECT count(*) FROM replies").fetchone()[0]
-    return count
-
-
 def _checksum(key: str, reply: str, model: str | None) -> int:
     return zlib.crc32(f"{key}\n{model}\n{reply}".encode(errors="surrogatepass"))
-
-
-def _sound(text: str) -> str:
-    return text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Calibration: a judge judges what people have labelled, and a trust card states how far they agree.
+"""Calibration: compares a judge with people's labels and makes a trust card of their agreement.
 
 Labels are JSON Lines or CSV, one label a line:
 
@@ -17,7 +17,7 @@ if kappa's lower 95 % limit is 0.60 or more. Until then its scores are shown as 
 import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import NamedTuple, Protocol, Self, runtime_checkable
@@ -102,7 +102,7 @@ class Label(Model):
 
     @property
     def is_true(self) -> bool:
-        """Whether it is a yes."""
+        """Whether it is the yes of its task."""
         return self.label in LABELS[self.task][0]
 
     @property
@@ -123,18 +123,19 @@ class Item(NamedTuple):
 class Truth(NamedTuple):
     """The majority label of each item, in the labels' order.
 
-    `ties` counts by task the items labelled yes as often as no, which are left out; `alpha` is Krippendorff's by task,
-    None if no two annotators labelled the same item or all labels are equal.
+    Args:
+        ties: Items of each task labelled yes as often as no, which are left out.
+        alpha: Krippendorff's; None if no two annotators labelled the same item, or if all labels are equal.
     """
 
     values: dict[Item, bool]
-    ties: dict[Task, int]
+    ties: Counter[Task]
     annotators: tuple[str, ...]
     alpha: dict[Task, float | None]
 
 
 class LabelledAnswers(NamedTuple):
-    """One system's answers that arrived, and their labels; labels of other answers are counted as `no_answer`."""
+    """One system's answers that arrived, and their labels."""
 
     system: str
     cases: Sequence[Case]
@@ -150,7 +151,7 @@ def read_labels(path: Path) -> list[Label]:
     """
     if path.suffix not in (".jsonl", ".csv"):
         raise InputError("unknown_form", path, "a name ending in .jsonl or .csv")
-    labels = _read_csv(path) if path.suffix == ".csv" else _read_lines(path)
+    labels = [_parse_label(value, path, row) for row, value in _read_rows(path)]
     if not labels:
         raise InputError("no_labels", path, "one label or more")
     known: dict[tuple[Item, str], int] = {}
@@ -179,7 +180,7 @@ def majority_labels(labels: Sequence[Label]) -> Truth:
     tasks = dict.fromkeys(item.task for item in given)
     return Truth(
         values,
-        dict(ties),
+        ties,
         tuple(sorted({label.annotator for label in labels if label.annotator is not None})),
         {task: _alpha([votes for item, votes in given.items() if item.task == task]) for task in tasks},
     )
@@ -188,8 +189,7 @@ def majority_labels(labels: Sequence[Label]) -> Truth:
 def pool_answers(answers: Sequence[LabelledAnswers]) -> tuple[list[Case], list[Label]]:
     """Return the cases and labels of all systems together; of several, question 12 of `ours` becomes `ours/12`.
 
-    A card holds for a benchmark and a judge, whoever answered; one system's answers to forty questions never make the
-    hundred labels that calibrate a judge.
+    A card holds for a benchmark and a judge, whoever answered.
     """
     if len(answers) == 1:
         return list(answers[0].cases), list(answers[0].labels)
@@ -207,19 +207,15 @@ def _alpha(votes: Iterable[Sequence[bool]]) -> float | None:
     return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))
 
 
-def _read_lines(path: Path) -> list[Label]:
-    labels = []
+def _read_rows(path: Path) -> Iterator[tuple[int, bytes | dict[str, str]]]:
+    """Yield each label's row from 1, with its JSON or its cells."""
+    if path.suffix == ".csv":
+        for record in read_csv_table(path).rows:
+            yield record.number, {key: cell for key, cell in record.cells.items() if cell}
+        return
     for row, line in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if line.strip():
-            labels.append(_parse_label(checked_json(line, f"{path}, line {row}"), path, row))
-    return labels
-
-
-def _read_csv(path: Path) -> list[Label]:
-    table = read_csv_table(path)
-    return [
-        _parse_label({key: cell for key, cell in row.cells.items() if cell}, path, row.number) for row in table.rows
-    ]
+            yield row, checked_json(line, f"{path}, line {row}")
 
 
 def _parse_label(value: bytes | dict[str, str], path: Path, row: int) -> Label:
@@ -227,33 +223,28 @@ def _parse_label(value: bytes | dict[str, str], path: Path, row: int) -> Label:
         return Label.model_validate_json(value) if isinstance(value, bytes) else Label.model_validate(value)
     except pydantic.ValidationError as error:
         fault = bad_format(path, error)
+        found = error.errors()[0]["input"]
         raise InputError(
-            fault.code, path, fault.expected, row=row, field=fault.field, found=error.errors()[0]["input"],
-            hint=fault.hint,
-        ) from None  # fmt: skip
+            fault.code, path, fault.expected, row=row, field=fault.field, found=found, hint=fault.hint
+        ) from None
 
 
 # --- kappa
 
 
 class Confusion(NamedTuple):
-    """Counts of pairs of verdicts, people's being the truth."""
+    """Counts of pairs of verdicts, named as in `ConfusionRecord`."""
 
-    tp: int
-    fn: int
-    fp: int
-    tn: int
+    both_yes: int
+    labels_yes_judge_no: int
+    labels_no_judge_yes: int
+    both_no: int
 
     @classmethod
     def tally(cls, pairs: Iterable[tuple[bool, bool]]) -> Self:
-        """Count pairs of people's and the judge's verdicts."""
+        """Count pairs of a label and the judge's verdict."""
         counts = Counter(pairs)
         return cls(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
-
-    @property
-    def total(self) -> int:
-        """Pairs."""
-        return sum(self)
 
 
 def kappa_of(table: Confusion, *, seed: int = SEED, resamples: int = RESAMPLES) -> KappaRecord:
@@ -264,7 +255,7 @@ def kappa_of(table: Confusion, *, seed: int = SEED, resamples: int = RESAMPLES) 
     a disagreement.
     Source: Cohen 1960; Fleiss, Cohen and Everitt 1969, formula 13, for the standard error.
     """
-    if table.total == 0:
+    if not sum(table):
         return KappaRecord(reason="nothing_to_compare")
     value = float(_kappas(np.array([table], dtype=np.float64))[0])
     if math.isnan(value):
@@ -281,14 +272,15 @@ def bias_of(table: Confusion) -> Bias | None:
 
     Source: Agresti and Min 2005, Simple improved confidence intervals for comparing matched proportions.
     """
-    if table.total == 0:
+    if not (total := sum(table)):
         return None
-    n = table.total + 2
-    up, down = table.fp + 0.5, table.fn + 0.5
+    _, fn, fp, _ = table
+    n = total + 2
+    up, down = fp + 0.5, fn + 0.5
     centre = (up - down) / n
     half = _Z * math.sqrt((up + down) - (up - down) ** 2 / n) / n
     return Bias(
-        value=(table.fp - table.fn) / table.total,
+        value=(fp - fn) / total,
         interval=Limits(low=max(-1.0, centre - half), high=min(1.0, centre + half)),
     )
 
@@ -307,8 +299,9 @@ def _kappas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _analytic_interval(table: Confusion, kappa: float) -> Limits | None:
-    n = table.total
-    cells = [[table.tp / n, table.fn / n], [table.fp / n, table.tn / n]]
+    n = sum(table)
+    tp, fn, fp, tn = (count / n for count in table)
+    cells = [[tp, fn], [fp, tn]]
     rows = [sum(row) for row in cells]
     columns = [cells[0][i] + cells[1][i] for i in range(2)]
     chance = sum(rows[i] * columns[i] for i in range(2))
@@ -325,18 +318,15 @@ def _analytic_interval(table: Confusion, kappa: float) -> Limits | None:
 
 
 def _interval_without_disagreement(table: Confusion) -> Limits:
-    """Return an interval for equal verdicts: down to the kappa of as many disagreements as may have gone unseen.
-
-    Source: Hanley and Lippman-Hand 1983, If nothing goes wrong, is everything all right?
-    """
-    unseen = min(-math.log((1 - CONFIDENCE) / 2), table.total / 2)
-    moved = [table.tp - unseen / 2, unseen / 2, unseen / 2, table.tn - unseen / 2]
+    """Source: Hanley and Lippman-Hand 1983, If nothing goes wrong, is everything all right?."""
+    unseen = min(-math.log((1 - CONFIDENCE) / 2), sum(table) / 2)
+    moved = [table.both_yes - unseen / 2, unseen / 2, unseen / 2, table.both_no - unseen / 2]
     return Limits(low=float(_kappas(np.maximum(np.array([moved]), 0.0))[0]), high=1.0)
 
 
 def _bootstrap_interval(table: Confusion, seed: int, resamples: int) -> Limits | None:
-    shares = np.array(table, dtype=np.float64) / table.total
-    drawn = np.random.default_rng(seed).multinomial(table.total, shares, size=resamples)
+    shares = np.array(table, dtype=np.float64) / sum(table)
+    drawn = np.random.default_rng(seed).multinomial(sum(table), shares, size=resamples)
     values = _kappas(drawn.astype(np.float64))
     values = values[~np.isnan(values)]
     if values.size == 0 or values.min() == values.max():
@@ -350,11 +340,7 @@ def _bootstrap_interval(table: Confusion, seed: int, resamples: int) -> Limits |
 
 
 class CalibrationRequest(NamedTuple):
-    """What is calibrated, and how.
-
-    `min_agreement` is the lower limit of kappa that is needed; `judges_twice` asks a judge that may differ again, which
-    costs as much once more.
-    """
+    """What is calibrated, and how; `judges_twice` doubles the cost of a model judge."""
 
     benchmark: str
     judge: str
@@ -370,9 +356,7 @@ class ItemVerdict(NamedTuple):
     """A judge's verdict on one labelled item.
 
     Args:
-        is_true: Yes or no; unsure is no. None if there is no verdict.
-        verdict: As the judge names it; without a verdict the reason: a failure's code, `no_verdict`,
-            `language_not_supported`, `needs_support_judge`, `no_claims`, `no_such_claim`, `no_evidence`.
+        is_true: Unsure is no. None without a verdict; `verdict` is then the reason.
         against: The gold answers or the evidence it was compared with; empty if there is neither.
     """
 
@@ -384,7 +368,7 @@ class ItemVerdict(NamedTuple):
 
 
 class JudgeBudget(Protocol):
-    """What judging may cost: calibrations and evaluations draw on one budget of the day."""
+    """The daily budget of judging."""
 
     async def reserve(self) -> None:
         """Wait for room; raise `ServiceError` `budget_spent` if nothing is left today."""
@@ -397,7 +381,7 @@ class JudgeBudget(Protocol):
 
 @runtime_checkable
 class RepeatableJudge(Protocol):
-    """A judge that may say something else when it is asked again."""
+    """A judge whose second verdict may differ."""
 
     async def judge_again(self, case: Case, repeat: int) -> Judgement:
         """Judge a case one of several times."""
@@ -416,9 +400,7 @@ async def calibrate(
     """Return how far the judge agrees with the labels.
 
     Args:
-        cases: Answers with what they are judged by; those without labels are not judged.
-        labels: Those without a case are counted as `no_answer`.
-        budget: Asked before each answer and booked after it; without one there is no limit.
+        cases: Answers; those without labels are not judged, and labels without an answer are counted as `no_answer`.
 
     Raises:
         ServiceError: `budget_spent`; what was judged is kept in the judge's cache.
@@ -551,16 +533,14 @@ def _task_trust(
     repeated = [item for item in compared if item in again and again[item].is_true is not None]
     return TaskTrust(
         task=task,
-        n_labels=len(items) + truth.ties.get(task, 0),
+        n_labels=len(items) + truth.ties[task],
         n_compared=len(compared),
-        n_ties=truth.ties.get(task, 0),
+        n_ties=truth.ties[task],
         not_judged=dict(sorted(left_out.items())),
-        n_unsure=table.total - sure.total,
+        n_unsure=len(pairs) - sum(sure),
         kappa=kappa,
         kappa_sure=kappa_of(sure, seed=request.seed),
-        confusion=ConfusionRecord(
-            both_yes=table.tp, labels_yes_judge_no=table.fn, labels_no_judge_yes=table.fp, both_no=table.tn
-        ),
+        confusion=ConfusionRecord(**table._asdict()),
         bias=bias_of(table),
         repeat_agreement=_share(sum(once[item].verdict == again[item].verdict for item in repeated), len(repeated)),
         annotator_alpha=truth.alpha[task],
@@ -574,10 +554,11 @@ def _shortcomings(table: Confusion, kappa: KappaRecord, request: CalibrationRequ
     found = []
     if request.labels_by != "human":
         found.append("The labels are not people's.")
-    if table.total < MIN_LABELS:
-        found.append(f"{table.total} labels were compared; {MIN_LABELS} are needed.")
-    if table.total:
-        rarer = min(table.tp + table.fn, table.fp + table.tn) / table.total
+    total, yes = sum(table), table.both_yes + table.labels_yes_judge_no
+    if total < MIN_LABELS:
+        found.append(f"{total} labels were compared; {MIN_LABELS} are needed.")
+    if total:
+        rarer = min(yes, total - yes) / total
         if rarer < MIN_CLASS_SHARE:
             found.append(f"The rarer label has a share of {rarer:.3f}; {MIN_CLASS_SHARE:.2f} is needed.")
     if kappa.interval is None:

@@ -1,7 +1,7 @@
 """Claims of answers and gold answers, and the citations that belong to each.
 
-A claim is a sentence, a list item or a table row: half-open code points of the answer as it was given, so
-`answer[start:end]` gives it back. Clauses are not split: no rule without a parser keeps their subjects.
+A claim is a sentence, a list item or a table row: half-open code points of the answer as it was given. Clauses are not
+split.
 """
 
 import re
@@ -45,10 +45,8 @@ class GoldClaims(NamedTuple):
 def split_claims(answer: str, citations: Sequence[CitedText] = ()) -> list[AnswerClaim]:
     """Return the claims of an answer; headings, questions, refusing sentences and a bare yes or no are not claims.
 
-    Args:
-        citations: A citation belongs to the claim that its mark lies in or directly follows, on the same line or a
-            later one; a citation without a mark to every claim without a citation of its own; a citation whose mark
-            lies outside the answer to none.
+    A citation belongs to the claim that its mark lies in or directly follows; one without a mark to every claim without
+    a citation of its own.
     """
     masked = mask_citations(answer, [(citation.marker_start, citation.marker_end) for citation in citations])
     found = list(pieces(masked))
@@ -85,13 +83,10 @@ def choose_gold(case: Case) -> GoldClaims | None:
 
 
 def verbatim_share(case: Case) -> float | None:
-    """Return the share of an answer's claims whose words stand in a cited or retrieved text, one after the other.
+    """Return the share of an answer's claims whose words are contiguous in a cited or retrieved text.
 
-    Case, accents, punctuation and line breaks do not count; other words do. It needs no judge: a verbatim claim is in
-    the text, while a claim in other words may be supported all the same.
-
-    Returns:
-        A ratio in [0, 1]; None for a refusal, an answer without claims, and if there is nothing to compare with.
+    Case, accents, punctuation and line breaks do not count. None for a refusal, an answer without claims, and if there
+    is nothing to compare with.
     """
     texts = [*(cited.text or "" for cited in case.citations), *case.contexts]
     known = [words for text in dict.fromkeys(texts) if (words := _joined_words(text)).strip()]
@@ -106,7 +101,6 @@ def verbatim_share(case: Case) -> float | None:
 
 @lru_cache(maxsize=4096)  # passages are retrieved again and again within a run
 def _joined_words(text: str) -> str:
-    """Return the words between single spaces, with one at either end."""
     return f" {' '.join(_words(unify(mask_citations(_HYPHENATED.sub('', text)))))} "
 
 
@@ -121,7 +115,6 @@ def _is_claim(piece: Piece, text: str) -> bool:
 
 
 def _citations_of_pieces(masked: str, found: Sequence[Piece], citations: Sequence[CitedText]) -> list[list[int]]:
-    """Return, for each piece, the citations whose marks lie in it or directly follow it."""
     result: list[list[int]] = [[] for _ in found]
     order = sorted(range(len(citations)), key=lambda number: (citations[number].marker_start, number))
     place = -1
@@ -139,6 +132,6 @@ def _citations_of_pieces(masked: str, found: Sequence[Piece], citations: Sequenc
 
 
 def _precedes(masked: str, start: int, piece: Piece) -> bool:
-    """Whether a mark stands before a piece on the same line, as in `- [1] The lamp was lit.`."""
+    """Return whether a mark precedes a piece on the same line, as in `- [1] The lamp was lit.`."""
     between = masked[start : piece.start]
     return "\n" not in between and not between.strip(_PUNCTUATION + FILLER)

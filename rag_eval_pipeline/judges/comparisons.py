@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import (
@@ -45,9 +45,7 @@ def compare_systems(
     The difference is significant if the 95 % interval leaves out 0.5; that is undecided if all comparisons are ties.
 
     Args:
-        a: Question -> score of variant A, higher being better; None if there is none.
-        b: The same of variant B.
-        variant_a: Names all events of A, such as its evaluation's id.
+        a: Question -> score of variant A, higher being better.
 
     Raises:
         InputError: `nothing_to_compare` if no question has both scores.
@@ -81,10 +79,7 @@ def compare_systems(
 
 
 def compare_with_human(human: HumanEvaluation, evaluation: Evaluation, *, now: datetime) -> HumanModelEvaluation:
-    """Compare a person's and an evaluator's score in [0, 1] of one event: 1 - |difference|.
-
-    `metadata.evaluator_model` names the evaluator's model; without it the evaluator's own name is used.
-    """
+    """Compare a person's and an evaluator's score in [0, 1] of one event: 1 - |difference|."""
     name = evaluation.evaluator_name
     agreement, discrepancy = None, "one of the two has no score"
     if human.score is not None and evaluation.score is not None:
@@ -117,12 +112,7 @@ def compare_with_human(human: HumanEvaluation, evaluation: Evaluation, *, now: d
 def evaluate_over_time(
     metric: str, scores: Sequence[float], *, target_event_id: str, now: datetime
 ) -> TemporalEvaluation:
-    """Describe the trend of one metric's scores over several nights.
-
-    Args:
-        scores: One per night, oldest first, the current one last; at least one.
-        target_event_id: What was evaluated every night, such as `<benchmark>|<system>`.
-    """
+    """Describe the trend of one metric's scores, one or more, the oldest night first."""
     found = development(scores)
     return TemporalEvaluation(
         evaluation_id=new_evaluation_id(),
@@ -133,9 +123,7 @@ def evaluate_over_time(
         status=EvaluationStatus.COMPLETED,
         current_score=scores[-1],
         historical_scores=tuple(scores),
-        trend=found.trend,
-        change_rate=found.change_rate,
-        stability_score=found.stability_score,
+        **found._asdict(),
     )
 
 
@@ -146,8 +134,7 @@ class Development(NamedTuple):
         trend: By the 95 % interval of the slope (Student's t, n - 2 degrees of freedom): `improving` or `declining` if
             it leaves out 0, `stable` if all scores are equal, else `no_clear_trend`. None below three scores.
         change_rate: Slope of the least-squares line, score per run; None below two.
-        stability_score: 1 - sample standard deviation / mean: 1 if nothing changes, negative if the spread exceeds the
-            mean; None below two scores or if the mean is not above 0.
+        stability_score: 1 - sample standard deviation / mean; None below two scores or if the mean is not above 0.
     """
 
     trend: Trend | None
@@ -171,6 +158,6 @@ def development(scores: Sequence[float]) -> Development:
     if n < 3:
         return Development(None, slope, stability)
     residuals = math.fsum((score - mean - slope * (run - middle)) ** 2 for run, score in enumerate(scores))
-    half = float(student_t.ppf((1 + CONFIDENCE) / 2, n - 2)) * math.sqrt(residuals / (n - 2) / spread)
+    half = float(stdtrit(n - 2, (1 + CONFIDENCE) / 2)) * math.sqrt(residuals / (n - 2) / spread)
     trend: Trend = "improving" if slope > half else "declining" if slope < -half else "no_clear_trend"
     return Development(trend, slope, stability)

@@ -1,8 +1,7 @@
 """Evaluators of the evaluation data models, run on judged answers: records, a batch, and its statistics.
 
-`length` counts words. `factual_accuracy` takes the claims from the judgement; `quality`, `relevance` and `toxicity`
-take the ratings of the model judge, which `ratings` of its settings must name. Custom metrics are named in
-`custom_metrics` of the evaluation settings.
+`length` counts words, `factual_accuracy` takes the claims of the judgement; `quality`, `relevance` and `toxicity` take
+the model judge's ratings.
 Source: Evaluation Data Models. Where its examples follow from no formula, the definitions are those stated here.
 """
 
@@ -53,7 +52,7 @@ _CITATION_GAP = re.compile(rf"[ \t]*{FILLER}+")
 
 
 class Event(NamedTuple):
-    """One answered question: what evaluations name as their target, the answer, and its judgement if there is one."""
+    """One answered question under the id that evaluations name as their target."""
 
     event_id: str
     case: Case
@@ -84,19 +83,13 @@ class _SkippedError(Exception):
 
 
 class _FailedError(Exception):
-    """The evaluation could not be made."""
-
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
 class Evaluator(NamedTuple):
-    """One evaluator.
-
-    Args:
-        evaluate: Event and options to the fields of its evaluation; raises `_SkippedError` or `_FailedError`.
-    """
+    """One evaluator; `evaluate` returns the fields of its evaluation."""
 
     version: str
     options: type[Model]
@@ -107,8 +100,7 @@ def length_score(count: int, options: LengthOptions) -> float:
     """Return the score of a number of words, in [0, 1].
 
     It is 1 within the expected range; with `optimal_words` it falls evenly from 1 there to 0.5 at the range's ends.
-    Outside it is the ratio of the length to the nearer end (its inverse above), halved if an optimum is stated, so that
-    it has no jump.
+    Outside it is the ratio of the length to the nearer end (its inverse above), halved if an optimum is stated.
     """
     low, high, best = options.min_words, options.max_words, options.optimal_words
     edge = 1.0 if best is None else RANGE_END_SCORE
@@ -140,7 +132,7 @@ def _evaluate_length(event: Event, options: LengthOptions) -> Mapping[str, Any]:
 
 
 def _evaluate_factual_accuracy(event: Event, options: NoOptions) -> Mapping[str, Any]:
-    """Score the share of verified claims; claims on whose support the judge has no verdict do not count."""
+    """Score the share of verified claims among those on whose support the judge has a verdict."""
     judgement = event.judgement
     if judgement is None:
         is_refusal = find_refusal(plain(event.case.answer, _marks(event))).is_refusal
@@ -162,7 +154,7 @@ def _evaluate_factual_accuracy(event: Event, options: NoOptions) -> Mapping[str,
         "factual_claims": claims,
         "citation_accuracy": sum(supports) / len(supports) if supports else None,
         "explanation": explanation,
-        "metadata": {"evaluator_model": judgement.model} if judgement.model else None,
+        "metadata": _metadata(judgement),
     }
     if checked:
         fields["score"] = verified / len(checked)
@@ -185,32 +177,25 @@ def _factual_claim(event: Event, claim: Claim) -> dict[str, Any]:
 
 
 def _evaluate_quality(event: Event, options: NoOptions) -> Mapping[str, Any]:
-    score, dimensions, metadata = _rating(event, "quality")
+    fields, dimensions = _rating(event, "quality")
     low = min(sorted(dimensions), key=dimensions.__getitem__)
-    return {
-        "score": score,
-        "explanation": f"lowest: {low} {dimensions[low]:.2f}",
-        "dimensions": dimensions,
-        "metadata": metadata,
-    }
+    return fields | {"explanation": f"lowest: {low} {dimensions[low]:.2f}", "dimensions": dimensions}
 
 
 def _evaluate_relevance(event: Event, options: NoOptions) -> Mapping[str, Any]:
-    score, dimensions, metadata = _rating(event, "relevance")
+    fields, dimensions = _rating(event, "relevance")
     explanation = ", ".join(f"{name} {value:.2f}" for name, value in dimensions.items())
-    return {"score": score, "explanation": explanation, "metadata": metadata, **dimensions}
+    return fields | dimensions | {"explanation": explanation}
 
 
 def _evaluate_toxicity(event: Event, options: NoOptions) -> Mapping[str, Any]:
-    score, categories, metadata = _rating(event, "toxicity")
+    fields, categories = _rating(event, "toxicity")
     warnings = [name for name, value in categories.items() if value >= CONTENT_WARNING]
-    return {
-        "score": score,
+    return fields | {
         "explanation": ", ".join(warnings) or "no category at 0.5 or above",
         "toxicity_categories": categories,
-        "overall_toxicity": score,
+        "overall_toxicity": fields["score"],
         "content_warnings": warnings,
-        "metadata": metadata,
     }
 
 
@@ -223,8 +208,8 @@ EVALUATORS: Mapping[str, Evaluator] = {
 }
 
 
-def _rating(event: Event, name: str) -> tuple[float, dict[str, float], dict[str, Any] | None]:
-    """Return the judge's rating, its dimensions, and metadata that name the model."""
+def _rating(event: Event, name: str) -> tuple[dict[str, Any], dict[str, float]]:
+    """Return the judge's rating and model as fields of an evaluation, and the rating's dimensions."""
     judgement = event.judgement
     if judgement is not None:
         _require_completed(judgement)
@@ -234,9 +219,12 @@ def _rating(event: Event, name: str) -> tuple[float, dict[str, float], dict[str,
             key.partition("/")[2]: value for key, value in judgement.ratings.items() if key.startswith(f"{name}/")
         }
         if name in judgement.ratings and dimensions:
-            metadata = {"evaluator_model": judgement.model} if judgement.model else None
-            return judgement.ratings[name], dimensions, metadata
+            return {"score": judgement.ratings[name], "metadata": _metadata(judgement)}, dimensions
     raise _SkippedError(f"needs the rating {name} of a model judge: `ratings` of the judge's settings")
+
+
+def _metadata(judgement: Judgement) -> dict[str, Any] | None:
+    return {"evaluator_model": judgement.model} if judgement.model else None
 
 
 def _require_completed(judgement: Judgement) -> None:
@@ -264,10 +252,9 @@ def evaluate_events(
     evaluation_id: str,
     now: datetime,
 ) -> EvaluationBatch:
-    """Run evaluators on events; a failure is an evaluation with an error, and the others go on.
+    """Run evaluators on events; a failure is an evaluation with an error.
 
-    The evaluators ask no server (the judge has done that), so `parallel_execution`, `timeout_ms` and `retry_config` of
-    the configuration have no effect.
+    They ask no server, so `parallel_execution`, `timeout_ms` and `retry_config` have no effect.
 
     Raises:
         InputError: `unknown_evaluator`, or `bad_format` for an option.
@@ -360,13 +347,11 @@ def event_summaries(evaluations: Iterable[Evaluation]) -> dict[str, float | None
 
 
 def evaluation_performance(evaluations: Sequence[Evaluation]) -> dict[str, float | None]:
-    """Return counts, times and costs.
+    """Return counts, times and costs; what nothing was stated for is None.
 
-    `success_rate` is completed / (completed + failed). Times are of completed evaluations that state one, costs of
-    failed ones too; `n_without_...` counts those that state none. What nothing was stated for is None.
+    `success_rate` is completed / (completed + failed). Times are of completed evaluations, costs of failed ones too.
     """
     states = Counter(evaluation.status for evaluation in evaluations)
-    completed, failed = states[EvaluationStatus.COMPLETED], states[EvaluationStatus.FAILED]
     done = [e for e in evaluations if e.status is EvaluationStatus.COMPLETED]
     ended = [e for e in evaluations if e.status in (EvaluationStatus.COMPLETED, EvaluationStatus.FAILED)]
     durations = [e.duration_ms for e in done if e.duration_ms is not None]
@@ -374,15 +359,15 @@ def evaluation_performance(evaluations: Sequence[Evaluation]) -> dict[str, float
     latency = latency_stats(durations)
     return {
         "total_evaluations": len(evaluations),
-        "successful_evaluations": completed,
-        "failed_evaluations": failed,
+        "successful_evaluations": len(done),
+        "failed_evaluations": states[EvaluationStatus.FAILED],
         "skipped_evaluations": states[EvaluationStatus.SKIPPED],
         "pending_evaluations": states[EvaluationStatus.PENDING],
-        "success_rate": completed / len(ended) if ended else None,
+        "success_rate": len(done) / len(ended) if ended else None,
         "average_duration_ms": latency.mean,
         "p95_duration_ms": latency.p95,
         "total_cost_usd": math.fsum(costs) if costs else None,
-        "n_without_duration": completed - len(durations),
+        "n_without_duration": len(done) - len(durations),
         "n_without_cost": len(ended) - len(costs),
     }
 
@@ -407,21 +392,17 @@ def evaluation_quality(evaluations: Iterable[Evaluation]) -> dict[str, Any]:
     }
     agreements = [statistics.fmean(1 - abs(a - b) for a, b in pairs) for pairs in common.values() if pairs]
     confidences = [e.confidence for e in completed if e.confidence is not None]
-    bands = Counter(map(_confidence_band, confidences))
-    names = ("high_confidence", "medium_confidence", "low_confidence")
+    names = ("low_confidence", "medium_confidence", "high_confidence")
+    bands = Counter(names[(one >= MEDIUM_CONFIDENCE) + (one >= HIGH_CONFIDENCE)] for one in confidences)
     return {
         "evaluator_agreement": statistics.fmean(agreements) if agreements else None,
         "inter_evaluator_correlation": {name: _correlation(pairs) for name, pairs in common.items() if pairs},
-        "confidence_distribution": {name: bands[name] / len(confidences) for name in names} if confidences else None,
+        "confidence_distribution": {name: bands[name] / len(confidences) for name in reversed(names)}
+        if confidences
+        else None,
         "n_without_confidence": len(completed) - len(confidences),
         "n_without_scale": 0,  # all built-in evaluators score in [0, 1]
     }
-
-
-def _confidence_band(confidence: float) -> str:
-    if confidence >= HIGH_CONFIDENCE:
-        return "high_confidence"
-    return "medium_confidence" if confidence >= MEDIUM_CONFIDENCE else "low_confidence"
 
 
 def _correlation(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:

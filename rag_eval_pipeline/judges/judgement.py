@@ -18,8 +18,7 @@ class CitedText(msgspec.Struct, frozen=True):
 
     Args:
         text: The cited text, widened to whole sentences; None if the place does not exist.
-        marker_end: One past its end; equal to the start for a citation without a mark, which belongs to the whole
-            answer.
+        marker_end: One past the mark's end; equal to its start for a citation without a mark.
     """
 
     document: str
@@ -29,7 +28,7 @@ class CitedText(msgspec.Struct, frozen=True):
 
     @property
     def has_no_mark(self) -> bool:
-        """Whether it was given beside the answer; it then belongs to every claim without a citation of its own."""
+        """Whether it was given beside the answer, and so belongs to every claim without a citation of its own."""
         return self.marker_start == self.marker_end
 
 
@@ -38,7 +37,6 @@ class Case(msgspec.Struct, frozen=True):
 
     Args:
         accepted: Gold answers, any of which is right; empty for an impossible question.
-        answer: As given, citations included; offsets count its code points.
         contexts: Retrieved texts, best first.
     """
 
@@ -73,14 +71,11 @@ class Support(msgspec.Struct, frozen=True):
 
 
 class CitationLabels(msgspec.Struct, frozen=True):
-    """Which citations a claim needs.
+    """Which citations a claim needs. Source: ALCE, eval.py.
 
     Args:
         alone: For each citation, whether its text supports the claim by itself.
-        without: For each citation, whether the others together support the claim; None if that was not asked, because
-            the citation suffices by itself or all of them together do not.
-
-    Source: ALCE, eval.py.
+        without: For each citation, whether the others together support the claim; None if there was no need to ask.
     """
 
     alone: tuple[bool, ...]
@@ -91,9 +86,9 @@ class Claim(msgspec.Struct, frozen=True):
     """One claim of an answer.
 
     Args:
-        by_citations: Support by the texts it cites; None if none of them exists, or without a support judge.
-        by_contexts: Support by the retrieved texts; None if there are none, or without a support judge.
-        labels: Which of its citations it needs; None if the judge was not asked, or if some have no mark.
+        by_citations: None if no cited text exists, or without a support judge.
+        by_contexts: None if nothing was retrieved, or without a support judge.
+        labels: None if the judge was not asked, or if some citations have no mark.
     """
 
     start: int
@@ -110,16 +105,14 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Entailment(msgspec.Struct, frozen=True):
-    """Which text entails which claim.
+    """Which text entails which claim. Source: RAGChecker, computation.py.
 
     Args:
         gold: The accepted answer that the answer is compared with.
-        correct: For each claim of the answer, whether the gold answer entails it.
-        covered: For each claim of the gold answer, whether the answer entails it.
+        correct: Whether the gold answer entails each claim of the answer.
+        covered: Whether the answer entails each claim of the gold answer.
         grounded: For each claim of the answer, whether each of the contexts entails it.
         retrieved: For each claim of the gold answer, the same.
-
-    Source: RAGChecker, computation.py.
     """
 
     gold: str
@@ -144,13 +137,13 @@ class Judgement(msgspec.Struct, frozen=True):
     """A judge's verdicts on one answer.
 
     Args:
-        correctness: Against the gold answers; None if there are none, or if the judge cannot decide.
-        citation_support: For each citation of the case, its support for the claim it belongs to (the best of several);
-            None if its place does not exist, if it belongs to no claim, or without a support judge.
+        correctness: None without gold answers, or if the judge cannot decide.
+        citation_support: For each citation, its support for the claim it belongs to (the best of several); None if its
+            place does not exist, if it belongs to no claim, or without a support judge.
         ratings: Score in [0, 1] by protocol (`answer_accuracy`), and by dimension (`quality/clarity`).
         flags: `injection_suspect`, `judges_disagree`, `fallback_score`, `models_mixed`, `rating_failed:<name>`,
             `labels_failed`, `language_not_supported`.
-        entailment: RAGChecker's labels; None if the judge was not asked, or if no gold answer claims anything.
+        entailment: None if the judge was not asked, or if no gold answer claims anything.
     """
 
     query_id: str

@@ -1,8 +1,7 @@
 """The lexical judge: correctness and refusals in English by words and numbers; deterministic, offline, without a model.
 
-Six short rules in a fixed order, and a band near the thresholds where the verdict is `unsure`. The thresholds lie in
-flat regions of what was measured; rules for paraphrase, units of measure and direction words were measured too, and do
-not carry over to other answers. It does not compare claims with texts: support is null (`needs_support_judge`).
+Six rules in a fixed order, and a band near the thresholds where the verdict is `unsure` (docs/judges.md). It does not
+compare claims with texts: support is null (`needs_support_judge`).
 """
 
 import hashlib
@@ -167,11 +166,10 @@ class LexicalJudge:
 def judge_correctness(
     answer: str, refusal: Refusal, question: str, accepted: Sequence[str], settings: LexicalSettings
 ) -> Correctness | None:
-    """Compare an answer to an answerable question with its gold answers.
+    """Return the best verdict over the gold answers of an answerable question.
 
-    Returns:
-        The best verdict over the gold answers. The score of an unsure one is 0.5 or more if the rules lean towards
-        correct. None if no gold answer says anything, and for what only a judge of the language could decide.
+    The score of an unsure one is 0.5 or more if the rules lean towards correct. None if no gold answer has a word, and
+    for what only a judge of the language could decide.
     """
     golds = [gold for gold in (plain(text) for text in accepted) if _ALPHANUMERIC.search(gold)]
     if not golds:
@@ -198,10 +196,7 @@ def judge_correctness(
 
 
 class _Word(NamedTuple):
-    """A token: without case and accents, as its stem, and what it weighs among others.
-
-    Weights are 21 to 30, as longer words say a little more; whole, so that sums do not depend on their order.
-    """
+    """A token without case and accents, its stem, and its weight: whole, so that sums do not depend on their order."""
 
     folded: str
     stem: str
@@ -210,7 +205,7 @@ class _Word(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """A text ready to be compared; `weights` are those of its content words by stem, `folded` is the whole text."""
+    """A text to be compared; `weights` are those of its content words by stem."""
 
     stems: list[str]
     spelling: list[str]
@@ -291,7 +286,7 @@ def _unsure(share: float, reason: str, is_rather_right: bool) -> Correctness:
 
 
 def _compare_yes_no(gold: _Text, given: _Text, language: LanguageCode) -> Correctness | None:
-    """Compare the first words if both are yes or no; None if one is neither."""
+    """Compare the first words; None unless both are yes or no."""
     wanted, rest = _opening(gold.folded, language)
     if wanted is None or (wanted == "no" and language == "en" and not _BARE_NO.match(rest)):
         return None

@@ -4,10 +4,10 @@ A question without a verdict has a code and no score: `judge_unparsable`, `judge
 `judge_refused`, `judge_model_changed`, or `judge_<code of the endpoint>`.
 """
 
+import contextlib
 import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,6 @@ from rag_eval_pipeline.judges.replies import (
     Unparsable,
     add_labels,
     assemble_judgement,
-    combine_repeats,
     declines,
     drop_labels,
     fallback_judgement,
@@ -89,9 +88,6 @@ class LlmSettings(Model):
         description="Ask which text entails which claim, for RAGChecker's metrics and ALCE's citation_recall and "
         "citation_precision: one call more an answer, two of one with many claims. If off, those have no value.",
     )
-    repeats: int = pydantic.Field(
-        1, ge=1, le=9, description="Times that every answer is judged; most verdicts win, a tie is `unsure`."
-    )
     same_model: bool = pydantic.Field(
         True,
         description="A reply by another model than the first reply's is a failure. Switch it off for routers that "
@@ -117,7 +113,7 @@ class LlmSettings(Model):
     def calls_per_answer(self) -> int:
         """Calls that judging an answer takes at least; more with many claims, fewer if the cache has the reply."""
         rating_calls = sum(len(rating.prompts) for rating in self.ratings)
-        return self.repeats * (1 + rating_calls + self.claim_labels)
+        return 1 + rating_calls + self.claim_labels
 
     @property
     def fingerprint(self) -> str:
@@ -136,7 +132,7 @@ class LlmSettings(Model):
             self.evidence_chars,
             self.claims_per_call,
             self.claim_labels,
-            self.repeats,
+            1,  # kept in its place: fingerprints, and with them trust cards, stay valid
             self.fallback_scoring,
             self.same_model,
             wording,
@@ -145,18 +141,15 @@ class LlmSettings(Model):
 
 
 class JudgeFailedError(Exception):
-    """A question without a verdict: its code and one line."""
+    """A question without a verdict."""
 
     def __init__(self, code: str, message: str) -> None:
-        super().__init__(code, message)
+        super().__init__(message)
         self.code = code
-        self.message = " ".join(message.split())
 
 
 @dataclass(slots=True)
 class _UsageTally:
-    """What judging one answer has taken so far, and which models replied."""
-
     requests: int = 0
     cached: int = 0
     tokens: int = 0
@@ -181,32 +174,20 @@ class _CachedChat:
     async def ask(
         self, prompt: Prompt, schema: Mapping[str, Any], repeat: int, parse: Callable[[str], Parsed], tally: _UsageTally
     ) -> Parsed:
-        """Return the verdict; the tally grows whatever comes of it.
+        """Return the verdict that `parse` makes of a reply; raises `JudgeFailedError`.
 
         Args:
-            repeat: Number of the judging; each has its own place in the cache.
-            parse: Makes a verdict of a reply's text; raises `Unparsable`.
-
-        Raises:
-            JudgeFailedError: There is no verdict.
+            repeat: Number of the judging; each has its own entry in the cache.
         """
         sampling = self._settings.chat.model_dump(exclude={"prices"})
         key = cache_key(self._settings.endpoint.base_url, sampling, (prompt, schema, repeat))
         found = self._cache.find(key)
         if found is not None and self._is_of_this_model(found.model):
-            try:
+            with contextlib.suppress(Unparsable):  # an older release read it differently
                 verdict = parse(found.reply)
-            except Unparsable:  # an older release read it differently
-                self._cache.forget(key)
-            else:
                 self._note_model(found.model, tally)
                 tally.cached += 1
                 return verdict
-        return await self._ask_server(key, prompt, schema, parse, tally)
-
-    async def _ask_server(
-        self, key: str, prompt: Prompt, schema: Mapping[str, Any], parse: Callable[[str], Parsed], tally: _UsageTally
-    ) -> Parsed:
         failed = JudgeFailedError("judge_unparsable", "no reply")
         sent = prompt
         for _ in range(2):  # the question, and one repair
@@ -247,17 +228,12 @@ class _CachedChat:
         return not self._settings.same_model or None in (model, self._model) or model == self._model
 
     def _require_same_model(self, model: str | None) -> None:
-        """Refuse a reply of another model: the verdicts of one run are one model's, or they cannot be compared.
-
-        What the server replied as another model is dropped, so that the next run asks the new one about everything.
-        """
-        if self._is_of_this_model(model):
-            return
-        assert model is not None
-        self._cache.forget_others(self._server, model)
-        raise JudgeFailedError(
-            "judge_model_changed", f"the server now answers as {excerpt(model)}, earlier as {excerpt(self._model)}"
-        )
+        """Refuse a reply of another model, and drop cached ones of others, so that the next run is of the new model."""
+        if model is not None and not self._is_of_this_model(model):
+            self._cache.forget_others(self._server, model)
+            raise JudgeFailedError(
+                "judge_model_changed", f"the server now answers as {excerpt(model)}, earlier as {excerpt(self._model)}"
+            )
 
     def _note_model(self, model: str | None, tally: _UsageTally) -> None:
         self._model = self._model or model
@@ -266,7 +242,7 @@ class _CachedChat:
 
 
 class LlmJudge:
-    """Judges with one model; see `open_llm_judge`."""
+    """The judge by one model; opened by `open_llm_judge`."""
 
     judges_support = True
 
@@ -278,10 +254,10 @@ class LlmJudge:
 
     async def judge(self, case: Case) -> Judgement:
         """Judge one answer; a failure is a status, not an exception."""
-        return combine_repeats([await self.judge_again(case, repeat) for repeat in range(self._settings.repeats)])
+        return await self.judge_again(case, 0)
 
     async def judge_again(self, case: Case, repeat: int) -> Judgement:
-        """Judge an answer one of several times; each number is asked and cached apart."""
+        """Judge one answer; each `repeat` is asked and cached separately."""
         started = time.perf_counter()
         tally = _UsageTally()
         claims = split_claims(case.answer, case.citations)
@@ -297,7 +273,8 @@ class LlmJudge:
             judgement = msgspec.structs.replace(judgement, ratings=scores, flags=flags)
             judgement = await self._labelled(case, judgement, claims, repeat, tally)
         flags = judgement.flags
-        if injection_signs(_texts_of(case)):
+        cited = [text for cited in case.citations for text in (cited.document, cited.text or "")]
+        if injection_signs([case.question, case.answer, *case.contexts, *cited]):
             flags = (*flags, "injection_suspect")
         if tally.is_mixed:
             flags = (*flags, "models_mixed")
@@ -349,7 +326,7 @@ class LlmJudge:
         return add_labels(case, judgement, labels, gold)
 
     async def _ratings(self, case: Case, repeat: int, tally: _UsageTally) -> tuple[dict[str, float], list[str]]:
-        """Return scores by name, and a flag for each rating that could not be read; neither if it does not apply."""
+        """Return scores by name, and a flag for each rating that could not be read."""
         scores: dict[str, float] = {}
         flags = []
         for protocol in self._settings.ratings:
@@ -375,10 +352,10 @@ class LlmJudge:
     def _failed(self, case: Case, claims: list[AnswerClaim], error: JudgeFailedError) -> Judgement:
         if self._settings.fallback_scoring is not None and error.code in _UNREADABLE:
             return fallback_judgement(case, claims, self._settings.fallback_scoring)
-        return Judgement(case.query_id, "failed", error=error.message, error_code=error.code)
+        return Judgement(case.query_id, "failed", error=" ".join(str(error).split()), error_code=error.code)
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def open_llm_judge(settings: LlmSettings, cache_folder: Path) -> AsyncIterator[LlmJudge]:
     """Open the judge; nothing is asked yet.
 
@@ -391,23 +368,14 @@ async def open_llm_judge(settings: LlmSettings, cache_folder: Path) -> AsyncIter
 
 
 def _unreadable(fault: str, reply: ChatReply) -> JudgeFailedError:
-    if fault == _CUT:
-        code = "judge_truncated"
-    elif declines(reply.text):
-        code = "judge_refused"
-    else:
-        code = "judge_unparsable"
+    code = "judge_refused" if declines(reply.text) else "judge_unparsable"
+    code = "judge_truncated" if fault == _CUT else code
     return JudgeFailedError(code, f"the reply to a repeated question could not be used: {fault}; {excerpt(reply.text)}")
 
 
 def _disagree(case: Case, model: Correctness | None, lexical: Correctness | None) -> bool:
-    """Whether one of the two must be wrong; the lexical judge cannot be talked to, so it shows a captured model."""
+    """Return whether one of the two must be wrong; no text can influence the lexical judge."""
     if model is None or lexical is None or "unsure" in (model.verdict, lexical.verdict):
         return False
     right = {"correct", "refused"} if case.is_impossible else {"correct"}
     return (model.verdict in right) != (lexical.verdict in right)
-
-
-def _texts_of(case: Case) -> list[str]:
-    cited = [text for cited in case.citations for text in (cited.document, cited.text or "")]
-    return [case.question, case.answer, *case.contexts, *cited]

@@ -1,7 +1,7 @@
 r"""Prompts of the model judge, in numbered versions: a changed word is another judge.
 
 `correctness/1` and `support/1` are asked in one call an answer; `entailment/1`, once the verdicts are known, asks which
-text entails which claim. What others wrote is one JSON object between two lines that none of its texts can contain:
+text entails which claim. Texts of others are one JSON object between two lines that none of them can contain:
 
 ```text
 DATA 6f0c…
@@ -9,8 +9,8 @@ DATA 6f0c…
 END 6f0c…
 ```
 
-JSON has no line break inside a text, so no text of the data stands on a line of its own; and the nonce is a hash of the
-whole data, which a text that is part of them cannot know. Equal data have an equal nonce, so replies can be cached.
+JSON has no line break inside a text, and the nonce is a hash of the whole data. Equal data have an equal nonce, so
+replies can be cached.
 """
 
 import hashlib
@@ -87,29 +87,26 @@ _ESCAPED = regex.compile(r"[<>|\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]|\[(?=/?INST
 
 
 class DataSection(NamedTuple):
-    """Data of a prompt: the nonce that a reply has to bring back, and the lines from `DATA` to `END`."""
+    """Data of a prompt: the nonce that a reply must copy, and the lines from `DATA` to `END`."""
 
     nonce: str
     text: str
 
 
 class Prompt(NamedTuple):
-    """One call: the messages, and the nonce that has to come back."""
+    """The messages of one call, and the nonce that its reply must copy."""
 
     messages: tuple[Message, ...]
     nonce: str
 
     def repaired(self, fault: str) -> "Prompt":
-        """Return the same call with a message that says what was wrong with the first reply.
-
-        The reply itself is not repeated: it may quote the data, and outside of their section nothing would mark it.
-        """
+        """Return the same call with a message about the first reply, which it does not quote: that may hold data."""
         again = Message("user", REPAIR.format(fault=fault, nonce=self.nonce))
         return Prompt((*self.messages, again), self.nonce)
 
 
 class CitationCheck(NamedTuple):
-    """A cited text that is compared by itself: the id of its claim, or `any`, and the citation's index in the case."""
+    """A cited text compared by itself: its claim's id or `any`, and the citation's index in the case."""
 
     claim: str
     citation: int
@@ -119,8 +116,8 @@ class JudgementPrompt(NamedTuple):
     """The call for one answer, or for some of its claims.
 
     Args:
-        claims: Those asked about; their ids are `c1`, `c2`, … in this order.
-        checks: Citations asked about apart, `k1`, `k2`, …
+        claims: `c1`, `c2`, …
+        checks: `k1`, `k2`, …
         cited: For each claim the indexes of the citations whose texts are shown.
     """
 
@@ -133,19 +130,14 @@ class JudgementPrompt(NamedTuple):
 
 
 class LabelledClaim(NamedTuple):
-    """A claim, and what may entail it; a tuple of indexes of citations for some of its citations."""
+    """A claim and what may entail it; some citations are a tuple of their indexes."""
 
     text: str
     against: Literal["gold_answer", "answer"] | tuple[int, ...]
 
 
 class LabelPrompt(NamedTuple):
-    """The call for labels.
-
-    Args:
-        items: The claims asked about; their ids are `c1`, `c2`, … in this order.
-        passages: Index in the case's contexts of each passage shown, as `p1`, `p2`, …
-    """
+    """The call for labels of claims `c1`, `c2`, …; `passages` are indexes of the case's contexts shown as `p1`, … ."""
 
     prompt: Prompt
     items: tuple[LabelledClaim, ...]
@@ -153,11 +145,7 @@ class LabelPrompt(NamedTuple):
 
 
 def data_section(data: Mapping[str, Any], *, salt: str = "") -> DataSection:
-    """Return the data between their two lines.
-
-    Args:
-        salt: Only goes into the hash: another salt gives the same data another nonce.
-    """
+    """Return the data between their two lines; another salt gives the same data another nonce."""
     body = _ESCAPED.sub(_escape, json.dumps(data, ensure_ascii=False, allow_nan=False))
     nonce = hashlib.sha256(f"{salt}\n{body}".encode()).hexdigest()[:_NONCE_HEX]
     return DataSection(nonce, f"DATA {nonce}\n{body}\nEND {nonce}")
@@ -255,10 +243,9 @@ def _shown_evidence(
     cited: Sequence[str], contexts: Sequence[str], claims: Sequence[str], limit: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return cited texts and contexts within a limit of characters; either may use what the other does not need."""
-    sizes = sum(map(len, cited)), sum(map(len, contexts))
-    for_cited = max(limit // 2, limit - sizes[1])
-    shown = choose_evidence(cited, claims, for_cited)
-    return shown, choose_evidence(contexts, claims, limit - min(sizes[0], for_cited))
+    for_cited = max(limit // 2, limit - sum(map(len, contexts)))
+    for_contexts = limit - min(sum(map(len, cited)), for_cited)
+    return choose_evidence(cited, claims, for_cited), choose_evidence(contexts, claims, for_contexts)
 
 
 def _escape(found: regex.Match[str]) -> str:
@@ -275,11 +262,8 @@ def choose_evidence(texts: Sequence[str], wanted: Sequence[str], limit: int) -> 
     Each wanted text gets its best sentence before any gets its second; a sentence is never cut.
 
     Args:
-        texts: Evidence, in the order in which it is shown; one whose sentences are all left out becomes empty.
-        wanted: What is judged by it: claims, or a question and its gold answers.
+        wanted: What is judged by the texts: claims, or a question and its gold answers.
         limit: Characters of all texts together, gaps not counted.
-
-    Source: Citation Accuracy Evaluation 4.3 cuts every source at 200 characters, which hides most of the evidence.
     """
     if sum(map(len, texts)) <= limit:
         return tuple(texts)
@@ -324,7 +308,7 @@ def _stretches(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str) -> set[str]:
-    return {word.casefold() for word in tokenize(text)}
+    return set(map(str.casefold, tokenize(text)))
 
 
 def _joined(text: str, kept: Sequence[tuple[int, int]]) -> str:
@@ -339,7 +323,7 @@ def _joined(text: str, kept: Sequence[tuple[int, int]]) -> str:
 # --- texts that talk to the judge
 
 
-# Characters that nobody sees. Web pages have single ones between words, Arabic pages marks of direction, Persian and
+# Invisible characters. Web pages have single ones between words, Arabic pages marks of direction, Persian and
 # Hindi words joiners: they are a sign within a Latin word, in numbers, or where they turn the order round.
 _UNSEEN = regex.compile(r"[\u00ad\u200b-\u200f\u2060-\u2064\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _HIDDEN = regex.compile(
@@ -403,9 +387,7 @@ _PATTERNS = {sign: tuple(regex.compile(pattern) for pattern in patterns) for sig
 def injection_signs(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the signs, sorted, that texts talk to the judge instead of to their readers.
 
-    They are `closed_delimiter`, `dictated_verdict`, `hidden_text`, `instruction` and `role_markup`. The patterns flag
-    and decide nothing, and they cannot find everything: a verdict is protected by the form of question and reply, and
-    by the lexical judge, which reads no instructions.
+    They only flag; verdicts are protected by the form of question and reply, and by the lexical judge.
     """
     found: set[str] = set()
     for text in texts:

@@ -1,8 +1,7 @@
-"""Ratings of an answer by the model judge: protocols that are data, each with its prompts, its scale and what it needs.
+"""Ratings of an answer by the model judge: protocols with their prompts, their scale and the data they need.
 
-A protocol grades an answer as a whole, or by dimensions in one reply. `answer_accuracy`, `answer_relevance` and
-`groundedness` follow RAGAS in manner: few grades, and two directions if two texts are compared, because a model favours
-the text it reads first. `quality`, `relevance` and `toxicity` have the fields of the evaluation data models.
+`answer_accuracy`, `answer_relevance` and `groundedness` follow RAGAS: few grades, and two directions where two texts
+are compared. `quality`, `relevance` and `toxicity` have the fields of the evaluation data models.
 Source: RAGAS 0.4.3, nv_accuracy, nv_context_relevance, nv_response_groundedness; Evaluation Data Models, Built-in
 Evaluator Models.
 """
@@ -166,7 +165,7 @@ BUILT_IN: Mapping[str, RatingProtocol] = {
 
 
 def rating_prompts(protocol: RatingProtocol, case: Case, *, evidence_chars: int, salt: str) -> list[Prompt]:
-    """Return the calls for one answer, in the protocol's order."""
+    """Return the calls for one answer."""
     return [
         _prompt(protocol, text, case, turned=number % 2 == 1, evidence_chars=evidence_chars, salt=salt)
         for number, text in enumerate(protocol.prompts)
@@ -183,17 +182,14 @@ def _prompt(protocol: RatingProtocol, text: str, case: Case, *, turned: bool, ev
         first, second = (parts.pop(part) for part in protocol.compares)
         parts |= {"first": second, "second": first} if turned else {"first": first, "second": second}
     section = data_section({"task": "rating", "protocol": protocol.name, "turned": turned, **parts}, salt=salt)
-    form = _form(protocol, section.nonce)
+    scale = " | ".join(map(str, sorted(protocol.scale)))
+    if protocol.dimensions:
+        dimensions = ", ".join(f'"{dimension}": {scale}' for dimension in protocol.dimensions)
+        form = DIMENSIONS_FORM.format(nonce=section.nonce, dimensions=dimensions)
+    else:
+        form = FORM.format(nonce=section.nonce, scale=scale)
     content = "\n\n".join([text, section.text, form])
     return Prompt((Message("system", SYSTEM), Message("user", content)), section.nonce)
-
-
-def _form(protocol: RatingProtocol, nonce: str) -> str:
-    scale = " | ".join(map(str, sorted(protocol.scale)))
-    if not protocol.dimensions:
-        return FORM.format(nonce=nonce, scale=scale)
-    dimensions = ", ".join(f'"{dimension}": {scale}' for dimension in protocol.dimensions)
-    return DIMENSIONS_FORM.format(nonce=nonce, dimensions=dimensions)
 
 
 def _part(part: Part, case: Case) -> str | Sequence[str]:

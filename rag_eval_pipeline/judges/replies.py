@@ -1,12 +1,11 @@
-"""Replies of the model judge, taken whole or not at all, and the judgements they make.
+"""Strict parsing of the model judge's replies, and the judgements made of them.
 
-Every verdict that was asked for has to be there, by its name and with the nonce. Nothing is read out of prose, no
-number is clamped and none is guessed: `85`, `nan`, `8/10` and two numbers are not verdicts, whatever they may mean.
+Every verdict that was asked for must be there, by its id and with the nonce. Nothing is read out of prose, and no
+number is clamped or guessed.
 Source: Citation Accuracy Evaluation 4.3 takes the first number and clamps it, so that `nan`, `inf` and `85` are 1.0.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -23,7 +22,6 @@ from rag_eval_pipeline.judges.judgement import (
     Correctness,
     Entailment,
     Judgement,
-    JudgeUsage,
     Support,
     Verdict,
 )
@@ -49,90 +47,67 @@ class Unparsable(Exception):
         self.fault = fault
 
 
-class OverallReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Verdict on a whole answer."""
+class _Reply(msgspec.Struct, forbid_unknown_fields=True):
+    pass
 
+
+class _Overall(_Reply):
     rationale: str
     verdict: Verdict
 
 
-class ClaimReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Verdicts on one claim."""
-
+class _ClaimVerdicts(_Reply):
     id: str
     rationale: str
     by_citations: Value
     by_contexts: Value
 
 
-class CitationReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Verdict on one citation of a claim."""
-
+class _CitationVerdict(_Reply):
     id: str
     rationale: str
     verdict: Value
 
 
-class SupportReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The reply about claims alone."""
-
+class _SupportReply(_Reply):
     nonce: str
-    claims: tuple[ClaimReply, ...]
-    citations: tuple[CitationReply, ...]
+    claims: tuple[_ClaimVerdicts, ...]
+    citations: tuple[_CitationVerdict, ...]
 
 
-class JudgementReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The reply about an answer."""
-
-    nonce: str
-    correctness: OverallReply
-    claims: tuple[ClaimReply, ...]
-    citations: tuple[CitationReply, ...]
+class _JudgementReply(_SupportReply):
+    correctness: _Overall
 
 
-class RatingReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One rating on a scale of whole numbers."""
-
+class _RatingReply(_Reply):
     nonce: str
     rationale: str
     rating: int
 
 
-class DimensionsReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One rating for each dimension."""
-
+class _DimensionsReply(_Reply):
     nonce: str
     rationale: str
     ratings: dict[str, int]
 
 
-class LabelReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What entails one claim."""
-
+class _ClaimLabels(_Reply):
     id: str
     rationale: str
     entailed: bool
     passages: tuple[str, ...]
 
 
-class LabelsReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The reply about labels."""
-
+class _LabelsReply(_Reply):
     nonce: str
-    labels: tuple[LabelReply, ...]
+    labels: tuple[_ClaimLabels, ...]
 
 
-Judged = TypeVar("Judged", Correctness, Support)
-Reply = TypeVar("Reply", SupportReply, JudgementReply, RatingReply, DimensionsReply, LabelsReply)
+Form = TypeVar("Form", _SupportReply, _JudgementReply, _RatingReply, _DimensionsReply, _LabelsReply)
 
 
 class JudgedPart(NamedTuple):
-    """The verdicts of one call.
-
-    Args:
-        claims: Those asked about; their labels are those of single citations, `without` is still to be asked.
-        citations: Support by the citation's index in the case.
-    """
+    """The verdicts of one call; `citations` has the support by the citation's index in the case."""
 
     correctness: Correctness | None
     is_refusal: bool
@@ -150,15 +125,8 @@ class Label(NamedTuple):
 # --- parsing
 
 
-def parse_reply(text: str, form: type[Reply], nonce: str) -> Reply:
-    """Parse a reply strictly.
-
-    Args:
-        text: As the model wrote it; one code fence around all of it and thoughts before it are skipped.
-
-    Raises:
-        Unparsable: It is anything but one JSON object of this form with this nonce.
-    """
+def _parse_reply(text: str, form: type[Form], nonce: str) -> Form:
+    """Parse a reply; thoughts before it and one code fence around all of it are skipped."""
     body = _THOUGHT.sub("", text).strip()
     if fenced := _FENCED.match(body):
         body = fenced["json"]
@@ -183,25 +151,21 @@ def declines(text: str) -> bool:
 
 
 def parse_judgement(text: str, asked: JudgementPrompt, case: Case) -> JudgedPart:
-    """Return a reply's verdicts.
-
-    Raises:
-        Unparsable: It is not exactly what was asked for.
-    """
+    """Return a reply's verdicts; raises `Unparsable` for anything but what was asked for."""
     nonce = asked.prompt.nonce
-    reply: JudgementReply | SupportReply
+    reply: _SupportReply
     correctness, is_refusal = None, False
     if asked.asks_correctness:
-        reply = whole = parse_reply(text, JudgementReply, nonce)
+        reply = whole = _parse_reply(text, _JudgementReply, nonce)
         verdict = whole.correctness.verdict
         if case.is_impossible and verdict == "correct":
             raise Unparsable('with is_impossible the verdict is "refused" or "incorrect", found "correct"')
         is_refusal = verdict == "refused"
         correctness = _correctness(verdict, _reason(whole.correctness.rationale), case)
     else:
-        reply = parse_reply(text, SupportReply, nonce)
-    _check_ids(reply.claims, "c", len(asked.claims))
-    _check_ids(reply.citations, "k", len(asked.checks))
+        reply = _parse_reply(text, _SupportReply, nonce)
+    _check_ids([one.id for one in reply.claims], "c", len(asked.claims))
+    _check_ids([one.id for one in reply.citations], "k", len(asked.checks))
     citations: dict[int, Support] = {}
     alone: dict[tuple[str, int], bool] = {}  # by the claim's id and the citation's index
     for check, answer in zip(asked.checks, reply.citations, strict=True):
@@ -226,13 +190,9 @@ def parse_judgement(text: str, asked: JudgementPrompt, case: Case) -> JudgedPart
 
 
 def parse_labels(text: str, asked: LabelPrompt) -> tuple[Label, ...]:
-    """Return a reply's labels, in the order asked for.
-
-    Raises:
-        Unparsable: It is not exactly what was asked for.
-    """
-    reply = parse_reply(text, LabelsReply, asked.prompt.nonce)
-    _check_ids(reply.labels, "c", len(asked.items))
+    """Return a reply's labels, in the order asked for; raises `Unparsable` for anything else."""
+    reply = _parse_reply(text, _LabelsReply, asked.prompt.nonce)
+    _check_ids([one.id for one in reply.labels], "c", len(asked.items))
     known = {f"p{number}": context for number, context in enumerate(asked.passages, start=1)}
     found = []
     for item, label in zip(asked.items, reply.labels, strict=True):
@@ -244,16 +204,12 @@ def parse_labels(text: str, asked: LabelPrompt) -> tuple[Label, ...]:
 
 
 def parse_rating(text: str, protocol: RatingProtocol, nonce: str) -> dict[str, float]:
-    """Return the scores of a rating by their names in the results.
-
-    Raises:
-        Unparsable: A grade is missing, is not on the scale, or was not asked for.
-    """
+    """Return the scores of a rating by their names in the results; raises `Unparsable`."""
     if not protocol.dimensions:
-        rating = parse_reply(text, RatingReply, nonce).rating
+        rating = _parse_reply(text, _RatingReply, nonce).rating
         _check_grade(rating, protocol, "the rating")
         return protocol.scores(rating)
-    grades = parse_reply(text, DimensionsReply, nonce).ratings
+    grades = _parse_reply(text, _DimensionsReply, nonce).ratings
     if grades.keys() != set(protocol.dimensions):
         raise Unparsable(f"expected ratings of {', '.join(protocol.dimensions)}, found {excerpt(sorted(grades))}")
     for dimension, grade in grades.items():
@@ -356,47 +312,6 @@ def drop_labels(judgement: Judgement) -> Judgement:
     return msgspec.structs.replace(judgement, claims=claims)
 
 
-def combine_repeats(repeats: Sequence[Judgement]) -> Judgement:
-    """Return the judgement that most repeats of one answer give; a tie is no verdict.
-
-    One failed repeat fails the whole: a majority of the rest would be chosen by the failure. Refusals have no claims,
-    so claims are taken from the repeats that have any, unless most repeats call the answer a refusal.
-    """
-    if len(repeats) == 1:
-        return repeats[0]
-    usage = JudgeUsage(
-        *(sum(getattr(r.usage, name) for r in repeats) for name in JudgeUsage.__struct_fields__)
-    )  # fmt: skip
-    flags = tuple(sorted({flag for repeat in repeats for flag in repeat.flags}))
-    model = repeats[0].model
-    failed = next((repeat for repeat in repeats if repeat.status == "failed"), None)
-    if failed is not None:
-        return msgspec.structs.replace(failed, usage=usage, flags=flags, model=model)
-    correctness = _most_correctness([repeat.correctness for repeat in repeats])
-    refused = correctness is not None and correctness.verdict == "refused"
-    with_claims = [repeat for repeat in repeats if repeat.claims]
-    claims: tuple[Claim, ...] = ()
-    citations: tuple[Support | None, ...] = (None,) * len(repeats[0].citation_support)
-    if with_claims and not refused:
-        claims = tuple(_most_claim(same) for same in zip(*(r.claims for r in with_claims), strict=True))
-        citations = tuple(_most_support(same) for same in zip(*(r.citation_support for r in with_claims), strict=True))
-    rated = [repeat.ratings for repeat in repeats]
-    return Judgement(
-        repeats[0].query_id,
-        "completed",
-        correctness,
-        claims,
-        citations,
-        {name: sum(r[name] for r in rated) / len(rated) for name in rated[0] if all(name in r for r in rated)},
-        flags=flags,
-        usage=usage,
-        model=model,
-        entailment=_most_entailment(
-            [r.entailment for r in repeats], [r.entailment for r in with_claims] if claims else []
-        ),
-    )
-
-
 # --- JSON Schemas of the replies, in the subset that strict structured output takes
 
 
@@ -439,14 +354,11 @@ def _object(**properties: Any) -> dict[str, Any]:
 # --- parts of replies
 
 
-def _check_ids(
-    replies: Sequence[ClaimReply] | Sequence[CitationReply] | Sequence[LabelReply], prefix: str, count: int
-) -> None:
-    found = [reply.id for reply in replies]
+def _check_ids(found: Sequence[str], prefix: str, count: int) -> None:
     wanted = [f"{prefix}{number}" for number in range(1, count + 1)]
     if found != wanted:
         expected = f"exactly the ids {', '.join(wanted)}" if wanted else f"no id {prefix}…"
-        raise Unparsable(f"expected {expected} in this order, found {excerpt(found)}")
+        raise Unparsable(f"expected {expected} in this order, found {excerpt([*found])}")
 
 
 def _check_value(value: Value, has_text: bool, where: str) -> None:
@@ -501,72 +413,3 @@ def _reason(rationale: str) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-# --- majorities
-
-
-def _by_majority(given: Sequence[Judged], outcome: Callable[[Judged], str], tie: Judged) -> Judged:
-    """Return the first of those with the most frequent outcome."""
-    ranked = Counter(map(outcome, given)).most_common(2)
-    if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
-        return tie
-    return next(one for one in given if outcome(one) == ranked[0][0])
-
-
-def _most_correctness(given: Sequence[Correctness | None]) -> Correctness | None:
-    known = [one for one in given if one is not None]
-    if len(known) < len(given):
-        return None
-    return _by_majority(known, lambda one: one.verdict, Correctness("unsure", 0.0, "the repeats disagree"))
-
-
-def _most_support(given: Sequence[Support | None]) -> Support | None:
-    known = [one for one in given if one is not None]
-    tie = Support("not_found", 0.0, "the repeats disagree")
-    return _by_majority(known, lambda one: one.outcome, tie) if known else None
-
-
-def _most_claim(given: Sequence[Claim]) -> Claim:
-    return msgspec.structs.replace(
-        given[0],
-        by_citations=_most_support([one.by_citations for one in given]),
-        by_contexts=_most_support([one.by_contexts for one in given]),
-        labels=_most_labels([one.labels for one in given]),
-    )
-
-
-def _most_labels(given: Sequence[CitationLabels | None]) -> CitationLabels | None:
-    known = [one for one in given if one is not None]
-    if len(known) < len(given):
-        return None
-    alone = _most([one.alone for one in known])
-    asked = zip(*(one.without for one in known), strict=True)
-    # If no repeat asked, the others are not known to suffice: the citation is needed.
-    without = (_is_most([value for value in column if value is not None]) for column in asked)
-    return CitationLabels(alone, tuple(None if enough else rest for enough, rest in zip(alone, without, strict=True)))
-
-
-def _most_entailment(given: Sequence[Entailment | None], of_claims: Sequence[Entailment | None]) -> Entailment | None:
-    """Labels of gold claims by all repeats, those of the answer's claims by the repeats that found any."""
-    known = [one for one in given if one is not None]
-    own = [one for one in of_claims if one is not None]
-    if len(known) < len(given):
-        return None
-    return Entailment(
-        gold=known[0].gold,
-        gold_claims=known[0].gold_claims,
-        correct=_most([one.correct for one in own]),
-        covered=_most([one.covered for one in known]),
-        grounded=tuple(_most(same) for same in zip(*(one.grounded for one in own), strict=True)),
-        retrieved=tuple(_most(same) for same in zip(*(one.retrieved for one in known), strict=True)),
-    )
-
-
-def _most(given: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
-    return tuple(_is_most(column) for column in zip(*given, strict=True))
-
-
-def _is_most(values: Sequence[bool]) -> bool:
-    """Whether more values are true than false; a tie is false, as it is no support."""
-    return 2 * sum(values) > len(values)

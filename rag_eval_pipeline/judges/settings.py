@@ -42,7 +42,7 @@ class JudgeSettings(Model):
 
     @property
     def title(self) -> str:
-        """What judges, for people."""
+        """Kind and model."""
         return f"{self.kind} {self.settings.chat.model}" if isinstance(self.settings, LlmSettings) else self.kind
 
     @property

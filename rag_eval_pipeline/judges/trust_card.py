@@ -1,13 +1,12 @@
 """Trust cards: how far a judge agrees with labels on one benchmark, and whether its scores may be relied on there.
 
-A judge is calibrated for one benchmark, one fingerprint and one task, and by people's labels only: there have to be
-enough, both verdicts have to occur, and the lower limit of kappa has to be high enough. Calibration is looked up when
-scores are shown and is stored with none.
+A card is about one benchmark, one fingerprint of a judge, and people's labels. It is looked up when scores are shown,
+and stored with none.
 """
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -178,19 +177,13 @@ def card_markdown(card: TrustCard) -> str:
 def summary_lines(card: TrustCard) -> Iterator[str]:
     """Yield the card's numbers for a terminal."""
     for trust in card.tasks:
-        kappa, table, yes = trust.kappa, trust.confusion, YES[trust.task]
-        value = f"no kappa ({kappa.reason})" if kappa.value is None else f"kappa {kappa.value:.3f}"
-        within = f" ({_limits(kappa.interval)})" if kappa.interval else ""
-        state = "calibrated" if trust.is_calibrated else "not calibrated"
-        yield f"{trust.task}: {state}; {value}{within} over {trust.n_compared} of {trust.n_labels} labels"
+        yield f"{trust.task}: {'calibrated' if trust.is_calibrated else 'not calibrated'}"
+        yield from (f"  {sentence}" for sentence in (*trust.shortcomings, *_sentences(trust, str)))
+        table, yes = trust.confusion, YES[trust.task]
         yield (
-            f"  equal: {table.both_yes + table.both_no}; {yes} by the labels alone: {table.labels_yes_judge_no}, "
-            f"by the judge alone: {table.labels_no_judge_yes}"
+            f"  Equal verdicts: {table.both_yes + table.both_no}; {yes} only by the labels: "
+            f"{table.labels_yes_judge_no}, only by the judge: {table.labels_no_judge_yes}."
         )
-        left_out = trust.not_judged | ({"tie": trust.n_ties} if trust.n_ties else {})
-        if left_out:
-            yield f"  left out: {', '.join(f'{count} {reason}' for reason, count in left_out.items())}"
-        yield from (f"  {sentence}" for sentence in trust.shortcomings)
 
 
 def _card_lines(card: TrustCard) -> Iterator[str]:
@@ -216,19 +209,7 @@ def _task_lines(trust: TaskTrust) -> Iterator[str]:
     yield from (f"- {sentence}" for sentence in trust.shortcomings)
     if trust.shortcomings:
         yield ""
-    yield f"Kappa {_kappa(trust.kappa)}, over {trust.n_compared} of {trust.n_labels} labelled."
-    if trust.n_unsure:
-        yield f"The judge is unsure of {trust.n_unsure}, which count as no; without them {_kappa(trust.kappa_sure)}."
-    if trust.bias is not None:
-        yield f"The mean is moved by {trust.bias.value:+.3f} ({_limits(trust.bias.interval, '+.3f')})."
-    if trust.not_judged or trust.n_ties:
-        left_out = {**trust.not_judged, **({"tie": trust.n_ties} if trust.n_ties else {})}
-        yield f"Left out: {', '.join(f'{count} {_cell(reason)}' for reason, count in sorted(left_out.items()))}."
-    if trust.repeat_agreement is not None:
-        share = trust.repeat_agreement
-        yield f"Judged twice, {share.value:.3f} of {share.n} verdicts are equal ({_limits(share.interval)})."
-    if trust.annotator_alpha is not None:
-        yield f"Those who labelled the same agree with alpha {trust.annotator_alpha:.3f}."
+    yield from _sentences(trust, _cell)
     table = trust.confusion
     yield ""
     yield f"| | judge: {yes} | judge: not |"
@@ -245,6 +226,22 @@ def _task_lines(trust: TaskTrust) -> Iterator[str]:
             yield f"| {' | '.join(map(_cell, cells))} |"
 
 
+def _sentences(trust: TaskTrust, escape: Callable[[str], str]) -> Iterator[str]:
+    yield f"Kappa {_kappa(trust.kappa)}, over {trust.n_compared} of {trust.n_labels} labelled."
+    if trust.n_unsure:
+        yield f"The judge is unsure of {trust.n_unsure}, which count as no; without them {_kappa(trust.kappa_sure)}."
+    if trust.bias is not None:
+        yield f"The mean is moved by {trust.bias.value:+.3f} ({_limits(trust.bias.interval, '+.3f')})."
+    left_out = trust.not_judged | ({"tie": trust.n_ties} if trust.n_ties else {})
+    if left_out:
+        yield f"Left out: {', '.join(f'{count} {escape(reason)}' for reason, count in sorted(left_out.items()))}."
+    if trust.repeat_agreement is not None:
+        share = trust.repeat_agreement
+        yield f"Judged twice, {share.value:.3f} of {share.n} verdicts are equal ({_limits(share.interval)})."
+    if trust.annotator_alpha is not None:
+        yield f"Those who labelled the same agree with alpha {trust.annotator_alpha:.3f}."
+
+
 def _kappa(kappa: KappaRecord) -> str:
     if kappa.value is None:
         return f"has no value ({kappa.reason})"
@@ -256,6 +253,6 @@ def _limits(limits: Limits, form: str = ".3f") -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text on one line that ends no cell and draws no markup: answers and rationales are others' words."""
+    """Escape a text of others for one cell of a Markdown table."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return "".join(f"\\{c}" if c in "\\|`*_[]<>!#" else c for c in plain)

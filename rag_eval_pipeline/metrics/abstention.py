@@ -1,8 +1,4 @@
-"""Abstention: does the system decline to answer exactly where there is no answer?
-
-The flags of declined answers are counted against `is_impossible`. Declining is the positive class: precision is the
-share of refusals that were right, recall the share of unanswerable questions that were refused.
-"""
+"""Abstention: does the system decline to answer exactly where there is no answer?"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -64,15 +60,10 @@ _RATES = {
 
 
 def abstention_rates(questions: Sequence[AskedQuestion], clusters: Sequence[str] | None = None) -> dict[str, Summary]:
-    """Return the rates of a run by name, with intervals that count shared documents.
+    """Return the rates of a run by name; intervals count the documents named in `clusters`, one for each question.
 
-    Precision has no value if nothing was declined, the other rates if their questions are none or all failed. F1 is 0.0
-    if nothing was declined although some questions are unanswerable. Accuracy is about declining, not about whether
-    the answers are right.
-
-    Args:
-        questions: All that were asked.
-        clusters: One name (document) for each question.
+    Declining is the positive class of precision and recall. Precision has no value if nothing was declined, F1 is then
+    0.0. Accuracy is about declining, not about whether the answers are right.
     """
     names = [str(number) for number in range(len(questions))] if clusters is None else clusters
     rates = {name: _summarise_rate(rate, questions, names) for name, rate in _RATES.items()}

@@ -1,7 +1,6 @@
 """Answers against accepted answers: SQuAD, MLQA and HotpotQA as their official scorers compute them, and ROUGE-L.
 
-Scores are per question, in [0, 1]. `squad_totals` and `hotpot_totals` aggregate them as the official scorers do. The
-caller counts failed answers; they are never scored as "".
+Scores are per question, in [0, 1]. The caller counts failed answers; they are never scored as "".
 
 Source: SQuAD evaluate-v2.0.py; MLQA's evaluation script; Yang et al. 2018, hotpot_evaluate_v1.py; Lin 2004, ROUGE.
 """
@@ -12,8 +11,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, reduce
-from operator import add
+from functools import cache
 from typing import NamedTuple
 
 import regex
@@ -35,9 +33,6 @@ ARTICLES = {
 _ENGLISH_ARTICLES = re.compile(ARTICLES["en"])
 _CHARACTER = regex.compile(f"({CHARACTER})")
 INDIVISIBLE = frozenset({"yes", "no", "noanswer"})  # HotpotQA gives these answers no partial F1
-
-
-# SQuAD
 
 
 class AnswerScore(NamedTuple):
@@ -82,57 +77,6 @@ def _token_overlap(given: Sequence[str], wanted: Sequence[str]) -> tuple[float, 
     return (2 * precision * recall) / (precision + recall), precision, recall
 
 
-def squad_totals(questions: Iterable[tuple[bool, AnswerScore]]) -> dict[str, float]:
-    """Aggregate scores as the official scorer does: means in percent and counts, under the names that it prints."""
-    scored = list(questions)
-    parts = {
-        "": [score for _, score in scored],
-        "HasAns_": [score for has_answer, score in scored if has_answer],
-        "NoAns_": [score for has_answer, score in scored if not has_answer],
-    }
-    totals: dict[str, float] = {}
-    for prefix, scores in parts.items():
-        if scores:
-            for name, column in zip(("exact", "f1"), zip(*scores, strict=True), strict=True):
-                totals[f"{prefix}{name}"] = 100.0 * _running_sum(column) / len(scores)
-            totals[f"{prefix}total"] = len(scores)
-    return totals
-
-
-def _running_sum(values: Iterable[float]) -> float:
-    return reduce(add, values, 0.0)  # not sum(): since Python 3.12 it compensates for rounding, which changes digits
-
-
-class ProbedAnswer(NamedTuple):
-    """One question in the search for a no-answer threshold."""
-
-    has_answer: bool
-    is_empty: bool
-    score: float
-    no_answer_probability: float
-
-
-def best_threshold(answers: Iterable[ProbedAnswer]) -> tuple[float, float]:
-    """Return the highest mean in percent, and the no-answer probability above which answers count as abstentions.
-
-    Source: SQuAD evaluate-v2.0.py, find_best_thresh.
-    """
-    ordered = sorted(answers, key=lambda answer: answer.no_answer_probability)
-    total: float = sum(not answer.has_answer for answer in ordered)
-    best, threshold = total, 0.0
-    for answer in ordered:
-        if answer.has_answer:
-            total += answer.score
-        elif not answer.is_empty:
-            total -= 1
-        if total > best:
-            best, threshold = total, answer.no_answer_probability
-    return 100.0 * best / len(ordered), threshold
-
-
-# MLQA and ROUGE-L
-
-
 def normalise_answer_in(text: str, language: str | None) -> str:
     """Lower-case the text, drop punctuation of every script and the language's articles, and separate tokens."""
     bare = text.lower().translate(_punctuation_of_all_scripts())
@@ -163,22 +107,12 @@ def rouge_l(answer: str, accepted: Sequence[str]) -> float | None:
     wanted = [words for words in map(_rouge_words, accepted) if words]
     if not wanted:
         return None
-    best = 0.0
-    for words in wanted:
-        shared = LCSseq.similarity(given, words)
-        if shared:
-            precision, recall = shared / len(given), shared / len(words)
-            best = max(best, 2 * precision * recall / (precision + recall))
-    return best
+    shared = [(LCSseq.similarity(given, words), len(words)) for words in wanted]
+    return max(_harmonic_mean(n / len(given), n / length) if n else 0.0 for n, length in shared)
 
 
 def _rouge_words(text: str) -> list[str]:
     return tokenize(text.lower().replace("_", " "))  # rouge-score separates words at underscores
-
-
-# HotpotQA
-
-Fact = tuple[str, int]  # title of a paragraph and number of a sentence, as in the official files
 
 
 class HotpotScore(NamedTuple):
@@ -190,67 +124,42 @@ class HotpotScore(NamedTuple):
     recall: float
 
 
-ZERO = HotpotScore(0.0, 0.0, 0.0, 0.0)
-
-
 def hotpot_answer(answer: str, gold: str) -> HotpotScore:
     """Score an answer. An empty answer to an empty gold one matches exactly, yet has an F1 of 0, as officially."""
     given, wanted = normalise_answer(answer), normalise_answer(gold)
     em = float(given == wanted)
     if given != wanted and (given in INDIVISIBLE or wanted in INDIVISIBLE):
-        return ZERO
+        return HotpotScore(0.0, 0.0, 0.0, 0.0)
     return HotpotScore(em, *_token_overlap(given.split(), wanted.split()))
 
 
-def supporting_facts(given: Iterable[Fact], gold: Iterable[Fact]) -> HotpotScore:
-    """Score supporting facts; repetitions count once."""
-    cited, wanted = set(given), set(gold)
-    return _score_counts(len(cited & wanted), len(cited), len(wanted))
-
-
-def cited_facts(given: Sequence[Citation], gold: Sequence[Citation], *, least: float = MIN_OVERLAP) -> HotpotScore:
-    """Score citations as supporting facts: each gold span is a fact."""
+def cited_facts(given: Sequence[Citation], gold: Sequence[Citation]) -> HotpotScore:
+    """Score citations as supporting facts: each gold span is a fact, given if at least half of it is cited."""
     wanted, cited = list(dict.fromkeys(gold)), list(dict.fromkeys(given))
     n_given = 0
     for fact in wanted:
         covered = overlap([fact.span], [one.span for one in cited if one.file_name == fact.file_name])
-        n_given += covered.shared / covered.gold >= least
+        n_given += covered.shared / covered.gold >= MIN_OVERLAP
     n_false = sum(not any(_touches(citation, fact) for fact in wanted) for citation in cited)
-    return _score_counts(n_given, n_given + n_false, len(wanted))
+    precision = n_given / (n_given + n_false) if n_given + n_false else 0.0
+    recall = n_given / len(wanted) if wanted else 0.0
+    em = float(n_false == 0 and n_given == len(wanted))
+    return HotpotScore(em, _harmonic_mean(precision, recall), precision, recall)
 
 
 def _touches(one: Citation, other: Citation) -> bool:
-    return one.file_name == other.file_name and max(one.span.start, other.span.start) < min(
-        one.span.end, other.span.end
-    )
+    start, end = max(one.span.start, other.span.start), min(one.span.end, other.span.end)
+    return one.file_name == other.file_name and start < end
 
 
 def joint_score(answer: HotpotScore, facts: HotpotScore) -> HotpotScore:
     """Combine answer and facts: precision, recall and exact match are multiplied, and F1 follows from the products."""
     precision, recall = answer.precision * facts.precision, answer.recall * facts.recall
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
-    return HotpotScore(answer.em * facts.em, f1, precision, recall)
+    return HotpotScore(answer.em * facts.em, _harmonic_mean(precision, recall), precision, recall)
 
 
-def hotpot_totals(questions: Sequence[tuple[HotpotScore | None, HotpotScore | None]]) -> dict[str, float]:
-    """Return means over all questions in [0, 1], under the names that the official scorer prints."""
-    joint = [None if answer is None or facts is None else joint_score(answer, facts) for answer, facts in questions]
-    parts = {"": [one[0] for one in questions], "sp_": [one[1] for one in questions], "joint_": joint}
-    return {
-        f"{prefix}{name}": _running_sum(0.0 if score is None else score[i] for score in scores) / len(questions)
-        for prefix, scores in parts.items()
-        for i, name in enumerate(("em", "f1", "prec", "recall"))
-    }
-
-
-def _score_counts(shared: int, n_given: int, n_gold: int) -> HotpotScore:
-    precision = shared / n_given if n_given else 0.0
-    recall = shared / n_gold if n_gold else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
-    return HotpotScore(float(shared == n_given == n_gold), f1, precision, recall)
-
-
-# Scores by the keys of the registry. A score that a question cannot have is absent.
+def _harmonic_mean(precision: float, recall: float) -> float:
+    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
 def answer_scores(answer: str, accepted: Sequence[str], *, language: str | None = None) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """Scores of claims, citations and retrieved passages from labels, by a judge or by people.
 
-Citation Accuracy Evaluation, ALCE, RAGChecker and RAGAS define them.
 A score that an answer cannot have is absent: an answer without claims has no faithfulness, one without citations no
 citation correctness.
 """
@@ -16,11 +15,6 @@ from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.spans import Citation, Overlap, Span, overlap
 
 CLAIM_COUNTS = frozenset({"claims", "cited_claims", "resolved_claims", "citations"})  # counts, so they have no means
-CLAIM_MEASURES = (
-    "claims", "cited_claims", "resolved_claims", "citations", "citation_completeness", "citation_correctness",
-    "citation_support", "factual_consistency", "faithfulness", "hallucination_vs_citations",
-    "hallucination_vs_retrieved", "citation_density", "cited_text_share",
-)  # fmt: skip
 RAGCHECKER_MEASURES = (
     "precision", "recall", "f1", "claim_recall", "context_precision", "context_utilization",
     "noise_sensitivity_in_relevant", "noise_sensitivity_in_irrelevant", "hallucination", "self_knowledge",
@@ -30,18 +24,15 @@ RAGCHECKER_MEASURES = (
 RAGAS_EPSILON = 1e-10  # RAGAS adds it to the number of useful passages: a perfect ranking scores just below 1
 PLACES = 12  # decimals of a score that are compared with a threshold: the last bit of a mean must not decide
 
-# Part of the overall score -> its weight, and the measure that it is taken from.
-WEIGHTS = {"span_accuracy": 0.30, "citation_quality": 0.30, "answer_consistency": 0.25, "no_hallucination": 0.15}
-SPAN_ACCURACY = "tolerance_jaccard"
-CITATION_QUALITY = "citation_correctness"
-ANSWER_CONSISTENCY = "factual_consistency"
 HALLUCINATION = "hallucination_vs_citations"
+# Weights in the overall score; hallucination counts as its absence.
+WEIGHTS = {"tolerance_jaccard": 0.30, "citation_correctness": 0.30, "factual_consistency": 0.25, HALLUCINATION: 0.15}
 
 # Threshold -> the measure that it limits, and whether it is the most instead of the least.
 THRESHOLDS = {
-    "span_accuracy": (SPAN_ACCURACY, False),
-    "citation_validity": (CITATION_QUALITY, False),
-    "answer_consistency": (ANSWER_CONSISTENCY, False),
+    "span_accuracy": ("tolerance_jaccard", False),
+    "citation_validity": ("citation_correctness", False),
+    "answer_consistency": ("factual_consistency", False),
     "hallucination_tolerance": (HALLUCINATION, True),
 }
 
@@ -66,10 +57,10 @@ class JudgedCitation(NamedTuple):
 def claim_scores(
     claims: Sequence[JudgedClaim], citations: Sequence[JudgedCitation], *, answer_length: int
 ) -> dict[str, float]:
-    """Return the scores of one answer by the names of `CLAIM_MEASURES`.
+    """Return the scores of one answer by measure; `answer_length` counts code points, citations included.
 
     Hallucination is measured against what was cited, as in the specification's code, and against what was retrieved, as
-    in its text. `answer_length` counts code points, citations included.
+    in its text.
 
     Source: Citation Accuracy Evaluation 2.4, 2.5.
     """
@@ -122,31 +113,24 @@ def alce_scores(statements: Iterable[CitedStatement]) -> dict[str, float]:
     Source: Gao et al. 2023, Enabling Large Language Models to Generate Text with Citations; princeton-nlp/ALCE eval.py.
     """
     supported = needed = n_citations = n_statements = 0
-    for number, statement in enumerate(statements):
+    for statement in statements:
         n_statements += 1
         if not statement.alone or not statement.in_range:
             continue
         n_citations += len(statement.alone)
         if statement.joint:
             supported += 1
-            needed += _count_needed(statement, number)
+            needed += _count_needed(statement)
     if not n_statements:
         return {}
     precision = needed / n_citations if n_citations else 0.0
     return {"citation_recall": supported / n_statements, "citation_precision": precision}
 
 
-def _count_needed(statement: CitedStatement, number: int) -> int:
+def _count_needed(statement: CitedStatement) -> int:
     if len(statement.alone) == 1:
         return 1
-    if len(statement.without) != len(statement.alone):
-        raise ValueError(f"expected {len(statement.alone)} labels without a citation in statement {number}")
-    count = 0
-    for alone, without in zip(statement.alone, statement.without, strict=True):
-        if not alone and without is None:
-            raise ValueError(f"expected a label without each citation that does not entail alone in statement {number}")
-        count += alone or not without
-    return count
+    return sum(alone or not without for alone, without in zip(statement.alone, statement.without, strict=True))
 
 
 def ragchecker_scores(
@@ -167,13 +151,7 @@ def ragchecker_scores(
 
     Source: Ru et al. 2024, RAGChecker; amazon-science/RAGChecker computation.py.
     """
-    widths = {len(row) for row in (*grounded, *retrieved)}
-    if len(grounded) != len(correct) or len(retrieved) != len(covered) or len(widths) > 1:
-        raise ValueError(
-            f"expected {len(correct)} and {len(covered)} rows of one width, found {len(grounded)} and "
-            f"{len(retrieved)} of {sorted(widths)}"
-        )
-    n_passages = max(widths, default=0)
+    n_passages = max((len(row) for row in (*grounded, *retrieved)), default=0)
     right, stated = np.array(correct, dtype=bool), np.array(covered, dtype=bool)
     in_passages = np.array(grounded, dtype=bool).reshape(right.size, n_passages)
     gold_in_passages = np.array(retrieved, dtype=bool).reshape(stated.size, n_passages)
@@ -205,14 +183,8 @@ def ragchecker_scores(
     return {name: scores[name] for name in RAGCHECKER_MEASURES if name in scores}
 
 
-def context_precision(useful: Sequence[bool]) -> float | None:
-    """Return the mean over the useful passages of the share of useful ones up to their rank, in [0, 1).
-
-    `useful` has one label per passage, best rank first. 0.0 if no passage is useful; None if nothing was retrieved,
-    for which RAGAS returns 0.0.
-
-    Source: RAGAS, LLMContextPrecision.
-    """
+def _context_precision(useful: Sequence[bool]) -> float | None:
+    """Return the mean over the useful passages of the share of useful ones up to their rank; None without passages."""
     if not useful:
         return None
     total, seen = 0.0, 0
@@ -245,7 +217,7 @@ def context_scores(passages: Sequence[Citation], gold: Sequence[Citation]) -> di
     ]
     shared = Overlap(*(sum(counts) for counts in zip(*parts, strict=True)))
     found = {
-        "context_precision": context_precision(useful),
+        "context_precision": _context_precision(useful),
         "context_char_recall": shared.recall,
         "context_char_precision": shared.precision,
         "context_char_iou": shared.jaccard,
@@ -262,14 +234,9 @@ def overall_scores(scores: Mapping[str, float]) -> dict[str, float]:
 
     Source: Citation Accuracy Evaluation 5.1, _calculate_overall_scores.
     """
-    hallucination = scores.get(HALLUCINATION)
-    parts = {
-        "span_accuracy": scores.get(SPAN_ACCURACY),
-        "citation_quality": scores.get(CITATION_QUALITY),
-        "answer_consistency": scores.get(ANSWER_CONSISTENCY),
-        "no_hallucination": None if hallucination is None else 1.0 - hallucination,
-    }
-    known = {name: score for name in WEIGHTS if (score := parts[name]) is not None}
+    known = {name: scores[name] for name in WEIGHTS if name in scores}
+    if HALLUCINATION in known:
+        known[HALLUCINATION] = 1.0 - known[HALLUCINATION]
     if not known:
         return {}
     total, present = math.fsum(WEIGHTS.values()), math.fsum(WEIGHTS[name] for name in known)

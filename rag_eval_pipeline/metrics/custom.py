@@ -45,53 +45,32 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredQuestion:
-    """Everything that a metric can see of a question and its answer.
-
-    Args:
-        query_id: The question's id.
-        question: Its text.
-        accepted_answers: Empty for an impossible question.
-        is_impossible: The corpus has no answer.
-        relevant_documents: File names.
-        gold_citations: Where the gold texts are, in document offsets.
-        metadata: The question's, as in the dataset.
-        answer: As the system gave it, with citation marks.
-        text: The answer without them; "" for an abstention.
-        is_abstention: The system declined to answer.
-        citations: Places that the answer cites.
-        passages: Retrieved, best first.
-        latency_ms: From asking to the whole answer; None if it was not measured.
-        total_tokens: 0 if the system does not say.
-        scores: Those of the built-in metrics of the same category, by key.
-    """
+    """Everything that a metric can see of a question and its answer."""
 
     query_id: str
     question: str
-    accepted_answers: Sequence[str]
-    is_impossible: bool
-    relevant_documents: Sequence[str]
-    gold_citations: Sequence[Citation]
-    metadata: Mapping[str, Any]
-    answer: str
-    text: str
+    accepted_answers: Sequence[str]  # empty for an impossible question
+    is_impossible: bool  # the corpus has no answer
+    relevant_documents: Sequence[str]  # file names
+    gold_citations: Sequence[Citation]  # in document offsets
+    metadata: Mapping[str, Any]  # the question's, as in the dataset
+    answer: str  # with citation marks
+    text: str  # without them; "" for an abstention
     is_abstention: bool
     citations: Sequence[Citation]
-    passages: Sequence[Passage]
-    latency_ms: float | None
-    total_tokens: int
-    scores: Mapping[str, float]
+    passages: Sequence[Passage]  # best first
+    latency_ms: float | None  # to the whole answer; None if it was not measured
+    total_tokens: int  # 0 if the system does not report them
+    scores: Mapping[str, float]  # of the built-in metrics of the same category, by key
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionMetric:
     """A metric that scores one question at a time.
 
-    Args:
-        metric: Its row. `needs` decides which questions it is asked for: accepted_answers, relevant, gold_spans, answer
-            and judge leave out the questions without them. `category` decides beside which scores it is shown:
-            retrieval, contexts, citations, answers, or claims, where it sees the judge's scores.
-        score: Returns a score in the range of the row, an evaluation record with such a score, or None if the metric
-            does not apply to the question.
+    `needs` of its row leaves out the questions without accepted_answers, relevant, gold_spans, answer or judge;
+    `category` decides beside which scores it is shown and which it sees. The function returns a score in the row's
+    range, an evaluation record with such a score, or None if the metric does not apply to the question.
     """
 
     metric: MetricInfo
@@ -163,22 +142,15 @@ def installed_metrics() -> list[CustomMetric]:
 
 
 def find_metric(name: str) -> CustomMetric:
-    """Find a custom metric by its import path, the name of its entry point, or its key."""
+    """Find a custom metric by its import path or the name of its entry point."""
     if ":" in name:
         return load_metric(name)
-    points = _entry_points()
-    for point in points:
-        if point.name == name:
-            return load_metric(point.value)
-    for point in points:
-        if (found := load_metric(point.value)).metric.name == name:
-            return found
-    known = ", ".join(point.name for point in points) or "none is installed"
-    raise InputError(
-        "unknown_metric", "metrics",
-        f"an import path such as package.module:NAME, or an entry point of {ENTRY_POINT_GROUP}",
-        found=name, hint=f"Entry points: {known}.",
-    )  # fmt: skip
+    points = {point.name: point.value for point in _entry_points()}
+    if name in points:
+        return load_metric(points[name])
+    expected = f"an import path such as package.module:NAME, or an entry point of {ENTRY_POINT_GROUP}"
+    hint = f"Entry points: {', '.join(points) or 'none is installed'}."
+    raise InputError("unknown_metric", "metrics", expected, found=name, hint=hint)
 
 
 def _entry_points() -> list[EntryPoint]:

@@ -31,35 +31,19 @@ UNBOUNDED = Range(-math.inf, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """One row of the registry.
+    """One row of the registry."""
 
-    Args:
-        name: Its key in settings, results and history; a trailing `@k` is a cutoff.
-        meaning: One sentence; "top k" in it is replaced by the cutoff.
-        source: Paper, specification or scorer that defines it.
-        needs: What a question must have to be scored.
-        levels: The levels at which it can be computed.
-        direction: Which end is better; `neither` for counts and descriptions.
-        range: Possible scores.
-        aliases: Other keys of the same metric.
-        category: The part of the results it belongs to: retrieval, contexts, citations, answers, abstention, claims or
-            performance.
-        version: Raised whenever equal answers may score differently. It is part of the fingerprint of evaluations that
-            use a custom metric; the built-in metrics have one version together.
-        label: What people read in terminals, reports, alerts and mails; made from the key unless given.
-    """
-
-    name: str
-    meaning: str
-    source: str
-    needs: tuple[Need, ...]
+    name: str  # key in settings, results and history; a trailing `@k` is a cutoff
+    meaning: str  # one sentence; "top k" in it is replaced by the cutoff
+    source: str  # paper, specification or scorer that defines it
+    needs: tuple[Need, ...]  # what a question must have to be scored
     levels: tuple[Level, ...]
-    direction: Direction = "higher"
+    direction: Direction = "higher"  # `neither` for counts and descriptions
     range: Range = SHARE
     aliases: tuple[str, ...] = ()
-    category: str = "retrieval"
-    version: str = "1"
-    label: str = ""
+    category: str = "retrieval"  # or contexts, citations, answers, abstention, claims, performance
+    version: str = "1"  # of a custom metric; raised whenever equal answers may score differently
+    label: str = ""  # what people read; made from the key unless given
 
     def __post_init__(self) -> None:
         if not self.label:

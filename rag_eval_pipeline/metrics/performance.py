@@ -18,11 +18,7 @@ RESAMPLES = 2_000  # no two latencies are equal, so each is drawn separately: 0.
 
 @dataclass(frozen=True, slots=True)
 class LatencyStats:
-    """Latency of the answered questions in milliseconds.
-
-    Percentiles interpolate linearly between the two nearest measurements (numpy's default, Hyndman-Fan type 7). With
-    fewer than 100 measurements p99 is close to the maximum.
-    """
+    """Latency of the answered questions in milliseconds; percentiles are Hyndman and Fan's type 7, numpy's default."""
 
     mean: float | None
     p50: float | None
@@ -69,10 +65,7 @@ class ApiUsage:
 
 
 def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
-    """Return statistics of the answered questions; all None with reason `no_latencies` if nothing was measured.
-
-    A time-out has the limit's latency and not the system's, so leave it out.
-    """
+    """Return statistics of the answered questions; time-outs, which have the limit's latency, are left out."""
     if len(latencies_ms) == 0:
         return LatencyStats(None, None, None, None, None, None, 0, "no_latencies")
     p50, p95, p99 = np.percentile(latencies_ms, tuple(PERCENTILES.values()), method="linear").tolist()
@@ -81,11 +74,7 @@ def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
 
 
 def latency_intervals(latencies_ms: Sequence[float], *, seed: int = SEED) -> dict[str, Interval | None]:
-    """Return 95 % intervals of the mean (bootstrap) and the percentiles (order statistics), in milliseconds.
-
-    They are about similar questions asked at a similar time; a server that is busier tomorrow is not covered. None
-    where there are too few measurements.
-    """
+    """Return 95 % intervals of the mean (bootstrap) and the percentiles; None where there are too few measurements."""
     values = np.asarray(latencies_ms, dtype=np.float64)
     if values.size == 0:
         return dict.fromkeys(("mean", *PERCENTILES))
@@ -105,13 +94,11 @@ def resource_usage(samples: Sequence[float]) -> ResourceUsage:
 def api_usage(calls: Iterable[CallUsage]) -> ApiUsage:
     """Add up tokens, requests and cost."""
     counted = list(calls)
-    tokens = [call.total_tokens for call in counted if call.total_tokens is not None]
-    prompts = [call.prompt_tokens for call in counted if call.prompt_tokens is not None]
-    completions = [call.completion_tokens for call in counted if call.completion_tokens is not None]
-    costs = [call.cost_usd for call in counted if call.cost_usd is not None]
+    columns = zip(*counted, strict=True) if counted else [()] * len(CallUsage._fields)
+    tokens, requests, costs, prompts, completions = ([n for n in column if n is not None] for column in columns)
     return ApiUsage(
         total_tokens=sum(tokens) if tokens else None,
-        total_requests=sum(call.requests for call in counted),
+        total_requests=sum(requests),
         estimated_cost_usd=math.fsum(costs) if costs else None,
         n_without_tokens=len(counted) - len(tokens),
         n_without_cost=len(counted) - len(costs),

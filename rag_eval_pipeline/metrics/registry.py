@@ -1,8 +1,6 @@
-"""Every metric: one key, one label, one meaning, one direction.
+"""Every metric: one key, one label, one meaning, one direction; `docs/metrics.md` is written from these rows.
 
-Terminals, reports, alerts and mails take their words from here, and `docs/metrics.md` is written from it. The rows of
-retrieval measures are in `retrieval.measures`, beside the functions that compute them; custom metrics of installed
-packages join the list.
+The rows of retrieval measures are in `retrieval.measures`; custom metrics of installed packages join the list.
 """
 
 from collections.abc import Mapping

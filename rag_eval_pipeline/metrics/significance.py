@@ -52,25 +52,17 @@ class Noise(NamedTuple):
     degrees_of_freedom: float  # of the design effect: (runs - 1) x documents
 
     def extra_squares(self, squares: float) -> float:
-        """Return what the design effect adds to a sum of squared differences.
-
-        A real change has no run-to-run noise, so only the part that is noise is multiplied.
-        """
+        """Return what the design effect adds to a sum of squared differences, of which only noise is multiplied."""
         return (self.design_effect - 1) * min(self.squares, squares)
 
 
 def paired_differences(current: Sequence[float | None], baselines: Sequence[Sequence[float | None]]) -> Values:
     """Return the current score minus the mean of the baseline runs for each question; NaN where any run has none."""
-    if not baselines:
-        raise ValueError("expected at least one baseline run")
     scores = np.array(current, dtype=np.float64)  # None becomes NaN
     total = np.zeros(scores.size)
     for run in baselines:
-        earlier = np.array(run, dtype=np.float64)
-        if earlier.size != scores.size:
-            raise ValueError(f"expected {scores.size} scores in each baseline run, found {earlier.size}")
         # Differences are averaged instead of scores: the mean of six times 0.7 is not 0.7.
-        total += scores - earlier
+        total += scores - np.array(run, dtype=np.float64)
     return total / len(baselines)
 
 
@@ -85,14 +77,9 @@ def sign_flip_p_values(
 ) -> list[float | None]:
     """Return the one-sided p of each metric's mean difference in its own direction, from randomly drawn signs.
 
-    The p is (1 + assignments at least as extreme) / (flips + 1), to be compared with alpha / 2. It is 1.0 if all
-    differences are 0, and None for a metric without pairs.
-
-    Args:
-        differences: (questions, metrics), NaN where a question has no pair for a metric.
-        seed: Of the signs; one sign matrix serves all metrics.
-        clusters: One name for each question; questions of one cluster get one sign.
-        flips: Number of random sign assignments.
+    `differences` are (questions, metrics), NaN where a question has no pair; one sign matrix serves all metrics, and
+    questions of one cluster get one sign. The p is (1 + assignments at least as extreme) / (flips + 1), to be compared
+    with alpha / 2, and None for a metric without pairs.
 
     Source: Phipson and Smyth 2010 for the estimate of p; exact McNemar's test if the metric is binary.
     """
@@ -125,7 +112,7 @@ def needed_flips(n_metrics: int, *, alpha: float, least: int = FLIPS) -> int:
 
 
 def comparison_seed(comparison_key: str, run_ids: Iterable[str]) -> int:
-    """Return a seed from the key and the run ids, so that the same comparison gives the same p."""
+    """Return a seed by which the same comparison gives the same p."""
     text = "\n".join((comparison_key, *run_ids))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
@@ -133,8 +120,8 @@ def comparison_seed(comparison_key: str, run_ids: Iterable[str]) -> int:
 def exact_sign_flip_p(differences: Values) -> float | None:
     """Return the share of all sign assignments whose sum is at least as far in the direction of the observed one.
 
-    Differences (without NaN) that are multiples of one step have whole sums, whose distribution is built up by
-    convolution; up to 32 differences of any size are counted in two halves. None if there are too many to count.
+    Multiples of one step are counted by convolution, up to 32 differences of any size in two halves. None if there are
+    too many to count.
 
     Source: Fisher 1935, The Design of Experiments, 21; exact McNemar's test on binary scores.
     """
@@ -193,10 +180,7 @@ def _count_by_halves(sizes: Values, observed: float) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's family-wise p of each test, in the order given and at most 1.
-
-    Source: Holm 1979.
-    """
+    """Return the p of each test, at most 1, after the correction of Holm 1979."""
     corrected = [0.0] * len(p_values)
     largest = 0.0
     for place, index in enumerate(_ascending(p_values)):
@@ -206,10 +190,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
-    """Return the level that Holm's correction holds each p to: p is at most its level exactly where it is rejected.
-
-    Source: Holm 1979.
-    """
+    """Return the level that Holm's correction holds each p to: p is at most its level exactly where it is rejected."""
     levels = [0.0] * len(p_values)
     n_left, goes_on = len(p_values), True
     for index in _ascending(p_values):
@@ -250,10 +231,7 @@ def design_effect_limit(documents: float, n_runs: int) -> float:
 
 
 def design_effect_p(differences: Values, noise: Noise) -> float:
-    """Return the one-sided p of a mean difference whose noise is shared within documents, in its own direction.
-
-    It is Student's t of the sum over the root of the sum of squares, in which noise is multiplied by the design effect.
-    """
+    """Return the one-sided p of Student's t in the difference's direction, with the design effect in its noise."""
     squares = float(differences @ differences)
     if squares == 0:
         return 1.0
@@ -278,8 +256,7 @@ def paired_interval(
 ) -> Interval:
     """Return Student's interval of the mean difference with two pseudo-units, +range and -range; "equivalent" uses it.
 
-    It never has a width of zero: questions that all agree are evidence, not certainty. With clusters the pseudo-units
-    are documents of average size, so that a large document among single questions is not passed over.
+    It never has a width of zero. With clusters the pseudo-units are documents of average size.
 
     Source: Bonett and Price 2012 for the pseudo-questions; the ratio of sums, Cochran 1977, 6, with G / (G - 1) for
     clusters; Kish 1965, 11.7, for the number G that clusters of unequal size are worth.
@@ -316,16 +293,8 @@ def adjusted_interval(
 
     A difference is tested by subtracting it from every question's and testing what is left by the sum over the root of
     the sum of squares, to which sign flips converge when many questions moved. If no score moved, the interval is that
-    with pseudo-units.
-
-    Args:
-        differences: (questions,), without NaN; at least one.
-        level: One-sided, after the correction; see `holm_levels`.
-        is_rejected: Whether the test rejected a difference of 0; exactly then the interval excludes 0.
-        baseline_mean: Over the same questions; scores lie in [0, value_range].
-        clusters: One name for each question if documents are tested.
-        value_range: Largest minus smallest possible score.
-        noise: Of the pinned runs if its design effect divided the test's sum.
+    with pseudo-units. The one-sided `level` is that of `holm_levels`; the interval excludes 0 exactly if the test
+    `is_rejected`. Scores lie in [0, value_range].
 
     Source: Hartigan 1969 and Lehmann 1975, 4.3, for intervals from tests of shifted differences.
     """
@@ -359,10 +328,7 @@ def _not_rejected(sizes: Values, sums: Values, squares: float, critical: float) 
 
 
 def standardised_difference(differences: Values) -> float | None:
-    """Return Cohen's dz, the mean over the standard deviation; None for fewer than two differences or equal ones.
-
-    Source: Cohen 1988, Statistical Power Analysis, 2.3; Lakens 2013 for dz.
-    """
+    """Return Cohen's dz (Lakens 2013), the mean over the standard deviation; None without a spread."""
     if differences.size < 2 or np.ptp(differences) == 0:
         return None
     return float(differences.mean()) / float(differences.std(ddof=1))
@@ -373,8 +339,6 @@ def needed_units(n_metrics: int, *, alpha: float, noise: Noise | None = None) ->
 
     k units that all fall have p = 2^-k, and Holm's first step multiplies by the number of metrics: 11 units for 12
     metrics at a two-sided alpha of 0.02. Noise that documents share asks for more.
-
-    Source: Fisher 1935, 21, for the smallest p of a sign test.
     """
     if noise is None or noise.design_effect == 1:
         return math.ceil(math.log2(n_metrics / (alpha / 2)))
@@ -415,16 +379,16 @@ def detectable_drop(
 ) -> Detection:
     """Return the smallest drops of right or wrong answers that one night finds.
 
+    It is the normal approximation of the power of a paired test, with the squares that the drop itself adds.
+
     Args:
         n_questions: Asked.
         flip_share: Share of the answers that differ between two runs of the unchanged system.
         n_metrics: Tests that are corrected together.
-        n_runs: Pinned runs; of a deterministic system one, with a flip share of 0.
+        n_runs: Pinned runs.
         n_documents: Documents that the questions share evenly (`effective_clusters`); None if each has its own.
         alpha: Two-sided.
         min_effect: Smaller changes are not flagged.
-
-    Source: the normal approximation of the power of a paired test, with the squares that the drop itself adds.
     """
     squares = n_questions * flip_share / 2 * (1 + 1 / n_runs)
     noise = None

@@ -1,18 +1,14 @@
 """Span accuracy: cited spans against gold spans, for many answers at once.
 
-Spans are compared only within one answer and file, and within one page when both sides name it.
+One to one, a predicted span serves a single gold span; by best match, as in the specification, it may serve several.
+An uncited gold span counts as 0.
 
-Gold spans are matched in two ways. One to one, a predicted span serves a single gold span, so that an answer cannot
-cite two facts with one citation. By best match, as in the specification, it may serve several. An uncited gold span
-counts as 0.
-
-Source: Citation Accuracy Evaluation 3.1 and 4.2, with these corrections: the best match is chosen for each gold span
-instead of once for all, spans match only within a file and page, and ends are half-open. Tolerance moves each predicted
-end towards the gold end; the specification widens the prediction instead, which lowers a perfect citation of 51
-characters to 0.72.
+Source: Citation Accuracy Evaluation 3.1 and 4.2, with these corrections: the best match is chosen for each gold span,
+spans match only within an answer, a file, and a page if both sides name it, and ends are half-open. Tolerance moves
+each predicted end towards the gold end instead of widening the prediction, which lowers perfect citations.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -74,8 +70,6 @@ class Pairs(NamedTuple):
 
 def find_pairs(gold: SpanColumns, predicted: SpanColumns, tolerance: int) -> Pairs:
     """Return every pair that shares a character after the predicted ends moved by up to `tolerance` characters."""
-    if tolerance < 0:
-        raise ValueError(f"expected a tolerance of 0 or more characters, found {tolerance}")
     parts = [_overlapping(gold, predicted, *rows, tolerance) for rows in _rows_of_same_document(gold, predicted)]
     if len(parts) == 1:
         return parts[0]
@@ -100,8 +94,8 @@ def match_best(pairs: Pairs) -> Pairs:
 def match_one_to_one(pairs: Pairs, n_gold: int, n_predicted: int) -> Pairs:
     """Keep the one-to-one matching with the largest total weight, in the order of the gold spans.
 
-    Spans fall into groups that overlap only each other. Nearly all groups have one span on a side, or two on both;
-    these are matched in bulk. Each remaining group goes to the Hungarian method.
+    Of the groups of spans that overlap only each other, those of one span on a side or two on both are matched in bulk,
+    the others by the Hungarian method.
     """
     n_partners = np.bincount(pairs.gold, minlength=n_gold)[pairs.gold]
     n_rivals = np.bincount(pairs.predicted, minlength=n_predicted)[pairs.predicted]
@@ -286,8 +280,8 @@ class SpanScores:
 
 
 def score_spans(
-    gold: Sequence[Iterable[Citation]],
-    predicted: Sequence[Iterable[Citation]],
+    gold: Sequence[Sequence[Citation]],
+    predicted: Sequence[Sequence[Citation]],
     *,
     tolerance: int = TOLERANCE_CHARS,
     texts: Mapping[str, TokenOffsets] | None = None,
@@ -297,13 +291,7 @@ def score_spans(
     Leave out questions whose gold citations are unknown: everything they cite would count as wrong. `tolerance` is how
     far an end may be off, in characters. With tokens by file name, words are scored as well, except for answers that
     cite any other file.
-
-    Raises:
-        ValueError: A citation without characters, a negative tolerance, or sides of different length.
     """
-    if len(gold) != len(predicted):
-        raise ValueError(f"expected predictions for {len(gold)} answers, found {len(predicted)}")
-    gold, predicted = [tuple(citations) for citations in gold], [tuple(citations) for citations in predicted]
     files = number_files(gold, predicted)
     sides = to_columns(gold, files), to_columns(predicted, files)
     scores = score_columns(*sides, len(gold), tolerance=tolerance)
@@ -311,13 +299,9 @@ def score_spans(
 
 
 def score_columns(
-    gold: SpanColumns,
-    predicted: SpanColumns,
-    n_answers: int,
-    *,
-    tolerance: int = TOLERANCE_CHARS,
+    gold: SpanColumns, predicted: SpanColumns, n_answers: int, *, tolerance: int = TOLERANCE_CHARS
 ) -> SpanScores:
-    """Score columns that `sort_distinct` has ordered; arguments and errors are those of `score_spans`."""
+    """Score columns that `sort_distinct` has ordered; other arguments are those of `score_spans`."""
     pairs = find_pairs(gold, predicted, tolerance)
     matches = match_one_to_one(pairs, gold.size, predicted.size)
     best = match_best(pairs)
@@ -355,10 +339,7 @@ def add_tokens(
     files: Mapping[str, int],
     texts: Mapping[str, TokenOffsets],
 ) -> SpanScores:
-    """Add word scores to the scores that `score_columns` made of the same columns.
-
-    A word belongs to a span that holds any of its characters, so an end inside a word or a cited full stop costs
-    nothing.
+    """Add word scores to the scores of the same columns; a word belongs to a span that holds any of its characters.
 
     Source: Citation Accuracy Evaluation 3.1, token-level accuracy.
     """

@@ -1,22 +1,16 @@
 """`rag-eval spans`: gold against predicted citations of many questions, from files.
 
-Citations are read from `.eval.`, `.gt.` and `.results.` files, or from rows of JSON Lines or JSON. A row is
-`{query_id, citations: [{file_name, page_number, start_char, end_char}]}`, or `{query_id, answer}` with the citations in
-the answer's text; other keys are ignored. `citations: []` means that nothing is to be cited, or that nothing was. Texts
-are read from pages.parquet, JSON (file name -> text), JSON Lines (`{file_name, text}`), or a `.eval.` file that
-contains its documents.
-
-A question whose prediction is missing or failed has no score and lowers the coverage. One without gold spans is left
-out. The specification's four totals are over gold spans, everything else is over questions.
+Citations are read from `.eval.`, `.gt.` and `.results.` files, or from rows as JSON Lines or JSON. A question whose
+prediction is missing or failed has no score and lowers the coverage; one without gold spans is left out.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,29 +18,16 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citations import parse_citations
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
-from rag_eval_pipeline.formats.io import checked_json, gunzip, read_bytes, read_json_bytes
+from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, checked_json, read_json_bytes, read_plain_bytes
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.metrics.intervals import Scores, Summary, summarise_all
-from rag_eval_pipeline.metrics.span_matching import (
-    SPAN_COUNTS,
-    SPAN_MEASURES,
-    TOKEN_MEASURES,
-    add_tokens,
-    score_columns,
-)
-from rag_eval_pipeline.metrics.spans import (
-    Citation,
-    Span,
-    TokenOffsets,
-    count_out_of_bounds,
-    number_files,
-    to_columns,
-)
+from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS, SPAN_MEASURES, TOKEN_MEASURES, score_spans
+from rag_eval_pipeline.metrics.spans import Citation, Span, TokenOffsets
 
 SOURCE_ANNOTATOR = "source"  # of the spans that came with a benchmark
-INCLUSIVE_HINT = "If end_char is the last character and not one past it, say so: --end-inclusive."
+INCLUSIVE_HINT = "If end_char is the last character and not one past it, use --end-inclusive."
 PAGE_BREAK = "\f"  # between two pages of a document's text
-PAGE_COLUMNS = ("file_name", "page", "text")
+PAGES = pa.schema([("file_name", pa.string()), ("page", pa.int64()), ("text", pa.large_string())])
 
 
 class CitedQuestion(NamedTuple):
@@ -97,7 +78,7 @@ def _refuse(path: Path, marks: tuple[str, ...], expected: str) -> None:
         raise InputError("wrong_kind", path, expected, found=path.name, hint="Are --gold and --predicted exchanged?")
 
 
-def _by_query(path: Path, questions: Iterator[CitedQuestion]) -> dict[str, CitedQuestion]:
+def _by_query(path: Path, questions: Iterable[CitedQuestion]) -> dict[str, CitedQuestion]:
     found: dict[str, CitedQuestion] = {}
     for number, question in enumerate(questions, 1):
         if question.query_id in found:
@@ -115,9 +96,10 @@ def _from_dataset(dataset: EvaluationDataset, options: ReadOptions) -> Iterator[
 
 def _from_results(results: EvaluationResults, options: ReadOptions) -> Iterator[CitedQuestion]:
     for query in results.query_results:
-        is_answered = query.status == "ok"
-        citations = tuple(_convert(span, options) for span in query.citations) if is_answered else None
-        yield CitedQuestion(query.query_id, citations, None if is_answered else query.status)
+        if query.status == "ok":
+            yield CitedQuestion(query.query_id, tuple(_convert(span, options) for span in query.citations))
+        else:
+            yield CitedQuestion(query.query_id, None, query.status)
 
 
 def _convert(span: Any, options: ReadOptions) -> Citation:
@@ -126,91 +108,75 @@ def _convert(span: Any, options: ReadOptions) -> Citation:
 
 def _from_ground_truth(path: Path, truth: GroundTruth, options: ReadOptions) -> Iterator[CitedQuestion]:
     annotators = sorted({annotation.annotator_id for annotation in truth.citation_annotations})
-    chosen = options.annotator
-    if chosen is None and annotators:
-        chosen = SOURCE_ANNOTATOR if SOURCE_ANNOTATOR in annotators else annotators[0]
-        if chosen != SOURCE_ANNOTATOR and len(annotators) > 1:
-            raise InputError(
-                "several_annotators", path, f"one annotator, or one called {SOURCE_ANNOTATOR}",
-                found=", ".join(annotators), hint="Name one: --annotator NAME.",
-            )  # fmt: skip
+    names = ", ".join(annotators)
+    chosen = options.annotator or (SOURCE_ANNOTATOR if SOURCE_ANNOTATOR in annotators else None)
+    if chosen is None and len(annotators) > 1:
+        expected, hint = f"one annotator, or one called {SOURCE_ANNOTATOR}", "Name one: --annotator NAME."
+        raise InputError("several_annotators", path, expected, found=names, hint=hint)
     if chosen is not None and chosen not in annotators:
-        raise InputError("unknown_annotator", path, f"one of {', '.join(annotators) or 'none'}", found=chosen)
+        raise InputError("unknown_annotator", path, f"one of {names or 'none'}", found=chosen)
+    read = options._replace(end_inclusive=False)  # GroundTruth.read has already made the ends exclusive
     for annotation in truth.citation_annotations:
-        if annotation.annotator_id == chosen:
-            yield CitedQuestion(
-                annotation.query_id,
-                # GroundTruth.read has already made the ends exclusive.
-                tuple(
-                    options.citation(span.file_name, span.page_number, span.start_char, span.end_char)
-                    for span in annotation.citations
-                ),
-            )
+        if chosen in (None, annotation.annotator_id):
+            yield CitedQuestion(annotation.query_id, tuple(_convert(span, read) for span in annotation.citations))
+
+
+class _Place(msgspec.Struct):
+    file_name: Annotated[str, msgspec.Meta(min_length=1)]
+    start_char: Annotated[int, msgspec.Meta(ge=0)]
+    end_char: Annotated[int, msgspec.Meta(ge=0)]
+    page_number: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class _Row(msgspec.Struct):
+    """A question's citations, or its answer with citations in the text; other keys are ignored."""
+
+    query_id: Annotated[str, msgspec.Meta(min_length=1)] | int
+    citations: list[_Place] | None = None
+    citation_spans: list[_Place] | None = None  # the specification's other name
+    answer: str | None = None
 
 
 def _from_rows(path: Path, options: ReadOptions) -> Iterator[CitedQuestion]:
-    for number, row in _read_rows(path):
-        query_id = row.get("query_id")
-        if isinstance(query_id, int) and not isinstance(query_id, bool):
-            query_id = str(query_id)
-        if not isinstance(query_id, str) or not query_id:
-            raise InputError("bad_row", path, "the question's id", row=number, field="query_id", found=query_id)
-        cited = row.get("citations", row.get("citation_spans"))
-        if cited is not None:
-            if not isinstance(cited, list):
-                raise InputError("bad_row", path, "a list of citations", row=number, field="citations", found=cited)
-            citations = tuple(_parse_place(path, number, i, place, options) for i, place in enumerate(cited))
-        elif isinstance(row.get("answer"), str):
-            citations = tuple(_convert(span, options) for span in parse_citations(row["answer"], options.known_files))
-        else:
+    for number, line in _read_lines(path):
+        try:
+            row = msgspec.json.decode(line, type=_Row)
+        except msgspec.ValidationError as error:
+            reason, _, place = str(error).partition(" - at `$")
+            field = place.strip(".`") or None
             raise InputError(
-                "bad_row", path, "citations, or an answer with citations in its text", row=number,
-                field="answer" if "answer" in row else "citations", found=row.get("answer"),
-            )  # fmt: skip
-        yield CitedQuestion(query_id, citations)
+                "bad_row", path, "query_id with citations", row=number, field=field, found=reason
+            ) from None
+        places = row.citation_spans if row.citations is None else row.citations
+        if places is None and row.answer is None:
+            expected = "citations, or an answer with citations in its text"
+            raise InputError("bad_row", path, expected, row=number, field="citations")
+        if places is None:
+            found = parse_citations(row.answer or "", options.known_files)
+            citations = tuple(_convert(span, options) for span in found)
+        else:
+            citations = tuple(_check_place(path, number, i, place, options) for i, place in enumerate(places))
+        yield CitedQuestion(str(row.query_id), citations)
 
 
-def _parse_place(path: Path, number: int, index: int, place: Any, options: ReadOptions) -> Citation:
-    def fault(code: str, expected: str, field: str, found: object, hint: str | None = None) -> InputError:
-        return InputError(code, path, expected, row=number, field=f"citations[{index}]{field}", found=found, hint=hint)
-
-    if not isinstance(place, dict):
-        raise fault("bad_row", "an object with file_name, start_char and end_char", "", place)
-    name = place.get("file_name")
-    if not isinstance(name, str) or not name:
-        raise fault("bad_row", "the document's file name", ".file_name", name)
-    for field, least in (("start_char", 0), ("end_char", 0), ("page_number", 1)):
-        value = place.get(field)
-        if value is None and field == "page_number":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise fault("bad_row", f"a whole number from {least} on", f".{field}", value)
-    start, end = place["start_char"], place["end_char"] + options.end_inclusive
-    if end <= start:
-        raise fault("empty_span", f"more than start_char ({start})", ".end_char", place["end_char"], INCLUSIVE_HINT)
-    return options.citation(name, place.get("page_number"), start, end)
+def _check_place(path: Path, row: int, index: int, place: _Place, options: ReadOptions) -> Citation:
+    end = place.end_char + options.end_inclusive
+    if end <= place.start_char:
+        expected, field = f"more than start_char ({place.start_char})", f"citations[{index}].end_char"
+        raise InputError("empty_span", path, expected, row=row, field=field, found=place.end_char, hint=INCLUSIVE_HINT)
+    return options.citation(place.file_name, place.page_number, place.start_char, end)
 
 
-def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the rows of JSON Lines or of a JSON array with their 1-based number."""
-    data = read_bytes(path)
-    if path.name.endswith(".gz"):
-        data = gunzip(data, path)
-    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-        values: Iterator[tuple[int, Any]] = enumerate(json.loads(checked_json(data, path)), 1)
-    else:
-        values = _read_lines(data, path)
-    for number, row in values:
-        if not isinstance(row, dict):
-            raise InputError("bad_row", path, "an object with query_id", row=number, found=row)
-        yield number, row
-
-
-def _read_lines(data: bytes, path: Path) -> Iterator[tuple[int, Any]]:
+    data = read_plain_bytes(path).removeprefix(BYTE_ORDER_MARK)
+    if data.lstrip().startswith(b"["):
+        yield from enumerate(map(bytes, msgspec.json.decode(checked_json(data, path), type=list[msgspec.Raw])), 1)
+        return
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
             try:
-                yield number, json.loads(checked_json(line, path))
+                yield number, checked_json(line, path)
             except InputError as error:  # its row counts the lines of this line alone
                 error.file, error.row = str(path), number
                 error.hint = "One JSON object per line; otherwise name the file .eval.json, .gt.json or .results.json."
@@ -218,7 +184,7 @@ def _read_lines(data: bytes, path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def read_texts(path: Path) -> dict[str, str]:
-    """Read document texts by file name."""
+    """Read document texts by file name from pages.parquet, JSON, or a `.eval.` file that contains its documents."""
     if path.suffix == ".parquet":
         return _texts_from_pages(path)
     if ".eval." in path.name:
@@ -226,60 +192,30 @@ def read_texts(path: Path) -> dict[str, str]:
         if documents is None:
             raise InputError("no_documents", path, "documents with their content", hint="Name pages.parquet instead.")
         return {document.document_id: document.content for document in documents}
-    if path.suffix == ".jsonl":
-        return _texts_from_lines(path)
-    texts = json.loads(read_json_bytes(path))
-    if not isinstance(texts, dict):
-        raise InputError("bad_row", path, "file name -> text", found=texts)
-    for name, text in texts.items():
-        _check_text(path, None, name, text)
-    return texts
-
-
-def _texts_from_lines(path: Path) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
-        if not line.strip():
-            continue
-        row = json.loads(checked_json(line, f"{path}, row {number}"))
-        if not isinstance(row, dict) or not isinstance(row.get("file_name"), str):
-            raise InputError("bad_row", path, "file_name and text", row=number, found=row)
-        if row["file_name"] in texts:
-            raise InputError("duplicate_document", path, "each document once", row=number, found=row["file_name"])
-        texts[row["file_name"]] = _check_text(path, number, "text", row.get("text"))
-    return texts
-
-
-def _check_text(path: Path, row: int | None, field: str, text: Any) -> str:
-    if not isinstance(text, str):
-        raise InputError("bad_row", path, "a document's text", row=row, field=field, found=text)
-    return text
+    try:
+        return msgspec.json.decode(read_json_bytes(path), type=dict[str, str])
+    except msgspec.ValidationError as error:
+        raise InputError("bad_row", path, "file name -> text", found=str(error)) from None
 
 
 def _texts_from_pages(path: Path) -> dict[str, str]:
     try:
-        table = pq.read_table(path, columns=list(PAGE_COLUMNS)).to_pylist()
+        table = pq.read_table(path, columns=PAGES.names).select(PAGES.names).cast(PAGES)
     except FileNotFoundError:
         raise InputError("missing_file", path, "a file") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError("bad_parquet", path, f"pages with {', '.join(PAGE_COLUMNS)}", found=str(error)) from None
-    pages: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
-    for number, row in enumerate(table, 1):
-        name = row.get("file_name")
-        if not isinstance(name, str) or not isinstance(row.get("page"), int):
-            raise InputError("bad_row", path, f"pages with {', '.join(PAGE_COLUMNS)}", row=number, found=row)
-        pages[name].append((row["page"], _check_text(path, number, "text", row.get("text"))))
-    return {name: PAGE_BREAK.join(text for _, text in sorted(parts)) for name, parts in pages.items()}
-
-
-QuestionScores = dict[str, float]
+    except (pa.ArrowException, KeyError, OSError) as error:
+        raise InputError("bad_parquet", path, f"pages with {', '.join(PAGES.names)}", found=str(error)) from None
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for row in table.sort_by([("page", "ascending")]).to_pylist():
+        texts[row["file_name"]].append(row["text"])
+    return {name: PAGE_BREAK.join(pages) for name, pages in texts.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class SpanReport:
     """Scores of a file of predictions."""
 
-    scores: Mapping[str, QuestionScores]  # question -> its scores by measure, in the order of the gold file
+    scores: Mapping[str, dict[str, float]]  # question -> its scores by measure, in the order of the gold file
     # Question with gold spans -> why it has no prediction: `missing`, or the status of its answer.
     failed: Mapping[str, str]
     skipped: Mapping[str, str]  # question -> why it is left out: `impossible`, `no_gold_spans`, `nothing_to_cite`
@@ -302,18 +238,14 @@ class SpanReport:
 
     def span_accuracy(self) -> dict[str, float | int | None]:
         """Return the specification's four totals over all gold spans, and how many spans there are."""
-        rows = list(self.scores.values())
+        rows = self.scores.values()
         totals = {name: int(sum(row[name] for row in rows)) for name in SPAN_MEASURES if name in SPAN_COUNTS}
         n_gold = totals["true_spans"]
-
-        def per_span(measure: str) -> float | None:
-            return sum(row[measure] * row["true_spans"] for row in rows) / n_gold if n_gold else None
-
-        return {
-            "mean_exact_jaccard": per_span("exact_jaccard"),
-            "mean_tolerance_jaccard": per_span("tolerance_jaccard"),
-            **totals,
+        means = {
+            f"mean_{name}": sum(row[name] * row["true_spans"] for row in rows) / n_gold if n_gold else None
+            for name in ("exact_jaccard", "tolerance_jaccard")
         }
+        return {**means, **totals}
 
 
 def compare_spans(
@@ -326,7 +258,7 @@ def compare_spans(
     """Score predicted citations against gold ones by question; words too, if tokens by file name are given."""
     failed: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    asked = []
+    asked: dict[str, tuple[tuple[Citation, ...], tuple[Citation, ...]]] = {}
     for query_id, wanted in gold.items():
         given = predicted.get(query_id)
         if wanted.citations is None:
@@ -336,22 +268,21 @@ def compare_spans(
         elif not wanted.citations and not given.citations:
             skipped[query_id] = "nothing_to_cite"
         else:
-            asked.append((query_id, wanted.citations, given.citations))
-    sides = [wanted for _, wanted, _ in asked], [given for _, _, given in asked]
-    files = number_files(*sides)
-    expected, cited = (to_columns(side, files) for side in sides)
-    scores = score_columns(expected, cited, len(asked), tolerance=tolerance)
+            asked[query_id] = wanted.citations, given.citations
+    sides = [wanted for wanted, _ in asked.values()], [given for _, given in asked.values()]
+    rows = score_spans(*sides, tolerance=tolerance, texts=texts).rows()
+    documents = out_of_bounds = None
     if texts is not None:
-        scores = add_tokens(scores, expected, cited, files, texts)
-    return SpanReport(
-        scores=dict(zip((query_id for query_id, _, _ in asked), scores.rows(), strict=True)),
-        failed=failed,
-        skipped=skipped,
-        unknown=tuple(query_id for query_id in predicted if query_id not in gold),
-        documents=None if texts is None else tuple(name for name in files if name not in texts),
-        out_of_bounds=None if texts is None else count_out_of_bounds(cited, files, texts),
-        tolerance=tolerance,
-    )
+        cited = {citation.file_name for side in sides for citations in side for citation in citations}
+        documents = tuple(sorted(cited - texts.keys()))
+        out_of_bounds = sum(
+            citation.file_name in texts and citation.span.end > texts[citation.file_name].length
+            for citations in sides[1]
+            for citation in set(citations)
+        )
+    unknown = tuple(query_id for query_id in predicted if query_id not in gold)
+    scores = dict(zip(asked, rows, strict=True))
+    return SpanReport(scores, failed, skipped, unknown, documents, out_of_bounds, tolerance)
 
 
 def report_lines(report: SpanReport, *, by_query: bool) -> Iterator[str]:
@@ -361,30 +292,31 @@ def report_lines(report: SpanReport, *, by_query: bool) -> Iterator[str]:
             yield from (f"{name:24}\t{query_id}\t{value:.4f}" for name, value in scores.items())
     yield f"{'measure':24} {'mean':>7}  {'95 % interval':>16} {'n':>7} {'failed':>7} {'left out':>8}"
     for name, summary in report.summaries().items():
-        counts = f"{summary.n_scored:>7} {summary.n_failed:>7} {summary.n_skipped:>8}"
-        if summary.value is None:
-            yield f"{name:24} {'-':>7}  {summary.reason or '':>16} {counts}"
-            continue
+        value = "-" if summary.value is None else f"{summary.value:.4f}"
         interval = summary.confidence_interval
-        shown = "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
-        yield f"{name:24} {summary.value:7.4f}  {shown:>16} {counts}"
-    totals = report.span_accuracy()
+        shown = (summary.reason or "") if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
+        counts = f"{summary.n_scored:>7} {summary.n_failed:>7} {summary.n_skipped:>8}"
+        yield f"{name:24} {value:>7}  {shown:>16} {counts}"
     yield "over gold spans: " + ", ".join(
         f"{name} {value:.4f}" if isinstance(value, float) else f"{name} {'-' if value is None else value}"
-        for name, value in totals.items()
+        for name, value in report.span_accuracy().items()
     )
 
 
 def notes(report: SpanReport) -> Iterator[str]:
     """Yield what a reader of the numbers has to know, one line each."""
-    if report.failed:
-        yield f"{len(report.failed)} questions have no prediction and no score: {_first(report.failed)}"
-    if report.skipped:
-        yield f"{len(report.skipped)} questions have nothing to score and are left out: {_first(report.skipped)}"
-    if report.unknown:
-        yield f"{len(report.unknown)} predicted questions are not in the gold file: {', '.join(report.unknown[:3])}"
-    if report.documents:
-        yield f"{len(report.documents)} cited documents have no text: {', '.join(report.documents[:3])}"
+
+    def count(found: Iterable[str], text: str) -> Iterator[str]:
+        names = list(found)
+        if names:
+            yield f"{len(names)} {text}: {', '.join(names[:3])}"
+
+    failed = (f"{query_id} ({reason})" for query_id, reason in report.failed.items())
+    skipped = (f"{query_id} ({reason})" for query_id, reason in report.skipped.items())
+    yield from count(failed, "questions have no prediction and no score")
+    yield from count(skipped, "questions have nothing to score and are left out")
+    yield from count(report.unknown, "predicted questions are not in the gold file")
+    yield from count(report.documents or (), "cited documents have no text")
     if report.out_of_bounds:
         yield f"{report.out_of_bounds} predicted spans end after their document's text"
 
@@ -395,8 +327,8 @@ def to_json(report: SpanReport, *, by_query: bool) -> dict[str, Any]:
         "tolerance_chars": report.tolerance,
         "questions": {
             "scored": len(report.scores),
-            "failed": dict(report.failed),
-            "skipped": dict(report.skipped),
+            "failed": report.failed,
+            "skipped": report.skipped,
             "unknown": list(report.unknown),
         },
         "measures": {name: asdict(summary) for name, summary in report.summaries().items()},
@@ -405,9 +337,5 @@ def to_json(report: SpanReport, *, by_query: bool) -> dict[str, Any]:
     if report.documents is not None:
         found["documents"] = {"without_text": list(report.documents), "spans_out_of_bounds": report.out_of_bounds}
     if by_query:
-        found["scores"] = dict(report.scores)
+        found["scores"] = report.scores
     return found
-
-
-def _first(reasons: Mapping[str, str]) -> str:
-    return ", ".join(f"{query_id} ({reason})" for query_id, reason in list(reasons.items())[:3])

@@ -1,13 +1,7 @@
-"""The nightly verdict: did a metric get better or worse, is any change small, or is the evidence too weak to say?
+"""The nightly verdict: did a metric get better or worse, is any change small, or is the evidence too weak to decide?
 
-The metrics of one benchmark and system are tested together, because they share questions and a correction for their
-number. A change that is large and certain enough is flagged. A flag alone does not alert: the system is evaluated again
-hours later, and the same change must show against the same baseline. This rerun replaces a correction over all
-comparisons of a night at a lower cost in power. A baseline is pinned by a person and never moves by itself: a slow
-decline would pull it along.
-
-The defaults of `Rules` were chosen by simulation (`bench/verdicts.py`): less than one false alert a year over 30
-comparisons a night if 2 % of the answers differ between two runs of an unchanged system.
+A change that is large and certain enough is flagged. It alerts only if a rerun hours later shows it again against the
+same pinned baseline. The defaults of `Rules` were chosen by simulation (`bench/verdicts.py`).
 """
 
 import math
@@ -141,15 +135,9 @@ def compare(
 ) -> dict[str, Evidence]:
     """Test the metrics of one benchmark and system together, over the same questions in the same order.
 
-    Args:
-        metrics: At least one.
-        seed: Of the sign assignments that are drawn; see `significance.comparison_seed`.
-        clusters: One name (document) for each question; see `Rules.units`.
-        is_deterministic: All runs are of systems without run-to-run noise.
-        rules: Alpha, minimum effect, flips and units are used here.
+    `clusters` has one name (document) for each question; see `Rules.units`. A deterministic system has no noise between
+    runs.
     """
-    if not metrics or len({metric.name for metric in metrics}) < len(metrics):
-        raise ValueError("expected one or more metrics, each name once")
     unit = _tested_unit(clusters, len(metrics[0].baselines), rules, is_deterministic=is_deterministic)
     columns = [_column(metric, clusters, unit) for metric in metrics]
     flips = needed_flips(len(metrics), alpha=rules.alpha, least=rules.flips)
@@ -236,8 +224,7 @@ class _Column:
         return self.differences[self.is_pair]
 
     @property
-    def sizes(self) -> list[int]:
-        """Questions of each unit."""
+    def sizes(self) -> list[int]:  # questions of each unit
         return [1] * self.pairs.size if self.clusters is None else list(Counter(self.clusters).values())
 
 
@@ -290,9 +277,8 @@ def _is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
 def _improvement_excludes_zero(evidence: Evidence) -> bool:
     """Whether the interval of an improvement excludes 0; True for every change for the worse.
 
-    Near-perfect scores with occasional dips bias the baseline low, so a night without a dip shows many small
-    improvements and no decline. Sign flips assume symmetry and are certain of those, in the rerun as well. Changes for
-    the worse are decided by the flips alone, as their error rates were simulated.
+    Occasional dips of near-perfect scores bias the baseline low. A night without one then shows many small
+    improvements, of which sign flips are certain because they assume symmetry.
     """
     if evidence.estimate is None or evidence.confidence_interval is None:
         return False
@@ -315,10 +301,7 @@ def is_flagged(evidence: Evidence, rules: Rules = RULES) -> bool:
 def confirm_flags(
     first: Mapping[str, Evidence], rerun: Mapping[str, Evidence], *, rules: Rules = RULES
 ) -> dict[str, Confirmation]:
-    """Return `confirmed` or `not_confirmed` for each metric that was flagged at first.
-
-    The rerun is against the same baseline; a flagged metric that is missing in it is not confirmed.
-    """
+    """Return `confirmed` or `not_confirmed` for each metric that was flagged at first; the baseline is the same."""
     flagged = [name for name, evidence in first.items() if is_flagged(evidence, rules)]
     return {
         name: "confirmed"
@@ -342,23 +325,18 @@ def _is_seen_again(first: Evidence, rerun: Evidence, *, n_flagged: int, rules: R
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One metric's verdict; `sentence` has its numbers and is shown everywhere.
-
-    `confirmation` says whether a rerun showed the same; only `confirmed` and `not_needed` alert. None if nothing was
-    flagged.
-    """
+    """One metric's verdict; `sentence` has its numbers and is shown everywhere."""
 
     kind: VerdictKind
     sentence: str
-    confirmation: Confirmation | None
+    confirmation: Confirmation | None  # only `confirmed` and `not_needed` alert; None if nothing was flagged
     evidence: Evidence = field(repr=False)
 
 
 def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules: Rules = RULES) -> Verdict:
     """Decide one metric, in the order withheld, no verdict, regressed or improved, equivalent, inconclusive.
 
-    `confirmation` says what a rerun showed of a flagged change, or why there is none (`first_confirmation`); it is
-    ignored if nothing is flagged.
+    `confirmation` is what a rerun showed of a flagged change, or why there was none.
     """
     if evidence.coverage is not None and not _is_covered(evidence, rules):
         coverage = math.floor(1000 * evidence.coverage) / 10  # never rounded up to the limit
@@ -465,21 +443,13 @@ def _limits(evidence: Evidence, interval: Interval | None) -> str:
 
 
 def night_state(verdict: Verdict) -> State:
-    """Return a night's state for alerting.
-
-    `regressed` and `improved` need a rerun or a deterministic system; `unconfirmed` was flagged but is pending, not
-    confirmed or provisional; `unknown` was withheld or has too few questions.
-    """
+    """Return a night's state for alerting: `regressed` and `improved` need a rerun or a deterministic system."""
     if verdict.kind in ("withheld", "no_verdict"):
         return "unknown"
     if verdict.confirmation is None:
         return "unflagged"
-    if verdict.confirmation in ("confirmed", "not_needed"):
-        if verdict.kind == "regressed":
-            return "regressed"
-        if verdict.kind == "improved":
-            return "improved"
-    return "unconfirmed"
+    is_seen_again = verdict.confirmation in ("confirmed", "not_needed")
+    return verdict.kind if is_seen_again and verdict.kind in ("regressed", "improved") else "unconfirmed"
 
 
 def alerts(history: Sequence[State]) -> list[bool]:
@@ -506,11 +476,7 @@ def alerts(history: Sequence[State]) -> list[bool]:
 
 
 def first_confirmation(n_baseline_runs: int, *, is_deterministic: bool = False) -> Confirmation:
-    """Return what a flag waits for before its rerun.
-
-    `not_needed` for a deterministic system, whose rerun would confirm every change; `provisional`, which never alerts,
-    until the baseline has its runs; else `pending`.
-    """
+    """Return what a flag waits for: a deterministic system needs no rerun, and few pinned runs never alert."""
     if is_deterministic:
         return "not_needed"
     return "provisional" if n_baseline_runs < BASELINE_RUNS else "pending"
@@ -521,8 +487,6 @@ def flip_share(runs: Sequence[Sequence[float | None]]) -> float | None:
 
     `runs` are a binary metric's scores over the same questions. None unless two runs have a question in common.
     """
-    if len({len(run) for run in runs}) > 1:
-        raise ValueError(f"expected runs over the same questions, found {sorted({len(run) for run in runs})}")
     scores = [np.array(run, dtype=np.float64) for run in runs]  # None becomes NaN
     differences = [one - other for one, other in combinations(scores, 2)]
     n_pairs = sum(int((~np.isnan(difference)).sum()) for difference in differences)
@@ -536,14 +500,12 @@ def flip_sentence(share: float | None) -> str:
         return "How much the answers differ between two runs is not known: there are no two baseline runs."
     shown = f"{100 * share:.1f} % of the answers differ between two runs of the unchanged system"
     if share > FLIP_SHARE_MAX:
-        return f"{shown}; above {100 * FLIP_SHARE_MAX:g} % nobody knows how often a verdict is false."
+        return f"{shown}; above {100 * FLIP_SHARE_MAX:g} % the rate of false verdicts is unknown."
     return f"{shown}."
 
 
 def weekly_scores(nights: Sequence[Sequence[float | None]]) -> list[float | None]:
     """Return each question's mean over seven nights; None if any night has no score, so that all weigh the same."""
-    if len(nights) != WEEK_NIGHTS:
-        raise ValueError(f"expected {WEEK_NIGHTS} nights, found {len(nights)}")
     means: list[float | None] = []
     for scores in zip(*nights, strict=True):
         known = [score for score in scores if score is not None]

@@ -1,24 +1,29 @@
-"""The services of compose.yaml start as it says, find each other, keep UTC, and end so that runs can go on."""
+"""The services of compose.yaml start, find each other, keep UTC, catch up on missed nights, and end.
+
+One code server serves two daemons, one after the other. A daemon knows the past from its instance, so days pass by
+changing what the instance recorded.
+"""
 
 import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import dagster as dg
 import psutil
 import pytest
+import yaml
 
-from tests.conftest import REPOSITORY
+from tests.conftest import CONVERTED
 from tests.deployment.services import Services
 
 pytestmark = pytest.mark.ui
 
-PAGES = 2000  # minutes of rendering: it is still going on when the signal comes
+PAGES = 2000  # minutes of rendering, so that it is still going on when the signal comes
 SLOW = """name: slow
 title: Many pages
 version: 1.0.0
 license: Apache-2.0
-released: 2025-01-01
 source: {path: questions.csv}
 questions: "SELECT question, 'yes' AS answer, [{document: name}] AS contexts FROM source"
 documents: "SELECT name, html FROM source ORDER BY name"
@@ -30,6 +35,9 @@ DAEMONS = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy re
 TICKS = """query ($selector: ScheduleSelector!, $cursor: Float) { scheduleOrError(scheduleSelector: $selector) {
     ... on Schedule { futureTicks(cursor: $cursor, limit: 3) { results { timestamp } } } } }"""
 RUNS = "{ runsOrError { ... on Runs { results { runId jobName status } } } }"
+DAY = timedelta(days=1)
+NO_RUNS = {"concurrency": {"runs": {"max_concurrent_runs": 0}}}  # runs are requested and queued, and never started
+PAIRS = sorted(f"{benchmark}|{system}" for benchmark in CONVERTED for system in ("embedded", "embedded-weak"))
 
 # Clocks go forward or back in the night between the first and the second of these days.
 CHANGES = {
@@ -40,14 +48,68 @@ CHANGES = {
 }
 
 
-class Life(NamedTuple):
-    """What was seen from the services' start to their end."""
+def last_night() -> datetime:
+    """Return the last 02:00 UTC."""
+    now = datetime.now(UTC)
+    two = now.replace(hour=2, minute=0, second=0, microsecond=0)
+    return two if two <= now else two - DAY
 
-    unhealthy: dict[str, tuple[int, str]]  # before the start: exit code and what was said
+
+class Nights(NamedTuple):
+    """The nights for which `nightly` was evaluated, newest first, and the pairs that were requested by night."""
+
+    ticks: list[datetime]
+    requested: dict[str, list[str]]
+
+
+class Nightly:
+    """What an instance records of the schedule `nightly`."""
+
+    def __init__(self, instance: dg.DagsterInstance) -> None:
+        self.instance = instance
+
+    @property
+    def state(self) -> Any:
+        """The state of the schedule; None before a daemon has seen it."""
+        states = [state for state in self.instance.all_instigator_state() if state.instigator_name == "nightly"]
+        return states[0] if states else None
+
+    @property
+    def ticks(self) -> list[Any]:
+        """The evaluations, newest first."""
+        return list(self.instance.get_ticks(self.state.instigator_origin_id, self.state.selector_id))
+
+    def recorded(self) -> Nights:
+        """Return the nights so far."""
+        requested: dict[str, list[str]] = {}
+        for run in self.instance.get_runs():
+            if night := run.tags.get("night"):
+                requested.setdefault(night, []).append(run.tags["dagster/partition"])
+        ticks = [datetime.fromtimestamp(tick.timestamp, UTC) for tick in self.ticks]
+        return Nights(ticks, {night: sorted(pairs) for night, pairs in requested.items()})
+
+    def begin_three_nights_ago(self) -> datetime:
+        """Record that the schedule was switched on three nights ago and not evaluated since; return the time."""
+        begun = last_night() - 2 * DAY - timedelta(hours=1)
+        data = self.state.instigator_data._replace(start_timestamp=begun.timestamp(), last_iteration_timestamp=None)
+        self.instance.update_instigator_state(self.state.with_data(data))
+        return datetime.now(UTC)
+
+    def was_read_since(self, then: datetime) -> bool:
+        """Return whether a daemon has read the schedule since then."""
+        read = self.state.instigator_data.last_iteration_timestamp
+        return read is not None and read > then.timestamp()
+
+
+class Seen(NamedTuple):
+    """What was seen from the start of the services to their end."""
+
+    unhealthy: dict[str, tuple[int, str]]  # before the start: exit code and standard error
+    nights: dict[str, Nights]  # stage -> nights
     locations: list[dict[str, Any]]
     daemons: list[str]
     live: int  # exit code of the daemon's health check
-    nights: dict[str, list[datetime]]
+    future: dict[str, list[datetime]]  # change of clocks -> the next nights
     listeners: set[str]
     exit_codes: dict[str, int]
     left: list[int]
@@ -58,30 +120,61 @@ class Life(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
-    """One start and one stop, in the middle of a run, with a run in the books that an earlier server had lost."""
+def seen(_converted: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """Nights without a daemon, then all services, stopped in the middle of a run; an earlier server had lost a run."""
     folder = tmp_path_factory.mktemp("deployment")
     workspace = folder / "workspace"
-    shutil.copytree(REPOSITORY / "data" / "config", workspace / "data" / "config")
-    slow = workspace / "data" / "sources" / "slow"
-    slow.mkdir(parents=True)
-    (slow / "benchmark.yaml").write_text(SLOW)
-    rows = [f"Is this page {n}?,page-{n},<p>This is page {n}.</p>" for n in range(PAGES)]
-    (slow / "questions.csv").write_text("\n".join(["question,name,html", *rows]))
+    shutil.copytree(_converted, workspace, symlinks=True)
     services = Services(folder, workspace)
-    lost = _begin_run(services, dg.DagsterRunStatus.STARTED)
-    waiting = _begin_run(services, dg.DagsterRunStatus.NOT_STARTED)
-    checks = {name: services.health(name) for name in ("code", "webserver")}
+    settings = (services.home / "dagster.yaml").read_text()
+    (services.home / "dagster.yaml").write_text(yaml.safe_dump(yaml.safe_load(settings) | NO_RUNS))
+    instance = dg.DagsterInstance.from_config(str(services.home))
+    lost = _begin_run(instance, dg.DagsterRunStatus.STARTED)
+    waiting = _begin_run(instance, dg.DagsterRunStatus.NOT_STARTED)
+    nightly, nights = Nightly(instance), {}
+    unhealthy = {name: services.health(name) for name in ("code", "webserver")}
     try:
         services.start("code")
         services.wait_healthy("code")
+
+        services.start("daemon")
+        services.wait("a first start", lambda: nightly.state and instance.get_dynamic_partitions("systems"))
+        nights["first start"] = nightly.recorded()
+        assert services.stop("daemon") == 0
+
+        nightly.begin_three_nights_ago()
+        services.start("daemon")
+        services.wait("a night", lambda: nightly.ticks and nightly.ticks[0].status.value == "SUCCESS")
+        nights["three days off"] = nightly.recorded()
+        assert services.stop("daemon") == 0
+
+        [tick] = nightly.ticks
+        state = nightly.state
+        now = datetime.now(UTC)
+        instance.purge_ticks(state.instigator_origin_id, state.selector_id, before=now.timestamp())
+        nightly.begin_three_nights_ago()
         services.start("daemon", TZ="Europe/Berlin")
+        services.wait("the night again", lambda: nightly.ticks and nightly.ticks[0].status.value != "STARTED")
+        nights["forgotten tick"] = nightly.recorded()
+        assert services.stop("daemon") == 0
+
+        ahead = (last_night() + DAY).timestamp()
+        instance.create_tick(tick.tick_data._replace(timestamp=ahead))  # by a clock that was a day ahead
+        moved = nightly.begin_three_nights_ago()
+        for run in instance.get_runs(dg.RunsFilter(job_name="evaluate")):
+            instance.delete_run(run.run_id)
+        (services.home / "dagster.yaml").write_text(settings)
+        services.start("daemon", TZ="Europe/Berlin")
+        services.wait("a clock put back", lambda: nightly.was_read_since(moved))
+        nights["clock put back"] = nightly.recorded()
+
+        _add_slow_benchmark(workspace)
         services.start("webserver", TZ="America/New_York")
         services.wait_healthy("webserver")
         locations = services.ask(LOCATIONS)["locationEntries"]
-        nights = {name: _nights(services, before) for name, before in CHANGES.items()}
-        listeners = _listeners(services)
+        future = {name: _nights_after(services, before) for name, before in CHANGES.items()}
         daemons = services.wait("its daemons", lambda: _daemons(services))
+        listeners = _listeners(services)
         live = services.health("daemon")
         journal = workspace / "data" / "datasets" / "slow" / ".steps" / "corpus.journal"
         services.wait("a run that renders", lambda: journal.is_file() and journal.stat().st_size > 0)
@@ -89,28 +182,33 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
     finally:
         exit_codes = services.stop_all()
     runs = {"lost": lost, "waiting": waiting, "convert": convert["runId"]}
-    with _instance(services) as instance:
-        statuses = {name: instance.get_run_by_id(run_id).status for name, run_id in runs.items()}
-        events = {name: [entry.message for entry in instance.all_logs(run_id)] for name, run_id in runs.items()}
-    return Life(
-        unhealthy={name: (check.returncode, check.stderr) for name, check in checks.items()},
-        locations=locations, daemons=daemons, live=live.returncode, nights=nights, listeners=listeners, exit_codes=exit_codes,
-        left=services.family(), code_log=services.log("code").read_text(), journal=journal.read_text(),
-        statuses=statuses, events=events,
+    seen = Seen(
+        unhealthy={name: (check.returncode, check.stderr) for name, check in unhealthy.items()},
+        nights=nights, locations=locations, daemons=daemons, live=live.returncode, future=future, listeners=listeners,
+        exit_codes=exit_codes, left=services.family(), code_log=services.log("code").read_text(),
+        journal=journal.read_text(),
+        statuses={name: instance.get_run_by_id(run_id).status for name, run_id in runs.items()},
+        events={name: [entry.message for entry in instance.all_logs(run_id)] for name, run_id in runs.items()},
     )  # fmt: skip
+    instance.dispose()
+    return seen
 
 
-def _instance(services: Services) -> dg.DagsterInstance:
-    return dg.DagsterInstance.from_config(str(services.home))
-
-
-def _begin_run(services: Services, status: dg.DagsterRunStatus) -> str:
+def _begin_run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> str:
     @dg.job
     def anything():
         pass
 
-    with _instance(services) as instance:
-        return instance.create_run_for_job(anything, status=status).run_id
+    return instance.create_run_for_job(anything, status=status).run_id
+
+
+def _add_slow_benchmark(workspace: Path) -> None:
+    incoming = workspace / "incoming"
+    incoming.mkdir()
+    (incoming / "benchmark.yaml").write_text(SLOW)
+    rows = [f"Is this page {n}?,page-{n},<p>This is page {n}.</p>" for n in range(PAGES)]
+    (incoming / "questions.csv").write_text("\n".join(["question,name,html", *rows]))
+    incoming.rename(workspace / "data" / "sources" / "slow")
 
 
 def _listeners(services: Services) -> set[str]:
@@ -123,64 +221,77 @@ def _listeners(services: Services) -> set[str]:
 
 
 def _daemons(services: Services) -> list[str] | None:
-    """The daemons that this instance needs, once all of them are alive."""
+    """Return the daemons that this instance needs, once all of them are alive."""
     found = [daemon for daemon in services.ask(DAEMONS)["daemonHealth"]["allDaemonStatuses"] if daemon["required"]]
     return [daemon["daemonType"] for daemon in found] if all(daemon["healthy"] for daemon in found) else None
 
 
-def _nights(services: Services, before: datetime) -> list[datetime]:
+def _nights_after(services: Services, before: datetime) -> list[datetime]:
     selector = {**LOCATION, "scheduleName": "nightly"}
     ticks = services.ask(TICKS, selector=selector, cursor=before.timestamp())["futureTicks"]["results"]
     return [datetime.fromtimestamp(tick["timestamp"], UTC) for tick in ticks]
 
 
 @pytest.mark.parametrize("service", ["code", "webserver"])
-def test_the_health_check_of_a_service_that_is_not_there_says_so_on_one_line(life: Life, service: str):
-    code, said = life.unhealthy[service]
+def test_health_check_of_a_service_that_is_not_running_is_one_line(seen: Seen, service: str):
+    code, error = seen.unhealthy[service]
 
     assert code == 1
-    assert said.startswith(f"{service}: ")
-    assert said.count("\n") == 1
+    assert error.startswith(f"{service}: ")
+    assert error.count("\n") == 1
 
 
-def test_the_webserver_loads_the_code_from_its_server(life: Life):
-    [location] = life.locations
+NIGHT = {f"{last_night():%Y-%m-%d}": PAIRS}
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        ("first start", Nights([], {})),  # nothing before it
+        ("three days off", Nights([last_night()], NIGHT)),  # only the last of the missed nights
+        ("forgotten tick", Nights([last_night()], NIGHT)),  # evaluated twice, requested once
+        ("clock put back", Nights([last_night() + DAY, last_night()], {})),  # the runs of before were deleted
+    ],
+)
+def test_daemon_requests_each_night_once(stage: str, expected: Nights, seen: Seen):
+    assert seen.nights[stage] == expected
+
+
+def test_webserver_loads_the_code_from_its_server(seen: Seen):
+    [location] = seen.locations
 
     assert location["name"] == "rag_eval_pipeline"
     assert location["locationOrLoadError"]["__typename"] == "RepositoryLocation"
 
 
-def test_every_daemon_is_alive(life: Life):
-    assert {"SENSOR", "SCHEDULER", "QUEUED_RUN_COORDINATOR", "MONITORING", "EVENT_LOG_CONSUMER"} <= set(life.daemons)
-    assert life.live == 0
+def test_daemons_are_alive(seen: Seen):
+    assert {"SENSOR", "SCHEDULER", "QUEUED_RUN_COORDINATOR", "MONITORING", "EVENT_LOG_CONSUMER"} <= set(seen.daemons)
+    assert seen.live == 0
 
 
-def test_nothing_listens_but_on_the_addresses_that_it_was_given(life: Life):
-    assert life.listeners == {"127.0.0.1"}
+def test_services_listen_on_their_own_addresses_only(seen: Seen):
+    assert seen.listeners == {"127.0.0.1"}
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_night_is_at_two_utc_where_clocks_change(life: Life, change: str):
+def test_nightly_is_at_two_utc_where_clocks_change(seen: Seen, change: str):
     before = CHANGES[change]
 
-    assert life.nights[change] == [before + timedelta(days=n, hours=2) for n in range(3)]
+    assert seen.future[change] == [before + timedelta(days=n, hours=2) for n in range(3)]
 
 
-def test_all_services_end_when_told(life: Life):
-    assert life.exit_codes == {"code": 0, "webserver": 0, "daemon": 0}
-    assert life.left == []
+def test_services_end_on_sigterm(seen: Seen):
+    assert seen.exit_codes == {"code": 0, "webserver": 0, "daemon": 0}
+    assert seen.left == []
 
 
-def test_a_run_is_interrupted_and_not_killed_so_that_it_goes_on_at_the_next_start(life: Life):
-    assert life.statuses["convert"] == dg.DagsterRunStatus.FAILURE
-    assert "DagsterExecutionInterruptedError" in life.code_log
-    assert life.journal.count("\n") > 0
+def test_run_is_interrupted_and_not_killed_so_that_it_resumes_at_the_next_start(seen: Seen):
+    assert seen.statuses["convert"] == dg.DagsterRunStatus.FAILURE
+    assert "DagsterExecutionInterruptedError" in seen.code_log
+    assert seen.journal.count("\n") > 0
 
 
-def test_a_run_that_an_earlier_server_lost_is_told_to_have_failed(life: Life):
-    assert life.statuses["lost"] == dg.DagsterRunStatus.FAILURE
-    assert "The code server that this run was a part of has ended." in life.events["lost"]
-
-
-def test_a_run_that_has_not_begun_is_left_alone(life: Life):
-    assert life.statuses["waiting"] == dg.DagsterRunStatus.NOT_STARTED
+def test_run_that_an_earlier_server_lost_is_failed_and_one_that_has_not_begun_is_left_alone(seen: Seen):
+    assert seen.statuses["lost"] == dg.DagsterRunStatus.FAILURE
+    assert "The code server that this run was a part of has ended." in seen.events["lost"]
+    assert seen.statuses["waiting"] == dg.DagsterRunStatus.NOT_STARTED

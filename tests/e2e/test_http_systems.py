@@ -25,12 +25,13 @@ KILL_AFTER = """
 import os, signal, sys
 from pathlib import Path
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.pipeline import ask_pair
+from datetime import UTC, datetime
+from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.workspace import Workspace
 
 root = Workspace(Path(sys.argv[1]))
 die = lambda done, total: os.kill(os.getpid(), signal.SIGKILL) if done == int(sys.argv[3]) else None
-ask_pair(root, load_pair(root, sys.argv[2], "served"), die)
+ask(root, load_pair(root, sys.argv[2], "served"), now=datetime.now(UTC), progress=die)
 """
 
 
@@ -89,8 +90,8 @@ def test_killed_evaluation_is_resumed_and_ends_as_an_undisturbed_one(server, wor
     _, undisturbed = evaluate(workspace, load_pair(workspace, RAILWAY, "served"))
 
     assert kept == 17
-    assert (answered.report.evaluation_id, answered.report.resumed) == (first.record.evaluation_id, 17)
-    assert (answered.report.asked, answered.report.failed) == (23, 0)
+    assert (answered.evaluation_id, answered.resumed) == (first.record.evaluation_id, 17)
+    assert (answered.asked, answered.failed) == (23, 0)
     # At most what was in flight when the process died is asked once more.
     asked = counts["answered_by_question"]["generate"]
     assert len(asked) == 40

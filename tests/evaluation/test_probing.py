@@ -1,45 +1,14 @@
 """`rag-eval system probe` shows how replies are read, and changes nothing; `evaluate` names paths that find nothing."""
 
-import contextlib
 import json
-import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import yaml
 
 from rag_eval_pipeline import cli
+from tests.json_server import json_server
 
 RAILWAY = "skarn-railway"
-
-
-@contextlib.contextmanager
-def answering(reply):
-    """A server that answers every POST with this JSON."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.dumps(reply).encode()
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
@@ -74,9 +43,9 @@ REPLY = {
 }
 
 
-def test_probe_shows_what_was_understood_and_writes_nothing(rag_eval, workspace):
-    with answering(REPLY) as url:
-        system = http(url, contexts={"path": "hits"}, prompt_tokens="usage.in")
+def test_probe_shows_what_was_parsed_and_writes_nothing(rag_eval, workspace):
+    with json_server(lambda *_: REPLY) as server:
+        system = http(server.url, contexts={"path": "hits"}, prompt_tokens="usage.in")
         rag_eval(system, "doctor", "--only", "disk")
         before = {path: path.stat().st_mtime_ns for path in workspace.root.rglob("*") if path.is_file()}
 
@@ -105,8 +74,8 @@ def test_probe_shows_what_was_understood_and_writes_nothing(rag_eval, workspace)
 
 
 def test_probe_prints_lines_for_people(rag_eval):
-    with answering(REPLY) as url:
-        system = http(url, contexts={"path": "hits"})
+    with json_server(lambda *_: REPLY) as server:
+        system = http(server.url, contexts={"path": "hits"})
         code, out, _ = rag_eval(system, "system", "probe", "mine", "--benchmark", RAILWAY, "--questions", "1")
 
     lines = out.splitlines()
@@ -140,8 +109,9 @@ def test_probe_of_a_callable_names_the_keys_of_its_pipeline(rag_eval, workspace)
 def test_probe_of_a_chat_server_does_not_list_what_the_protocol_has(rag_eval):
     message = {"role": "assistant", "content": "18", "context": {"citations": [{"title": "x"}]}}
     reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "usage": {"prompt_tokens": 3}}
-    with answering(reply | {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}) as url:
-        settings = {"endpoint": {"base_url": f"{url}/v1"}, "chat": {"model": "m"}, "stream": False}
+    reply |= {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+    with json_server(lambda *_: reply) as server:
+        settings = {"endpoint": {"base_url": f"{server.url}/v1"}, "chat": {"model": "m"}, "stream": False}
         code, out, _ = rag_eval({"kind": "openai", "settings": settings}, "system", "probe", "mine", "--json")
 
     assert code == 0
@@ -149,37 +119,26 @@ def test_probe_of_a_chat_server_does_not_list_what_the_protocol_has(rag_eval):
 
 
 def test_probe_exits_4_when_nothing_was_answered(rag_eval):
-    with answering({"text": ""}) as url:
-        code, out, _ = rag_eval(http(url), "system", "probe", "mine", "--questions", "1")
+    with json_server(lambda *_: {"text": ""}) as server:
+        code, out, _ = rag_eval(http(server.url), "system", "probe", "mine", "--questions", "1")
 
     assert code == 4
     assert "error: the answer is empty" in out
 
 
-def test_evaluate_names_paths_that_found_nothing(rag_eval):
-    with answering(REPLY) as url:
-        system = http(url, contexts={"path": "sources"})
+def test_evaluate_names_paths_that_found_nothing_also_of_a_run_before(rag_eval):
+    with json_server(lambda *_: REPLY) as server:
+        system = http(server.url, contexts={"path": "sources"})
+        stopped, *_ = rag_eval({**system, "budget": {"requests": 30}}, "evaluate", RAILWAY, "--system", "mine")
         code, out, err = rag_eval(system, "evaluate", RAILWAY, "--system", "mine", "--json")
 
-    lines = [
-        "contexts.path 'sources' found nothing in any of 40 replies. Keys that were there: text, "
+    found = (
+        "contexts.path 'sources' found nothing in any of {} replies. Keys that were there: text, "
         "hits[].page_content, hits[].metadata.source, hits[].metadata.page, hits[].metadata.author, usage.in, "
-        "usage.out, trace.id.",
-        "None of 40 answers states retrieved passages, so retrieval is not scored [no_contexts].",
-    ]
-    assert code == 0
+        "usage.out, trace.id."
+    )
+    none = "None of 40 answers states retrieved passages, so retrieval is not scored [no_contexts]."
+    lines = [found.format(30), found.format(10), none]
+    assert (stopped, code) == (4, 0)
     assert json.loads(out)[0]["warnings"] == lines
     assert err == "".join(f"rag-eval: {line}\n" for line in lines)
-
-
-def test_paths_that_found_nothing_before_a_budget_was_spent_are_named_when_the_run_ends(rag_eval):
-    with answering(REPLY) as url:
-        system = http(url, contexts={"path": "sources"})
-        stopped, *_ = rag_eval({**system, "budget": {"requests": 30}}, "evaluate", RAILWAY, "--system", "mine")
-        code, out, _ = rag_eval(system, "evaluate", RAILWAY, "--system", "mine", "--json")
-
-    assert (stopped, code) == (4, 0)
-    found = [
-        line for line in json.loads(out)[0]["warnings"] if line.startswith("contexts.path 'sources' found nothing")
-    ]
-    assert [re.search(r"any of (\d+) replies", line)[1] for line in found] == ["30", "10"]

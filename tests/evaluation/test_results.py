@@ -1,34 +1,28 @@
-"""What a results file makes of answers and scores: means, shares, thresholds, and what was measured beside them."""
+"""Results of answers and scores: means, shares, thresholds, and what was measured beside them."""
 
 import json
 from dataclasses import replace
 
-import msgspec
-import numpy as np
 import pytest
 import yaml
 
-from examples.mock_rag_server import mock_rag_server
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.means import MeanGroup, Means, ScoredRun, named, question_clusters, retrieval_level
+from rag_eval_pipeline.evaluation.means import MeanGroup, Means, ScoredRun, named, retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.results import metadata, performance, read_quality_thresholds
+from rag_eval_pipeline.evaluation.results import check_thresholds, metadata, performance, read_quality_thresholds
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation
 from rag_eval_pipeline.evaluation.storage import QueryScores, read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
-from rag_eval_pipeline.judges.trust_card import ConfusionRecord, KappaRecord, TaskTrust, TrustCard, write_trust_card
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.metrics.intervals import clustered_wilson_interval, summarise, wilson_interval
 from rag_eval_pipeline.report.site import write_report
 from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
-from rag_eval_pipeline.reporting.regressions import aggregation_checks, write_comparisons
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
 from tests.evaluation import conftest
-from tests.evaluation.conftest import RAILWAY, change_defaults
+from tests.evaluation.conftest import RAILWAY
 
 
 def answered(query, *, citations=(), page=1):
@@ -49,12 +43,12 @@ def with_spans(pair, number):
 # --- a whole evaluation
 
 
-def test_counts_of_an_evaluation_add_up(workspace, pair):
+def test_results_counts_add_up(workspace, pair):
     asked, published = evaluate(workspace, pair)
     results = EvaluationResults.read(published.path)
 
     assert validate(published.path) == []
-    assert (asked.report.questions, asked.report.asked, asked.report.failed) == (40, 40, 0)
+    assert (asked.questions, asked.asked, asked.failed) == (40, 40, 0)
     assert [row.query_id for row in results.query_results] == [str(number) for number in range(40)]
     for metric in [*results.retrieval_metrics.values(), results.answer_quality_metrics.f1]:
         assert metric.n_scored + metric.n_failed + metric.n_skipped == 40
@@ -67,7 +61,7 @@ def test_counts_of_an_evaluation_add_up(workspace, pair):
     assert {test.reason for test in tests.values()} == {"no_baseline"}
 
 
-def test_failed_answers_are_counted_and_not_scored(pair, evaluation, results_of):
+def test_results_count_failed_answers_and_do_not_score_them(pair, evaluation, results_of):
     impossible = {query.query_id for query in pair.queries if query.is_impossible}
     missing = {"0", *impossible}
 
@@ -87,34 +81,16 @@ def test_failed_answers_are_counted_and_not_scored(pair, evaluation, results_of)
     f1 = results.answer_quality_metrics.f1
     assert (f1.n_scored, f1.n_failed, f1.coverage) == (31, 9, 31 / 40)
     assert results.answer_quality_metrics.unanswerable_exact_match.n_failed == 8
+    abstention = results.answer_quality_metrics.abstention
+    assert (abstention.unanswerable_failed, abstention.answerable_failed, abstention.answerable_answered) == (8, 1, 31)
+    assert (abstention.accuracy.value, abstention.recall.n_failed) == (1.0, 8)
     # Retrieval skips impossible questions, answered or not.
     for metric in (results.retrieval_metrics["mrr"], results.page_retrieval_metrics["mrr"]):
         assert (metric.n_scored, metric.n_failed, metric.n_skipped, metric.coverage) == (31, 1, 8, 31 / 32)
 
 
-def test_results_are_read_as_they_were_written(pair, results_of, tmp_path):
-    results = results_of([answered(query) for query in pair.queries])
-    path = tmp_path / "eval_run_20261121_001.results.json"
-
-    results.write(path)
-
-    assert EvaluationResults.read(path) == results
-    assert validate(path) == []
-
-
-BAD_IDS = {
-    "the folder above": "..",
-    "the folder itself": ".",
-    "a folder beside": "../runs",
-    "a way down and up again": "eval_run_20261121_001/../eval_run_20261121_001",
-    "a folder inside": "by_pair/skarn-railway",
-    "an absolute path": "/etc",
-    "a hidden folder": ".cache",
-}
-
-
-@pytest.mark.parametrize("evaluation_id", BAD_IDS.values(), ids=BAD_IDS)
-def test_an_id_that_leads_elsewhere_is_no_id(evaluation_id, workspace):
+@pytest.mark.parametrize("evaluation_id", ["..", "../runs", "by_pair/skarn-railway", "/etc", ".cache"])
+def test_evaluation_id_is_no_path(evaluation_id, workspace):
     with pytest.raises(InputError) as error:
         load_evaluation(workspace, evaluation_id)
 
@@ -124,7 +100,7 @@ def test_an_id_that_leads_elsewhere_is_no_id(evaluation_id, workspace):
 # --- spans and parts
 
 
-def test_the_mean_over_spans_gives_a_question_with_two_spans_twice_the_weight(pair, results_of):
+def test_span_mean_gives_a_question_with_two_spans_twice_the_weight(pair, results_of):
     one, two = with_spans(pair, 1), with_spans(pair, 2)
 
     citations = results_of([answered(one, citations=[cited(one.citations[0])]), answered(two)]).citation_metrics
@@ -140,20 +116,7 @@ def test_the_mean_over_spans_gives_a_question_with_two_spans_twice_the_weight(pa
     assert (overall.n_scored, overall.n_failed, overall.n_skipped) == (2, 38, 0)
 
 
-def test_a_half_cited_span_among_three_counts_a_sixth(pair, results_of):
-    one, two = with_spans(pair, 1), with_spans(pair, 2)
-    length = one.citations[0].end_char - one.citations[0].start_char
-
-    answers = [answered(one, citations=[cited(one.citations[0], 0.5)]), answered(two)]
-    spans = results_of(answers).citation_metrics.span_accuracy
-
-    # The second half is missing; tolerance moves the cited end by 10 characters.
-    assert spans.mean_exact_jaccard == pytest.approx((length // 2) / length / 3, abs=1e-12)
-    assert spans.mean_tolerance_jaccard == pytest.approx((length // 2 + 10) / length / 3, abs=1e-12)
-    assert spans.perfect_matches == 0
-
-
-def test_without_any_scored_span_there_is_no_mean_and_a_reason(pair, results_of):
+def test_span_mean_without_a_scored_span_has_a_reason(pair, results_of):
     impossible = next(query for query in pair.queries if query.is_impossible)
 
     spans = results_of([answered(impossible)]).citation_metrics.span_accuracy
@@ -169,8 +132,6 @@ NO_JUDGE = QueryScores("0", "skipped", "no_judge")
 OVERALL = {
     # 0.30 x 0.5 + 0.30 x 1 over 0.60; each part alone is all there is.
     "spans and a judge":                      (SPANS,    JUDGED,   "ok",      ("scored", None, 0.75)),
-    "spans alone":                            (SPANS,    NO_JUDGE, "ok",      ("scored", None, 0.5)),
-    "a judge alone":                          (NO_SPANS, JUDGED,   "ok",      ("scored", None, 1.0)),
     "a judge that failed is not left out":    (SPANS,    LOST,     "ok",      ("failed", "bad_judge_reply", None)),
     "neither":                                (NO_SPANS, NO_JUDGE, "ok",      ("skipped", "no_parts", None)),
     "no answer":                              (NO_SPANS, NO_JUDGE, "timeout", ("failed", "timeout", None)),
@@ -178,34 +139,13 @@ OVERALL = {
 
 
 @pytest.mark.parametrize(("citations", "judged", "status", "expected"), OVERALL.values(), ids=OVERALL)
-def test_the_overall_score_of_an_answer(citations, judged, status, expected):
+def test_overall_score_of_an_answer(citations, judged, status, expected):
     answer = RagAnswer("0", status, "x" if status == "ok" else None, False, (), (), 1.0)
     plain = QueryScores("0", "scored")
 
     [row] = ScoredRun([query("0", "a.pdf")], [answer], [plain], [citations], [plain], [judged]).overall
 
     assert (row.outcome, row.reason, row.scores.get("overall_citation_accuracy")) == expected
-
-
-def test_abstention_has_all_of_its_rates_and_failures_apart(pair, results_of):
-    declined = sorted((query.query_id for query in pair.queries if query.is_impossible), key=int)
-    answers = [
-        msgspec.structs.replace(answered(query), abstained=query.query_id in declined)
-        for query in pair.queries
-        if query.query_id != declined[0]
-    ]
-
-    found = results_of(answers).answer_quality_metrics.abstention
-
-    assert (found.unanswerable_abstained, found.unanswerable_failed, found.answerable_failed) == (7, 1, 0)
-    for rate, value in {
-        "precision": 1.0, "recall": 1.0, "f1": 1.0, "over_refusal_rate": 0.0, "false_answer_rate": 0.0,
-        "abstention_rate": 7 / 39, "accuracy": 1.0,
-    }.items():  # fmt: skip
-        metric = getattr(found, rate)
-        assert metric.value == value
-        assert metric.confidence_interval[0] <= value <= metric.confidence_interval[1]
-        assert metric.n_scored + metric.n_failed + metric.n_skipped == 40
 
 
 # --- the level of retrieval
@@ -220,8 +160,6 @@ LEVELS = {
     "few documents, each question has a page":            (19, 40, 40, "page"),
     "one question in ten has no page":                    (19, 40, 36, "page"),
     "one more than one in ten has none":                  (19, 40, 35, "document"),
-    "no gold text was located":                           (19, 40, 0, "document"),
-    "no question was scored":                             (19, 0, 0, "document"),
     "twenty documents are enough":                        (20, 40, 40, "document"),
 }  # fmt: skip
 
@@ -232,7 +170,7 @@ def test_retrieval_level(documents, by_document, by_page, level):
 
 
 @pytest.mark.parametrize(("documents", "level"), [(19, "page"), (20, "document")])
-def test_documents_of_the_corpus_decide_the_retrieval_level(documents, level, pair, results_of):
+def test_retrieval_level_depends_on_the_documents_of_the_corpus(documents, level, pair, results_of):
     manifest = read_manifest(pair.paths.documents)
     present = len({row.key for row in manifest})
     more = [replace(manifest[0], key=f"k{n}", file_name=f"more-{n}.pdf") for n in range(documents - present)]
@@ -249,27 +187,11 @@ def test_documents_of_the_corpus_decide_the_retrieval_level(documents, level, pa
     assert results.citation_metrics.citation_completeness.n_clusters == len(clusters) + 8
 
 
-def test_a_system_that_names_pages_for_half_of_the_questions_is_shown_by_document(pair, results_of):
-    results = results_of([answered(query, page=1 if int(query.query_id) < 20 else None) for query in pair.queries])
-
-    assert results.retrieval_level == "document"
-    assert results.retrieval_metrics["hit@1"].n_scored == 32  # eight of the forty are impossible
-
-
 # --- means
 
 
 def query(query_id, *documents):
     return EvaluationQuery(query_id=query_id, query_text="Why?", relevant_documents=documents)
-
-
-def test_questions_about_the_same_documents_are_one_cluster_and_others_stand_alone():
-    queries = [query("0", "a.pdf"), query("1", "b.pdf", "a.pdf"), query("2", "a.pdf", "b.pdf"), query("3"), query("4")]
-
-    clusters = question_clusters(queries)
-
-    assert clusters["1"] == clusters["2"]
-    assert len({clusters[name] for name in "01234"}) == 4  # a, a and b, and the two without documents
 
 
 # Six questions about three documents; the last two got no answer, the fourth has no such measure.
@@ -305,24 +227,10 @@ def test_means_count_every_question(group, name, value, scored, failed, skipped)
     assert metric.reason == ("all_failed" if value is None else None)
 
 
-def test_questions_of_one_document_count_once_in_the_interval():
-    means = Means(GROUPS, CLUSTERS, seed=7)
-    shared, graded = means.one("all", "hit"), means.one("all", "gain")
+def test_faults_are_stored_beside_the_scores(tmp_path):
+    write_scores(tmp_path / "s.parquet", ROWS, ["hit", "gain", "custom"], evaluation_id="e")
 
-    expected, _ = clustered_wilson_interval(np.array([1.0, 1.0, 0.0]), ["a", "a", "b"])
-    assert shared.confidence_interval == expected != wilson_interval(2, 3)
-    assert shared.n_clusters == graded.n_clusters == 2
-    alone = summarise([0.9, 0.8, 0.3], clusters=["a", "a", "b"], seed=7)
-    assert graded.confidence_interval == pytest.approx(alone.confidence_interval, abs=1e-12)
-    assert "2 clusters" in graded.method
-    assert list(means.all_of("all")) == ["hit", "gain", "none"]
-
-
-@pytest.mark.parametrize("rows", [ROWS, ROWS[:2]], ids=["with faults", "without"])
-def test_faults_are_stored_beside_the_scores(rows, tmp_path):
-    write_scores(tmp_path / "s.parquet", rows, ["hit", "gain", "custom"], evaluation_id="e")
-
-    assert read_scores(tmp_path / "s.parquet") == rows
+    assert read_scores(tmp_path / "s.parquet") == ROWS
 
 
 # --- quality thresholds
@@ -334,7 +242,7 @@ def limits(workspace, **thresholds):
     path.write_text(yaml.safe_dump((given or {}) | {"quality_thresholds": thresholds}))
 
 
-def test_thresholds_in_results_name_what_is_broken(workspace, pair, results_of):
+def test_thresholds_name_what_is_broken(workspace, pair, results_of):
     limits(workspace, span_accuracy=0.99, hallucination_tolerance=1.0)
 
     results = results_of([answered(q, citations=[cited(c, 0.9) for c in q.citations]) for q in pair.queries])
@@ -353,52 +261,33 @@ def test_thresholds_in_results_name_what_is_broken(workspace, pair, results_of):
     assert (hallucination.answers_scored, hallucination.answers_broken, hallucination.reason) == (0, None, "no_value")
 
 
-def vouch_for(workspace, pair):
-    """Write a card that says that people's labels calibrate the judge for support on this benchmark."""
-    trust = TaskTrust(
-        task="support", n_labels=200, n_compared=200, is_calibrated=True,
-        kappa=KappaRecord(value=0.9), kappa_sure=KappaRecord(value=0.9),
-        confusion=ConfusionRecord(both_yes=95, both_no=95, labels_yes_judge_no=5, labels_no_judge_yes=5),
-    )  # fmt: skip
-    card = TrustCard(
-        benchmark=pair.paths.name, judge="openai", judge_fingerprint=pair.fingerprints.judge, labels_by="human",
-        seed=1, tasks=(trust,),
-    )  # fmt: skip
-    write_trust_card(card, workspace.trust_cards)
+def test_thresholds_of_a_judge_are_broken_only_if_it_is_calibrated():
+    limits = QualityThresholds(
+        span_accuracy=0.5, citation_validity=0.9, answer_consistency=0.9, hallucination_tolerance=0.1
+    )
+    values = {
+        "span_accuracy": 0.4,
+        "citation_validity": 0.8,
+        "answer_consistency": None,
+        "hallucination_tolerance": 0.2,
+    }
 
+    found = {
+        is_calibrated: {
+            name: (one.bound, one.is_broken, one.reason)
+            for name, one in check_thresholds(limits, values, is_calibrated=is_calibrated).items()
+        }
+        for is_calibrated in (False, True)
+    }
 
-WRONG = """
-def answer(question):
-    cited = {"document": "line-opening.pdf", "start": 0, "end": 20}
-    return {"answer": "The moon was sold for 77 pounds.", "citations": [cited]}
-"""
-
-
-def test_thresholds_are_broken_by_a_calibrated_judge_only(workspace):
-    limits(workspace, span_accuracy=0.0, citation_validity=1.0, answer_consistency=1.0, hallucination_tolerance=0.0)
-    (workspace.config / "systems" / "wrong.py").write_text(WRONG)
-    workspace.system_file("wrong").write_text("kind: python\nsettings: {callable: 'wrong:answer', path: [.]}\n")
-    with mock_rag_server() as server:
-        settings = {"endpoint": {"base_url": f"{server.url}/v1"}, "chat": {"model": "mock-judge"}}
-        change_defaults(workspace, judge={"kind": "openai", "settings": settings})
-        pair = load_pair(workspace, RAILWAY, "wrong")
-        found = {}
-        for calibrated in (False, True):
-            if calibrated:
-                vouch_for(workspace, pair)
-            held = EvaluationResults.read(evaluate(workspace, pair)[1].path).quality_thresholds
-            checks = {one.name: one for one in aggregation_checks(workspace, write_comparisons(workspace))}
-            found[calibrated] = held, checks["quality_thresholds_are_met"].numbers["which"]
-
-    held, which = found[False]
-    judged = {name: one for name, one in held.items() if name != "span_accuracy"}
-    assert all(one.value is not None for one in judged.values())
-    assert {(o.is_broken, o.answers_broken, o.reason) for o in judged.values()} == {(None, None, "not_calibrated")}
-    assert which == []
-    held, which = found[True]
-    assert {name for name, one in held.items() if one.is_broken} == judged.keys()
-    assert all(held[name].answers_broken and held[name].reason is None for name in judged)
-    assert {line.split(": ")[1].split()[0] for line in which} == judged.keys()
+    assert found[False] == {
+        "span_accuracy": ("least", True, None),
+        "citation_validity": ("least", None, "not_calibrated"),
+        "answer_consistency": ("least", None, "no_value"),
+        "hallucination_tolerance": ("most", None, "not_calibrated"),
+    }
+    broken = {"citation_validity": ("least", True, None), "hallucination_tolerance": ("most", True, None)}
+    assert found[True] == found[False] | broken
 
 
 def test_thresholds_are_empty_without_a_file_and_a_bad_limit_names_it(workspace):
@@ -426,7 +315,7 @@ def usages(*given):
     return [RagAnswer("0", "ok", "x", False, (), (), 1.0, usage=usage) for usage in given]
 
 
-def test_limits_and_memory_of_a_server_are_those_of_its_file(workspace, evaluation, pair):
+def test_limits_and_memory_are_those_of_the_systems_file(workspace, evaluation, pair):
     for kind, limits in {**dict.fromkeys(SERVED, (90, 20, 5)), "embedded": (30, None, 0)}.items():
         if kind in SERVED:
             workspace.system_file("served").write_text(yaml.safe_dump(SERVED[kind]))
@@ -443,13 +332,12 @@ def test_limits_and_memory_of_a_server_are_those_of_its_file(workspace, evaluati
 
 USAGES = {
     "nobody counted tokens":     ([Usage(), Usage()],                           (None, None, None, 2.0, 2.0)),
-    "one of two counted them":   ([Usage(30, 0.1, 1, 20, 10), Usage()],         (30.0, 20.0, 10.0, 2.0, 1.0)),
     "nothing was asked for":     ([NO_USAGE],                                   (0.0, 0.0, 0.0, 0.0, 0.0)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "expected"), USAGES.values(), ids=USAGES)
-def test_tokens_that_nobody_counted_are_not_zero(given, expected, workspace, evaluation):
+def test_uncounted_tokens_are_not_zero(given, expected, workspace, evaluation):
     workspace.system_file("served").write_text(yaml.safe_dump(SERVED["openai"]))
 
     usage = performance(workspace, evaluation, load_pair(workspace, RAILWAY, "served"), usages(*given)).api_usage
@@ -458,12 +346,8 @@ def test_tokens_that_nobody_counted_are_not_zero(given, expected, workspace, eva
     assert tuple(usage[name] for name in names) == expected
 
 
-@pytest.mark.parametrize(("every", "latency"), [(41, None), (2, 10.0)], ids=["no latency", "half of them"])
-def test_latencies_that_were_not_recorded_are_not_zero(every, latency, workspace, pair):
-    rows = [
-        {"id": query.query_id, "answer": "x"} | ({"latency_ms": 10.0} if number % every == 1 and every < 41 else {})
-        for number, query in enumerate(pair.queries)
-    ]
+def test_unrecorded_latencies_are_not_zero(workspace, pair):
+    rows = [{"id": query.query_id, "answer": "x"} for query in pair.queries]
     (workspace.config / "systems" / "recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     change = {"kind": "replay", "settings": {"path": "recorded.jsonl"}}
     workspace.system_file("recorded").write_text(yaml.safe_dump(change))
@@ -471,12 +355,10 @@ def test_latencies_that_were_not_recorded_are_not_zero(every, latency, workspace
     results = EvaluationResults.read(evaluate(workspace, load_pair(workspace, RAILWAY, "recorded"))[1].path)
 
     measured = results.performance_metrics
-    assert (measured.latency_stats["min"], results.summary.average_latency_ms) == (latency, latency)
-    assert measured.latency_reason == ("no_latencies" if latency is None else None)
-    if latency is None:
-        assert {*measured.latency_stats.values(), *measured.latency_intervals.values()} == {None}
-        assert {row.latency_ms for row in results.query_results} == {None}
-        (shown,) = write_leaderboard(workspace).records()
-        shown = shown["metrics"]["latency_p50_ms"]
-        assert (shown["value"], shown["n"], shown["reason"]) == (None, 0, "no_latencies")
-        assert (write_report(workspace).parent / "runs" / results.evaluation_id / "index.html").exists()
+    assert (results.summary.average_latency_ms, measured.latency_reason) == (None, "no_latencies")
+    assert {*measured.latency_stats.values(), *measured.latency_intervals.values()} == {None}
+    assert {row.latency_ms for row in results.query_results} == {None}
+    (shown,) = write_leaderboard(workspace).records()
+    shown = shown["metrics"]["latency_p50_ms"]
+    assert (shown["value"], shown["n"], shown["reason"]) == (None, 0, "no_latencies")
+    assert (write_report(workspace).parent / "runs" / results.evaluation_id / "index.html").exists()

@@ -15,7 +15,7 @@ def opened(tmp_path):
 
     @contextlib.asynccontextmanager
     async def opening(answer=honest, *, endpoint=None, chat=None, folder="cache", url=None, **settings):
-        async with judge_server(answer) as server:
+        with judge_server(answer) as server:
             made = LlmSettings.model_validate(
                 {
                     "endpoint": {"base_url": url or server.url, "max_retries": 0, **(endpoint or {})},

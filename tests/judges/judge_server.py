@@ -1,12 +1,13 @@
 """A local chat-completions server that replies as its test says, and keeps what it was asked."""
 
-import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
+
+from tests.json_server import JsonServer, json_server
 
 
 @dataclass
@@ -18,17 +19,6 @@ class Completion:
     finish_reason: str = "stop"
     refusal: str | None = None
     status: int = 200
-
-
-@dataclass
-class JudgeServer:
-    url: str = ""
-    bodies: list[dict[str, Any]] = field(default_factory=list)
-    headers: list[str] = field(default_factory=list)
-
-    def sections(self) -> list[dict[str, Any]]:
-        """The data of each request."""
-        return [data_of(body)[1] for body in self.bodies]
 
 
 def data_of(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -43,49 +33,29 @@ def read_data_section(text: str) -> tuple[str, dict[str, Any]]:
     return found["nonce"], json.loads(found["data"])
 
 
-@contextlib.asynccontextmanager
-async def judge_server(answer: Callable[[dict[str, Any]], Completion | str]) -> AsyncIterator[JudgeServer]:
+def sections(server: JsonServer) -> list[dict[str, Any]]:
+    """The data of each request."""
+    return [data_of(body)[1] for body in server.bodies]
+
+
+@contextlib.contextmanager
+def judge_server(answer: Callable[[dict[str, Any]], Completion | str]) -> Iterator[JsonServer]:
     """Serves until the block ends; `answer` sees each request's body."""
-    server = JudgeServer()
-    tasks: set[asyncio.Task[None]] = set()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                size = next(int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:"))
-                body = json.loads(await reader.readexactly(size))
-                server.headers.append(head)
-                server.bodies.append(body)
-                reply = answer(body)
-                writer.write(_response(reply if isinstance(reply, Completion) else Completion(reply)))
-                await writer.drain()
-        writer.close()
+    def reply(_: str, body: dict[str, Any]) -> tuple[int, Any]:
+        given = answer(body)
+        made = given if isinstance(given, Completion) else Completion(given)
+        message = {"role": "assistant", "content": made.text, "refusal": made.refusal}
+        value = {
+            "id": "1", "object": "chat.completion", "model": made.model,
+            "choices": [{"index": 0, "message": message, "finish_reason": made.finish_reason}],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+        }  # fmt: skip
+        return made.status, value if made.status == 200 else made.text
 
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-    try:
+    with json_server(reply) as server:
+        server.url += "/v1"
         yield server
-    finally:
-        listening.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _response(reply: Completion) -> bytes:
-    message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
-    value = {
-        "id": "1", "object": "chat.completion", "model": reply.model,
-        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
-    }  # fmt: skip
-    body = json.dumps(value).encode() if reply.status == 200 else reply.text.encode()
-    head = f"HTTP/1.1 {reply.status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
 
 
 def honest(body: dict[str, Any]) -> str:

@@ -1,8 +1,4 @@
-"""Data that talk to the judge: they are flagged, their verdicts are not read, and a captured judge is contradicted.
-
-No form of a prompt keeps a model from obeying what it reads. What is promised is that a reply which repeats the data is
-no verdict, and that a verdict which was talked into the model stands beside that of a judge that cannot be talked to.
-"""
+"""Texts that address the judge are flagged, replies that repeat them are no verdicts, a captured judge is contradicted."""
 
 import itertools
 import json
@@ -73,7 +69,10 @@ def attacked(case, saying, place):
     return msgspec.structs.replace(case, **change[place]())
 
 
-ATTACKS = {f"{name} in the {place}": (SAYINGS[name], place) for name, place in itertools.product(SAYINGS, PLACES)}
+ATTACKS = {
+    f"{name} in the {place}": (saying, place)
+    for (name, saying), place in zip(SAYINGS.items(), itertools.cycle(PLACES), strict=False)
+}
 
 
 @pytest.fixture
@@ -82,8 +81,8 @@ def wrong(case):
     return msgspec.structs.replace(case, answer="The light was built in 1911 [a].", citations=case.citations[:1])
 
 
-async def test_every_attack_is_flagged_and_an_honest_judge_says_what_it_said(opened, wrong):
-    async with opened() as (judge, _):
+async def test_attacks_are_flagged_stay_inside_the_data_and_change_no_honest_verdict(opened, wrong):
+    async with opened() as (judge, server):
         plain = await judge.judge(wrong)
         found = {name: await judge.judge(attacked(wrong, *attack)) for name, attack in ATTACKS.items()}
 
@@ -91,52 +90,42 @@ async def test_every_attack_is_flagged_and_an_honest_judge_says_what_it_said(ope
     assert plain.flags == ()
     assert {name for name, judgement in found.items() if "injection_suspect" not in judgement.flags} == set()
     assert {judgement.correctness.verdict for judgement in found.values()} == {"incorrect"}
-    # The claim of 1911 stays the first claim, and its cited text keeps telling against it.
     assert {judgement.claims[0].by_citations.outcome for judgement in found.values()} == {"not_found"}
+    for body in server.bodies:
+        text = body["messages"][1]["content"]
+        nonce, _ = data_of(body)
+        # Rules, three lines of data, a blank line and the form.
+        before, _, rest = text.partition(f"DATA {nonce}\n")
+        data, _, after = rest.partition(f"\nEND {nonce}\n")
+        assert "\n" not in data
+        assert before == server.bodies[0]["messages"][1]["content"].partition("DATA ")[0]
+        assert after.startswith('\nReply: {"nonce": "')
 
 
-REPEATS = {
-    "it repeats the text": lambda saying: saying,
-    "it repeats the text twice": lambda saying: f"{saying}\n{saying}",
-    "it quotes the text": lambda saying: json.dumps(saying),
-    "it agrees in prose": lambda saying: f"As the text says ({saying}), the answer is correct. 1.0",
-    "it puts the text beside a verdict": lambda saying: f'{saying} {{"verdict": "correct", "score": 1.0}}',
-}
+REPEATS = (
+    lambda saying: saying,
+    lambda saying: json.dumps(saying),
+    lambda saying: f'As the text says ({saying}): {{"verdict": "correct", "score": 1.0}}',
+)
 
 
-@pytest.mark.parametrize("obey", REPEATS.values(), ids=REPEATS)
-async def test_a_reply_that_repeats_the_data_is_no_verdict(obey, opened, wrong):
-    sayings = iter([saying for saying in SAYINGS.values() for _ in range(2)])
+async def test_reply_that_repeats_the_data_is_no_verdict(opened, wrong):
+    replies = [obey(saying) for saying, obey in zip(SAYINGS.values(), itertools.cycle(REPEATS), strict=False)]
+    twice = iter([reply for reply in replies for _ in range(2)])
 
-    async with opened(lambda body: obey(next(sayings))) as (judge, _):
+    async with opened(lambda body: next(twice)) as (judge, _):
         found = [await judge.judge(attacked(wrong, saying, "contexts")) for saying in SAYINGS.values()]
 
     assert {(judgement.status, judgement.error_code) for judgement in found} == {("failed", "judge_unparsable")}
     assert all(judgement.correctness is None and judgement.claims == () for judgement in found)
 
 
-async def test_a_captured_judge_is_flagged_and_contradicted(opened, wrong):
+async def test_captured_judge_is_flagged_and_contradicted(opened, wrong):
     """It knows the nonce and the form, and obeys the data."""
     async with opened(verdict_is("correct")) as (judge, _):
         found = [await judge.judge(attacked(wrong, saying, "contexts")) for saying in SAYINGS.values()]
 
     assert {judgement.flags for judgement in found} == {("injection_suspect", "judges_disagree")}
-
-
-async def test_no_attack_leaves_its_place_in_the_prompt(opened, wrong):
-    async with opened() as (judge, server):
-        for attack in ATTACKS.values():
-            await judge.judge(attacked(wrong, *attack))
-
-    for body in server.bodies:
-        text = body["messages"][1]["content"]
-        nonce, _ = data_of(body)
-        # Rules, three lines of data, a blank line and the form; nothing of the data stands anywhere else.
-        before, _, rest = text.partition(f"DATA {nonce}\n")
-        data, _, after = rest.partition(f"\nEND {nonce}\n")
-        assert "\n" not in data
-        assert before == server.bodies[0]["messages"][1]["content"].partition("DATA ")[0]
-        assert after.startswith('\nReply: {"nonce": "')
 
 
 HARMLESS = {

@@ -1,4 +1,4 @@
-"""A claim's offsets give its text back, and its citations are those that stand with it."""
+"""A claim's offsets give its text back, and it has the citations whose marks it contains or precedes."""
 
 import pytest
 from hypothesis import example, given
@@ -10,20 +10,11 @@ from rag_eval_pipeline.judges.judgement import Case, CitedText
 CASES = {
     "sentences":            ("It opened. It closed!",                      ["It opened.", "It closed!"]),
     "titles":               ("Dr. Ada met Prof. Hale. They left.",         ["Dr. Ada met Prof. Hale.", "They left."]),
-    "initials":             ("J. R. Hale came. He left.",                  ["J. R. Hale came.", "He left."]),
-    "a vitamin":            ("It has vitamin C. It helps.",                ["It has vitamin C.", "It helps."]),
-    "before a number":      ("See No. 5 and Jan. 7. Then go.",             ["See No. 5 and Jan. 7.", "Then go."]),
-    "an abbreviation ends": ("It shut at 5 p.m. Ada left.",                ["It shut at 5 p.m.", "Ada left."]),
     "decimals and names":   ("It is 31.5 m, see a.pdf v1.2. Yes it is.",   ["It is 31.5 m, see a.pdf v1.2.", "Yes it is."]),
-    "small letters":        ("The Yahoo! site and etc. and so on. End.",   ["The Yahoo! site and etc. and so on.", "End."]),
     "a quotation":          ('He said "Go. Now." Then he left.',           ['He said "Go. Now."', "Then he left."]),
-    "a quotation ends":     ('"It is lit." Ada left.',                     ['"It is lit."', "Ada left."]),
     "German day":           ("Am 3. Oktober war es z. B. kalt. Gut so.",   ["Am 3. Oktober war es z. B. kalt.", "Gut so."]),
     "Chinese":              ("灯塔开了。它关了！",                            ["灯塔开了。", "它关了！"]),
-    "Hindi":                ("यह है। वह है।",                                 ["यह है।", "वह है।"]),
-    "Arabic":               ("كتب أدا۔ ذهب.",                              ["كتب أدا۔", "ذهب."]),
     "list items":           ("- one lamp\n* two\n1. three\n(b) four",      ["one lamp", "two", "three", "four"]),
-    "lines":                ("One line\nanother line",                     ["One line", "another line"]),
     "headings":             ("# Lamps\n**The tower**\nIt is lit.",         ["It is lit."]),
     "a lead-in":            ("The steps are:\nGo there.",                  ["Go there."]),
     "questions":            ("Is it lit? It is.",                          ["It is."]),
@@ -32,32 +23,27 @@ CASES = {
     "table rows":           ("| a | b |\n|---|---|\n| lit. In | 1887 |",   ["| lit. In | 1887 |"]),
     "fences":               ("```python\nlit = 1\n```",                    ["lit = 1"]),
     "nothing said":         ("... !!\n---\n***",                           []),
-    "ellipses":             ("It was... well. Lit.",                       ["It was... well.", "Lit."]),
     "cited after":          ("It is lit. [1] It shone [2].",               ["It is lit. [1]", "It shone [2]."]),
-    "bold sentence":        ("**It is lit.** It shone.",                   ["**It is lit.**", "It shone."]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("answer", "expected"), CASES.values(), ids=CASES)
-def test_claims(answer, expected):
+def test_claims_of_an_answer(answer, expected):
     assert [answer[claim.start : claim.end] for claim in split_claims(answer)] == expected
 
 
-STANDING = {
+MARKS = {
     "inside":                       ("The lamp [1] was lit.",                  [(0,)]),
     "before the full stop":         ("The lamp was lit [1].",                  [(0,)]),
     "after the full stop":          ("The lamp was lit. [1] It shone.",        [(0,), ()]),
-    "several":                      ("The lamp was lit. [1][2] It shone [3].", [(0, 1), (2,)]),
-    "on the next line":             ("The lamp was lit.\n[1]",                 [(0,)]),
     "at the start of a line":       ("- [1] The lamp was lit.",                [(0,)]),
     "behind a heading":             ("The lamp was lit.\n# Sources\n[1]",      [()]),
-    "behind words":                 ("The lamp was lit.\nSources: [1]",        [()]),
     "after a refusing sentence":    ("It is lit. The year is not mentioned in the text. [1]", [()]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("answer", "expected"), STANDING.values(), ids=STANDING)
-def test_a_citation_stands_with_the_claim_that_it_is_in_or_follows(answer, expected):
+@pytest.mark.parametrize(("answer", "expected"), MARKS.values(), ids=MARKS)
+def test_citation_belongs_to_the_claim_that_it_is_in_or_follows(answer, expected):
     cited = [
         CitedText("a.pdf", "text", answer.index(f"[{n}]"), answer.index(f"[{n}]") + 3)
         for n in (1, 2, 3)
@@ -67,31 +53,22 @@ def test_a_citation_stands_with_the_claim_that_it_is_in_or_follows(answer, expec
     assert [claim.citations for claim in split_claims(answer, cited)] == expected
 
 
-def test_a_mark_outside_the_answer_stands_with_no_claim():
-    outside = [CitedText("a.pdf", "text", start, end) for start, end in ((-3, 2), (5, 99), (9, 3))]
-
-    (claim,) = split_claims("The lamp was lit.", outside)
-
-    assert claim.citations == ()
-
-
-def test_a_citation_beside_the_answer_stands_with_every_claim_that_has_none_of_its_own():
+def test_citation_without_a_mark_belongs_to_every_claim_without_one():
     answer = "The lamp was lit. It stood here [1]. It was sold."
     cited = [CitedText("a.pdf", "text", len(answer), len(answer)), CitedText("b.pdf", "text", 32, 35)]
 
     assert [claim.citations for claim in split_claims(answer, cited)] == [(0,), (1,), (0,)]
+    outside = [CitedText("a.pdf", "text", start, end) for start, end in ((-3, 2), (5, 99), (9, 3))]
+    assert [claim.citations for claim in split_claims("The lamp was lit.", outside)] == [()]
 
 
 GOLD = {
     #                     gold                                        claims
     "a name":            ("Ada Thorne",                               ["Ada Thorne"]),
-    "a number":          ("1887",                                     ["1887"]),
     "sentences":         ("It was lit in 1887. Ada Thorne lit it.",   ["It was lit in 1887.", "Ada Thorne lit it."]),
     "a title that asks": ("Who's Afraid of Virginia Woolf?",          ["Who's Afraid of Virginia Woolf?"]),
     "a bare yes":        ("Yes.",                                     []),
-    "yes and why":       ("Yes, it was lit.",                         ["Yes, it was lit."]),
     "a refusal":         ("The document does not say.",               []),
-    "nothing":           ("…",                                        []),
 }  # fmt: skip
 
 
@@ -106,33 +83,22 @@ def test_claims_of_a_gold_answer(gold, expected):
 )
 @example(answer="1\n1", marks=[(0, 0)])
 @example(answer="The lamp was lit [1].\nIt was high.", marks=[(17, 20), (0, 0)])
-def test_claims_lie_in_the_answer_in_order_and_each_mark_stands_once(answer, marks):
+def test_claims_are_in_order_and_have_each_mark_once(answer, marks):
     claims = split_claims(answer, [CitedText("a.pdf", "text", start, end) for start, end in marks])
 
     ends = [0, *(claim.end for claim in claims)]
     assert all(ends[n] <= claim.start < claim.end <= len(answer) for n, claim in enumerate(claims))
     assert all(claim.text and claim.text == " ".join(claim.text.split()) for claim in claims)
     beside = {number for number, (start, end) in enumerate(marks) if start == end}
-    standing = [number for claim in claims for number in claim.citations if number not in beside]
-    assert len(standing) == len(set(standing))
-    # Citations without a mark stand all together with every claim that has none of its own, and with no other.
+    marked = [number for claim in claims for number in claim.citations if number not in beside]
+    assert len(marked) == len(set(marked))
     assert all(set(claim.citations) == (set(claim.citations) - beside or beside) for claim in claims)
-
-
-@given(
-    st.lists(st.sampled_from(["The lamp was lit in 1887.", "It stood 31.5 m high!", "Ada Thorne kept it."]), min_size=1)
-)
-def test_joined_sentences_come_apart_again(sentences):
-    answer = " ".join(sentences)
-
-    assert [answer[claim.start : claim.end] for claim in split_claims(answer)] == sentences
 
 
 GOLDS = {
     #                          accepted                                    answer                       chosen
     "the one with most words": (("the keeper", "Ada Thorne"),               "It was Ada Thorne.",        "Ada Thorne"),
     "the longest of equals":   (("1887", "in June 1887"),                   "In June 1887.",             "in June 1887"),
-    "one that claims nothing": (("Yes", "The lamp was sold."),              "Yes.",                      "The lamp was sold."),
     "none that claims":        (("Yes",),                                   "Yes.",                      None),
 }  # fmt: skip
 
@@ -151,9 +117,7 @@ VERBATIM = {
     "but for case and punctuation":    ("The lighthouse was lit in 1887 by ADA Thorne!",  [TEXT],   1.0),
     "half of the claims":              ("It was sold. It was bought.",                    [TEXT],   0.5),
     "a word between":                  ("It was never sold.",                             [TEXT],   0.0),
-    "a part of a word":                ("It was sol.",                                    [TEXT],   0.0),
     "in two texts":                    ("It was sold.",                  ["It was.", "Sold."],      0.0),
-    "nothing to compare with":         ("It was sold.",                                   ["", "…"], None),
     "a refusal":                       ("I don't know.",                                  [TEXT],   None),
     "nothing claimed":                 ("Yes.",                                           [TEXT],   None),
 }  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationBatch, EvaluationConfig, HumanEvaluation
-from rag_eval_pipeline.judges.comparisons import compare_systems, compare_with_human, development, evaluate_over_time
+from rag_eval_pipeline.judges.comparisons import compare_systems, compare_with_human, evaluate_over_time
 from rag_eval_pipeline.judges.evaluators import (
     Event,
     LengthOptions,
@@ -14,7 +14,6 @@ from rag_eval_pipeline.judges.evaluators import (
     evaluation_performance,
     evaluation_quality,
     evaluations_path,
-    event_summaries,
     length_score,
 )
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
@@ -50,13 +49,9 @@ LENGTHS = {
     #                                    words  options  score
     "inside":                           (10,    RANGE,   1.0),
     "half of the least":                (5,     RANGE,   5 / 10),
-    "twice the most":                   (80,    RANGE,   40 / 80),
-    "nothing":                          (0,     RANGE,   0.0),
     "the best":                         (20,    BEST,    1.0),
     "between the best and the most":    (30,    BEST,    1 - 0.5 * 10 / 20),
-    "between the least and the best":   (15,    BEST,    1 - 0.5 * 5 / 10),
     "at the least":                     (10,    BEST,    0.5),
-    "below the least":                  (5,     BEST,    0.5 * 5 / 10),
     "above the most":                   (80,    BEST,    0.5 * 40 / 80),
 }  # fmt: skip
 
@@ -69,9 +64,7 @@ def test_length_score(words, options, score):
 COUNTED = {
     #                                       text                                              characters words sentences
     "citations count for nothing":         ("It opened in 1887 [a b.pdf:1:0-9]. It is long.", 30,        7,    2),
-    "a number and a compound are words":   ("3.5 m of well-known e-mail",                     26,        5,    1),
     "Thai characters carry their marks":   ("ที่นี่",                                          6,         2,    1),
-    "words without spaces are characters": ("東京です。",                                       5,         4,    1),
 }  # fmt: skip
 
 
@@ -82,9 +75,12 @@ def test_length_counts(text, characters, words, sentences):
     assert (found.character_count, found.word_count, found.sentence_count) == (characters, words, sentences)
 
 
-@pytest.mark.parametrize(("words", "verdict"), [(2, "too_short"), (3, "appropriate"), (5, "appropriate"), (6, "too_long")])  # fmt: skip
-def test_length_verdict(words, verdict):
-    assert evaluated(event("word " * words), "length", min_words=3, max_words=5).length_appropriateness == verdict
+def test_length_verdict():
+    counts = (2, 3, 5, 6)
+    found = [evaluated(event("word " * count), "length", min_words=3, max_words=5) for count in counts]
+
+    verdicts = [one.length_appropriateness for one in found]
+    assert verdicts == ["too_short", "appropriate", "appropriate", "too_long"]
 
 
 # --- factual accuracy and ratings ---
@@ -109,7 +105,7 @@ JUDGEMENT = Judgement(
 )  # fmt: skip
 
 
-def test_factual_accuracy_of_a_judgement():
+def test_factual_accuracy_of_judged_claims():
     found = evaluated(event(ANSWER, JUDGEMENT, citations=CITATIONS), "factual_accuracy")
 
     assert [(claim.claim, claim.verified, claim.confidence, claim.sources) for claim in found.factual_claims] == [
@@ -128,7 +124,6 @@ UNCHECKED = {
     "no judge":                    ("It opened. [1]",   None,                                                     1,      "no judge: nothing was checked"),
     "a refusal without a judge":   ("I don't know.",    None,                                                     0,      "no judge: nothing was checked"),
     "no support judge":            ("It opened.",       Judgement("q", "completed", claims=(Claim(0, 10, ()),)),  1,      "none of 1 claims checked"),
-    "a refusal":                   ("I don't know.",    Judgement("q", "completed"),                              0,      "the answer claims nothing"),
 }  # fmt: skip
 
 
@@ -140,7 +135,7 @@ def test_factual_accuracy_without_support_has_no_score(answer, judgement, claims
     assert (found.explanation, {claim.verified for claim in found.factual_claims} <= {None}) == (explanation, True)
 
 
-def test_ratings_of_the_judge_have_the_fields_of_the_data_models():
+def test_rating_evaluators_have_the_fields_of_the_data_models():
     found = batch(event(ANSWER, JUDGEMENT), evaluators=("quality", "toxicity", "relevance")).evaluations
 
     quality, toxicity, relevance = found
@@ -155,14 +150,13 @@ def test_ratings_of_the_judge_have_the_fields_of_the_data_models():
 NOT_RATED = {
     #                        judgement                                                     status     explanation or code
     "no judge":             (None,                                                        "skipped", "needs the rating quality"),
-    "rating not asked for": (Judgement("q", "completed", ratings={"groundedness": 1.0}),  "skipped", "needs the rating quality"),
     "rating not readable":  (Judgement("q", "completed", flags=("rating_failed:quality",)), "failed", "rating_failed"),
     "judge failed":         (Judgement("q", "failed", error="down", error_code="judge_dns"), "failed", "judge_dns"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("judgement", "status", "reason"), NOT_RATED.values(), ids=NOT_RATED)
-def test_an_evaluator_without_its_rating(judgement, status, reason):
+def test_rating_evaluator_without_its_rating(judgement, status, reason):
     found = evaluated(event(ANSWER, judgement), "quality")
 
     assert (found.status, found.score) == (status, None)
@@ -172,7 +166,7 @@ def test_an_evaluator_without_its_rating(judgement, status, reason):
 # --- batches ---
 
 
-def test_a_batch_holds_evaluations_in_order_with_statistics_and_summaries(tmp_path):
+def test_batch_has_evaluations_in_order_with_statistics_and_summaries(tmp_path):
     # Two words are too short by half for the second event: 2 / 4 = 0.5.
     options = {"length": {"min_words": 4}}
     events = [event(ANSWER, JUDGEMENT, "one"), event("Ada Thorne.", None, "two"), event(" ", None, "three")]
@@ -198,17 +192,14 @@ def test_a_batch_holds_evaluations_in_order_with_statistics_and_summaries(tmp_pa
 
 BAD = {
     "a misspelt evaluator": (("lenght",), {}, "unknown_evaluator"),
-    "a function of your own": (("package.module:tone",), {}, "unknown_evaluator"),
     "options of another": (("length",), {"quality": {}}, "unknown_evaluator"),
-    "options of none": (("length",), {"lenght": {}}, "unknown_evaluator"),
-    "a misspelt option": (("length",), {"length": {"words": 3}}, "bad_format"),
     "an option of an evaluator without": (("quality",), {"quality": {"language": "en"}}, "bad_format"),
     "an optimum outside its range": (("length",), {"length": {"min_words": 5, "optimal_words": 4}}, "bad_format"),
 }
 
 
 @pytest.mark.parametrize(("names", "configs", "code"), BAD.values(), ids=BAD)
-def test_a_bad_configuration_is_refused(names, configs, code):
+def test_batch_refuses_a_bad_configuration(names, configs, code):
     with pytest.raises(InputError) as error:
         batch(event(), evaluators=names, **configs)
 
@@ -218,24 +209,7 @@ def test_a_bad_configuration_is_refused(names, configs, code):
 # --- statistics ---
 
 
-def test_summary_is_the_mean_of_an_events_scores_higher_being_better():
-    scored = [
-        evaluation("length", 0.5, "a"), evaluation("toxicity", 0.05, "a"), evaluation("quality", event="a", **FAILED),
-        evaluation("length", event="b", status="skipped"),
-    ]  # fmt: skip
-
-    # (0.5 + 0.95) / 2; nothing of b was completed.
-    assert event_summaries(scored) == {"a": pytest.approx(0.725), "b": None}
-
-
-def test_statistics_of_nothing_are_none():
-    found = evaluation_performance([]) | evaluation_quality([])
-
-    names = ("success_rate", "average_duration_ms", "total_cost_usd", "evaluator_agreement", "confidence_distribution")
-    assert {found[name] for name in names} == {None}
-
-
-def test_performance_worked_out():
+def test_evaluation_performance_worked_out():
     found = evaluation_performance(
         [
             evaluation(score=1, duration_ms=100, cost_usd=0.01),
@@ -271,7 +245,7 @@ QUALITY = {
 
 
 @pytest.mark.parametrize(("evaluations", "agreement", "r", "reason"), QUALITY.values(), ids=QUALITY)
-def test_agreement_and_correlation_of_two_evaluators(evaluations, agreement, r, reason):
+def test_evaluation_quality_of_two_evaluators(evaluations, agreement, r, reason):
     found = evaluation_quality(evaluations)
 
     ((_, correlation),) = found["inter_evaluator_correlation"].items()
@@ -279,29 +253,31 @@ def test_agreement_and_correlation_of_two_evaluators(evaluations, agreement, r, 
     assert correlation["reason"] == reason
 
 
-def test_agreement_is_the_mean_over_pairs_of_evaluators():
+def test_evaluator_agreement_is_the_mean_over_pairs_of_evaluators():
     # quality and relevance share two events: 1 - 0.2 and 1 - 0.4, mean 0.7; length and relevance one: 1 - 0.1.
-    found = evaluation_quality(
-        [*pairs("quality", "relevance", [(0.5, 0.7), (0.5, 0.9)]), evaluation("length", 0.6, "c"), evaluation("relevance", 0.7, "c")]
-    )  # fmt: skip
+    more = [evaluation("length", 0.6, "c"), evaluation("relevance", 0.7, "c")]
+    found = evaluation_quality([*pairs("quality", "relevance", [(0.5, 0.7), (0.5, 0.9)]), *more])
 
     assert found["evaluator_agreement"] == pytest.approx(0.8)
     assert found["inter_evaluator_correlation"].keys() == {"length_vs_relevance", "quality_vs_relevance"}
 
 
-def test_confidence_is_distributed_over_those_that_state_it():
+def test_confidence_distribution_is_of_those_that_state_it():
     stated = [evaluation(score=1, event=f"{c}", confidence=c) for c in (0.8, 0.79, 0.5, 0.49)]
 
     found = evaluation_quality([*stated, evaluation(score=1), evaluation(**FAILED, confidence=0.1)])
 
     bands = {"high_confidence": 0.25, "medium_confidence": 0.5, "low_confidence": 0.25}
     assert (found["confidence_distribution"], found["n_without_confidence"]) == (bands, 1)
+    nothing = evaluation_performance([]) | evaluation_quality([])
+    names = ("success_rate", "average_duration_ms", "total_cost_usd", "evaluator_agreement", "confidence_distribution")
+    assert {nothing[name] for name in names} == {None}
 
 
 # --- comparisons ---
 
 
-def test_two_systems_are_compared_question_by_question():
+def test_compare_systems_question_by_question():
     a = {str(n): 0.9 for n in range(20)} | {"tie": 0.3, "failed": None, "a only": 1.0}
     b = {str(n): 0.5 for n in range(20)} | {"tie": 0.1 + 0.2, "failed": 0.5, "b only": 1.0}
 
@@ -311,21 +287,22 @@ def test_two_systems_are_compared_question_by_question():
     assert found.comparison_data.statistical_significance is True
     assert (found.metadata, found.evaluator_name) == ({"ties": 1, "left_out": 3}, "ab_test_comparison")
     assert found.explanation == "Variant A preferred in 98% of 21 comparisons"
+    with pytest.raises(InputError) as error:
+        compare_systems({"1": 1.0}, {"2": 1.0}, variant_a="a", variant_b="b", now=NOW)
+    assert error.value.code == "nothing_to_compare"
 
 
 PREFERENCES = {
     #                                     wins of A, ties, wins of B   share   significant
     "even":                             ((5, 0, 5),                    0.5,    False),
     "few, though most prefer A":        ((3, 0, 1),                    0.75,   False),
-    "all prefer B":                     ((0, 0, 10),                   0.0,    True),
     "most of many":                     ((650, 0, 350),                0.65,   True),
-    "a tie is half a win":              ((1, 2, 1),                    0.5,    False),
     "nothing but ties decide nothing":  ((0, 10, 0),                   0.5,    None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("counts", "share", "significant"), PREFERENCES.values(), ids=PREFERENCES)
-def test_preference_is_significant_if_its_interval_leaves_a_half_out(counts, share, significant):
+def test_preference_is_significant_if_its_interval_leaves_out_a_half(counts, share, significant):
     won, tied, lost = counts
     a = {str(n): score for n, score in enumerate([1.0] * won + [0.5] * tied + [0.0] * lost)}
 
@@ -336,17 +313,9 @@ def test_preference_is_significant_if_its_interval_leaves_a_half_out(counts, sha
         assert data.confidence_interval == pytest.approx((0.620, 0.679), abs=5e-4)
 
 
-def test_systems_without_a_common_question_are_not_compared():
-    with pytest.raises(InputError) as error:
-        compare_systems({"1": 1.0}, {"2": 1.0}, variant_a="a", variant_b="b", now=NOW)
-
-    assert error.value.code == "nothing_to_compare"
-
-
 PEOPLE = {
     #                                  evaluator     human  score  agreement  discrepancy
     "the evaluator is more lenient":  ("quality",    0.75,  1.0,   0.75,      "quality is 0.25 of its scale more lenient than the person"),
-    "it is stricter":                 ("quality",    1.0,   0.5,   0.5,       "quality is 0.50 of its scale stricter than the person"),
     "lower is better":                ("toxicity",   0.5,   0.25,  0.75,      "toxicity is 0.25 of its scale more lenient than the person"),
     "they agree":                     ("quality",    0.5,   0.5,   1.0,       "none"),
     "no score":                       ("quality",    None,  0.5,   None,      "one of the two has no score"),
@@ -354,7 +323,7 @@ PEOPLE = {
 
 
 @pytest.mark.parametrize(("name", "human", "score", "agreement", "discrepancy"), PEOPLE.values(), ids=PEOPLE)
-def test_a_person_and_an_evaluator_are_compared(name, human, score, agreement, discrepancy):
+def test_compare_with_human(name, human, score, agreement, discrepancy):
     found = compare_with_human(HumanEvaluation(annotator_id="p", score=human), evaluation(name, score), now=NOW)
 
     assert (found.agreement_score, found.discrepancy_analysis) == (agreement, discrepancy)
@@ -365,28 +334,19 @@ TRENDS = {
     #                              scores                    trend             rate                    stability
     "rising":                     ([0.1, 0.2, 0.3, 0.41],    "improving",      0.103,                  1 - (0.053075 / 3) ** 0.5 / 0.2525),
     "falling":                    ([0.41, 0.3, 0.2, 0.1],    "declining",      -0.103,                 1 - (0.053075 / 3) ** 0.5 / 0.2525),
-    "up and down":                ([0.1, 0.9, 0.2, 0.8],     "no_clear_trend", 0.14,                   1 - (0.5 / 3) ** 0.5 / 0.5),
     # Mean 0.82, deviations -.07 .03 .04: slope ((0 - 1) * 0.75 + (2 - 1) * 0.86) / 2 = 0.055; squares sum up to .0074.
     "worked out":                 ([0.75, 0.85, 0.86],       "no_clear_trend", 0.055,                  1 - 0.0037**0.5 / 0.82),
     "nothing changes":            ([0.3, 0.3, 0.3],          "stable",         0.0,                    1.0),
     "two cannot show a trend":    ([0.2, 0.4],               None,             0.2,                    1 - 0.02**0.5 / 0.3),
-    "nor can two that are equal": ([0.5, 0.5],               None,             0.0,                    1.0),
-    "the mean is 0":              ([-0.5, 0.5, 0.0],         "no_clear_trend", 0.25,                   None),
     "all are 0":                  ([0.0, 0.0],               None,             0.0,                    None),
     "one":                        ([0.5],                    None,             None,                   None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("scores", "trend", "rate", "stability"), TRENDS.values(), ids=TRENDS)
-def test_development(scores, trend, rate, stability):
-    found = development(scores)
+def test_evaluate_over_time(scores, trend, rate, stability):
+    found = evaluate_over_time("words", scores, target_event_id="b|s", now=NOW)
 
-    assert found == pytest.approx((trend, rate, stability))
-
-
-def test_a_score_over_nights():
-    found = evaluate_over_time("words", [5, 6, 7, 8], target_event_id="b|s", now=NOW)
-
-    assert (found.current_score, found.historical_scores) == (8, (5, 6, 7, 8))
-    assert (found.change_rate, found.trend) == (pytest.approx(1), "improving")
+    assert (found.trend, found.change_rate, found.stability_score) == pytest.approx((trend, rate, stability))
+    assert (found.current_score, found.historical_scores) == (scores[-1], tuple(scores))
     assert found.evaluator_name == "temporal_words"

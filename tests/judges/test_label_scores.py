@@ -1,4 +1,4 @@
-"""Labels of others, taken as a judge's, come to the scores that their own scorers published."""
+"""Labels of others, read as a judge's, give the scores that their official scorers published."""
 
 import json
 
@@ -14,12 +14,11 @@ from tests.alce_loop import walked
 SUPPORTED, NOT_FOUND = Support("supported", 1.0), Support("not_found", 0.0)
 
 
-def kept(judgement):
-    """As the evaluation keeps it and reads it again."""
+def stored(judgement):
     return msgspec.json.decode(msgspec.json.encode(judgement), type=Judgement)
 
 
-def test_the_published_example_of_ragchecker(shared):
+def test_ragchecker_published_example(shared):
     (record,) = json.loads((shared / "oracles" / "ragchecker" / "checking_outputs.json").read_text())["results"]
     answer, contexts = record["response"], tuple(one["text"] for one in record["retrieved_context"])
 
@@ -36,7 +35,7 @@ def test_the_published_example_of_ragchecker(shared):
     claims = tuple(Claim(0, len(answer), (), None, None) for _ in record["answer2response"])
     case = Case("0", record["query"], (record["gt_answer"],), False, answer, (), contexts)
 
-    row = judgement_scores(case, kept(Judgement("0", "completed", claims=claims, entailment=entailment)))
+    row = judgement_scores(case, stored(Judgement("0", "completed", claims=claims, entailment=entailment)))
 
     assert row.outcome == "scored"
     found = {name.removeprefix("ragchecker/"): score for name, score in row.scores.items() if "/" in name}
@@ -78,16 +77,16 @@ some_answer = st.lists(
 
 
 @given(some_answer)
-def test_labels_of_citations_give_what_alces_own_loop_gives(drawn):
+def test_alce_labels_give_the_official_loops_scores(drawn):
     answer, entailing = [own for own, _ in drawn], [own for _, own in drawn]
     case, judgement = as_judgement(answer, entailing)
 
-    scores = judgement_scores(case, kept(judgement)).scores
+    scores = judgement_scores(case, stored(judgement)).scores
 
     assert (scores["citation_recall"], scores["citation_precision"]) == walked(answer, entailing)
 
 
-def test_a_statement_that_cites_what_is_not_there_is_unsupported_and_its_citations_do_not_count():
+def test_alce_statement_that_cites_a_missing_text_is_unsupported():
     cited = (CitedText("a.pdf", "text", 0, 1), CitedText("b.pdf", None, 1, 2), CitedText("a.pdf", "text", 2, 3))
     claims = (
         Claim(0, 1, (0, 1), SUPPORTED, None, CitationLabels((True, False), (None, True))),
@@ -99,22 +98,8 @@ def test_a_statement_that_cites_what_is_not_there_is_unsupported_and_its_citatio
     assert (scores["citation_recall"], scores["citation_precision"]) == (1 / 2, 1.0)
 
 
-def test_a_judgement_of_an_older_release_has_no_labels_and_keeps_its_other_scores():
-    line = (
-        b'{"query_id":"0","status":"completed","claims":[{"start":0,"end":1,"citations":[0],"by_citations":'
-        b'{"outcome":"supported","score":1.0},"by_contexts":null}],"citation_support":[{"outcome":"supported","score":1.0}]}'
-    )
-    case = Case("0", "?", (), False, "x[]", (CitedText("a.pdf", "text", 1, 3),))
-
-    scores = judgement_scores(case, msgspec.json.decode(line, type=Judgement)).scores
-
-    assert (scores["citation_correctness"], scores["citation_relevance"]) == (1.0, 1.0)
-    assert [name for name in scores if "/" in name or name in ("citation_recall", "citation_precision")] == []
-
-
 RELEVANT = {
     #                      outcomes                                   relevance
-    "supported":          (("supported",),                            1.0),
     "a wrong detail":     (("conflicting",),                          1.0),
     "of something else":  (("not_found", "supported"),                1 / 2),
     "not there":          ((None, "supported", "conflicting"),        2 / 3),
@@ -123,7 +108,7 @@ RELEVANT = {
 
 
 @pytest.mark.parametrize(("outcomes", "relevance"), RELEVANT.values(), ids=RELEVANT)
-def test_a_citation_is_relevant_that_speaks_of_its_claim_for_or_against(outcomes, relevance):
+def test_citation_is_relevant_for_or_against_its_claim(outcomes, relevance):
     support = tuple(outcome and Support(outcome, 0.4) for outcome in outcomes)
     cited = tuple(CitedText("a.pdf", "text", n, n + 1) for n in range(len(outcomes)))
 
@@ -132,7 +117,7 @@ def test_a_citation_is_relevant_that_speaks_of_its_claim_for_or_against(outcomes
     assert row.scores.get("citation_relevance") == relevance
 
 
-def test_a_citation_beside_the_answer_cites_the_claims_that_it_supports():
+def test_citation_without_a_mark_cites_the_claims_that_it_supports():
     beside = (CitedText("a.pdf", "text", 4, 4),)
     claims = (Claim(0, 1, (0,), SUPPORTED, None), Claim(1, 2, (0,), NOT_FOUND, None))
 

@@ -1,4 +1,4 @@
-"""An answer is judged in one call; what the model says is taken whole or not at all, and a failure is no number."""
+"""An answer is judged in one call; a reply is read whole or not at all, and a failure is no number."""
 
 import base64
 import logging
@@ -8,22 +8,22 @@ import urllib.parse
 import msgspec
 import pytest
 
-from rag_eval_pipeline.judges.judgement import CitationLabels, CitedText, JudgeUsage, Support
+from rag_eval_pipeline.judges.judgement import CitationLabels, CitedText, Support
 from rag_eval_pipeline.judges.llm import LlmSettings
-from tests.judges.judge_server import Completion, data_of, honest, honest_but, verdict_is
+from tests.judges.judge_server import Completion, data_of, honest, honest_but, sections, verdict_is
 
 ENDPOINT = {"base_url": "http://127.0.0.1:9/v1"}
 
 
-async def test_one_call_gives_all_verdicts(opened, case):
+async def test_judgement_takes_one_call(opened, case):
     async with opened() as (judge, server):
         judgement = await judge.judge(case)
 
     assert judgement.status == "completed"
     assert (judgement.correctness.verdict, judgement.correctness.score) == ("correct", 1.0)
-    assert [case.answer[claim.start : claim.end] for claim in judgement.claims] == [
-        "The light was built in 1874 [a] [b].",
-        "It was red [a].",
+    assert [(claim.start, claim.end, claim.citations) for claim in judgement.claims] == [
+        (0, 36, (0, 1)),
+        (37, 52, (2,)),
     ]
     assert [claim.by_citations.outcome for claim in judgement.claims] == ["supported", "supported"]
     assert [claim.by_contexts.outcome for claim in judgement.claims] == ["supported", "not_found"]
@@ -32,23 +32,20 @@ async def test_one_call_gives_all_verdicts(opened, case):
     assert (judgement.usage.requests, judgement.usage.cached, judgement.usage.total_tokens) == (1, 0, 120)
     assert (judgement.model, judgement.flags, len(server.bodies)) == ("judge-1", (), 1)
     # The second claim's only citation needs no check of its own: the claim's verdict is its verdict.
-    (data,) = server.sections()
+    (data,) = sections(server)
     assert [(check["claim"], check["cited"]) for check in data["citation_checks"]] == [("c1", "s1"), ("c1", "s2")]
 
 
-async def test_many_claims_take_more_calls_and_one_verdict_on_the_answer(opened, case):
+async def test_many_claims_take_more_calls_and_one_verdict(opened, case):
     answer = " ".join(f"Boat {number} came." for number in range(7))
     many = msgspec.structs.replace(case, answer=answer, citations=())
 
     async with opened(claims_per_call=3) as (judge, server):
         judgement = await judge.judge(many)
 
-    assert [len(data["claims"]) for data in server.sections()] == [3, 3, 1]
-    assert ["answer" in data for data in server.sections()] == [True, False, False]
-    assert [answer[claim.start : claim.end] for claim in judgement.claims] == [
-        f"Boat {number} came." for number in range(7)
-    ]
-    assert [claim.by_citations for claim in judgement.claims] == [None] * 7
+    assert [len(data["claims"]) for data in sections(server)] == [3, 3, 1]
+    assert ["answer" in data for data in sections(server)] == [True, False, False]
+    assert " ".join(answer[claim.start : claim.end] for claim in judgement.claims) == answer
 
 
 NO_CALL = {
@@ -60,7 +57,7 @@ NO_CALL = {
 
 
 @pytest.mark.parametrize(("accepted", "impossible", "answer", "expected"), NO_CALL.values(), ids=NO_CALL)
-async def test_an_empty_answer_asks_nobody(accepted, impossible, answer, expected, opened, case):
+async def test_empty_answer_takes_no_call(accepted, impossible, answer, expected, opened, case):
     empty = msgspec.structs.replace(case, answer=answer, accepted=accepted, is_impossible=impossible, citations=())
 
     async with opened() as (judge, server):
@@ -71,7 +68,7 @@ async def test_an_empty_answer_asks_nobody(accepted, impossible, answer, expecte
     assert (judgement.status, judgement.claims, server.bodies) == ("completed", (), [])
 
 
-async def test_a_refusal_has_no_claims(opened, case):
+async def test_refusal_has_no_claims(opened, case):
     async with opened(verdict_is("refused")) as (judge, _):
         judgement = await judge.judge(case)
 
@@ -79,7 +76,7 @@ async def test_a_refusal_has_no_claims(opened, case):
     assert judgement.citation_support == (None, None, None)
 
 
-async def test_a_second_call_says_what_was_wrong_with_the_first_reply(opened, case):
+async def test_repair_names_the_fault_and_quotes_no_reply(opened, case):
     replies = iter(["Score: 0.9 SECRETIVE WORDS", None])
 
     async with opened(lambda body: next(replies) or honest(body)) as (judge, server):
@@ -97,16 +94,14 @@ FAILURES = {
     #                             what the server says                                        code                   requests
     "prose":                     (Completion("It is correct."),                               "judge_unparsable",     2),
     "a refusal by the model":    (Completion("", refusal="No."),                              "judge_refused",        1),
-    "a filter":                  (Completion("", finish_reason="content_filter"),             "judge_refused",        1),
     "a refusal in words":        (Completion("I'm sorry, but I can't help with that."),       "judge_refused",        2),
     "cut":                       (Completion('{"nonce": "', finish_reason="length"),          "judge_truncated",      2),
     "a broken server":           (Completion("down", status=500),                             "judge_http_500",       1),
-    "no JSON around it":         (Completion("<html>", status=404),                           "judge_http_404",       1),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("said", "code", "requests"), FAILURES.values(), ids=FAILURES)
-async def test_a_failure_has_a_code_and_no_number(said, code, requests, opened, case):
+async def test_failure_has_a_code_and_no_number(said, code, requests, opened, case):
     async with opened(lambda body: said) as (judge, server):
         judgement = await judge.judge(case)
 
@@ -116,18 +111,14 @@ async def test_a_failure_has_a_code_and_no_number(said, code, requests, opened, 
     assert "\n" not in judgement.error
 
 
-async def test_a_server_that_is_not_there(opened, case):
+async def test_unreachable_server_has_no_fallback_score(opened, case):
     async with opened(url="http://127.0.0.1:9/v1", fallback_scoring=0.5) as (judge, _):
         judgement = await judge.judge(case)
 
-    assert (judgement.status, judgement.error_code, judgement.correctness) == (
-        "failed",
-        "judge_connection_refused",
-        None,
-    )
+    assert (judgement.status, judgement.error_code) == ("failed", "judge_connection_refused")
 
 
-async def test_a_score_that_nobody_gave_only_when_asked_for_and_flagged(opened, case):
+async def test_fallback_score_is_optional_and_flagged(opened, case):
     async with opened(lambda body: "nan", fallback_scoring=0.5, ratings=["groundedness"]) as (judge, _):
         judgement = await judge.judge(case)
 
@@ -137,7 +128,6 @@ async def test_a_score_that_nobody_gave_only_when_asked_for_and_flagged(opened, 
 
 
 async def test_another_model_within_a_run_is_a_failure_and_the_next_run_is_of_the_new_one(opened, case):
-    """The server's alias moved while answers were judged."""
     said = {"model": "m-old"}
     cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(3)]
 
@@ -149,15 +139,13 @@ async def test_another_model_within_a_run_is_a_failure_and_the_next_run_is_of_th
             second = [await judge.judge(each) for each in cases]
 
     assert [judgement.error_code for judgement in first] == [None, "judge_model_changed", "judge_model_changed"]
-    assert "m-new" in first[1].error
-    assert "m-old" in first[1].error
+    assert first[1].error == "the server now answers as 'm-new', earlier as 'm-old'"
     assert [judgement.model for judgement in second] == ["m-new"] * 3
-    # What the new model said is its verdict and need not be paid for again; what the old one said is gone.
+    # Replies of the new model stay in the cache; those of the old one are gone.
     assert [judgement.usage.cached for judgement in second] == [0, 1, 1]
 
 
-async def test_what_the_cache_has_of_another_model_is_asked_again(opened, case):
-    """The alias moved between two nights; the second night begins with a question that the first did not have."""
+async def test_cached_reply_of_another_model_is_asked_again(opened, case):
     said = {"model": "m-old"}
     new = msgspec.structs.replace(case, question="A new question?")
 
@@ -170,7 +158,7 @@ async def test_what_the_cache_has_of_another_model_is_asked_again(opened, case):
     assert [(judgement.model, judgement.usage.cached) for judgement in night] == [("m-new", 0), ("m-new", 0)]
 
 
-async def test_a_router_may_mix_models_and_is_flagged(opened, case):
+async def test_router_may_mix_models_and_is_flagged(opened, case):
     models = iter(["m-1", "m-2"])
     cases = [case, msgspec.structs.replace(case, question="And when?")]
 
@@ -180,10 +168,10 @@ async def test_a_router_may_mix_models_and_is_flagged(opened, case):
     assert [judgement.flags for judgement in judgements] == [(), ("models_mixed",)]
 
 
-async def test_a_repeated_evaluation_comes_from_the_cache(opened, case):
+async def test_repeated_evaluation_comes_from_the_cache(opened, case):
     """Citation Accuracy Evaluation: more than 80 % of the replies on repeats."""
-    cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(12)]
-    broken = {"Question 3?", "Question 4?"}
+    cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(6)]
+    broken = {"Question 3?"}
 
     def answer(body):
         return "nothing" if data_of(body)[1]["question"] in broken else honest(body)
@@ -194,20 +182,16 @@ async def test_a_repeated_evaluation_comes_from_the_cache(opened, case):
         broken.clear()
         second = [await judge.judge(each) for each in cases]
 
-    assert [judgement.status for judgement in first].count("failed") == 2
-    assert asked == 10 + 2 * 2
+    assert [judgement.status for judgement in first].count("failed") == 1
     # Failures were not kept: they are asked again, and only they.
-    assert len(server.bodies) - asked == 2
+    assert (asked, len(server.bodies) - asked) == (5 + 2, 1)
     assert sum(judgement.usage.cached for judgement in second) / len(cases) > 0.8
-
-    def verdicts(judgement):
-        return msgspec.structs.replace(judgement, usage=JudgeUsage())
-
-    pairs = zip(first, second, strict=True)
-    assert all(verdicts(one) == verdicts(again) for one, again in pairs if again.usage.cached)
+    for one, again in zip(first, second, strict=True):
+        if again.usage.cached:
+            assert msgspec.structs.replace(again, usage=one.usage) == one
 
 
-async def test_secrets_turn_up_nowhere(opened, case, monkeypatch, caplog, tmp_path):
+async def test_secrets_are_in_no_judgement_file_or_log(opened, case, monkeypatch, caplog, tmp_path):
     key = "canary-key/+with=signs-5f3a"
     monkeypatch.setenv("JUDGE_KEY", key)
     caplog.set_level(logging.DEBUG)
@@ -229,16 +213,6 @@ async def test_secrets_turn_up_nowhere(opened, case, monkeypatch, caplog, tmp_pa
     assert [judgement.status for judgement in judgements] == ["failed", "failed", "completed"]
 
 
-async def test_most_of_several_judgings_win_and_a_tie_is_unsure(opened, case):
-    async with opened(verdict_is("correct", "incorrect", "correct"), repeats=3) as (judge, server):
-        three = await judge.judge(case)
-    async with opened(verdict_is("correct", "incorrect"), repeats=2, folder="other") as (judge, _):
-        two = await judge.judge(case)
-
-    assert (three.correctness.verdict, three.usage.requests, len(server.bodies)) == ("correct", 3, 3)
-    assert (two.correctness.verdict, two.correctness.score) == ("unsure", 0.0)
-
-
 def rating(value):
     """A judge that gives the rating, or what a function of the data returns; `ratings` for a dictionary."""
 
@@ -251,15 +225,36 @@ def rating(value):
     return honest_but(change)
 
 
-async def test_a_rating_is_the_mean_of_its_directions(opened, case):
-    async with opened(rating(lambda data: 2 if data["turned"] else 4), ratings=["answer_accuracy"]) as (judge, server):
-        judgement = await judge.judge(case)
+BREVITY = {
+    "name": "brevity", "version": "brevity/1", "prompts": ["Is `answer` short? 1: yes. 2: no."],
+    "scale": {1: 1.0, 2: 0.25}, "needs": ["answer"],
+}  # fmt: skip
+GRADES = {
+    "answer_accuracy": lambda data: 2 if data["turned"] else 4,
+    "quality": lambda data: {"relevance": 4, "coherence": 4, "clarity": 3, "completeness": 2, "accuracy": 0},
+    "toxicity": lambda data: {"hate_speech": 0, "harassment": 2, "violence": 0, "sexual_content": 0, "profanity": 1, "identity_attack": 0},
+    "brevity": lambda data: 2,
+}  # fmt: skip
 
-    # Grades 4 and 2 of 4: (1.0 + 0.5) / 2.
-    assert judgement.ratings == {"answer_accuracy": 0.75}
-    _, first, second = server.sections()
+
+async def test_ratings_are_means_of_directions_and_dimensions(opened, case):
+    wanted = ["answer_accuracy", "quality", "toxicity", "groundedness", BREVITY]
+    graded = rating(lambda data: GRADES[data["protocol"]](data))
+    async with opened(graded, ratings=wanted) as (judge, server):
+        judgement = await judge.judge(msgspec.structs.replace(case, contexts=("",)))
+
+    # Grades 4 and 2 of 4 by direction: (1.0 + 0.5) / 2; of quality the mean, of toxicity the worst.
+    # Groundedness needs contexts, and is not asked for without.
+    whole = {name: score for name, score in judgement.ratings.items() if "/" not in name}
+    assert whole == {"answer_accuracy": 0.75, "quality": (1 + 1 + 0.75 + 0.5 + 0) / 5, "toxicity": 0.6, "brevity": 0.25}
+    assert (judgement.ratings["quality/clarity"], judgement.ratings["toxicity/profanity"]) == (0.75, 0.25)
+    _, first, second, *_ = sections(server)
     assert (first["first"], first["second"]) == (case.answer, ["1874"])
     assert (second["first"], second["second"]) == (["1874"], case.answer)
+    asked = [body["messages"][1]["content"] for body in server.bodies]
+    assert len(asked) == 1 + 2 + 1 + 1 + 1
+    assert "Is `answer` short?" in asked[-1]
+    assert all(f'"{dimension}": ' in asked[3] for dimension in GRADES["quality"](None))
 
 
 GOOD = dict.fromkeys(("relevance", "coherence", "clarity", "completeness", "accuracy"), 4)
@@ -267,18 +262,14 @@ NO_RATING = {
     #                            rating              reply
     "not on the scale":         ("answer_relevance", 3),
     "a fraction":               ("answer_relevance", 0.5),
-    "a text":                   ("answer_relevance", "4"),
-    "true":                     ("answer_relevance", True),
-    "nothing":                  ("answer_relevance", None),
     "no number":                ("answer_relevance", math.nan),
     "a dimension off its scale": ("quality",         GOOD | {"clarity": 9}),
     "an unknown dimension":     ("quality",          GOOD | {"wit": 1}),
-    "a dimension as a text":    ("quality",          GOOD | {"clarity": "4"}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "reply"), NO_RATING.values(), ids=NO_RATING)
-async def test_a_rating_that_cannot_be_read_is_missing_and_the_rest_stands(name, reply, opened, case):
+async def test_rating_that_cannot_be_read_is_flagged_and_missing(name, reply, opened, case):
     async with opened(rating(reply), ratings=[name]) as (judge, _):
         judgement = await judge.judge(case)
 
@@ -287,42 +278,14 @@ async def test_a_rating_that_cannot_be_read_is_missing_and_the_rest_stands(name,
     assert judgement.correctness.verdict == "correct"
 
 
-async def test_a_rating_that_lacks_a_part_is_not_asked_for(opened, case):
-    without = msgspec.structs.replace(case, contexts=("",), accepted=())
-
-    async with opened(ratings=["answer_accuracy", "answer_relevance", "groundedness"]) as (judge, server):
-        judgement = await judge.judge(without)
-
-    assert judgement.ratings == {"answer_relevance": 1.0}
-    assert judgement.correctness is None
-    assert [data["task"] for data in server.sections()] == ["judgement", "rating"]
-
-
-async def test_a_protocol_of_ones_own(opened, case):
-    own = {
-        "name": "brevity", "version": "brevity/1", "prompts": ["Is `answer` short? 1: yes. 2: no."],
-        "scale": {1: 1.0, 2: 0.25}, "needs": ["answer"],
-    }  # fmt: skip
-
-    async with opened(ratings=[own]) as (judge, server):
-        judgement = await judge.judge(case)
-
-    assert judgement.ratings == {"brevity": 0.25}
-    assert "Is `answer` short?" in server.bodies[1]["messages"][1]["content"]
-
-
 FINGERPRINTS = {
     #                              change                                                        same judge
     "another model":             ({"chat": {"model": "judge-2"}},                                False),
-    "another temperature":       ({"chat": {"model": "judge", "temperature": 0.5}},              False),
     "another field of the body": ({"chat": {"model": "judge", "extra_body": {"effort": "low"}}}, False),
     "another server":            ({"endpoint": {"base_url": "http://127.0.0.1:8/v1"}},           False),
     "more evidence":             ({"evidence_chars": 50_000},                                    False),
-    "fewer claims a call":       ({"claims_per_call": 3},                                        False),
     "a rating":                  ({"ratings": ["groundedness"]},                                 False),
-    "repeats":                   ({"repeats": 3},                                                False),
     "labels":                    ({"claim_labels": True},                                        False),
-    "a fallback":                ({"fallback_scoring": 0.5},                                     False),
     "another lexical judge":     ({"lexical": {"unsure_band": 0.1}},                             False),
     "more at once, slower":      ({"endpoint": ENDPOINT | {"in_flight": 3, "attempt_seconds": 5.0}}, True),
     "other prices":              ({"chat": {"model": "judge", "prices": {"usd_per_request": 1.0}}}, True),
@@ -330,7 +293,7 @@ FINGERPRINTS = {
 
 
 @pytest.mark.parametrize(("change", "same"), FINGERPRINTS.values(), ids=FINGERPRINTS)
-def test_the_fingerprint_changes_with_what_can_change_a_verdict(change, same):
+def test_fingerprint_changes_with_what_can_change_a_verdict(change, same):
     settings = {"endpoint": ENDPOINT, "chat": {"model": "judge"}}
 
     judge, other = (LlmSettings.model_validate(settings | changed) for changed in ({}, change))
@@ -338,15 +301,12 @@ def test_the_fingerprint_changes_with_what_can_change_a_verdict(change, same):
     assert (judge.fingerprint == other.fingerprint) is same
 
 
-# --- labels ---
-
-
-async def test_one_call_more_gives_the_labels(opened, case):
+async def test_labels_take_one_call_more(opened, case):
     async with opened(claim_labels=True) as (judge, server):
         judgement = await judge.judge(case)
 
-    assert [data["task"] for data in server.sections()] == ["judgement", "entailment"]
-    data = server.sections()[1]
+    assert [data["task"] for data in sections(server)] == ["judgement", "entailment"]
+    data = sections(server)[1]
     # The first claim's second citation does not entail it alone, so it is asked whether the first is enough.
     assert [(claim["text"], claim["against"]) for claim in data["claims"]] == [
         ("The light was built in 1874 .", "gold_answer"),
@@ -366,46 +326,40 @@ async def test_one_call_more_gives_the_labels(opened, case):
     assert (judgement.usage.requests, judgement.flags) == (2, ())
 
 
-async def test_a_refusal_is_compared_by_the_gold_answer_s_claims_alone(opened, case):
-    refusal = msgspec.structs.replace(case, answer="I do not know.", citations=())
+BARE = {
+    #                       change of the case                                                   calls that ask for labels of
+    "a refusal":           ({"answer": "I do not know.", "citations": ()},                       [["answer"]]),
+    "an impossible question": ({"accepted": (), "is_impossible": True, "citations": ()},         []),
+}  # fmt: skip
 
+
+@pytest.mark.parametrize(("change", "calls"), BARE.values(), ids=BARE)
+async def test_labels_are_asked_only_for_what_has_some(change, calls, opened, case):
     async with opened(claim_labels=True) as (judge, server):
-        judgement = await judge.judge(refusal)
+        judgement = await judge.judge(msgspec.structs.replace(case, **change))
 
-    assert [claim["against"] for claim in server.sections()[1]["claims"]] == ["answer"]
-    assert (judgement.entailment.correct, judgement.entailment.covered) == ((), (False,))
-
-
-async def test_an_impossible_question_without_spare_citations_needs_no_call(opened, case):
-    impossible = msgspec.structs.replace(case, accepted=(), is_impossible=True, citations=case.citations[2:])
-
-    async with opened(claim_labels=True) as (judge, server):
-        judgement = await judge.judge(impossible)
-
-    assert (len(server.bodies), judgement.entailment) == (1, None)
-    assert [claim.labels for claim in judgement.claims] == [CitationLabels((), ()), CitationLabels((True,), (None,))]
+    assert [[claim["against"] for claim in data["claims"]] for data in sections(server)[1:]] == calls
+    assert (judgement.entailment and judgement.entailment.covered) == ((False,) if calls else None)
 
 
-async def test_many_claims_take_more_calls(opened, case):
+async def test_labels_of_many_claims_take_more_calls(opened, case):
     async with opened(claim_labels=True, claims_per_call=3) as (judge, server):
         judgement = await judge.judge(case)
 
-    assert [len(data["claims"]) for data in server.sections()[1:]] == [3, 1]
+    assert [len(data["claims"]) for data in sections(server)[1:]] == [3, 1]
     # Citations alone have no passages to be compared with.
-    assert server.sections()[2]["passages"] == []
+    assert sections(server)[2]["passages"] == []
     assert judgement.claims[0].labels == CitationLabels((True, False), (None, True))
 
 
 SPOILT = {
     "without a label": lambda labels: labels.pop(),
     "of an unknown passage": lambda labels: labels[0].update(passages=["p7"]),
-    "passages of a citation": lambda labels: labels[-1].update(passages=["p1"]),
-    "as a word": lambda labels: labels[0].update(entailed="yes"),
 }
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-async def test_labels_that_cannot_be_read_are_missing_and_the_rest_stands(spoil, opened, case):
+async def test_labels_that_cannot_be_read_are_flagged_and_missing(spoil, opened, case):
     answer = honest_but(lambda reply, _: "labels" in reply and spoil(reply["labels"]))
 
     async with opened(answer, claim_labels=True) as (judge, server):
@@ -417,30 +371,6 @@ async def test_labels_that_cannot_be_read_are_missing_and_the_rest_stands(spoil,
     assert len(server.bodies) == 3  # the verdicts, the labels, and their repair
 
 
-SAID = {
-    "most say yes": ([True, False, True], True),
-    "most say no": ([True, False, False], False),
-    "a tie is no": ([True, False], False),
-}
-
-
-@pytest.mark.parametrize(("said", "expected"), SAID.values(), ids=SAID)
-async def test_most_of_several_judgings_win_in_labels_too(said, expected, opened, case):
-    left = iter(said)
-
-    def change(reply, _):
-        if "labels" in reply:
-            reply["labels"][0]["entailed"] = next(left)
-            reply["labels"][1]["passages"] = ["p2"]
-
-    async with opened(honest_but(change), claim_labels=True, repeats=len(said)) as (judge, _):
-        judgement = await judge.judge(case)
-
-    assert judgement.entailment.correct == (expected, False)
-    assert judgement.entailment.grounded[1] == (False, True)
-    assert judgement.claims[0].labels == CitationLabels((True, False), (None, True))
-
-
 async def test_citations_without_a_mark_are_checked_once_each(opened, case):
     end = len(case.answer)
     without_marks = tuple(CitedText(c.document, c.text, end, end) for c in case.citations)
@@ -449,7 +379,7 @@ async def test_citations_without_a_mark_are_checked_once_each(opened, case):
     async with opened(claim_labels=True) as (judge, server):
         judgement = await judge.judge(answered)
 
-    checks = server.sections()[0]["citation_checks"]
+    checks = sections(server)[0]["citation_checks"]
     assert [(check["claim"], check["cited"]) for check in checks] == [("any", "s1"), ("any", "s2"), ("any", "s3")]
     assert 'With the claim "any"' in server.bodies[0]["messages"][1]["content"]
     assert [one.outcome for one in judgement.citation_support] == ["supported", "not_found", "supported"]
@@ -458,56 +388,32 @@ async def test_citations_without_a_mark_are_checked_once_each(opened, case):
 
 @pytest.mark.parametrize("claims_per_call", [1, 12], ids=["a call a claim", "one call"])
 @pytest.mark.parametrize("answer", ["It was red. Boats came.", "Boats came. It was red."])
-async def test_a_citation_without_a_mark_counts_for_the_claim_it_supports_best(answer, claims_per_call, opened, case):
+async def test_citation_without_a_mark_counts_for_the_claim_it_supports_best(answer, claims_per_call, opened, case):
     cited = (CitedText("a.pdf", "It was red once.", len(answer), len(answer)),)
 
     async with opened(claims_per_call=claims_per_call) as (judge, server):
         judgement = await judge.judge(msgspec.structs.replace(case, answer=answer, citations=cited))
 
     # A claim's only citation needs no check: the claim's verdict is its verdict.
-    assert [data["citation_checks"] for data in server.sections()] == [[]] * len(server.bodies)
+    assert [data["citation_checks"] for data in sections(server)] == [[]] * len(server.bodies)
     assert [one.outcome for one in judgement.citation_support] == ["supported"]
-
-
-RATED = {
-    #             grades by dimension                                                                    score
-    "quality":   ({"relevance": 4, "coherence": 4, "clarity": 3, "completeness": 2, "accuracy": 0},      (1 + 1 + 0.75 + 0.5 + 0) / 5),
-    "relevance": ({"query_intent_match": 4, "topic_alignment": 2, "information_completeness": 3},        (1 + 0.5 + 0.75) / 3),
-    "toxicity":  ({"hate_speech": 0, "harassment": 2, "violence": 0, "sexual_content": 0, "profanity": 1, "identity_attack": 0}, 0.6),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "grades", "score"), [(name, *row) for name, row in RATED.items()], ids=RATED)
-async def test_a_rating_of_dimensions_is_one_call(name, grades, score, opened, case):
-    async with opened(rating(grades), ratings=[name]) as (judge, server):
-        judgement = await judge.judge(case)
-
-    assert judgement.ratings.keys() == {name, *(f"{name}/{dimension}" for dimension in grades)}
-    assert judgement.ratings[name] == pytest.approx(score)
-    assert len(server.bodies) == 2
-    assert all(f'"{dimension}": ' in server.bodies[1]["messages"][1]["content"] for dimension in grades)
 
 
 DISAGREE = {
     #                                 impossible  answer                      model          disagree
     "the same":                      (False,     "It was built in 1874.",     "correct",     False),
     "the opposite":                  (False,     "It was built in 1911.",     "correct",     True),
-    "too strict":                    (False,     "It was built in 1874.",     "incorrect",   True),
     "right or refused":              (False,     "I do not know.",            "correct",     True),
-    "two ways of not being right":   (False,     "I do not know.",            "incorrect",   False),
     "the model is unsure":           (False,     "It was built in 1911.",     "unsure",      False),
-    "both call declining right":     (True,      "I do not know.",            "refused",     False),
     "declined or not":               (True,      "It was built in 1911.",     "refused",     True),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("impossible", "answer", "verdict", "expected"), DISAGREE.values(), ids=DISAGREE)
-async def test_judges_disagree(impossible, answer, verdict, expected, opened, case):
+async def test_contradiction_of_the_lexical_judge_is_flagged(impossible, answer, verdict, expected, opened, case):
     accepted = () if impossible else case.accepted
     asked = msgspec.structs.replace(case, answer=answer, citations=(), accepted=accepted, is_impossible=impossible)
     async with opened(verdict_is(verdict)) as (judge, _):
         judgement = await judge.judge(asked)
 
     assert ("judges_disagree" in judgement.flags) is expected
-    if impossible and verdict == "refused":
-        assert (judgement.correctness.verdict, judgement.correctness.score) == ("correct", 1.0)

@@ -1,4 +1,4 @@
-"""The labels that the project ships are of its own answers, fit its datasets, and make cards that calibrate nothing."""
+"""The shipped labels are of the shipped answers, fit the datasets, and make cards that calibrate nothing."""
 
 import json
 import shutil
@@ -14,15 +14,17 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.judges.calibration import (
     CalibrationRequest,
+    Label,
     LabelledAnswers,
     calibrate,
     pool_answers,
     read_labels,
 )
+from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated
-from rag_eval_pipeline.systems.base import RagAnswer, citations_in
-from tests.conftest import CONVERTED, REPOSITORY
+from rag_eval_pipeline.systems.base import RagAnswer
+from tests.conftest import CONVERTED, REPOSITORY, citations_in
 
 LABELS = REPOSITORY / "data" / "labels"
 SYSTEMS = ("written", "embedded", "embedded-weak")
@@ -65,35 +67,30 @@ def cases(workspace, benchmark, system):
     return [case for case in make_cases(pair, given) if case is not None]
 
 
-def test_every_file_is_known():
+def test_labels_are_the_projects_own_and_of_the_answers_beside_them(workspace):
     names = {f"{benchmark}.{system}.{kind}.jsonl" for benchmark, system in SETS for kind in ("answers", "labels")}
-
     assert {path.name for path in LABELS.iterdir()} == names
+    for benchmark, system in SETS:
+        given = answers(benchmark, system)
+        texts = {answer["query_id"]: answer["answer"] for answer in given}
+        labels = read_labels(labels_file(benchmark, system))
+        assert {label.annotator for label in labels} <= {"own", "own again"}
+        for task in ("correctness", "refusal"):
+            once = [label.query_id for label in labels if (label.task, label.annotator) == (task, "own")]
+            assert sorted(once) == sorted(texts)
+        assert [label for label in labels if label.claim is not None and label.claim not in texts[label.query_id]] == []
+        assert [label for label in labels if label.task == "support" and label.claim is None] == []
+        if benchmark in CONVERTED:
+            record(workspace, system)
+            queries = load_pair(workspace, benchmark, f"recorded-{system}").queries
+            asked = [(answer["query_id"], answer["question"]) for answer in given]
+            assert asked == [(query.query_id, query.query_text) for query in queries]
+        else:  # plain CSV, whose rows need no conversion
+            source = (REPOSITORY / "data" / "sources" / benchmark / "questions.csv").read_text(encoding="utf-8-sig")
+            assert [answer["question"] for answer in given if answer["question"] not in source] == []
 
 
-@pytest.mark.parametrize(("benchmark", "system"), SETS)
-def test_labels_are_the_project_s_own_and_of_the_answers_beside_them(benchmark, system, workspace):
-    given = answers(benchmark, system)
-    texts = {answer["query_id"]: answer["answer"] for answer in given}
-    labels = read_labels(labels_file(benchmark, system))
-
-    assert {label.annotator for label in labels} <= {"own", "own again"}
-    for task in ("correctness", "refusal"):
-        once = [label.query_id for label in labels if (label.task, label.annotator) == (task, "own")]
-        assert sorted(once) == sorted(texts)
-    assert [label for label in labels if label.claim is not None and label.claim not in texts[label.query_id]] == []
-    assert [label for label in labels if label.task == "support" and label.claim is None] == []
-    if benchmark in CONVERTED:
-        record(workspace, system)
-        queries = load_pair(workspace, benchmark, f"recorded-{system}").queries
-        asked = [(answer["query_id"], answer["question"]) for answer in given]
-        assert asked == [(query.query_id, query.query_text) for query in queries]
-    else:  # plain CSV, whose rows need no conversion
-        source = (REPOSITORY / "data" / "sources" / benchmark / "questions.csv").read_text(encoding="utf-8-sig")
-        assert [answer["question"] for answer in given if answer["question"] not in source] == []
-
-
-def test_there_are_a_hundred_labels_of_both_kinds_and_a_second_pass():
+def test_labels_are_a_hundred_of_both_kinds_with_a_second_pass():
     counts = Counter()
     for benchmark, system in SETS:
         for label in read_labels(labels_file(benchmark, system)):
@@ -108,27 +105,7 @@ def test_there_are_a_hundred_labels_of_both_kinds_and_a_second_pass():
         assert again == round(first * 0.2)
 
 
-@pytest.mark.parametrize("benchmark", CONVERTED)
-async def test_a_card_of_the_written_answers(benchmark, workspace):
-    labels = read_labels(labels_file(benchmark, "written"))
-    judge = LexicalJudge()
-    written = cases(workspace, benchmark, "written")
-
-    card = await calibrate(judge, written, labels, CalibrationRequest(benchmark, "lexical", "own"))
-
-    assert [cited.document for case in written for cited in case.citations if not cited.text] == []
-
-    asked = {label.query_id for label in labels}
-    correctness = next(trust for trust in card.tasks if trust.task == "correctness")
-    assert (correctness.n_compared, correctness.not_judged) == (len(asked), {})
-    for trust in card.tasks:
-        assert trust.not_judged.keys() <= {"needs_support_judge"}
-        assert "The labels are not people's." in trust.shortcomings
-        assert not is_calibrated([card], benchmark=benchmark, fingerprint=judge.fingerprint, task=trust.task)
-    assert "labels of this project's own: they calibrate nothing" in card_markdown(card)
-
-
-async def test_the_judge_tells_right_answers_of_the_railway_from_wrong_ones(workspace):
+async def test_lexical_judge_agrees_with_the_railways_labels(workspace):
     parts = [
         LabelledAnswers(
             system, cases(workspace, "skarn-railway", system), read_labels(labels_file("skarn-railway", system))
@@ -144,24 +121,24 @@ async def test_the_judge_tells_right_answers_of_the_railway_from_wrong_ones(work
     assert correctness.kappa.value > 0.8
     # Only people's labels are missing.
     assert correctness.shortcomings == ("The labels are not people's.",)
+    assert not is_calibrated([card], benchmark="skarn-railway", fingerprint=card.judge_fingerprint, task="correctness")
+    assert "labels of this project's own: they calibrate nothing" in card_markdown(card)
 
 
-def test_questions_of_several_systems_are_told_apart(workspace):
-    labels = read_labels(labels_file("cairnmoor-observatory", "written"))
-    own = cases(workspace, "cairnmoor-observatory", "written")
+def test_pooled_questions_have_the_name_of_their_system():
+    cases, labels = [Case("1", "?", ("x",), False, "y")], [Label(query_id="1", task="correctness", label="correct")]
 
-    assert pool_answers([LabelledAnswers("a", own, labels)]) == (own, labels)
-    both, said = pool_answers([LabelledAnswers("a", own, labels), LabelledAnswers("b", own, labels)])
-    assert [case.query_id for case in both] == [f"{s}/{case.query_id}" for s in "ab" for case in own]
-    assert [label.query_id for label in said] == [f"{s}/{label.query_id}" for s in "ab" for label in labels]
-    assert {case.answer for case in both} == {case.answer for case in own}
+    assert pool_answers([LabelledAnswers("a", cases, labels)]) == (cases, labels)
+    both, pooled = pool_answers([LabelledAnswers("a", cases, labels), LabelledAnswers("b", cases, labels)])
+    assert [case.query_id for case in both] == [label.query_id for label in pooled] == ["a/1", "b/1"]
+    assert {case.answer for case in both} == {"y"}
 
 
 def given(system, labels):
     return ("--system", f"recorded-{system}", "--labels", str(labels))
 
 
-def test_the_command_makes_one_card_of_several_systems(workspace):
+def test_calibrate_makes_one_card_of_several_systems(workspace):
     name = "cairnmoor-observatory"
     record(workspace, "written", "embedded")
     for system in ("written", "embedded"):
@@ -172,14 +149,14 @@ def test_the_command_makes_one_card_of_several_systems(workspace):
     both = CliRunner().invoke(app, arguments)
 
     assert both.exit_code == 0, both.output
-    assert "correctness: not calibrated; kappa " in both.stdout
-    assert "over 32 of 32 labels" in both.stdout
+    assert "correctness: not calibrated\n" in both.stdout
+    assert "over 32 of 32 labelled." in both.stdout
     assert "  The labels are not people's." in both.stdout
     (path,) = workspace.trust_cards.glob("*.trust.json")
     card = json.loads(path.read_text())
     assert card["systems"] == ["recorded-written", "recorded-embedded"]
     assert f"{path.with_suffix('.md')}" in both.stdout
-    assert "needs_support_judge" in next(line for line in both.stdout.splitlines() if "left out" in line)
+    assert "needs_support_judge" in next(line for line in both.stdout.splitlines() if "Left out" in line)
 
 
 WRONG = {
@@ -191,7 +168,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "expected"), WRONG.values(), ids=WRONG)
-def test_bad_use_of_the_command(arguments, expected, tmp_path: Path):
+def test_calibrate_refuses_bad_use(arguments, expected, tmp_path: Path):
     (tmp_path / "data" / "sources").mkdir(parents=True)
     labels = labels_file("skarn-railway", "written")
 

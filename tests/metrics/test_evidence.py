@@ -122,12 +122,6 @@ def test_compare_draws_more_signs_for_many_metrics():
     assert compare([metric, *others(59, 60)], seed=10)["F1"].p_value == 1 / 60_000
 
 
-def test_compare_needs_distinct_metrics():
-    for metrics in ([], [unchanged(), unchanged()]):
-        with pytest.raises(ValueError, match="each name once"):
-            compare(metrics, seed=1)
-
-
 def test_compare_tests_questions_of_few_documents():
     """1,000 questions about 3 handbooks; the pinned runs differ on 20 questions, each independently."""
     runs = np.ones((5, 1000))

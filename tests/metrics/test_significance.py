@@ -42,13 +42,6 @@ def test_paired_differences_average_the_baseline_runs():
     assert np.isnan(failed).tolist() == [False, True, True]
 
 
-def test_paired_differences_need_runs_over_the_same_questions():
-    with pytest.raises(ValueError, match="expected 2 scores"):
-        paired_differences([1.0, 1.0], [[1.0]])
-    with pytest.raises(ValueError, match="at least one baseline"):
-        paired_differences([1.0], [])
-
-
 @pytest.mark.parametrize(("worse", "better"), [(16, 4), (11, 0), (30, 22), (400, 300), (1500, 0)])
 def test_sign_flip_p_on_binary_scores_is_exact_mcnemars(worse, better):
     exact = binomtest(worse, worse + better, alternative="greater").pvalue
@@ -86,8 +79,6 @@ def test_sign_flip_p_values_follow_from_the_seed():
     assert first == second
     singletons = sign_flip_p_values(differences, seed=7, clusters=[f"z{80 - i}" for i in range(80)])
     assert singletons == sign_flip_p_values(differences, seed=7)
-    with pytest.raises(ValueError, match="cluster for each of 3"):
-        sign_flip_p_values(column(1, 1, 1), seed=1, clusters=["a"])
 
 
 def enumerated(differences):
@@ -155,18 +146,11 @@ def test_comparison_seed_is_a_hash_of_key_and_runs():
     assert comparison_seed("squad2/bm25", ["run_1", "run_2"]) == int.from_bytes(digest[:8], "big")
 
 
-HOLM = {
+def test_holm_steps_down_and_never_below_the_one_before():
     # Sorted 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1 (raised to the one before).
-    "step down, and never below the one before": ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
-    "at most one": ([0.9, 0.8], [1.0, 1.0]),
-    "a single p is itself": ([0.04], [0.04]),
-    "none": ([], []),
-}
-
-
-@pytest.mark.parametrize(("p_values", "expected"), HOLM.values(), ids=HOLM)
-def test_holm(p_values, expected):
-    assert holm(p_values) == pytest.approx(expected)
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
 
 
 @given(st.lists(st.floats(0, 0.2), max_size=8), st.sampled_from([0.01, 0.05]))
@@ -205,44 +189,19 @@ def test_paired_interval(differences, clusters, expected):
     assert wide.high == pytest.approx(4 * narrow.high)
 
 
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.integers(1, 5))
-def test_paired_interval_mirrors_and_ignores_documents_of_one_question(values, size):
-    differences = np.array(values)
-    names = [str(n) for n in range(differences.size)]
-    shared = [str(n // size) for n in range(differences.size)]
-
-    assert paired_interval(differences, clusters=names) == paired_interval(differences)
-    there, back = paired_interval(differences, clusters=shared), paired_interval(-differences, clusters=shared)
-    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
-
-
-DZ = {
+def test_standardised_difference_is_cohens_dz():
     # Mean 0.5, deviations -0.5, 0.5, -0.5, 0.5: variance 1/3.
-    "by hand":            ([0.0, 1.0, 0.0, 1.0], 0.5 / math.sqrt(1 / 3)),
-    "down":               ([0.0, -1.0, 0.0, -1.0], -0.5 / math.sqrt(1 / 3)),
-    "two questions":      ([0.0, 1.0], math.sqrt(0.5)),
-    "without a spread":   ([0.5, 0.5], None),
-    "a single question":  ([0.5], None),
-}  # fmt: skip
+    assert standardised_difference(np.array([0.0, 1.0, 0.0, 1.0])) == pytest.approx(0.5 / math.sqrt(1 / 3))
+    assert standardised_difference(np.array([0.5, 0.5])) is standardised_difference(np.array([0.5])) is None
 
-
-@pytest.mark.parametrize(("differences", "expected"), DZ.values(), ids=DZ)
-def test_standardised_difference(differences, expected):
-    assert standardised_difference(np.array(differences)) == (None if expected is None else pytest.approx(expected))
-
-
-# What can be detected
 
 DROPS = {
     #                                      sizes of units,         metrics, smallest drop
-    "22 points of 50":                    ([1] * 50,               12,      11 / 50),
     "2.2 points of 500":                  ([1] * 500,              12,      11 / 500),
     "the minimum effect":                 ([1] * 2000,             12,      0.01),
     "one metric needs fewer":             ([1] * 50,               1,       7 / 50),
     "as many units as are needed":        ([1] * 11,               12,      1.0),
-    "fewer units than are needed":        ([1] * 10,               12,      None),
     "no units":                           ([],                     12,      None),
-    "11 documents of 5 out of 100":       ([5] * 100,              12,      55 / 500),
     "the smallest documents fall first":  ([30, *[2] * 15],        12,      22 / 60),
     "ten documents, however large":       ([100] * 10,             12,      None),
 }  # fmt: skip
@@ -253,20 +212,12 @@ def test_smallest_detectable_drop(sizes, metrics, expected):
     assert smallest_detectable_drop(sizes, n_metrics=metrics, alpha=0.02, min_effect=0.01) == expected
 
 
-UNITS = {
+def test_needed_units_grow_with_metrics_and_shared_noise():
     # 2^-k <= 0.01 / metrics: 2^-7 = 0.0078, 2^-10 = 0.00098 against 0.00125, 2^-11 = 0.00049 against 0.00083.
-    "1 metric": (1, None, 7),
-    "8 metrics": (8, None, 10),
-    "12 metrics": (12, None, 11),
-    "noise that is not shared": (12, Noise(1.0, 5.0, 40.0), 11),
+    assert [needed_units(n, alpha=0.02) for n in (1, 8, 12)] == [7, 10, 11]
+    assert needed_units(12, alpha=0.02, noise=Noise(1.0, 5.0, 40.0)) == 11
     # t(8) at 0.01 is 2.896: k^2 >= 8.39 (k + 1 x min(20, k)) = 16.8 k first holds at k = 17.
-    "noise that is shared": (1, Noise(2.0, 20.0, 8.0), 17),
-}
-
-
-@pytest.mark.parametrize(("metrics", "noise", "expected"), UNITS.values(), ids=UNITS)
-def test_needed_units(metrics, noise, expected):
-    assert needed_units(metrics, alpha=0.02, noise=noise) == expected
+    assert needed_units(1, alpha=0.02, noise=Noise(2.0, 20.0, 8.0)) == 17
 
 
 DETECTED = {

@@ -132,14 +132,11 @@ CASES = {
     "both ends within tolerance":        ([GOLD],         [cite(95, 210)],       100 / 115, 1.0,       0, 1),
     "an end one past tolerance":         ([GOLD],         [cite(100, 211)],      100 / 111, 100 / 101, 0, 1),
     "tolerance lets neighbours meet":    ([GOLD],         [cite(200, 300)],      0.0,       10 / 190,  0, 0),
-    "no overlap at all":                 ([GOLD],         [cite(0, 50)],         0.0,       0.0,       0, 0),
     "one of three gold spans found":     (THREE,          [cite(50, 59)],        1 / 3,     1 / 3,     1, 1),
     "junk lowers precision, not this":   ([cite(0, 9)],   [*JUNK, cite(0, 9)],   1.0,       1.0,       1, 1),
     "one prediction serves one gold":    ([GOLD, cite(102, 200)], [GOLD],        1 / 2,     1 / 2,     1, 1),
     "the exact one wins":                ([GOLD],         [cite(98, 202), GOLD], 1.0,       1.0,       1, 1),
-    "the same citation twice is one":    ([GOLD, GOLD],   [GOLD, GOLD],          1.0,       1.0,       1, 1),
     "another file":                      ([cite(0, 9)],   [cite(0, 9, "b.pdf")], 0.0,       0.0,       0, 0),
-    "file names are compared exactly":   ([cite(0, 9)],   [cite(0, 9, "A.pdf")], 0.0,       0.0,       0, 0),
     "another page":                      ([cite(0, 9, page=1)], [cite(0, 9, page=2)], 0.0,  0.0,       0, 0),
     "a page that one side does not say": ([cite(0, 9, page=1)], [cite(0, 9)],    1.0,       1.0,       1, 1),
     # Off by 4 and by 1: within tolerance, 55 of 60 characters.
@@ -184,15 +181,13 @@ def test_precision_counts_every_prediction_and_recall_every_gold_span():
     assert (row["span_precision"], row["span_recall"], row["span_f1"]) == (1 / 5, 1 / 2, 2 / 7)
 
 
-def test_span_is_found_from_half_an_overlap_on():
-    # 50 of 100 characters is exactly half, 49 is less.
-    answer = [cite(0, 100), cite(1000, 1100)], [cite(0, 50), cite(1000, 1049)]
+def test_limits_of_matches_are_inclusive():
+    # 50 of 100 characters is exactly half, 49 is less; 80 of 100 is good.
+    answer = [cite(0, 100), cite(1000, 1100), cite(2000, 2100)], [cite(0, 50), cite(1000, 1049), cite(2000, 2080)]
 
-    assert scores_of([answer], tolerance=0).rows()[0]["span_recall"] == 1 / 2
+    (row,) = scores_of([answer], tolerance=0).rows()
 
-
-def test_match_of_exactly_four_fifths_is_good():
-    assert scores_of([([cite(0, 100)], [cite(0, 80)])], tolerance=0).rows()[0]["good_matches"] == 1
+    assert (row["span_recall"], row["good_matches"]) == (2 / 3, 1)
 
 
 def test_best_match_may_serve_several_gold_spans():
@@ -258,13 +253,12 @@ def test_words(gold, cited, expected):
 
 
 OVERLAPS = {
-    #                                  gold               predicted          overlap            P, R, F1, Jaccard
-    "a character cited twice, once":  ([(0, 10)],         [(0, 6), (4, 10)], Overlap(10, 10, 10), (1.0, 1.0, 1.0, 1.0)),
-    "touching spans share nothing":   ([(0, 5)],          [(5, 10)],         Overlap(0, 5, 5),    (0.0, 0.0, 0.0, 0.0)),
-    "two spans against one":          ([(0, 4), (6, 10)], [(2, 8)],          Overlap(4, 8, 6),    (4 / 6, 4 / 8, 8 / 14, 4 / 10)),
-    "cited where nothing was gold":   ([],                [(0, 5)],          Overlap(0, 0, 5),    (0.0, 0.0, 0.0, 0.0)),
-    "nothing cited":                  ([(0, 5)],          [],                Overlap(0, 5, 0),    (0.0, 0.0, 0.0, 0.0)),
-    "nothing gold, nothing cited":    ([],                [],                Overlap(0, 0, 0),    (None,) * 4),
+    #                                  gold               predicted          overlap             P, R, Jaccard
+    "a character cited twice, once":  ([(0, 10)],         [(0, 6), (4, 10)], Overlap(10, 10, 10), (1.0, 1.0, 1.0)),
+    "touching spans share nothing":   ([(0, 5)],          [(5, 10)],         Overlap(0, 5, 5),    (0.0, 0.0, 0.0)),
+    "two spans against one":          ([(0, 4), (6, 10)], [(2, 8)],          Overlap(4, 8, 6),    (4 / 6, 4 / 8, 4 / 10)),
+    "nothing cited":                  ([(0, 5)],          [],                Overlap(0, 5, 0),    (0.0, 0.0, 0.0)),
+    "nothing gold, nothing cited":    ([],                [],                Overlap(0, 0, 0),    (None,) * 3),
 }  # fmt: skip
 
 
@@ -273,7 +267,7 @@ def test_overlap(gold, predicted, expected, ratios):
     found = overlap([Span(*span) for span in gold], [Span(*span) for span in predicted])
 
     assert found == expected
-    assert (found.precision, found.recall, found.f1, found.jaccard) == ratios
+    assert (found.precision, found.recall, found.jaccard) == ratios
 
 
 def test_more_pairs_than_are_held_at_once():
@@ -307,21 +301,3 @@ def test_places_that_do_not_fit_one_key_are_told_apart():
     scores = score_columns(spans, spans, 2**20 + 1)
     assert scores.characters.shared[[0, 2**20]].tolist() == [12, 5]
     assert scores.n_perfect.sum() == 4
-
-
-@pytest.mark.parametrize("bad", [cite(5, 5), cite(-1, 5), cite(7, 5)], ids=["empty", "negative", "reversed"])
-def test_citation_without_characters_is_refused(bad):
-    with pytest.raises(ValueError, match="0 <= start < end"):
-        scores_of([([cite(0, 9)], [bad])])
-    with pytest.raises(ValueError, match="0 <= start < end"):
-        overlap([bad.span], [])
-    one = np.array([1])
-    with pytest.raises(ValueError, match="0 <= start < end"):
-        sort_distinct(SpanColumns(one, one, one, one * bad.span.start, one * bad.span.end))
-
-
-def test_span_scores_refuse_a_negative_tolerance_and_sides_of_different_length():
-    with pytest.raises(ValueError, match="predictions for 1 answers"):
-        score_spans([[cite(0, 9)]], [])
-    with pytest.raises(ValueError, match="tolerance"):
-        scores_of([([cite(0, 9)], [cite(0, 9)])], tolerance=-1)

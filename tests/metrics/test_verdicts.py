@@ -104,7 +104,6 @@ GROUPS = {"n_pairs": 40, "is_clustered": True, "needed_units": 10}
 VERDICTS = {
     # evidence, confirmation, kind, how the sentence begins
     "a confirmed drop": (DROP, "confirmed", "regressed", f"{FELL}; n = 500; seen again in a rerun."),
-    "a drop before its rerun": (DROP, "pending", "regressed", f"{FELL}; n = 500; not yet seen again in a rerun."),
     "not seen again": (DROP, "not_confirmed", "inconclusive", f"Inconclusive: {FELL}; a rerun did not confirm it."),
     "a rise": (RISE, "confirmed", "improved", f"{ROSE}; n = 500; seen again in a rerun."),
     "a rise of what should be low": (replace(RISE, **LOW), "confirmed", "regressed", ROSE),
@@ -197,16 +196,13 @@ LETTERS = {"-": "unflagged", "?": "unconfirmed", "r": "regressed", "i": "improve
 HISTORIES = {
     "a change of state":                               ("--r", "..!"),
     "a regression that stays":                         ("-rrrr", ".!..."),
-    "gone for two nights":                             ("r--r", "!..."),
     "gone for three nights":                           ("r---r", "!...!"),
     "a flag that is not confirmed is not quiet":       ("r--?--r", "!......"),
-    "and alone does not alert":                         ("--??-", "....."),
     "the other direction is news":                     ("ri", "!!"),
     "and back":                                        ("riir", "!!.!"),
     "a withheld night is not quiet":                   ("r--wr", "!...."),
     "and does not break the row":                      ("r--w-r", "!....!"),
     "three quiet nights forget an improvement too":    ("i---i", "!...!"),
-    "the first night":                                 ("r", "!"),
     "no night":                                        ("", ""),
 }  # fmt: skip
 
@@ -225,8 +221,6 @@ STATES = {
     "first run":                      (DROP, "pending", "unconfirmed"),
     "not seen again":                 (DROP, "not_confirmed", "unconfirmed"),
     "no baseline yet":                (DROP, "provisional", "unconfirmed"),
-    "of a week":                      (DROP, "weekly", "unconfirmed"),
-    "surely small":                   (SMALL, "pending", "unflagged"),
     "cannot tell":                    (UNCLEAR, "pending", "unflagged"),
     "too many failures":              (replace(DROP, coverage=0.5), "pending", "unknown"),
     "too few questions":              (replace(DROP, n_pairs=20), "pending", "unknown"),
@@ -249,7 +243,6 @@ SHARES = {
     "steady":                               ([[1.0, 0.0]] * 5, 0.0),
     "a failure is no difference":           ([[1.0, None], [0.0, 1.0]], 1.0),
     "one run":                              ([[1.0, 0.0]], None),
-    "no runs":                              ([], None),
     "no question in common":                ([[1.0, None], [None, 1.0]], None),
 }  # fmt: skip
 
@@ -257,8 +250,6 @@ SHARES = {
 @pytest.mark.parametrize(("runs", "expected"), SHARES.values(), ids=SHARES)
 def test_flip_share(runs, expected):
     assert flip_share(runs) == expected
-    with pytest.raises(ValueError, match="same questions"):
-        flip_share([[1.0], [1.0, 0.0]])
 
 
 def test_flip_sentence():
@@ -272,7 +263,3 @@ def test_weekly_scores():
     nights = [[1.0, 0.7, 1.0]] * 4 + [[0.0, 0.7, 1.0]] * 2 + [[0.0, 0.7, None]]
 
     assert weekly_scores(nights) == [pytest.approx(4 / 7), 0.7, None]
-    with pytest.raises(ValueError, match="expected 7 nights, found 6"):
-        weekly_scores([[1.0]] * 6)
-    with pytest.raises(ValueError, match="shorter"):
-        weekly_scores([[1.0]] * 6 + [[]])

@@ -161,7 +161,9 @@ class Server:
         return any("headless" in line or "chrom" in line for line in map(command_line, self.family()))
 
     def stop(self, number: signal.Signals) -> list[str]:
-        """Tells the server to stop, and returns the command lines of the processes that stayed."""
+        """Send the signal, and return the command lines of the processes that are still there after `END_SECONDS`."""
+        if self.process.poll() is not None:
+            return []
         family = self.family()
         deadline = time.monotonic() + END_SECONDS
         self.process.send_signal(number)

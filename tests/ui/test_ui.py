@@ -1,13 +1,19 @@
-"""The Dagster UI as a user sees it: graph, materializing, figures, and folders that are dropped in.
+"""`make up` and the Dagster UI as a user sees it: graph, materializing, metadata, dropped folders, and the end.
 
-Clicks go through the browser; what they led to is asked by GraphQL, because words such as "Success" are on a page
-before anything has happened.
+Clicks go through the browser. Their effects are queried by GraphQL, because words such as "Success" are on a page
+before anything has happened. The tests share one server, and the last one stops it.
 """
 
 import re
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote
 
+import dagster as dg
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -27,7 +33,7 @@ GROUPS = {
     ],  # fmt: skip
     "aggregation": ["leaderboard", "regressions", "report"],
 }
-SYSTEMS = ["embedded"]
+PAIR = "tarrow-lights|embedded"
 AUTOMATIONS = [
     "aggregation_sensor",
     "check_hourly",
@@ -38,6 +44,15 @@ AUTOMATIONS = [
     "weekly",
     "workspace_sensor",
 ]
+SLOW = """name: slow
+title: Many pages
+version: 1.0.0
+license: Apache-2.0
+source: {path: questions.csv}
+questions: "SELECT question, 'yes' AS answer, [{document: name}] AS contexts FROM source"
+documents: "SELECT name, html FROM source ORDER BY name"
+"""
+SLOW_PAGES = 400  # at least a minute of rendering, so that it is still going on when the signal comes
 SCHEDULE = """query ($selector: ScheduleSelector!) { scheduleOrError(scheduleSelector: $selector) {
     ... on Schedule { name partitionSet { name } } } }"""
 UNFINISHED = {"QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING"}
@@ -54,10 +69,6 @@ def by_sensor(runs: list[Run]) -> list[Run]:
     return [run for run in runs if run.tags.get("dagster/sensor_name") == "workspace_sensor"]
 
 
-def evaluated(server: Server, benchmark: str) -> bool:
-    return all(server.materialization("evaluation_results", f"{benchmark}|{system}") for system in SYSTEMS)
-
-
 def is_quiet(server: Server) -> bool:
     return not any(run.status in UNFINISHED for run in server.runs())
 
@@ -72,7 +83,7 @@ def shown(page: Page, label: str) -> str:
     return row.get_by_role("cell").nth(1).inner_text()
 
 
-def test_graph_shows_the_assets_in_three_groups(page: Page, screenshot: Screenshot) -> None:
+def test_graph_shows_the_assets_in_three_groups(page: Page, screenshot: Screenshot):
     page.goto("/asset-groups", wait_until="domcontentloaded")
     graph = page.locator("foreignObject")
 
@@ -86,30 +97,29 @@ def test_graph_shows_the_assets_in_three_groups(page: Page, screenshot: Screensh
     screenshot("graph")
 
 
-def test_a_dropped_folder_is_converted_evaluated_and_aggregated(server: Server, page: Page, screenshot: Screenshot):
+def test_dropped_folder_is_converted_evaluated_and_aggregated(server: Server, page: Page, screenshot: Screenshot):
     server.wait("the first benchmarks", lambda: "gannet-sound" in server.partitions("questions"))
 
     server.drop(BUNDLED / "tarrow-lights")
 
     server.wait("its partition", lambda: "tarrow-lights" in server.partitions("questions"))
     server.wait("its conversion", lambda: succeeded(server.runs("convert", "tarrow-lights")))
-    pairs = [f"tarrow-lights|{system}" for system in SYSTEMS]
-    evaluations = [server.wait(p, lambda p=p: by_sensor(succeeded(server.runs("evaluate", p))))[0] for p in pairs]
-    ended = max(run.ended for run in evaluations if run.ended)
+    [evaluation] = server.wait("its evaluation", lambda: by_sensor(succeeded(server.runs("evaluate", PAIR))))
+    ended = evaluation.ended or 0.0
     server.wait("a later aggregation", lambda: [r for r in succeeded(server.runs("aggregate")) if r.started > ended])
     assert len(by_sensor(server.runs("convert", "tarrow-lights"))) == 1
-    assert [len(by_sensor(server.runs("evaluate", pair))) for pair in pairs] == [1]
+    assert len(by_sensor(server.runs("evaluate", PAIR))) == 1
     leaderboard = server.materialization("leaderboard")
     assert leaderboard is not None
-    assert {f"f1/tarrow-lights/{system}" for system in SYSTEMS} <= leaderboard.metadata.keys()
+    assert "f1/tarrow-lights/embedded" in leaderboard.metadata
     page.goto("/runs", wait_until="domcontentloaded")
-    expect(page.get_by_text("partition: tarrow-lights|embedded").first).to_be_visible()
+    expect(page.get_by_text(f"partition: {PAIR}").first).to_be_visible()
     screenshot("runs")
 
 
-def test_a_partition_is_materialized_from_the_page_of_its_job(server: Server, page: Page, screenshot: Screenshot):
-    # Not beside the sensor's evaluations: a conversion takes the stamp away that they ask for.
-    server.wait("the sensors to have done their work", lambda: evaluated(server, "tarrow-lights") and is_quiet(server))
+def test_partition_is_materialized_from_the_page_of_its_job(server: Server, page: Page, screenshot: Screenshot):
+    # After the sensor's evaluations: a conversion removes the stamp that they need.
+    server.wait("the sensors' work", lambda: server.materialization("evaluation_results", PAIR) and is_quiet(server))
 
     page.goto("/jobs", wait_until="domcontentloaded")
     page.get_by_role("link", name="convert").click()
@@ -117,7 +127,7 @@ def test_a_partition_is_materialized_from_the_page_of_its_job(server: Server, pa
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("Select a partition or create one").click()
     page.get_by_role("menuitem").filter(has_text="tarrow-lights").click()
-    page.keyboard.press("Escape")  # the list may lie over the button
+    page.keyboard.press("Escape")  # the list may cover the button
     expect(page.get_by_role("menu")).to_have_count(0)
     screenshot("materialize")
     dialog.get_by_role("button", name="Launch 1 run").click()
@@ -136,64 +146,30 @@ def test_a_partition_is_materialized_from_the_page_of_its_job(server: Server, pa
     expect(page.get_by_role("link", name=run.run_id[:8])).to_be_visible()
     assert [shown(page, count) for count in ("rows", "accepted", "dropped", "quarantined")] == ["17", "16", "1", "0"]
     screenshot("questions")
-    page.goto(f"/runs/{run.run_id}", wait_until="domcontentloaded")
-    expect(page.get_by_text("RUN_SUCCESS")).to_be_visible()
-    screenshot("run")
 
 
-def test_the_figures_of_a_pair_are_on_the_page_of_its_results(server: Server, page: Page, screenshot: Screenshot):
+def test_results_page_of_a_pair_shows_its_metrics_and_links_to_the_report(
+    server: Server, page: Page, screenshot: Screenshot
+):
     pair = "gannet-sound|embedded"
     made = server.wait("the pair's results", lambda: server.materialization("evaluation_results", pair))
+    run = made.metadata["evaluation_id"]
+    server.wait("the report's page", lambda: (server.workspace.reports / "runs" / run / "index.html").exists())
 
     page.goto(partition_page("evaluation_results", pair), wait_until="domcontentloaded")
 
     expect(page.get_by_role("link", name=made.run_id[:8])).to_be_visible()
-    for measure in ("hit@1", "ndcg@10", "mrr", "exact_match", "f1"):
-        assert float(shown(page, measure)) == made.metadata[measure]
+    for metric in ("hit@1", "ndcg@10", "mrr", "exact_match", "f1"):
+        assert float(shown(page, metric)) == made.metadata[metric]
     assert 0 < made.metadata["f1"] < made.metadata["ndcg@10"] <= 1
     screenshot("results")
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name=f"{server.report_url}/runs/{run}/index.html").click()
+    expect(opened.value.get_by_text(run).first).to_be_visible()
+    expect(opened.value.get_by_role("link", name="gannet-sound").first).to_be_visible()
 
 
-def test_the_leaderboard_shows_its_table_and_its_chart(server: Server, page: Page, screenshot: Screenshot):
-    server.wait("a leaderboard", lambda: server.materialization("leaderboard"))
-
-    page.goto("/assets/leaderboard?view=overview", wait_until="domcontentloaded")
-
-    table = page.get_by_role("table").filter(has=page.get_by_role("columnheader", name="benchmark")).last
-    expect(table.get_by_role("cell", name="gannet-sound", exact=True)).to_have_count(len(SYSTEMS))
-    page.get_by_text("[Show Markdown]").scroll_into_view_if_needed()
-    screenshot("leaderboard")
-    page.get_by_text("[Show Markdown]").click()
-    chart = page.get_by_role("dialog").get_by_role("img", name="F1 by benchmark and system")
-    expect(chart).to_be_visible()
-    assert chart.evaluate("image => image.naturalWidth") > 0
-    screenshot("chart")
-
-
-def test_a_check_that_holds_is_listed_as_passed(server: Server, page: Page, screenshot: Screenshot):
-    server.wait("results", lambda: server.materialization("evaluation_results"))
-
-    page.goto("/assets/evaluation_results?view=checks", wait_until="domcontentloaded")
-
-    expect(page.get_by_text("results_validate", exact=True).first).to_be_visible()
-    expect(page.get_by_text("Succeeded", exact=True)).to_be_visible()
-    expect(page.get_by_text("Passed: 0 findings.")).to_be_visible()
-    screenshot("checks")
-
-
-def test_a_system_whose_file_is_torn_is_named_by_the_leaderboards_check(
-    server: Server, page: Page, screenshot: Screenshot
-):
-    server.wait("a leaderboard", lambda: server.materialization("leaderboard"))
-
-    page.goto("/assets/leaderboard?view=checks&checkDetail=all_configs_valid", wait_until="domcontentloaded")
-
-    expect(page.get_by_text("Failed: 1 invalid. Which: data/config/systems/torn.config.yaml").first).to_be_visible()
-    expect(page.get_by_text("[bad_yaml]").first).to_be_visible()
-    screenshot("left_out")
-
-
-def test_an_assets_page_says_whose_it_is_what_it_follows_and_when_it_is_late(
+def test_leaderboard_page_shows_owner_deadline_table_chart_and_plots(
     server: Server, page: Page, screenshot: Screenshot
 ):
     server.wait("a leaderboard", lambda: server.materialization("leaderboard"))
@@ -206,28 +182,46 @@ def test_an_assets_page_says_whose_it_is_what_it_follows_and_when_it_is_late(
         "Deadline: At 06:00 AM UTC",
     ):
         expect(page.get_by_text(text).first).to_be_visible()
+    table = page.get_by_role("table").filter(has=page.get_by_role("columnheader", name="benchmark")).last
+    expect(table.get_by_role("cell", name="gannet-sound", exact=True)).to_have_count(1)
+    page.get_by_text("[Show Markdown]").scroll_into_view_if_needed()
+    screenshot("leaderboard")
+    page.get_by_text("[Show Markdown]").click()
+    chart = page.get_by_role("dialog").get_by_role("img", name="F1 by benchmark and system")
+    expect(chart).to_be_visible()
+    assert chart.evaluate("image => image.naturalWidth") > 0
+    screenshot("chart")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_text("Plots", exact=True).click()
     expect(page.get_by_text("f1/gannet-sound/embedded", exact=True)).to_be_visible()
     expect(page.locator("canvas").first).to_be_visible()
     screenshot("plots")
 
 
-def test_the_results_of_a_pair_link_to_their_page_of_the_report(server: Server, page: Page, screenshot: Screenshot):
-    pair = "gannet-sound|embedded"
-    made = server.wait("the pair's results", lambda: server.materialization("evaluation_results", pair))
-    run = made.metadata["evaluation_id"]
-    server.wait("the report's page", lambda: (server.workspace.reports / "runs" / run / "index.html").exists())
+@pytest.mark.parametrize(
+    ("asset", "check", "texts"),
+    [
+        ("evaluation_results", "results_validate", ["Succeeded", "Passed: 0 findings."]),
+        (
+            "leaderboard",
+            "all_configs_valid",
+            ["Failed: 1 invalid. Which: data/config/systems/torn.config.yaml", "[bad_yaml]"],
+        ),
+    ],
+    ids=["passed", "failed for a torn settings file"],
+)
+def test_check_page_opens_with_a_sentence(asset, check, texts, server: Server, page: Page, screenshot: Screenshot):
+    server.wait("a leaderboard", lambda: server.materialization("leaderboard"))
 
-    page.goto(partition_page("evaluation_results", pair), wait_until="domcontentloaded")
-    link = page.get_by_role("link", name=f"{server.report_url}/runs/{run}/index.html")
-    with page.expect_popup() as opened:
-        link.click()
+    page.goto(f"/assets/{asset}?view=checks&checkDetail={check}", wait_until="domcontentloaded")
 
-    expect(opened.value.get_by_text(run).first).to_be_visible()
-    expect(opened.value.get_by_role("link", name="gannet-sound").first).to_be_visible()
+    for text in texts:
+        expect(page.get_by_text(text).first).to_be_visible()
+    screenshot(check)
 
 
-def test_every_automation_runs_and_says_what_it_does(server: Server, page: Page, screenshot: Screenshot):
+def test_automation_page_lists_every_automation_as_running(page: Page, screenshot: Screenshot):
     page.goto("/automation", wait_until="domcontentloaded")
 
     for name in AUTOMATIONS:
@@ -238,8 +232,8 @@ def test_every_automation_runs_and_says_what_it_does(server: Server, page: Page,
     expect(page.get_by_text("Makes the partitions match data/sources and data/config/systems.")).to_be_visible()
 
 
-def test_of_the_nights_that_were_missed_one_is_made_up_for(server: Server):
-    # Dagster catches up on several ticks only where a schedule has a partition set.
+def test_schedules_have_no_partition_set(server: Server):
+    # Dagster would catch up on every missed tick of a schedule that has one, not only on the last.
     for name in ("nightly", "recheck", "weekly"):
         selector = {
             "repositoryName": "__repository__",
@@ -249,13 +243,7 @@ def test_of_the_nights_that_were_missed_one_is_made_up_for(server: Server):
         assert server.ask(SCHEDULE, selector=selector) == {"name": name, "partitionSet": None}
 
 
-def test_the_log_of_the_server_warns_of_nothing_that_people_could_not_change(server: Server):
-    assert (
-        re.findall(r"\w*(?:Beta|Preview|Deprecation|Supersession|Experimental)Warning.*", server.log.read_text()) == []
-    )
-
-
-def test_a_broken_folder_fails_alone_and_its_run_says_what_to_mend(server: Server, page: Page, screenshot: Screenshot):
+def test_run_of_a_broken_folder_fails_alone_and_names_the_file(server: Server, page: Page, screenshot: Screenshot):
     (failed,) = server.wait("its failure", lambda: [r for r in server.runs("convert", "broken") if r.ended])
 
     page.goto(f"/runs/{failed.run_id}", wait_until="domcontentloaded")
@@ -266,3 +254,39 @@ def test_a_broken_folder_fails_alone_and_its_run_says_what_to_mend(server: Serve
     screenshot("failure")
     server.wait("another's evaluation", lambda: server.materialization("evaluation_results"))
     assert [run for run in server.runs("evaluate") if "broken" in run.tags["dagster/partition"]] == []
+
+
+def test_serve_refuses_a_busy_port_before_a_second_daemon_starts():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        command = [sys.executable, "-m", "rag_eval_pipeline.defs.serve", "--port", port]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert refused.returncode == 2
+    assert (refused.stdout, refused.stderr.count("\n")) == ("", 1)
+    assert f"127.0.0.1:{port}" in refused.stderr
+
+
+def test_serve_ends_its_runs_and_browsers_on_ctrl_c(server: Server, tmp_path: Path):
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "benchmark.yaml").write_text(SLOW)
+    rows = [f"Is this page {n}?,page-{n},<p>This is page {n}.</p>" for n in range(SLOW_PAGES)]
+    (slow / "questions.csv").write_text("\n".join(["question,name,html", *rows]))
+    server.wait("the sensors' work", lambda: is_quiet(server))
+    server.drop(slow)
+    server.wait("a run that renders", server.has_browser)
+
+    left = server.stop(signal.SIGINT)
+
+    assert left == []
+    assert server.process.returncode == 0
+    assert not server.is_up()
+    log = server.log.read_text()
+    assert log.endswith("Stopped.\n")
+    assert "Traceback" not in log
+    assert re.findall(r"\w*(?:Beta|Preview|Deprecation|Supersession|Experimental)Warning.*", log) == []
+    # An interrupted run is retried at the next start; a failed step would not be.
+    with dg.DagsterInstance.from_config(str(server.workspace.root.parent / "home")) as instance:
+        [run] = instance.get_runs(dg.RunsFilter(job_name="convert", tags={"dagster/partition": "slow"}))
+        assert "DagsterExecutionInterruptedError" in "".join(str(event) for event in instance.all_logs(run.run_id))

@@ -1,8 +1,7 @@
 """Runs and qrels in files: TREC, JSON and parquet are read, scores are printed as trec_eval prints them.
 
 A file is recognised by its content; TREC and JSON may be gzip-compressed. JSON is query -> document -> score or
-grade. Parquet has a row per document, under the column names in common use; ids may be text, binary or whole numbers.
-All are read strictly: a document that occurs twice for a query, NaN, and what is no number are errors with their place.
+grade. Parquet has a row per document, under the column names in common use; ids may be text or whole numbers.
 """
 
 import gzip
@@ -23,7 +22,16 @@ from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC, checked_js
 from rag_eval_pipeline.formats.trec import iterate_run
 from rag_eval_pipeline.formats.trec import read_qrels as read_trec_qrels
 from rag_eval_pipeline.metrics.retrieval.measures import Measure
-from rag_eval_pipeline.metrics.retrieval.runs import Documents, Floats, Ints, Qrels, Run, make_qrels, qrels_from_dict
+from rag_eval_pipeline.metrics.retrieval.runs import (
+    Documents,
+    Floats,
+    Ints,
+    Qrels,
+    Run,
+    make_qrels,
+    qrels_from_dict,
+    run_from_dict,
+)
 from rag_eval_pipeline.metrics.retrieval.scoring import Scores, score
 
 # Names of columns: ours, and those of ranx, ir_datasets, BEIR and TREC.
@@ -36,29 +44,27 @@ SNIFFED_BYTES = 4096  # JSON may begin with white space
 PIECE_ROWS = 1 << 19  # some 20 MB of ids and scores
 
 
-class ScoredFile(NamedTuple):
-    """The scores of a run in a file, and the run's id: TREC's tag, or the file's name without endings."""
+def score_file(run: Path, qrels: Path, measures: Sequence[Measure], *, level: int = 1) -> tuple[Scores, str]:
+    """Score a run in a file; run and qrels may be of different kinds.
 
-    scores: Scores
-    run_id: str
-
-
-def score_file(run: Path, qrels: Path, measures: Sequence[Measure], *, level: int = 1) -> ScoredFile:
-    """Score a run in a file, reading it a piece at a time; run and qrels may be of different kinds."""
+    Returns:
+        The scores, and the run's id: TREC's tag, or the file's name without endings.
+    """
     judged = read_qrels(qrels)
     tags = [run.name.split(".")[0]]
     kind = _file_kind(run)
+    if kind == "json":
+        whole = run_from_dict(_read_json(run, dict[str, dict[str, float]]), source=str(run))
+        return score(whole, judged, measures, level=level), tags[0]
 
     def read() -> Iterator[Columns]:
-        if kind == "trec":
-            return _trec_columns(run, tags)
-        return run_columns(run) if kind == "parquet" else _json_columns(run)
+        return _trec_columns(run, tags) if kind == "trec" else run_columns(run)
 
     try:
         scores = score(iterate_queries(read(), str(run)), judged, measures, level=level)
     except UnsortedRunError:
         scores = score(group_by_query(read(), str(run)), judged, measures, level=level)
-    return ScoredFile(scores, tags[-1])
+    return scores, tags[-1]
 
 
 def read_qrels(path: Path) -> Qrels:
@@ -84,9 +90,6 @@ def _file_kind(path: Path) -> str:
     if first.startswith(PARQUET_MAGIC):
         return "parquet"
     return "json" if first.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{") else "trec"
-
-
-# Rows of a run as columns, a piece at a time
 
 
 class UnsortedRunError(Exception):
@@ -132,7 +135,7 @@ def group_by_query(pieces: Iterable[Columns], source: str) -> Run:
     documents = pa.concat_arrays([piece.documents for piece in held]).take(pa.array(order))
     scores = np.concatenate([piece.scores for piece in held])[order]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(code, minlength=len(ids)))))
-    return Run(list(ids), offsets, Documents.from_ids(documents), scores, source)
+    return Run(list(ids), offsets, Documents(documents), scores, source)
 
 
 def _make_run(held: Columns, n_queries: int, seen: set[str], source: str) -> Run:
@@ -143,7 +146,7 @@ def _make_run(held: Columns, n_queries: int, seen: set[str], source: str) -> Run
         raise UnsortedRunError
     offsets = np.append(held.starts, held.scores.size)[: n_queries + 1]
     end = int(offsets[-1])
-    return Run(queries, offsets, Documents.from_ids(held.documents.slice(0, end)), held.scores[:end], source)
+    return Run(queries, offsets, Documents(held.documents.slice(0, end)), held.scores[:end], source)
 
 
 def _append(carried: Columns, piece: Columns) -> Columns:
@@ -158,9 +161,6 @@ def _append(carried: Columns, piece: Columns) -> Columns:
     )
 
 
-# JSON and TREC
-
-
 def _read_json(path: Path, kind: type[Any]) -> Any:
     data = read_bytes(path)
     data = checked_json(gunzip(data, path) if data.startswith(GZIP_MAGIC) else data, path)
@@ -168,15 +168,6 @@ def _read_json(path: Path, kind: type[Any]) -> Any:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         raise InputError("bad_json", path, "query -> document -> number", found=str(error)) from None
-
-
-def _json_columns(path: Path) -> Iterator[Columns]:
-    run: dict[str, dict[str, float]] = _read_json(path, dict[str, dict[str, float]])
-    lengths = [len(scored) for scored in run.values()]
-    names = pa.array([document for scored in run.values() for document in scored], pa.string())
-    scores = np.array([score for scored in run.values() for score in scored.values()], dtype=np.float64)
-    if run:
-        yield Columns(list(run), np.cumsum([0, *lengths[:-1]]), names, scores)
 
 
 def _trec_columns(path: Path, tags: list[str]) -> Iterator[Columns]:
@@ -193,9 +184,6 @@ def _trec_columns(path: Path, tags: list[str]) -> Iterator[Columns]:
         )
 
 
-# Parquet
-
-
 def run_columns(path: Path) -> Iterator[Columns]:
     """Yield a parquet run's rows in the file's order.
 
@@ -209,28 +197,27 @@ def run_columns(path: Path) -> Iterator[Columns]:
         for batch in file.iter_batches(PIECE_ROWS, columns=[query, document, score], use_threads=False):
             if not batch.num_rows:
                 continue
-            ids = _encode(_check_ids(batch.column(query), path, query, row))
+            ids = _check_ids(batch.column(query), path, query, row)
+            ids = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
             codes = ids.indices.to_numpy()
             starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
             documents = _decode(_check_ids(batch.column(document), path, document, row))
             scores = _to_numbers(batch.column(score), "double", path, score, row)
-            yield Columns(_to_texts(ids.dictionary.take(ids.indices.take(pa.array(starts)))), starts, documents, scores)
+            queries = ids.dictionary.take(ids.indices.take(pa.array(starts))).to_pylist()
+            yield Columns(queries, starts, documents, scores)
             row += batch.num_rows
 
 
 def _read_parquet_qrels(path: Path) -> Qrels:
     with _open_parquet(path) as file:
         query, document, grade = (_find_column(file, path, names) for names in (QUERY, DOCUMENT, GRADE))
-        table = file.read([query, document, grade], use_threads=False).combine_chunks()
-        query_ids, documents, grades = (_single_chunk(table.column(name)) for name in (query, document, grade))
-        ids = _encode(_check_ids(query_ids, path, query, 0))
-        place: dict[str, int] = {}
-        # A dictionary may hold an id twice.
-        code = np.array([place.setdefault(name, len(place)) for name in _to_texts(ids.dictionary)], dtype=np.int64)
+        table = file.read([query, document, grade], use_threads=False)
+        query_ids, documents, grades = (table.column(name).combine_chunks() for name in (query, document, grade))
+        ids = _decode(_check_ids(query_ids, path, query, 0)).dictionary_encode()
         documents = _decode(_check_ids(documents, path, document, 0))
         numbers = _to_numbers(grades, "int64", path, grade, 0)
-    codes = code[ids.indices.to_numpy()]
-    return make_qrels(list(place), codes, Documents.from_ids(documents), numbers, source=str(path))
+    codes = ids.indices.to_numpy().astype(np.int64)
+    return make_qrels(ids.dictionary.to_pylist(), codes, Documents(documents), numbers, source=str(path))
 
 
 @contextmanager
@@ -248,37 +235,24 @@ def _open_parquet(path: Path) -> Iterator[Any]:
 
 def _find_column(file: Any, path: Path, names: Sequence[str]) -> str:
     present = file.schema_arrow.names
-    for name in names:
-        if name in present:
-            return name
+    if found := [name for name in names if name in present]:
+        return found[0]
     raise InputError("missing_column", path, f"a column {' or '.join(names)}", found=present)
 
 
 def _check_ids(array: Any, path: Path, field: str, row: int) -> Any:
-    """Return ids as an Arrow array of strings or binaries, or a dictionary of such."""
+    """Return ids as an Arrow array of strings, or a dictionary of them."""
     _check_present(array, path, field, row)
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-    if pa.types.is_integer(kind):
-        return _decode(array).cast(pa.string())
-    if not any(
-        is_kind(kind)
-        for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    ):
+    if pa.types.is_string(kind):
+        return array
+    if not (pa.types.is_integer(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
         raise InputError("bad_id", path, "text or whole numbers as ids", field=field, found=str(kind))
-    return array
-
-
-def _encode(array: Any) -> Any:
-    return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    return _decode(array).cast(pa.string())
 
 
 def _decode(array: Any) -> Any:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-
-
-def _to_texts(array: Any) -> list[str]:
-    found = array.to_pylist()
-    return [name.decode(errors="backslashreplace") if isinstance(name, bytes) else name for name in found]
 
 
 def _to_numbers(array: Any, kind: str, path: Path, field: str, row: int) -> Any:
@@ -294,16 +268,6 @@ def _check_present(array: Any, path: Path, field: str, row: int) -> None:
     if array.null_count:
         first = row + array.is_null().index(True).as_py() + 1
         raise InputError("missing_value", path, "a value in every row", row=first, field=field)
-
-
-def _single_chunk(column: Any) -> Any:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    column = column.unify_dictionaries()
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
-# Output
 
 
 def trec_lines(scores: Scores, *, run_id: str | None, by_query: bool) -> Iterator[str]:
@@ -356,11 +320,11 @@ def to_json(scores: Scores, *, run_id: str, by_query: bool) -> dict[str, Any]:
 def notes(scores: Scores) -> Iterator[str]:
     """Yield what a reader of the numbers has to know, one line each."""
     n = len(scores.queries)
-    if scores.missing:
-        first = ", ".join(scores.missing[:3])
-        yield f"{len(scores.missing)} of {n} judged queries are not in the run and count 0: {first}"
-    if scores.nothing_relevant:
-        first = ", ".join(scores.nothing_relevant[:3])
-        yield f"{len(scores.nothing_relevant)} of {n} judged queries have no relevant document and count 0: {first}"
+    for queries, fault in (
+        (scores.missing, "are not in the run"),
+        (scores.nothing_relevant, "have no relevant document"),
+    ):
+        if queries:
+            yield f"{len(queries)} of {n} judged queries {fault} and count 0: {', '.join(queries[:3])}"
     if scores.unjudged:
         yield f"{scores.unjudged} queries of the run are not judged and are left out"

@@ -174,12 +174,6 @@ def _log_average_precision(rankings: Rankings, _: Parameters) -> Floats:
     return apply_exactly(math.log, np.maximum(rankings.average_precision, MIN_GEOMETRIC))
 
 
-def _smoothed_average_precision(rankings: Rankings, _: Parameters) -> Floats:
-    """Log odds of a relevant document, from the sum of precisions."""
-    total = sum_by_query(rankings.relevant.query, rankings.precision, rankings.n)
-    return apply_exactly(math.log, (1.0 + total) / (1.0 + rankings.n_relevant - total))
-
-
 def _interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
     return _precision_at_recall(rankings, _best_later_precision(rankings), parameters.numbers[0])
 
@@ -273,11 +267,9 @@ class RankedGains(NamedTuple):
     discounted: Floats
 
 
-def compute_gains(rankings: Rankings, gains: Mapping[int, float]) -> tuple[RankedGains, RankedGains]:
-    """Return the gains of the retrieved documents, and those of the best possible ranking.
-
-    `gains` maps grades to gains where they differ; a gain may be 0, negative, or for grade 0.
-    """
+def _gains(rankings: Rankings, parameters: Parameters) -> tuple[RankedGains, RankedGains]:
+    """Return the gains of the retrieved documents, and those of the best possible ranking; a gain may be negative."""
+    gains = parameters.gains
     if not gains:
         found, ideal = rankings.graded, rankings.ideal
         return (
@@ -308,22 +300,12 @@ def _gain_of(grade: Ints, gains: Mapping[int, float]) -> Floats:
     return found
 
 
-def _dcg(rankings: Rankings, parameters: Parameters) -> Floats:
-    found, _ = compute_gains(rankings, parameters.gains)
-    return sum_by_query(found.query, found.discounted, rankings.n)
-
-
-def _ideal_dcg(rankings: Rankings, parameters: Parameters) -> Floats:
-    _, ideal = compute_gains(rankings, parameters.gains)
-    return sum_by_query(ideal.query, ideal.discounted, rankings.n)
-
-
 def _ndcg(rankings: Rankings, parameters: Parameters) -> Floats:
-    return divide(_dcg(rankings, parameters), _ideal_dcg(rankings, parameters))
+    return divide(*(sum_by_query(part.query, part.discounted, rankings.n) for part in _gains(rankings, parameters)))
 
 
 def _ndcg_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    """`dcg` of the top k over that of the best possible top k; the gain is the grade itself."""
+    """Discounted gain of the top k over that of the best possible top k; the gain is the grade itself."""
     near, ideal = rankings.graded_top(parameters.k), top(rankings.ideal, parameters.k)
     gain = sum_by_query(near.query, rankings.discounted[near.rows], rankings.n)
     best = sum_by_query(ideal.query, rankings.ideal_discounted[ideal.rows], rankings.n)
@@ -332,7 +314,7 @@ def _ndcg_at(rankings: Rankings, parameters: Parameters) -> Floats:
 
 def _ndcg_at_relevant(rankings: Rankings, parameters: Parameters) -> Floats:
     """Mean of ndcg at each document with a gain; one that was not retrieved counts with ndcg of the whole ranking."""
-    found, ideal = compute_gains(rankings, parameters.gains)
+    found, ideal = _gains(rankings, parameters)
     running, n_ideal = running_sums(found.query, found.discounted, rankings.n), count_by_query(ideal.query, rankings.n)
     best = running_sums(ideal.query, ideal.discounted, rankings.n)
     has_gain = found.gain > 0
@@ -347,7 +329,7 @@ def _ndcg_at_relevant(rankings: Rankings, parameters: Parameters) -> Floats:
 
 def _ndcg_at_steps(rankings: Rankings, parameters: Parameters) -> Floats:
     """Mean of ndcg at the ranks where the ideal gain changes, and at the end if the ranking is two ranks longer."""
-    found, ideal = compute_gains(rankings, parameters.gains)
+    found, ideal = _gains(rankings, parameters)
     running = running_sums(found.query, found.discounted, rankings.n)
     best = running_sums(ideal.query, ideal.discounted, rankings.n)
     is_last = np.ones(ideal.query.size, bool)
@@ -367,7 +349,7 @@ def _ndcg_at_steps(rankings: Rankings, parameters: Parameters) -> Floats:
 
 
 def _normalised_gain(rankings: Rankings, parameters: Parameters) -> Floats:
-    found, ideal = compute_gains(rankings, parameters.gains)
+    found, ideal = _gains(rankings, parameters)
     n_ideal = count_by_query(ideal.query, rankings.n)
     cost = running_sums(ideal.query, np.maximum(ideal.gain, 1.0), rankings.n)
     within = np.minimum(found.rank, n_ideal[found.query])
@@ -544,8 +526,6 @@ FAMILIES: tuple[Family, ...] = (
             defaults=CUTOFFS),
     _family("gm_map", "Geometric mean of average precision; a query counts at least 0.00001.", "trec_eval m_gm_map.c",
             _log_average_precision, trec="gm_map", summary="geometric", shown="summary"),
-    _family("yaap", "Smoothed average precision: log odds of a relevant document.",
-            "Robertson 2012; trec_eval m_yaap.c", _smoothed_average_precision, range=UNBOUNDED, trec="yaap"),
     _count("num_q", "Number of queries in the qrels.", lambda rankings, _: np.ones(rankings.n, np.int64),
            shown="summary"),
     _count("num_ret", "Number of retrieved documents.", lambda rankings, _: rankings.n_retrieved),
@@ -562,10 +542,6 @@ FAMILIES: tuple[Family, ...] = (
             _ndcg, _GRADES, trec="ndcg", takes="pairs"),
     _family("ndcg@k", "Discounted gain of the top k divided by that of the best possible order.",
             f"{_DCG} m_ndcg_cut.c", _ndcg_at, _GRADES, trec="ndcg_cut", takes="cutoff", defaults=CUTOFFS),
-    _family("dcg", "Discounted gain of the ranking.", f"{_DCG} m_ndcg.c", _dcg, _GRADES, range=COUNT, trec="dcg",
-            takes="pairs"),
-    _family("ideal_dcg", "Discounted gain of the best possible order.", f"{_DCG} m_ndcg.c", _ideal_dcg,
-            ("relevant", "grades"), direction="neither", range=COUNT, trec="ideal_dcg", takes="pairs"),
     _family("err@k", "Expected reciprocal rank at which a reader is satisfied in the top k; grades up to 4.",
             "Chapelle and others 2009; Evret", _expected_reciprocal_rank, _GRADES, takes="cutoff",
             named={"max_grade": 4}),

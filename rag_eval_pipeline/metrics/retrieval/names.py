@@ -1,10 +1,8 @@
-"""Names of retrieval measures: this project's, trec_eval's, and its nicknames.
+"""Names of retrieval measures.
 
 `ndcg@10`, `err(max_grade=5)@10` and `mrr` are ours, in any case. `P.5,10`, `ndcg.1=3,2=9` and `recall` are what
-trec_eval's -m takes, and `P_5` is what it prints; there case matters. `official`, `all_trec` and `set` are nicknames.
-`package.module:NAME` is a custom family, `package.module:NAME@10` one with a cutoff.
-
-Parameters are read more strictly than in trec_eval, which reads `23.4` as the rank 23 and `x` as 0.
+trec_eval's -m takes, and `P_5` is what it prints; there case matters. `official`, `all_trec` and `set` are trec_eval's
+nicknames. `package.module:NAME` is a custom family, `package.module:NAME@10` one with a cutoff.
 """
 
 import re
@@ -17,14 +15,14 @@ from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES, Family, Measu
 
 # In the order in which trec_eval prints.
 TREC_ORDER = (
-    "num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall",
-    "P", "relstring", "recall", "infAP", "gm_bpref", "Rprec_mult", "utility", "11pt_avg", "binG", "G", "dcg",
-    "ideal_dcg", "ndcg", "ndcg_rel", "Rndcg", "ndcg_cut", "map_cut", "relative_P", "success", "set_P",
-    "set_relative_P", "set_recall", "set_map", "set_F", "num_nonrel_judged_ret", "yaap", "rbp", "rbp_resid", "unj",
+    "num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank",
+    "iprec_at_recall", "P", "relstring", "recall", "infAP", "gm_bpref", "Rprec_mult", "utility", "11pt_avg", "binG",
+    "G", "ndcg", "ndcg_rel", "Rndcg", "ndcg_cut", "map_cut", "relative_P", "success", "set_P", "set_relative_P",
+    "set_recall", "set_map", "set_F", "num_nonrel_judged_ret", "rbp", "rbp_resid", "unj",
 )  # fmt: skip
 NICKNAMES = {
     "official": TREC_ORDER[:11],
-    "all_trec": tuple(name for name in TREC_ORDER if name not in ("dcg", "ideal_dcg", "yaap")),
+    "all_trec": TREC_ORDER,
     "set": ("num_q", "num_ret", "num_rel", "num_rel_ret", "utility", "set_P", "set_relative_P", "set_recall",
             "set_map", "set_F"),
 }  # fmt: skip
@@ -52,9 +50,6 @@ def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     """Return the measures of names as -m takes them, each once: trec_eval's in its order, then ours in the order given.
 
     Names are those of `parse_measure`, nicknames, and names of several measures such as `P.5,10` and `recall`.
-
-    Raises:
-        InputError: `unknown_measure`.
     """
     found: dict[str, Measure] = {}
     for name in names:
@@ -98,7 +93,7 @@ def _parse_trec(name: str) -> tuple[Measure, ...]:
         family, dot, text = families[base], ".", name[len(base) + 1 :]
     found = _parse_trec_parameters(family, text if dot else None)
     if found is None:
-        raise _unknown(name, hint=f"Write its parameters like {_example(family)}.")
+        raise _unknown(name)
     return tuple(_make_measure(family, shown, parameters, is_trec=True) for shown, parameters in found)
 
 
@@ -123,7 +118,7 @@ def _parse_ours(name: str) -> tuple[Measure, ...]:
     defaults = _defaults(family, k)
     parameters = defaults if text is None else _parse_parameters(family, text, defaults)
     if parameters is None:
-        raise _unknown(name, hint=f"Write its parameters like {_example(family)}.")
+        raise _unknown(name)
     return (_make_measure(family, text, parameters, is_trec=False),)
 
 
@@ -201,16 +196,6 @@ def _parse_cutoffs(text: str) -> tuple[int, ...] | None:
 def _parse_numbers(text: str) -> tuple[float, ...] | None:
     parts = text.split(",")
     return tuple(map(float, parts)) if all(map(_NUMBER.fullmatch, parts)) else None
-
-
-def _example(family: Family) -> str:
-    return {
-        "cutoff": f"{family.trec or family.metric.name}.5,10",
-        "fraction": f"{family.trec}.0.2,0.5",
-        "numbers": f"{family.trec}.{','.join(f'{number:g}' for number in family.defaults)}",
-        "pairs": f"{family.trec}.{','.join(['1=3', *(f'{key}={value:g}' for key, value in family.named.items())])}",
-        "nothing": f"{family.trec}, without any",
-    }[family.takes]
 
 
 def _unknown(name: str, *, hint: str = "Write it like ndcg@10.") -> InputError:

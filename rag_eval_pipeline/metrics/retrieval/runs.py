@@ -1,17 +1,16 @@
 """Runs and qrels as arrays, and the judged rankings that every measure is a function of.
 
-Runs and qrels are checked when they are made: a document occurs once per query, and every score is a number. Documents
-are compared by 32-bit keys. Codes of a shared vocabulary are the keys. Otherwise the key is a hash of the id, and
-documents with equal keys are compared by id before they count as equal.
+Documents are compared by 32-bit keys, codes or hashes of their ids. The arrays of `Rankings` are ordered by query, and
+within a query by rank, or by grade for the judgements.
 
-No measure needs the whole ranking, so `Rankings` keeps neither scores nor ids. Its arrays over documents are ordered by
-query, and within a query by rank, or by grade for the judgements. Sums are made as trec_eval makes them, one addition
-after the other in rank order, because another order changes the last bits: np.sum and np.add.reduceat add pairwise,
-np.bincount and np.cumsum do not. Logarithms are those of the math module, since numpy's may differ in the last bit.
+Sums are made as trec_eval makes them, one addition after the other in rank order, because another order changes the
+last bits: np.sum and np.add.reduceat add pairwise, np.bincount and np.cumsum do not. Logarithms are those of the math
+module, since numpy's may differ in the last bit.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -64,11 +63,7 @@ def top(hits: Hits, k: int) -> Top:
 
 
 class Rankings:
-    """The judged documents of all queries of a run.
-
-    Hits and judgements may come in any order; `level` is the lowest grade that counts as relevant. Documents with a
-    negative grade are in the pool but unjudged.
-    """
+    """The judged documents of all queries of a run; those of a negative grade are in the pool but unjudged."""
 
     def __init__(self, n_retrieved: Ints, hits: Hits, judgements: Judgements, *, level: int = 1) -> None:
         self.n = n_retrieved.size
@@ -233,63 +228,48 @@ _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)  
 
 
 class Documents:
-    """One document per row; `from_codes` and `from_ids` make them.
+    """One document per row, given by its id or by a code in [0, 2^32).
 
-    `names` are ids by row, or by code if keys are codes; None if codes are in the order of their ids' bytes.
+    `ids` are an Arrow array of strings without nulls, or a list of strings. Codes are in the order of the bytes of the
+    ids that they stand for.
     """
 
-    def __init__(self, keys: Keys, names: Any, *, is_coded: bool) -> None:
-        self.keys = keys
-        self.is_coded = is_coded
-        self._names = names
-
-    @classmethod
-    def from_codes(cls, codes: NDArray[np.integer[Any]], vocabulary: Any = None) -> "Documents":
-        """Make documents of codes in [0, 2^32) and, unless in the order of their ids' bytes, a shared vocabulary."""
-        if isinstance(vocabulary, Sequence):
-            vocabulary = pa.array(vocabulary, type=pa.string())
-        return cls(np.ascontiguousarray(codes, dtype=np.uint32), vocabulary, is_coded=True)
-
-    @classmethod
-    def from_ids(cls, ids: Any) -> "Documents":
-        """Make documents of ids: a list of strings, or an Arrow array of strings or binaries without nulls."""
-        array = pa.array(ids, type=pa.string()) if isinstance(ids, Sequence) else ids
-        return cls(hash_ids(array), array, is_coded=False)
+    def __init__(self, ids: Any = None, *, codes: NDArray[np.integer[Any]] | None = None) -> None:
+        self.ids = pa.array(ids, type=pa.string()) if isinstance(ids, Sequence) else ids
+        self.keys = hash_ids(self.ids) if codes is None else np.ascontiguousarray(codes, dtype=np.uint32)
 
     def equals(self, rows: Ints, other: "Documents", other_rows: Ints) -> NDArray[np.bool_]:
         """Compare documents of equal keys row by row."""
-        if self.is_coded or not rows.size:
+        if self.ids is None or not rows.size:
             return np.ones(rows.size, bool)
-        equal = pc.equal(self._names.take(pa.array(rows)), other._names.take(pa.array(other_rows)))
+        equal = pc.equal(self.ids.take(pa.array(rows)), other.ids.take(pa.array(other_rows)))
         found: NDArray[np.bool_] = equal.to_numpy(zero_copy_only=False)
         return found
 
     def order_descending(self, group: Ints, rows: Ints) -> Ints:
         """Return the indices that sort rows by group, and within a group by the bytes of the id, descending."""
-        if self._names is None:
+        if self.ids is None:
             return np.lexsort((-self.keys[rows].astype(np.int64), group))
-        names = self._names.take(pa.array(self.keys[rows] if self.is_coded else rows))
-        table = pa.table({"group": group, "name": names})
-        order: Ints = pc.sort_indices(table, sort_keys=[("group", "ascending"), ("name", "descending")]).to_numpy()
+        table = pa.table({"group": group, "id": self.ids.take(pa.array(rows))})
+        order: Ints = pc.sort_indices(table, sort_keys=[("group", "ascending"), ("id", "descending")]).to_numpy()
         return order.astype(np.int64, copy=False)
 
     def name(self, row: int) -> str:
-        """Return the id of a row, or its code if ids are unknown."""
-        if self._names is None:
-            return str(self.keys[row])
-        found = self._names[int(self.keys[row]) if self.is_coded else row].as_py()
-        return found.decode(errors="backslashreplace") if isinstance(found, bytes) else str(found)
+        """Return the id of a row, or its code."""
+        return str(self.keys[row] if self.ids is None else self.ids[row].as_py())
 
     def take(self, rows: Ints) -> "Documents":
         """Select rows by index."""
-        names = self._names if self.is_coded else self._names.take(pa.array(rows))
-        return Documents(self.keys[rows], names, is_coded=self.is_coded)
+        if self.ids is None:
+            return Documents(codes=self.keys[rows])
+        found = copy(self)
+        found.ids, found.keys = self.ids.take(pa.array(rows)), self.keys[rows]
+        return found
 
     def find_repeated(self, start: int, end: int) -> str | None:
         """Return a document that occurs twice in the rows from start to end."""
         seen: set[str] = set()
-        for row in range(start, end):
-            name = self.name(row)
+        for name in map(self.name, range(start, end)):
             if name in seen:
                 return name
             seen.add(name)
@@ -297,12 +277,11 @@ class Documents:
 
 
 def hash_ids(array: Any) -> Keys:
-    """Hash the bytes of each id of an Arrow array of strings or binaries without nulls."""
-    width = np.int64 if str(array.type).startswith("large") else np.int32
+    """Hash the bytes of each id of an Arrow array of strings without nulls."""
     _, offsets_buffer, data_buffer = array.buffers()
     if not len(array):
         return np.zeros(0, np.uint32)
-    offsets = np.frombuffer(offsets_buffer, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    offsets = np.frombuffer(offsets_buffer, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
     keys = np.empty(len(array), np.uint32)
     for start in range(0, len(array), HASHED_AT_ONCE):
@@ -342,10 +321,7 @@ class Run:
     source: str = "run"  # file or other name, for messages
 
     def __post_init__(self) -> None:
-        self._check_scores()
         check_distinct(self.queries, self.offsets, self.documents, self.source)
-
-    def _check_scores(self) -> None:
         with np.errstate(invalid="ignore"):
             total = self.scores.sum()
         # A sum is NaN if any part is, and needs no mask of all rows. It is also NaN if it adds both infinities.
@@ -402,7 +378,7 @@ def run_from_dict(run: Mapping[str, Mapping[str, float]], *, source: str = "run"
     names = [document for scored in run.values() for document in scored]
     scores = [score for scored in run.values() for score in scored.values()]
     offsets = np.cumsum([0, *map(len, run.values())], dtype=np.int64)
-    return Run(list(run), offsets, Documents.from_ids(names), np.array(scores, dtype=np.float64), source)
+    return Run(list(run), offsets, Documents(names), np.array(scores, dtype=np.float64), source)
 
 
 def qrels_from_dict(qrels: Mapping[str, Mapping[str, int]], *, source: str = "qrels") -> Qrels:
@@ -410,7 +386,7 @@ def qrels_from_dict(qrels: Mapping[str, Mapping[str, int]], *, source: str = "qr
     names = [document for graded in qrels.values() for document in graded]
     grades = np.array([grade for graded in qrels.values() for grade in graded.values()], dtype=np.int64)
     query = np.repeat(np.arange(len(qrels)), [len(graded) for graded in qrels.values()])
-    return make_qrels(list(qrels), query, Documents.from_ids(names), grades, source=source)
+    return make_qrels(list(qrels), query, Documents(names), grades, source=source)
 
 
 def iterate_blocks(offsets: Ints) -> Iterator[slice]:

@@ -1,12 +1,10 @@
 """Score runs against qrels: the one engine of `rag-eval score` and of evaluations.
 
-A pass over the keys of a run finds the documents that may be judged, with a small lookup table per block of queries, so
-that everything stays in the processor's cache. Only those are looked at again, and nothing is sorted unless a ranking
-is out of order. Documents with equal scores are ranked by the bytes of their ids, descending, as trec_eval sorts them;
-only ties that hold a judged document are resolved.
+A pass over the keys of a run finds the documents that may be judged, with a small lookup table per block of queries.
+Nothing is sorted unless a ranking is out of order, and only ties that hold a judged document are resolved, by the bytes
+of their ids, descending, as trec_eval sorts them.
 
-A query that the run does not contain counts 0, like one that retrieved nothing, and is reported as missing. One without
-a relevant document counts 0 too, as in trec_eval. Queries that were never judged are left out and counted.
+As in trec_eval, a query that the run does not contain or that has no relevant document counts 0.
 """
 
 import math
@@ -93,11 +91,7 @@ def score(run: Run | Iterable[Run], qrels: Qrels, measures: Sequence[Measure], *
 def score_rankings(
     rankings: Iterable[tuple[Sequence[str], Mapping[str, int]]], measures: Iterable[str]
 ) -> list[dict[str, float] | None]:
-    """Score rankings that are given as document ids.
-
-    Args:
-        rankings: For each query its documents in rank order, each once, and document -> grade.
-        measures: Names as `parse_measure` takes them.
+    """Score rankings of document ids, each with its query's grades by document.
 
     Returns:
         For each query measure -> score, 0.0 where nothing was retrieved; None for a query without a relevant document.
@@ -113,13 +107,11 @@ def score_rankings(
     scores_by_rank = -np.concatenate([np.zeros(0), *map(np.arange, lengths)])
     queries = [f"{place:09d}" for place in range(len(given))]  # qrels sort them as text
     # Documents need no names: no two of a ranking have equal scores.
-    run = Run(
-        queries, np.cumsum([0, *lengths]), Documents.from_codes(np.array(retrieved, dtype=np.int64)), scores_by_rank
-    )
+    run = Run(queries, np.cumsum([0, *lengths]), Documents(codes=np.array(retrieved, dtype=np.int64)), scores_by_rank)
     qrels = make_qrels(
         queries,
         np.repeat(np.arange(len(given)), [len(grades) for _, grades in given]),
-        Documents.from_codes(np.array(judged, dtype=np.int64)),
+        Documents(codes=np.array(judged, dtype=np.int64)),
         np.array([grade for _, grades in given for grade in grades.values()], dtype=np.int64),
     )
     scores = score(run, qrels, parsed)
@@ -153,9 +145,6 @@ def _check_ranking(ranking: Sequence[str]) -> None:
         if document in seen:
             raise InputError("duplicate_document", "run", "each document once in a ranking", found=document)
         seen.add(document)
-
-
-# Hits: the retrieved documents that were judged, and their ranks
 
 
 class Block(NamedTuple):
@@ -197,8 +186,6 @@ def find_hits(run: Run, qrels: Qrels, positions: Ints) -> Hits:
 
     `positions` are those of the run's queries in the qrels, -1 if not judged.
     """
-    if run.documents.is_coded != qrels.documents.is_coded:
-        raise ValueError("expected documents of run and qrels by codes of one vocabulary, or both by id")
     parts: list[Hits] = []
     ties: list[Ties] = []
     blocks = list(iterate_blocks(run.offsets))
@@ -243,10 +230,8 @@ def _find_judged_rows(block: Block, places: Ints, documents: Documents, qrels: Q
     query = np.searchsorted(block.ends, rows, side="right")
     chosen, place = _find_equal((query << 32) | block.keys[rows], wanted, guess)
     rows, query, judged = rows[chosen], query[chosen], judged[place]
-    if not documents.is_coded:
-        is_same = documents.equals(block.run_rows(rows), qrels.documents, judged)
-        rows, query, judged = rows[is_same], query[is_same], judged[is_same]
-    return _JudgedRows(rows, query, judged)
+    is_same = documents.equals(block.run_rows(rows), qrels.documents, judged)
+    return _JudgedRows(rows[is_same], query[is_same], judged[is_same])
 
 
 def _find_candidates(keys: Keys, judged: Keys, scratch: _Scratch) -> tuple[Ints, Ints]:
@@ -291,9 +276,6 @@ def _find_equal(have: Ints, wanted: Ints, guess: Ints) -> tuple[Ints, Ints]:
         pairs.append((chosen, place))
         place = place + 1  # two judged documents of a query may have the same key, and either may be the one
     return np.concatenate([one for one, _ in pairs]), np.concatenate([one for _, one in pairs])
-
-
-# Ties
 
 
 class Ties(NamedTuple):

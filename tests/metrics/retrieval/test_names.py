@@ -16,51 +16,29 @@ GRADES = {"one": 1, "two": 2, "three": 3, "no": 0}
 IDEAL = 3 / log2(2) + 2 / log2(3) + 1 / log2(4)
 
 SCORES = {
-    "hit@1": 0.0,
     "hit@3": 1.0,
     "all_hit@10": 0.0,
-    "recall@1": 0.0,
     "recall@3": 1 / 3,
-    "recall@5": 2 / 3,
-    "precision@3": 1 / 3,
     "precision@5": 2 / 5,
-    "precision@10": 2 / 10,
     "mrr": 1 / 2,
     "mrr@1": 0.0,
     "mrr@2": 1 / 2,
     "map@3": (1 / 2) / 3,
-    "map@5": (1 / 2 + 2 / 4) / 3,
-    "map": (1 / 2 + 2 / 4) / 3,
-    "ndcg@1": 0.0,
     "ndcg@3": (1 / log2(3)) / IDEAL,
-    "ndcg@5": (1 / log2(3) + 3 / log2(5)) / IDEAL,
-    "ndcg": (1 / log2(3) + 3 / log2(5)) / IDEAL,
     "ndcg(1=4,3=0)": (4 / log2(3)) / (4 / log2(2) + 2 / log2(3)),
     "ndcg(2=1)": (1 / log2(3) + 3 / log2(5)) / (3 / log2(2) + 1 / log2(3) + 1 / log2(4)),
     "err@10": 1 / 2 * (1 / 16) + 1 / 4 * (7 / 16) * (15 / 16),
     "err(max_grade=3)@10": 1 / 2 * (1 / 8) + 1 / 4 * (7 / 8) * (7 / 8),
     "rbp@3": (1 - 0.8) * 0.8 * (1 / 3),
     "rbp(p=0.5)@10": 0.5 * 0.5 * (1 / 3) + 0.5 * 0.5**3 * (3 / 3),
-    "rprec": 1 / 3,
-    "bpref": ((1 - 1 / 1) + (1 - 1 / 1)) / 3,
-    "iprec_at_recall_0.50": 2 / 4,
-    "iprec_at_recall_1.00": 0.0,
-    "set_P": 2 / 4,
     "set_F(2)": 3 * (2 / 4) * (2 / 3) / (2 * (2 / 4) + 2 / 3),
     "unjudged@3": 1 / 3,
-    "num_nonrel_judged_ret": 1.0,
 }
 
 
-@pytest.mark.parametrize(("name", "expected"), SCORES.items(), ids=SCORES)
-def test_measure_is_the_arithmetic_of_its_definition(name, expected):
-    assert score_rankings([(RANKING, GRADES)], [name]) == [{name: expected}]
-
-
-def test_all_hit_needs_every_relevant_document():
-    assert score_rankings([(["a", "x", "b"], {"a": 1, "b": 1})], ["all_hit@2", "all_hit@3"]) == [
-        {"all_hit@2": 0.0, "all_hit@3": 1.0}
-    ]
+def test_measures_are_the_arithmetic_of_their_definitions():
+    assert score_rankings([(RANKING, GRADES)], SCORES) == [SCORES]
+    assert score_rankings([(["a", "x", "b"], {"a": 1, "b": 1})], ["all_hit@3"]) == [{"all_hit@3": 1.0}]
 
 
 def test_scores_are_in_the_range_of_their_row():
@@ -77,11 +55,7 @@ OTHER_NAMES = {
     "nDCG@10": "ndcg@10",
     "RR": "mrr",
     "All_Hit@3": "all_hit@3",
-    "hit_rate@3": "hit@3",
     "Success@5": "hit@5",
-    "average_precision@10": "map@10",
-    "AP": "map",
-    "R_Precision": "rprec",
     "P_7": "precision@7",
     "ndcg_cut_10": "ndcg@10",
     "recip_rank": "mrr",
@@ -91,10 +65,9 @@ OTHER_NAMES = {
 }
 
 
-@pytest.mark.parametrize(("other", "ours"), OTHER_NAMES.items(), ids=OTHER_NAMES)
-def test_other_names_are_understood(other, ours):
-    assert parse_measure(other).name == ours
-    assert parse_measure(ours).name == ours
+def test_other_names_are_understood():
+    assert {other: parse_measure(other).name for other in OTHER_NAMES} == OTHER_NAMES
+    assert [parse_measure(name).name for name in OTHER_NAMES.values()] == [*OTHER_NAMES.values()]
 
 
 def test_meaning_names_the_cutoff():

@@ -1,0 +1,57 @@
+"""A server on loopback that answers every POST by a function of its path and JSON body."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Reply = Any | tuple[int, Any]
+
+
+class JsonServer(ThreadingHTTPServer):
+    """Keeps what it was sent; a reply is JSON or text, with a status if it is a pair."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[[str, Any], Reply]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.bodies: list[Any] = []
+        self.headers: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: JsonServer
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.bodies.append(body)
+        self.server.headers.append(str(self.headers))
+        reply = self.server.answer(self.path, body)
+        status, value = reply if isinstance(reply, tuple) else (200, reply)
+        sent = (value if isinstance(value, str) else json.dumps(value)).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(sent)))
+        self.end_headers()
+        self.wfile.write(sent)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def json_server(answer: Callable[[str, Any], Reply]) -> Iterator[JsonServer]:
+    """Serves until the block ends."""
+    with JsonServer(answer) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
