@@ -7,7 +7,8 @@ One port serves these interfaces:
 - `/openai/v1`: OpenAI chat completions, streamed or whole, with JSON schemas and several models
 - `/rag/v1` and `/ingestor/v1`: NVIDIA's RAG server and ingestor; `/v1` has both, as behind separate ports
 - `/ask`: a plain JSON endpoint, `{"question": "..."}` -> `{"result": {"text": "...", "sources": [...]}}`
-- `/control`: the number of requests by path and by question; `POST /control/reset` sets them to zero
+- `/control`: the number of requests by path and by question; `POST /control/reset` sets them to zero, and replaces the
+  faults if it has a script
 
 Answers are found in the uploaded documents by the embedded BM25 system, or follow from the question's hash with
 `--canned`. A question that contains `[[fault http_503 after=1]]` fails in that way, `--faults 0.1` lets one attempt in
@@ -1124,6 +1125,8 @@ async def control(site: Site, request: Request) -> Response:
     """`GET /control`, `POST /control/reset`."""
     if request.method == "POST":
         site.reset()
+        if script := await request.body():
+            site.options = site.options._replace(faults=FaultScript.model_validate_json(script))
     return JSONResponse(site.counts(by_question="summary" not in request.query_params))
 
 
@@ -1293,14 +1296,14 @@ class RunningServer(NamedTuple):
         counts: dict[str, Any] = json.loads(self._request("GET", "/control" if by_question else "/control?summary"))
         return counts
 
-    def reset(self) -> None:
-        """Set the counts to zero."""
-        self._request("POST", "/control/reset")
+    def reset(self, **faults: Any) -> None:
+        """Set the counts to zero, and replace the faults if fields of a `FaultScript` are given."""
+        self._request("POST", "/control/reset", json.dumps(faults) if faults else None)
 
-    def _request(self, method: str, path: str) -> bytes:
+    def _request(self, method: str, path: str, body: str | None = None) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request(method, path)
+            connection.request(method, path, body)
             return connection.getresponse().read()
         finally:
             connection.close()

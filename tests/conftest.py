@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, settings
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.formats.citations import find_citations
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.systems.base import Citation
 from rag_eval_pipeline.workspace import Workspace
 from tests.paid_server import PaidServer, paid_server
 
@@ -133,3 +135,12 @@ def server() -> Iterator[PaidServer]:
     """A server that counts its questions; see `tests.paid_server`."""
     with paid_server() as server:
         yield server
+
+
+def citations_in(answer: str, known_files: Collection[str]) -> tuple[Citation, ...]:
+    """Return the citations `[file:page:start-end]` of an answer, in its order."""
+    return tuple(
+        Citation(span.file_name, span.start_char, span.end_char, span.page_number, marker.start, marker.end)
+        for marker in find_citations(answer, known_files)
+        for span in marker.spans
+    )

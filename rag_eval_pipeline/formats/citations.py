@@ -65,17 +65,18 @@ class Marker(NamedTuple):
     spans: tuple[CitationSpan, ...]
 
 
-def find_citations(answer: str, known_files: Collection[str] = ()) -> list[Marker]:
+def find_citations(answer: str, known_files: Collection[str] = (), *, first_page: int = 1) -> list[Marker]:
     """Return the citations of an answer in order, with their places.
 
     Args:
         answer: An answer's text.
         known_files: Names in the corpus; they settle where a file name with `[` inside begins.
+        first_page: Number that the answer gives to a document's first page, 0 or 1.
     """
     markers = []
     match = _CITATION.search(answer)
     while match is not None:
-        marker = _marker(match, known_files)
+        marker = _marker(match, known_files, first_page)
         markers.append(marker)
         match = _CITATION.search(answer, marker.end)
     return markers
@@ -86,9 +87,9 @@ def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[Cita
     return [span for marker in find_citations(answer, known_files) for span in marker.spans]
 
 
-def _marker(match: re.Match[str], known_files: Collection[str]) -> Marker:
+def _marker(match: re.Match[str], known_files: Collection[str], first_page: int) -> Marker:
     begin = _name_start(match["file"], known_files)
-    name, page, excerpt = match["file"][begin:], int(match["page"]), match["excerpt"]
+    name, page, excerpt = match["file"][begin:], int(match["page"]) + 1 - first_page, match["excerpt"]
     if excerpt is not None:
         excerpt = _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], excerpt)
     pairs = ((int(start), int(end)) for start, end in (span.split("-") for span in match["spans"].split(",")))

@@ -1,8 +1,8 @@
-"""Alerts: confirmed changes on the night they are news, failed runs, and pairs that are late.
+"""Alerts: confirmed changes on the night they are new, failed runs, and pairs that are late.
 
-An alert is a file, `data/reports/alerts/<id>.alert.json`, with the same text as a mail beside it. The file records that
-the alert exists, so that nothing is sent twice; an alert that could not be delivered is sent again by the next
-aggregation. The address of the receiver is a secret: it is in an environment variable and never in a message or log.
+An alert is a file, `data/reports/alerts/<id>.alert.json`, with a mail beside it, so that nothing is sent twice. One
+that was not delivered is sent again by the next aggregation. The address of the receiver is a secret: it is in an
+environment variable and never in a message or log.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import apprise
 import httpx
@@ -91,7 +91,7 @@ class AlertedMetric(Model):
 
 
 class LatePair(Model):
-    """A pair without a publication for too long."""
+    """A pair and its newest publication, which is late or may become so."""
 
     benchmark: str = pydantic.Field(description="Of the pair.")
     system: str = pydantic.Field(description="Of the pair.")
@@ -133,12 +133,7 @@ SECTION_LIMIT = 2900  # Slack refuses sections of more than 3,000 characters
 
 
 def mail_of(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> bytes:
-    """Return the alert as a mail (RFC 5322).
-
-    Args:
-        texts: Question -> its text.
-        settings: Sender, recipient, and where the report is.
-    """
+    """Return the alert as a mail (RFC 5322); `texts` are those of the questions, by id."""
     mail = EmailMessage(policy=SMTP)
     mail["Subject"] = _one_line(f"[rag-eval] {alert.subject}")
     if settings.mail_from:
@@ -206,8 +201,7 @@ _CHATTY_LOGGERS = {"httpx": logging.WARNING, "httpcore": logging.WARNING, "urlli
 def post(variable: str, alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> str | None:
     """Send an alert to the address in an environment variable.
 
-    An http(s) address gets the JSON of a Slack-compatible webhook; any other is an Apprise URL (`slack://`, `mailto://`,
-    `msteams://` and many more).
+    An http(s) address gets the JSON of a Slack-compatible webhook; any other is an Apprise URL.
 
     Returns:
         Why the alert was not delivered, in a line that names the variable and never the address; None if it was.
@@ -251,12 +245,7 @@ def _notify(variable: str, url: str, lines: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """New alerts, and the alerts that could not be delivered.
-
-    Args:
-        new: Alerts that are written for the first time.
-        faults: A line for each alert that was not delivered.
-    """
+    """Alerts that are written for the first time, and a line for each alert that could not be delivered."""
 
     new: Sequence[Alert]
     faults: Sequence[str]
@@ -268,11 +257,7 @@ def alerts_folder(workspace: Workspace) -> Path:
 
 
 def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: datetime) -> DeliveryReport:
-    """Write an alert for each night that is due one and has none, and send all that were not delivered.
-
-    Args:
-        nights: Of each pair with a baseline.
-    """
+    """Write an alert for each night that is due one and has none, and send all that were not delivered."""
     found = [
         _change(pair, night, metrics, now)
         for pair in nights
@@ -286,14 +271,7 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
 def send_failure_alert(
     workspace: Workspace, *, job: str, partition: str | None, error: str, started: datetime, now: datetime
 ) -> DeliveryReport:
-    """Write and send an alert about a failed run, once a day for the same job, partition and error.
-
-    Args:
-        job: Its name.
-        partition: A benchmark or a pair; None for runs over all of them.
-        error: Its first line.
-        started: When the run began, aware.
-    """
+    """Write and send an alert about a failed run, once a day for the same job, partition and error."""
     what = f"{job} {partition}" if partition else job
     line = error.strip().partition("\n")[0]
     same = hashlib.sha256(f"{what}\n{line}\n{started:%Y-%m-%d}".encode()).hexdigest()[:12]
@@ -319,11 +297,7 @@ def read_alerts(workspace: Workspace, prefix: str = "") -> list[Alert]:
 
 
 def send_alerts(workspace: Workspace, alerts: Sequence[Alert], now: datetime) -> DeliveryReport:
-    """Write alerts that have no file yet, and send all that were not delivered.
-
-    Args:
-        alerts: Each with the id by which it is sent only once.
-    """
+    """Write alerts that have no file yet, and send all that were not delivered."""
     folder = alerts_folder(workspace)
     settings = read_alert_settings(workspace)
     with locked(folder / ".lock", holder="alerts", exclusive=True):
@@ -331,17 +305,14 @@ def send_alerts(workspace: Workspace, alerts: Sequence[Alert], now: datetime) ->
         for alert in new:
             alert.write(folder / f"{alert.alert_id}{SUFFIX}")
             atomic_write(folder / f"{alert.alert_id}.eml", mail_of(alert, _texts(workspace, alert), settings))
-        faults = [fault for alert in _waiting(folder) if (fault := _send(workspace, alert, settings, now))]
+        known = (Alert.read(path) for path in sorted(folder.glob(f"*{SUFFIX}")))
+        waiting = [alert for alert in known if alert.delivered_at is None]
+        faults = [fault for alert in waiting if (fault := _send(workspace, alert, settings, now))]
     return DeliveryReport(new, faults)
 
 
-def _waiting(folder: Path) -> list[Alert]:
-    alerts = (Alert.read(path) for path in sorted(folder.glob(f"*{SUFFIX}")))
-    return [alert for alert in alerts if alert.delivered_at is None]
-
-
 def _send(workspace: Workspace, alert: Alert, settings: AlertSettings, now: datetime) -> str | None:
-    """Send an alert; return why it failed, None if it was sent, is not wanted or is too old to be news."""
+    """Send an alert; return why it failed, None if it was sent, is not wanted or is too old."""
     if settings.webhook_url_env is None or (now - alert.created_at).days >= settings.retry_days:
         return None
     fault = post(settings.webhook_url_env, alert, _texts(workspace, alert), settings)
@@ -361,12 +332,11 @@ def _change(pair: Nights, night: Night, metrics: Sequence[str], now: datetime) -
         )
         for name in metrics
     )
-    worse = [change.metric for change in changes if change.kind == "regressed"]
-    better = [change.metric for change in changes if change.kind == "improved"]
-    parts = [f"{word}: {', '.join(names)}" for word, names in (("regressed", worse), ("improved", better)) if names]
+    names = {kind: [c.metric for c in changes if c.kind == kind] for kind in ("regressed", "improved")}
+    parts = [f"{kind}: {', '.join(metrics)}" for kind, metrics in names.items() if metrics]
     return Alert(
         alert_id=night.evaluation_id,
-        kind="regressed" if worse else "improved",
+        kind="regressed" if names["regressed"] else "improved",
         subject=f"{pair.system} on {pair.benchmark} {'; '.join(parts)}",
         night=night.opened_at,
         created_at=now,
@@ -390,43 +360,22 @@ def _texts(workspace: Workspace, alert: Alert) -> Mapping[str, str]:
     return {query.query_id: query.query_text for query in dataset.queries}
 
 
-NANOSECONDS = 1_000_000_000
-
-
-class LastPublished(NamedTuple):
-    """A nightly pair and its newest publication.
+def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSettings) -> list[LatePair]:
+    """Return the pairs that are late, by benchmark and system; none if the clock was set back to before a publication.
 
     Args:
-        at: When it was published, aware; of a pair without one, when its benchmark was converted.
-        evaluation_id: None for a pair without one.
-    """
-
-    benchmark: str
-    system: str
-    at: datetime
-    evaluation_id: str | None
-
-
-def late_pairs(now: datetime, published: Iterable[LastPublished], settings: AlertSettings) -> list[LatePair]:
-    """Return the pairs that are late, by benchmark and system.
-
-    Args:
-        now: Aware. If the clock was set back to before a publication, the pair is not late.
-        published: Of each nightly pair.
-        settings: `late_after_hours`; None makes nothing late.
+        published: The newest publication of each nightly pair.
     """
     if settings.late_after_hours is None:
         return []
     limit = timedelta(hours=settings.late_after_hours)
-    return [
-        LatePair(benchmark=one.benchmark, system=one.system, since=one.at, evaluation_id=one.evaluation_id)
-        for one in sorted(published, key=lambda one: one[:2])
-        if now - one.at > limit
-    ]
+    return sorted(
+        (pair for pair in published if now - pair.since > limit), key=lambda pair: (pair.benchmark, pair.system)
+    )
 
 
-def last_published(workspace: Workspace, registry: Registry | None = None) -> list[LastPublished]:
-    """Return the newest publication of each pair that the nightly schedule evaluates.
+def last_published(workspace: Workspace, registry: Registry | None = None) -> list[LatePair]:
+    """Return the newest publication of each pair that the nightly schedule evaluates, else its conversion.
 
     Args:
         registry: Read again if it is not given.
@@ -436,25 +385,21 @@ def last_published(workspace: Workspace, registry: Registry | None = None) -> li
     found = []
     for benchmark, system in registry.automatic_pairs():
         header = newest.get((benchmark, system))
-        converted = datetime.fromtimestamp(registry.stamped[benchmark] / NANOSECONDS, UTC)
-        at = converted if header is None else header.timestamp
-        found.append(LastPublished(benchmark, system, at, header.evaluation_id if header else None))
+        since = header.timestamp if header else datetime.fromtimestamp(registry.stamped[benchmark] / 1e9, UTC)
+        evaluation_id = header.evaluation_id if header else None
+        found.append(LatePair(benchmark=benchmark, system=system, since=since, evaluation_id=evaluation_id))
     return found
 
 
 def send_late_alerts(workspace: Workspace, *, now: datetime, registry: Registry | None = None) -> DeliveryReport:
-    """Send one alert for all pairs that have become late since the last check.
-
-    Args:
-        registry: As for `last_published`.
-    """
+    """Send one alert for all pairs that have become late since the last check."""
     late = late_pairs(now, last_published(workspace, registry), read_alert_settings(workspace))
     alerted = {(one.benchmark, one.system, one.since) for alert in read_alerts(workspace, LATE) for one in alert.late}
     new = [one for one in late if (one.benchmark, one.system, one.since) not in alerted]
-    return send_alerts(workspace, [_alert(new, now)] if new else [], now)
+    return send_alerts(workspace, [_late_alert(new, now)] if new else [], now)
 
 
-def _alert(late: Sequence[LatePair], now: datetime) -> Alert:
+def _late_alert(late: Sequence[LatePair], now: datetime) -> Alert:
     names = "\n".join(f"{one.benchmark}|{one.system}|{one.since.isoformat()}" for one in late)
     first = min(one.since for one in late)
     what = f"{late[0].system} on {late[0].benchmark}" if len(late) == 1 else f"{len(late)} pairs"

@@ -1,9 +1,9 @@
 """Published evaluations of each pair, and the baseline that is pinned from them.
 
-`data/evaluation/baselines/<benchmark>/<system>.json` names the pinned runs: the first nights, or those a person pinned.
 A baseline stays until somebody pins another one: one that moved by itself after a regression would hide it.
 """
 
+import functools
 import logging
 import os
 from collections.abc import Sequence
@@ -23,77 +23,46 @@ FLIPPING = "exact_match"  # the measure whose run-to-run changes are counted: bi
 
 logger = logging.getLogger(__name__)
 
-_State = tuple[int, int, int]  # a file's time, size and inode
-# Folder of runs -> name of an evaluation -> its record as it was last read. Thirty pairs would otherwise read the
-# records of all others thirty times.
-_RECORDS: dict[Path, dict[str, tuple[_State, EvaluationRecord]]] = {}
-
 
 def published_evaluations(workspace: Workspace, benchmark: str, system: str) -> list[Evaluation]:
     """Return the published evaluations of one pair, oldest first; equal times in the order of their ids."""
-    return _published(workspace, (benchmark, system)).get((benchmark, system), [])
+    return all_published(workspace).get((benchmark, system), [])
 
 
 def all_published(workspace: Workspace) -> dict[tuple[str, str], list[Evaluation]]:
     """Return the published evaluations of every (benchmark, system), oldest first.
 
-    A record that cannot be read costs its own evaluation, and the log names it.
+    A record that cannot be read is left out and logged.
     """
-    return _published(workspace, None)
-
-
-def results_mark(workspace: Workspace) -> str | None:
-    """Return a text that changes whenever a results file is added, removed or changed; None if there is none."""
-    try:
-        with os.scandir(workspace.results) as entries:
-            times = [
-                entry.stat().st_mtime_ns
-                for entry in entries
-                if entry.name.startswith("eval_run_") and entry.name.endswith(".results.json")
-            ]
-    except FileNotFoundError:
-        return None
-    return f"{len(times)}-{max(times)}" if times else None
-
-
-def _published(workspace: Workspace, wanted: tuple[str, str] | None) -> dict[tuple[str, str], list[Evaluation]]:
-    runs = workspace.runs
-    names = sorted(os.listdir(runs)) if runs.is_dir() else []
-    known = _RECORDS.setdefault(runs, {})
-    for gone in known.keys() - set(names):
-        known.pop(gone, None)
     found: dict[tuple[str, str], list[Evaluation]] = {}
-    for name in names:
-        record = _record(known, runs, name, wanted)
+    for name in sorted(os.listdir(workspace.runs)) if workspace.runs.is_dir() else []:
+        path = workspace.runs / name / "evaluation.json"
+        try:
+            stat = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # `by_pair`, or a folder without a record
+        record = _read_record(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
         if record is not None and record.state == "published" and record.evaluation_id == name:
-            found.setdefault((record.benchmark, record.system), []).append(Evaluation(runs / name, record))
+            found.setdefault((record.benchmark, record.system), []).append(Evaluation(path.parent, record))
     for evaluations in found.values():
         evaluations.sort(key=lambda one: (one.record.opened_at, one.record.evaluation_id))
     return found
 
 
-def _record(
-    known: dict[str, tuple[_State, EvaluationRecord]], runs: Path, name: str, wanted: tuple[str, str] | None
-) -> EvaluationRecord | None:
-    """Return the record of a folder; None if it has none or is of another pair than the wanted one."""
-    before = known.get(name)
-    # An evaluation's pair never changes: those of other pairs need no disk access.
-    if before is not None and wanted is not None and (before[1].benchmark, before[1].system) != wanted:
-        return None
-    path = runs / name / "evaluation.json"
+@functools.lru_cache(20_000)
+def _read_record(path: Path, state: tuple[int, int, int]) -> EvaluationRecord | None:
+    """Read a record once for each state (time, size, inode) of its file."""
     try:
-        stat = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None  # `by_pair`, or a folder without a record
-    state = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-    if before is None or before[0] != state:
-        known.pop(name, None)
-        try:
-            before = known[name] = state, EvaluationRecord.read(path)
-        except InputError as error:
-            logger.warning("An evaluation is left out: %s", error)
-            return None
-    return before[1]
+        return EvaluationRecord.read(path)
+    except InputError as error:
+        logger.warning("An evaluation is left out: %s", error)
+        return None
+
+
+def results_mark(workspace: Workspace) -> str | None:
+    """Return a text that changes whenever a results file is added, removed or changed; None if there is none."""
+    times = [path.stat().st_mtime_ns for path in workspace.results.glob("eval_run_*.results.json")]
+    return f"{len(times)}-{max(times)}" if times else None
 
 
 def needed_runs(evaluation: Evaluation) -> int:
@@ -161,7 +130,7 @@ def _check(path: Path, chosen: Sequence[Evaluation], benchmark: str, system: str
 def pin_first_nights(workspace: Workspace, benchmark: str, system: str) -> Baseline | None:
     """Pin the first evaluations in a row of a pair without a baseline, once there are enough of them.
 
-    Only evaluations that the newest can be compared with count. A baseline that exists is never replaced.
+    Only evaluations that the newest can be compared with count.
 
     Returns:
         The new baseline; None while there are too few evaluations, or if there is one already.
@@ -191,11 +160,7 @@ def missing_runs(workspace: Workspace, pair: Pair) -> int:
 def earlier_runs(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """Return what the last of a pair's evaluations is compared with while no baseline is pinned.
 
-    Args:
-        evaluations: Oldest first.
-
-    Returns:
-        Up to five that came before it and share all fingerprints; none for the first.
+    These are up to five that came before it and share all fingerprints.
     """
     return newest_alike([one for one in evaluations[:-1] if _is_comparable(one, evaluations[-1])])
 
@@ -214,11 +179,11 @@ def _is_comparable(one: Evaluation, other: Evaluation) -> bool:
 
 
 def baseline_flip_share(workspace: Workspace, baseline: Baseline) -> float | None:
-    """Return the share of questions whose exact match differs between two runs of a baseline; None for a single run."""
+    """Return `flip_share_of` the runs of a baseline."""
     return flip_share_of([run_of_evaluation(load_evaluation(workspace, name)) for name in baseline.evaluations])
 
 
 def flip_share_of(runs: Sequence[ScoredRun]) -> float | None:
-    """Return the same of runs that are loaded."""
+    """Return the share of questions whose exact match differs between two runs; None for a single run."""
     scores = [run.columns[FLIPPING].scores for run in runs if FLIPPING in run.columns]
     return flip_share(scores) if len({len(run) for run in scores}) == 1 else None

@@ -1,14 +1,14 @@
-"""Evaluations against each other, question by question: better, worse, or too close to tell.
+"""Compare evaluations question by question: better, worse, or too close to tell.
 
-Comparisons follow `data/config/verdicts.config.yaml`. A judge's metrics take part only if people's labels vouch for the
-judge on that benchmark.
+Comparisons follow `data/config/verdicts.config.yaml`. A judge's metrics take part only if it is calibrated on the
+benchmark.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pydantic
@@ -24,6 +24,7 @@ from rag_eval_pipeline.formats.results import EvaluationResults, Fingerprints
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import QualityThresholds
+from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
 from rag_eval_pipeline.metrics.verdicts import (
     FAILURE_RATE,
@@ -76,14 +77,8 @@ class VerdictSettings(Model):
 
     def rules(self, min_coverage: float) -> Rules:
         """Return the rules of a comparison; coverage is a setting of the evaluation."""
-        return Rules(
-            alpha=self.alpha,
-            min_effect=self.min_effect,
-            equivalence_margin=self.equivalence_margin,
-            min_coverage=min_coverage,
-            min_questions=self.min_questions,
-            units=self.units,
-        )
+        parts = self.model_dump(include={"alpha", "min_effect", "equivalence_margin", "min_questions", "units"})
+        return Rules(**parts, min_coverage=min_coverage)
 
 
 def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
@@ -95,8 +90,7 @@ def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
         raise bad_format(path, error) from error
 
 
-# Score file -> the measures that are compared. They are few, because each one makes the corrected p of the others
-# larger.
+# Score file -> the measures that are compared; few, because each one makes the corrected p of the others larger.
 COMPARED: dict[str, tuple[str, ...]] = {
     "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
     "citation_scores": ("tolerance_jaccard",),
@@ -109,12 +103,7 @@ MIN_COVERAGE = 0.98  # a results file does not state its evaluation's setting
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One measure's scores.
-
-    Args:
-        scores: One a question; None if it failed or the measure does not apply.
-        asked: Whether the measure applies to the question, as far as this run knows.
-    """
+    """One measure's score of each question, and whether it applies to the question, as far as this run knows."""
 
     scores: tuple[float | None, ...]
     asked: tuple[bool, ...]
@@ -125,14 +114,11 @@ class ScoredRun:
     """An evaluation with its scores.
 
     Args:
-        fingerprints: Must be equal, but for the system's, for two runs to be compared.
         is_deterministic: The system gives the same answers again.
-        is_by_page: Retrieval is scored by page first.
         min_coverage: Share of pairs that a verdict needs.
-        opened_at: When it began.
         ended_at: When the last answer arrived.
         query_ids: In the dataset's order.
-        columns: Measure -> scores, for measures with any score; the failure rate is always there.
+        columns: Measures with any score, and always the failure rate.
     """
 
     evaluation_id: str
@@ -209,8 +195,28 @@ def with_levels(file: str, measures: Iterable[str]) -> list[str]:
 
 
 def _failures(failed: Iterable[bool]) -> Column:
-    scores = tuple(float(one) for one in failed)
+    scores = tuple(map(float, failed))
     return Column(scores, (True,) * len(scores))
+
+
+class VerdictFields(Model):
+    """The fields that records of a verdict share with `Verdict` and `Evidence`."""
+
+    @classmethod
+    def fields_of(cls, found: Verdict) -> dict[str, Any]:
+        """Return their values."""
+        evidence = {name: getattr(found.evidence, name) for name in _EVIDENCE}
+        return {"kind": found.kind, "sentence": found.sentence, "confirmation": found.confirmation, **evidence}
+
+    def _verdict(self, name: str, n_pairs: int) -> Verdict:
+        values = {part: getattr(self, part) for part in _EVIDENCE}
+        for part in ("adjusted_interval", "confidence_interval"):
+            values[part] = None if values[part] is None else Interval(*values[part])
+        kind, sentence, confirmation = (getattr(self, part) for part in ("kind", "sentence", "confirmation"))
+        return Verdict(kind, sentence, confirmation, Evidence(metric=name, n_pairs=n_pairs, **values))
+
+
+_EVIDENCE = tuple(name for name in Evidence.__slots__ if name not in ("metric", "n_pairs"))
 
 
 class MovedQuestion(Model):
@@ -222,7 +228,7 @@ class MovedQuestion(Model):
 
 
 def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str | None) -> frozenset[str]:
-    """Return the judge's measures that people's labels vouch for; only these take part in comparisons."""
+    """Return the judge's measures that take part in comparisons: those calibrated with people's labels."""
     cards = read_trust_cards(workspace.trust_cards)
     return frozenset(
         measure
@@ -234,7 +240,7 @@ def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str |
 def dataset_clusters(
     workspace: Workspace, dataset_id: str, version: str, settings: VerdictSettings
 ) -> dict[str, str] | None:
-    """Return the documents that each question is about, as one name; None if the settings test questions."""
+    """Return question -> its documents as one name; None if the settings test questions."""
     if settings.units == "questions":
         return None
     return question_clusters(EvaluationDataset.read(workspace.eval_json(dataset_id, version)).queries)
@@ -242,12 +248,9 @@ def dataset_clusters(
 
 @dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """What is known of each metric of a run, or why nothing is.
+    """The evidence on each metric of a run, or the reason why there is none (`different_dataset`, ...).
 
-    Args:
-        evidence: By metric; empty with a `reason`.
-        moved: Metric -> the questions that changed most in the direction of its mean.
-        reason: `different_dataset`, `different_questions`, `nothing_scored`, ...
+    `moved` has the questions of each metric that changed most in the direction of its mean.
     """
 
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
@@ -267,10 +270,8 @@ def gather_evidence(
     """Test each metric of a run against the mean of other runs over the same questions.
 
     Args:
-        run: The evaluation in question.
         others: At least one.
         key: What is compared, for the seed: equal keys and runs give an equal p.
-        rules: Alpha, minimum effect, number of flips and units.
         judged: Measures of the judge that take part.
         clusters: Question -> its document; None tests questions.
     """
@@ -306,7 +307,11 @@ def _compared_names(run: ScoredRun, judged: Collection[str]) -> list[str]:
 
 
 def _compared_metric(name: str, runs: Sequence[ScoredRun]) -> ComparedMetric:
-    columns = [run.columns.get(name) or _absent_column(run) for run in runs]
+    columns = []
+    for run in runs:
+        failed = run.columns[FAILURE_RATE].scores  # of a measure that a run lacks, failed questions count as asked
+        absent = Column((None,) * len(failed), tuple(map(bool, failed)))
+        columns.append(run.columns.get(name, absent))
     asked = zip(*(column.asked for column in columns), strict=True)
     return ComparedMetric(
         name=name,
@@ -315,12 +320,6 @@ def _compared_metric(name: str, runs: Sequence[ScoredRun]) -> ComparedMetric:
         higher_is_better=name != FAILURE_RATE,
         applies=[any(question) for question in asked],
     )
-
-
-def _absent_column(run: ScoredRun) -> Column:
-    """Return the column of a measure that a run has for no question: what failed counts as asked."""
-    failed = run.columns[FAILURE_RATE].scores
-    return Column((None,) * len(failed), tuple(bool(one) for one in failed))
 
 
 def _largest_changes(metric: ComparedMetric, evidence: Evidence, query_ids: Sequence[str]) -> tuple[MovedQuestion, ...]:
@@ -342,14 +341,11 @@ class Comparison:
     """Two sides and a verdict for each metric.
 
     Args:
-        kind: `baseline`, `weekly`, `systems` or `evaluations`.
-        benchmark: Of both sides.
+        kind: `baseline`, `weekly`, `systems`, `evaluations` or `ab_test`.
         old: The side that is compared with: a baseline, a system or an evaluation.
-        new: The other side.
-        verdicts: By metric; empty with a `reason`.
-        reason: Why there is none: `no_baseline`, `is_baseline`, `different_dataset`, ...
+        reason: Why there are no verdicts: `no_baseline`, `is_baseline`, `different_dataset`, ...
         moved: Metric -> the questions that changed most.
-        evaluation_id: The evaluation in question; of a night the first one.
+        evaluation_id: The newer evaluation; of a night the first one.
         rerun: The evaluation that ran it again.
         note: A sentence about the comparison, such as how steady the unchanged system is.
         made_from: A digest of its inputs, if it can be reused from `regressions.json`.
@@ -389,10 +385,7 @@ def compare_runs(
 
     Args:
         kind: `systems`, `evaluations` or `ab_test`.
-        run: The evaluation in question.
         others: At least one.
-        old: Name of the others.
-        new: Name of the evaluation's side.
         judged: Measures of the judge that take part.
         clusters: Question -> its document, if documents are tested.
         confirmation: Of changes, unless all runs are deterministic.
@@ -418,9 +411,7 @@ def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison
     """Compare two evaluations that are named by their ids or by the paths of results files.
 
     Args:
-        workspace: Where ids are looked up; None if there is none, and only files can be compared.
-        old: An evaluation id or path.
-        new: The other one.
+        workspace: Where ids are looked up; None if only files can be compared.
 
     Raises:
         InputError: `not_comparable` with the reason; `missing_file`, or an error in the files.

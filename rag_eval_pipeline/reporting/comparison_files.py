@@ -11,29 +11,21 @@ from xml.etree import ElementTree
 import pydantic
 
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.metrics.verdicts import Evidence, Verdict
-from rag_eval_pipeline.reporting.comparison import SINGLE_RUNS, Comparison, MovedQuestion
+from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, VerdictKind
+from rag_eval_pipeline.reporting.comparison import SINGLE_RUNS, Comparison, MovedQuestion, VerdictFields
 from rag_eval_pipeline.storage.files import atomic_write
 
 QUESTIONS_PRINTED = 5
 # Verdicts that the terminal puts before their sentence; the sentences of the others begin with it.
 PREFIXED = ("regressed", "improved", "equivalent")
-_INTERVALS = ("adjusted_interval", "confidence_interval")
-# Fields of `Evidence` that the record has under the same name and type.
-_NUMBERS = tuple(name for name in Evidence.__slots__ if name not in ("metric", "n_pairs", *_INTERVALS))
 
 
-class VerdictRecord(Model):
+class VerdictRecord(VerdictFields):
     """One metric's verdict with its evidence; effects in the metric's own unit."""
 
-    kind: Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"] = pydantic.Field(
-        description="The word."
-    )
+    kind: VerdictKind = pydantic.Field(description="The verdict in a word.")
     sentence: str = pydantic.Field(description="The verdict with its numbers.")
-    confirmation: (
-        Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"] | None
-    ) = pydantic.Field(description="Of a flagged change: how far it is confirmed.")
+    confirmation: Confirmation | None = pydantic.Field(description="Of a flagged change: how far it is confirmed.")
     baseline_mean: float | None = pydantic.Field(description="Over the pinned runs and the pairs.")
     current_mean: float | None = pydantic.Field(description="Over the pairs.")
     estimate: float | None = pydantic.Field(description="Current minus baseline.")
@@ -65,25 +57,11 @@ class VerdictRecord(Model):
     @classmethod
     def of(cls, found: Verdict, moved: Sequence[MovedQuestion]) -> Self:
         """Return the record of a verdict."""
-        evidence = found.evidence
-        return cls(
-            kind=found.kind,
-            sentence=found.sentence,
-            confirmation=found.confirmation,
-            n=evidence.n_pairs,
-            questions=tuple(moved),
-            **{name: getattr(evidence, name) for name in (*_INTERVALS, *_NUMBERS)},
-        )
+        return cls(n=found.evidence.n_pairs, questions=tuple(moved), **cls.fields_of(found))
 
     def verdict(self, name: str) -> Verdict:
         """Return the verdict that the record was made from."""
-        intervals: dict[str, Any] = {
-            part: None if (limits := getattr(self, part)) is None else Interval(*limits) for part in _INTERVALS
-        }
-        numbers = {part: getattr(self, part) for part in _NUMBERS}
-        return Verdict(
-            self.kind, self.sentence, self.confirmation, Evidence(metric=name, n_pairs=self.n, **intervals, **numbers)
-        )
+        return self._verdict(name, self.n)
 
 
 class ComparisonRow(Model):
@@ -135,9 +113,8 @@ def comparison_lines(row: Comparison) -> Iterator[str]:
         word = f"{found.kind}: " if found.kind in PREFIXED else ""
         before, after = (format_mean(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
         yield f"{name:{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}"
-    for name, moved in row.moved.items():
-        for one in moved[:QUESTIONS_PRINTED]:
-            yield f"  {name}, question {one.query_id}: {one.before:.3f} -> {one.after:.3f}"
+    for name in row.moved:
+        yield from (f"  {name}, {line}" for line in _questions(row, name)[:QUESTIONS_PRINTED])
 
 
 def format_mean(value: float | None) -> str:
@@ -193,7 +170,11 @@ def write_markdown(path: Path, row: Comparison) -> None:
         f"| {found.kind.replace('_', ' ')} | {_cell(found.sentence)} |"
         for name, found in row.verdicts.items()
     ]
-    moved = [line for name in row.regressed for line in ("", f"{_cell(name)}:", "", *_list(row, name))]
+    moved = [
+        line
+        for name in row.regressed
+        for line in ("", f"{_cell(name)}:", "", *(f"- {line}" for line in _questions(row, name)))
+    ]
     atomic_write(path, "\n".join([*head, *rows, *moved, ""]).encode())
 
 
@@ -201,13 +182,8 @@ def _is_open(found: Verdict) -> bool:
     return found.kind in ("withheld", "no_verdict")
 
 
-def _questions(row: Comparison, name: str) -> Iterator[str]:
-    for one in row.moved.get(name, ()):
-        yield f"question {one.query_id}: {one.before:.3f} -> {one.after:.3f}"
-
-
-def _list(row: Comparison, name: str) -> Iterator[str]:
-    return (f"- {line}" for line in _questions(row, name))
+def _questions(row: Comparison, name: str) -> list[str]:
+    return [f"question {one.query_id}: {one.before:.3f} -> {one.after:.3f}" for one in row.moved.get(name, ())]
 
 
 def _cell(text: str) -> str:

@@ -19,68 +19,46 @@ from rag_eval_pipeline.reporting.history import History, ResultsHeader, read_his
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
-WIDTH, LABEL, ROW, GAP, TOP = 760, 250, 18, 10, 36
-COLOURS = ("#2f6f9f", "#d08a34", "#5d8a4a", "#8a5d9f", "#9f4a4a", "#4a8a8a")
+WIDTH, LABEL, ROW, TOP = 760, 250, 18, 36
+COLOUR, FAINT = "#2f6f9f", "#777"
 
 
 class Bar(NamedTuple):
-    """A share in [0, 1] with its interval, in a group."""
+    """A share in [0, 1] with its interval."""
 
-    group: str
     name: str
     value: float | None
     interval: tuple[float, float] | None
 
 
 def bars(rows: Sequence[Bar], title: str) -> str:
-    """Draw horizontal bars from 0 to 1 in groups; a bar without a value says "no value"."""
-    names = list(dict.fromkeys(row.name for row in rows))
-    parts = [
-        _text(0, 14, title, weight="bold"),
-        *(_text(_x(t / 4) - 6, 30, f"{t / 4:g}", colour="#777") for t in range(5)),
-    ]
-    y = TOP
-    group: str | None = None
-    for row in rows:
-        if row.group != group:
-            y += GAP if group is not None else 0
-            group = row.group
-            if group:
-                parts.append(_text(0, y + 13, group, weight="bold"))
-                y += ROW
-        parts += _draw_bar(row, y, COLOURS[names.index(row.name) % len(COLOURS) if group else 0])
-        y += ROW
+    """Draw horizontal bars from 0 to 1 as SVG; a bar without a value is labelled "no value"."""
+    height = TOP + ROW * len(rows)
+    parts = [_text(0, 14, title, weight="bold")]
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        parts.append(f'<path d="M{_x(tick):.1f} {TOP}V{height}" stroke="#ddd"/>')
+        parts.append(_text(_x(tick) - 6, 30, f"{tick:g}", colour=FAINT))
+    for number, row in enumerate(rows):
+        y = TOP + ROW * number
+        parts.append(_text(14, y + 13, row.name))
+        if row.value is None:
+            parts.append(_text(LABEL, y + 13, "no value", colour=FAINT))
+            continue
+        end, length = _x(row.value), _x(row.value) - LABEL
+        parts.append(f'<rect x="{LABEL}" y="{y + 2}" width="{length:.1f}" height="{ROW - 5}" fill="{COLOUR}"/>')
+        if row.interval is not None:
+            low, high = (_x(limit) for limit in row.interval)
+            parts.append(f'<path d="M{low:.1f} {y + 8.5}H{high:.1f}" stroke="#222" stroke-width="1.5"/>')
+            end = max(end, high)
+        parts.append(_text(end + 6, y + 13, f"{row.value:.3f}"))
+    size = f'width="{WIDTH}" height="{height + 8}" viewBox="0 0 {WIDTH} {height + 8}"'
     style = "font-family:system-ui,sans-serif;font-size:12px"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 8}" viewBox="0 0 {WIDTH} {y + 8}" '
-        f'style="{style}">{_grid(y)}{"".join(parts)}</svg>'
-    )
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} style="{style}">{"".join(parts)}</svg>'
 
 
 def metric_bars(metrics: Mapping[str, Metric], title: str) -> str:
     """Draw a bar for each metric, with its interval."""
-    rows = [Bar("", name, metric.value, metric.confidence_interval) for name, metric in metrics.items()]
-    return bars(rows, title)
-
-
-def _draw_bar(row: Bar, y: int, colour: str) -> list[str]:
-    label = _text(14, y + 13, row.name)
-    if row.value is None:
-        return [label, _text(LABEL, y + 13, "no value", colour="#777")]
-    length = _x(row.value) - LABEL
-    parts = [label, f'<rect x="{LABEL}" y="{y + 2}" width="{length:.1f}" height="{ROW - 5}" fill="{colour}"/>']
-    if row.interval is not None:
-        low, high = (_x(limit) for limit in row.interval)
-        middle = y + ROW / 2 - 0.5
-        parts.append(f'<path d="M{low:.1f} {middle}H{high:.1f}" stroke="#222" stroke-width="1.5"/>')
-    end = max(_x(row.value), _x(row.interval[1]) if row.interval else 0.0)
-    parts.append(_text(end + 6, y + 13, f"{row.value:.3f}"))
-    return parts
-
-
-def _grid(height: int) -> str:
-    lines = (f'<path d="M{_x(tick / 4):.1f} {TOP}V{height}" stroke="#ddd"/>' for tick in range(5))
-    return "".join(lines)
+    return bars([Bar(name, metric.value, metric.confidence_interval) for name, metric in metrics.items()], title)
 
 
 def _x(value: float) -> float:
@@ -157,7 +135,8 @@ class Leaderboard:
 
     def chart(self) -> str:
         """Draw F1 with its interval for each pair as SVG."""
-        return bars([_bar(row) for row in self.rows], "F1 with 95 % intervals")
+        metrics = [(f"{row.system} on {row.benchmark}", row.metric("f1")) for row in self.rows]
+        return bars([Bar(name, f1.value, f1.confidence_interval) for name, f1 in metrics], "F1 with 95 % intervals")
 
 
 def write_leaderboard(workspace: Workspace) -> Leaderboard:
@@ -202,7 +181,7 @@ def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
 
 
 def _csv(board: Leaderboard) -> bytes:
-    """Return the CSV; names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula."""
+    # Names match `^[a-z0-9][a-z0-9_-]*$`, so no cell can be read as a formula.
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(
@@ -215,11 +194,6 @@ def _csv(board: Leaderboard) -> bytes:
         facts = [row.benchmark, row.system, row.evaluation_id, *counts, row.retrieval_level]
         writer.writerow([*facts, *figures, *scored])
     return text.getvalue().encode()
-
-
-def _bar(row: ResultsHeader) -> Bar:
-    metric = row.metric("f1")
-    return Bar(row.benchmark, row.system, metric.value, metric.confidence_interval)
 
 
 def _cell(row: ResultsHeader, column: str) -> str:

@@ -1,8 +1,7 @@
 """Removal of old evaluations (`rag-eval prune`) and new scores for old answers (`rag-eval rescore`).
 
-An evaluation that anything refers to stays: as a baseline, as the flagged night or the rerun of a night that is still
-open, or as the one whose answers another has copied. A folder is first moved to a trash folder by one rename, then
-deleted, so that a killed removal leaves no partial folder; the next one empties the trash first.
+An evaluation that anything refers to stays. A folder is first moved to a trash folder by one rename, then deleted, so
+that a killed removal leaves no partial folder; the next one empties the trash first.
 """
 
 import contextlib
@@ -82,15 +81,12 @@ def read_retention_settings(workspace: Workspace) -> RetentionSettings:
 
 @dataclass(slots=True)
 class Pruned:
-    """The result of a removal, or of a dry run.
+    """What was removed, or would be in a dry run.
 
     Args:
-        dry_run: Nothing was removed.
-        paths: Files and folders.
-        size_bytes: Their size.
-        judgements: Replies of judges; None when there is no cache, or in a dry run.
+        judgements: Number of judges' replies; None when there is no cache, or in a dry run.
         kept: Evaluation -> why it stays although it is old.
-        runs: Dagster's runs; None where no instance is known.
+        runs: Dagster's runs; None if there is no instance.
     """
 
     dry_run: bool
@@ -177,9 +173,6 @@ def _evaluations(
 
 def referenced(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
     """Return the evaluations that must stay, with the reason.
-
-    Args:
-        published: The published evaluations of each pair, oldest first.
 
     Raises:
         InputError: A baseline, the nights or a results file cannot be read.
@@ -270,7 +263,7 @@ def _used_bodies(workspace: Workspace, folder: Path) -> set[str]:
     try:
         index = msgspec.json.decode((folder / "index.json").read_bytes(), type=dict[str, Record])
     except (FileNotFoundError, msgspec.MsgspecError):
-        return set()  # nobody finds a body without the index
+        return set()  # without the index no body is found
     return {record.sha256 for url, record in index.items() if url in spec}
 
 
@@ -302,13 +295,11 @@ def _size(path: Path) -> int:
 def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()) -> Iterator[EvaluationResults]:
     """Score published evaluations of a pair again, oldest first.
 
-    A new measure or judge makes old evaluations incomparable with new ones. Their answers are copied into new
-    evaluations with the old date and scored as answers are scored today, so that five of them make a new baseline. The
-    pair's newest evaluation stays the newest. Damaged results are restored from their answers in the same way.
+    The answers are copied into new evaluations with the old date, so that those of nights before a new measure or judge
+    can be a baseline, and damaged results are restored.
 
     Args:
-        pair: As it is today.
-        evaluation_ids: Which; all whose measures or judge are not today's unless given.
+        evaluation_ids: By default all whose measures or judge are not today's.
 
     Raises:
         InputError: `other_pair`, `not_published`, `other_dataset` when the answers are to other questions or documents,

@@ -17,7 +17,6 @@ from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, r
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints
-from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.verdicts import (
     PROCEDURE,
     Confirmation,
@@ -37,6 +36,7 @@ from rag_eval_pipeline.reporting.comparison import (
     MovedQuestion,
     RunEvidence,
     ScoredRun,
+    VerdictFields,
     VerdictSettings,
     calibrated_measures,
     dataset_clusters,
@@ -47,7 +47,7 @@ from rag_eval_pipeline.reporting.comparison import (
 from rag_eval_pipeline.workspace import Workspace
 
 
-class MetricNight(Model):
+class MetricNight(VerdictFields):
     """One metric's night: the verdict and its evidence, with effects in the metric's own unit."""
 
     kind: VerdictKind = pydantic.Field(description="The verdict in a word.")
@@ -85,30 +85,12 @@ class MetricNight(Model):
     @classmethod
     def of(cls, found: Verdict, moved: tuple[MovedQuestion, ...]) -> Self:
         """Return the record of a verdict."""
-        evidence = found.evidence
-        return cls(
-            kind=found.kind,
-            sentence=found.sentence,
-            confirmation=found.confirmation,
-            state=night_state(found),
-            moved=moved if found.confirmation is not None else (),
-            **{name: None if (limits := getattr(evidence, name)) is None else tuple(limits) for name in _INTERVALS},
-            **{name: getattr(evidence, name) for name in _NUMBERS},
-        )
+        flagged = moved if found.confirmation is not None else ()
+        return cls(n_pairs=found.evidence.n_pairs, state=night_state(found), moved=flagged, **cls.fields_of(found))
 
     def verdict(self, name: str) -> Verdict:
         """Return the verdict that the record was made of."""
-        evidence = Evidence(
-            metric=name,
-            adjusted_interval=None if self.adjusted_interval is None else Interval(*self.adjusted_interval),
-            confidence_interval=None if self.confidence_interval is None else Interval(*self.confidence_interval),
-            **{number: getattr(self, number) for number in _NUMBERS},
-        )
-        return Verdict(self.kind, self.sentence, self.confirmation, evidence)
-
-
-_INTERVALS = ("adjusted_interval", "confidence_interval")
-_NUMBERS = tuple(name for name in Evidence.__slots__ if name not in ("metric", *_INTERVALS))
+        return self._verdict(name, self.n_pairs)
 
 
 class Night(Model):
@@ -198,12 +180,10 @@ def add_run(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) ->
 def new_night(
     history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns, found: RunEvidence | None = None
 ) -> Night:
-    """Decide an evaluation's night.
+    """Compare an evaluation with the baseline.
 
     Args:
         history: The nights before. A change that they have confirmed and alerted about needs no further rerun.
-        run: The evaluation.
-        baseline: What it is compared with.
         found: The evidence, if it is known already.
     """
     rules = baseline.settings.rules(run.min_coverage)
@@ -274,7 +254,7 @@ def _states(history: Sequence[Night], name: str) -> list[State]:
 def update_nights(
     workspace: Workspace, evaluations: Sequence[Evaluation], baseline: Baseline, settings: VerdictSettings
 ) -> Nights:
-    """Return the nights of a pair on file and those published since; nothing is written.
+    """Return the nights of a pair on file and those published since, without writing.
 
     An evaluation that cannot be read is a night with that reason.
 
@@ -295,7 +275,16 @@ def update_nights(
         try:
             nights = add_run(nights, run_of_evaluation(evaluation), runs)
         except InputError as error:
-            nights = (*nights, _unreadable_night(evaluation, error))
+            one = evaluation.record
+            unreadable = Night(
+                procedure=PROCEDURE,
+                evaluation_id=one.evaluation_id,
+                opened_at=one.opened_at,
+                ended_at=one.answered_at or one.opened_at,
+                fingerprints=one.fingerprints,
+                reason=str(error),
+            )
+            nights = (*nights, unreadable)
     return Nights(
         benchmark=record.benchmark,
         system=record.system,
@@ -310,18 +299,6 @@ def write_nights(workspace: Workspace, baseline: Baseline, nights: Nights) -> No
     path = nights_file(workspace, nights.benchmark, nights.system, baseline)
     if not path.exists() or Nights.read(path) != nights:
         nights.write(path)
-
-
-def _unreadable_night(evaluation: Evaluation, error: InputError) -> Night:
-    record = evaluation.record
-    return Night(
-        procedure=PROCEDURE,
-        evaluation_id=record.evaluation_id,
-        opened_at=record.opened_at,
-        ended_at=record.answered_at or record.opened_at,
-        fingerprints=record.fingerprints,
-        reason=str(error),
-    )
 
 
 def _evaluations_since(evaluations: Sequence[Evaluation], baseline: Baseline) -> list[Evaluation]:
@@ -354,30 +331,27 @@ def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: d
     later = timedelta(hours=read_verdict_settings(workspace).rerun_after_hours)
     due = []
     for benchmark, system in pairs:
-        nights = _nights_on_file(workspace, benchmark, system)
-        if not nights or not nights[-1].awaits_rerun or now - nights[-1].ended_at < later:
+        _, known = _nights_on_file(workspace, benchmark, system)
+        if known is None or not known.nights:
             continue
-        newest = newest_evaluation(workspace, benchmark, system)
-        if newest is not None and newest.record.evaluation_id == nights[-1].evaluation_id:
-            due.append(DueRerun(benchmark, system, nights[-1].evaluation_id))
+        last = known.nights[-1]
+        if last.awaits_rerun and now - last.ended_at >= later:
+            newest = newest_evaluation(workspace, benchmark, system)
+            if newest is not None and newest.record.evaluation_id == last.evaluation_id:
+                due.append(DueRerun(benchmark, system, last.evaluation_id))
     return due
 
 
 def find_reruns(workspace: Workspace) -> dict[str, str]:
-    """Return the evaluation id of each rerun with that of its night, for every pair.
+    """Return the evaluation id of each rerun with that of its night, also of reruns that are not compared yet.
 
-    Reruns that are published but not compared yet are included. Files that cannot be read are skipped; the comparison
-    reports them.
+    Files that cannot be read are skipped; the comparison reports them.
     """
     settings = read_verdict_settings(workspace)
     found: dict[str, str] = {}
     for (benchmark, system), evaluations in all_published(workspace).items():
-        try:
-            baseline = read_baseline(workspace, benchmark, system)
-            if baseline is None or not (path := nights_file(workspace, benchmark, system, baseline)).exists():
-                continue
-            known = Nights.read(path)
-        except InputError:
+        baseline, known = _nights_on_file(workspace, benchmark, system)
+        if baseline is None or known is None:
             continue
         found |= {night.rerun: night.evaluation_id for night in known.nights if night.rerun}
         since = _evaluations_since(evaluations, baseline)
@@ -387,12 +361,11 @@ def find_reruns(workspace: Workspace) -> dict[str, str]:
     return found
 
 
-def _nights_on_file(workspace: Workspace, benchmark: str, system: str) -> tuple[Night, ...]:
+def _nights_on_file(workspace: Workspace, benchmark: str, system: str) -> tuple[Baseline | None, Nights | None]:
     try:
         baseline = read_baseline(workspace, benchmark, system)
-        if baseline is None:
-            return ()
-        path = nights_file(workspace, benchmark, system, baseline)
-        return Nights.read(path).nights if path.exists() else ()
+        if baseline is None or not (path := nights_file(workspace, benchmark, system, baseline)).exists():
+            return baseline, None
+        return baseline, Nights.read(path)
     except InputError:
-        return ()  # the comparison reports what is wrong with the file
+        return None, None  # the comparison reports what is wrong with the file

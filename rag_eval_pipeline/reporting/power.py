@@ -24,12 +24,9 @@ QUESTIONS_MAX = 100_000
 
 
 class PowerRow(NamedTuple):
-    """What a benchmark detects, for a share of answers that differ between two runs.
+    """The drops that a benchmark detects when a share of answers differs between two runs.
 
-    Args:
-        flip_share: Of the answers.
-        drops: That are detected.
-        needed: Questions, or documents where these are tested, that a drop of 5 points takes; None: too many.
+    `needed` is how many questions, or documents where these are tested, a drop of 5 points takes; None: too many.
     """
 
     flip_share: float
@@ -38,14 +35,7 @@ class PowerRow(NamedTuple):
 
 
 class Power(NamedTuple):
-    """The table of a benchmark.
-
-    Args:
-        n_questions: Of the benchmark.
-        n_groups: Groups by document; as many as questions where none is shared.
-        unit: What is tested.
-        rows: By flip share.
-    """
+    """The table of a benchmark; `n_groups` are by document, as many as questions where none is shared."""
 
     n_questions: int
     n_groups: int
@@ -55,18 +45,11 @@ class Power(NamedTuple):
     def record(self) -> dict[str, Any]:
         """Return the table as JSON."""
         rows = [{"flip_share": row.flip_share, **row.drops._asdict(), "needed": row.needed} for row in self.rows]
-        return {
-            "questions": self.n_questions,
-            "documents": self.n_groups,
-            "unit": self.unit,
-            "metrics": METRICS,
-            "runs": BASELINE_RUNS,
-            "wanted": WANTED,
-            "rows": rows,
-        }
+        counts = {"questions": self.n_questions, "documents": self.n_groups, "unit": self.unit}
+        return {**counts, "metrics": METRICS, "runs": BASELINE_RUNS, "wanted": WANTED, "rows": rows}
 
     def sentence(self, settings: VerdictSettings) -> str:
-        """Say in a line what is detected, and how many questions or documents a drop of 5 points takes."""
+        """Return a line on what is detected, and how many questions or documents a drop of 5 points takes."""
         if not self.n_questions:
             return "Without questions nothing is detected."
         best, usual = self.rows[0], next((row for row in self.rows if row.flip_share == USUAL), self.rows[0])
@@ -96,11 +79,7 @@ class Power(NamedTuple):
 
 
 def power_of(workspace: Workspace, benchmark: str) -> Power:
-    """Return what a converted benchmark can detect.
-
-    Raises:
-        InputError: `not_converted`, or an error in a file.
-    """
+    """Return what a converted benchmark can detect."""
     stamp = Stamp.read(workspace.benchmark(benchmark).stamp)
     dataset = EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
     return power_of_questions(dataset.queries, read_verdict_settings(workspace))
@@ -112,12 +91,7 @@ def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSett
 
 
 def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
-    """Return what groups of questions by document can detect.
-
-    Args:
-        sizes: Questions of each group.
-        settings: Alpha, minimum effect and units are used.
-    """
+    """Return what groups of questions by document can detect; `sizes` are those of the groups."""
     n_questions, n_groups = sum(sizes), len(sizes)
     by_document = settings.units == "documents" and n_groups < n_questions
     alpha, least = settings.alpha, settings.min_effect

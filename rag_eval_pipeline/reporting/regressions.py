@@ -1,7 +1,5 @@
 """`regressions.json`: the newest evaluation of each pair against its baseline, and the systems against each other.
 
-The checks of the report asset are made from it.
-
 While no baseline is pinned, a night is compared with those before it, and its verdict is provisional.
 """
 
@@ -60,12 +58,7 @@ from rag_eval_pipeline.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """All comparisons of a night.
-
-    Args:
-        rows: Against baselines first.
-        nights: The nights of each pair with a baseline.
-    """
+    """All comparisons, those against baselines first, and the nights of each pair with a baseline."""
 
     rows: Sequence[Comparison]
     path: Path
@@ -179,10 +172,10 @@ def _against_baseline(
         return _provisional(workspace, evaluations, settings, known)
     found = update_nights(workspace, evaluations, baseline, settings)
     nights.append(found)
-    if not found.nights and header.evaluation_id in baseline.evaluations:
-        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "is_baseline")
     if found.nights:
         night = found.nights[-1]
+    elif header.evaluation_id in baseline.evaluations:
+        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "is_baseline")
     else:  # the newest evaluation came before the baseline was pinned
         runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
         night = new_night((), run_of_evaluation(evaluations[-1]), runs)
@@ -239,15 +232,9 @@ def _between(
     if made_from in known:
         return comparison_of(known[made_from])
     first, second = (run_of_evaluation(one) for one in evaluations)
+    documents = clusters(record.dataset_id, record.dataset_version)
     found = compare_runs(
-        "systems",
-        second,
-        [first],
-        old=old.system,
-        new=new.system,
-        settings=settings,
-        judged=judged,
-        clusters=clusters(record.dataset_id, record.dataset_version),
+        "systems", second, [first], old=old.system, new=new.system, settings=settings, judged=judged, clusters=documents
     )
     return replace(found, made_from=made_from)
 
@@ -272,7 +259,9 @@ def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[C
     """Return the checks of the report asset; one that does not block is a warning."""
     settings = read_verdict_settings(workspace)
     history = read_history(workspace)
-    missing, expected = _missing_pairs(workspace)
+    registry = read_registry(workspace)
+    pairs = list(registry.automatic_pairs())
+    missing = [f"{one} x {other}" for one, other in pairs if not is_evaluated(workspace, registry, one, other)]
     regressed = [
         f"{pair.benchmark} x {pair.system}: {name}"
         for pair in comparisons.nights
@@ -282,7 +271,7 @@ def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[C
     ]
     broken = list(_broken(settings.quality_thresholds, history.newest(), Trust.of(workspace)))
     return [
-        _check("every_pair_is_evaluated", missing, expected=expected, present=expected - len(missing)),
+        _check("every_pair_is_evaluated", missing, expected=len(pairs), present=len(pairs) - len(missing)),
         _check("no_result_is_damaged", history.damaged),
         _check("nothing_has_regressed", regressed, blocking=settings.blocking),
         _check("quality_thresholds_are_met", broken),
@@ -292,13 +281,6 @@ def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[C
 def _check(name: str, offenders: Sequence[str], *, blocking: bool = False, **numbers: int) -> Check:
     found: dict[str, Any] = {**numbers, "offenders": len(offenders), "which": list(offenders)}
     return Check(name=name, passed=not offenders, blocking=blocking, numbers=found)
-
-
-def _missing_pairs(workspace: Workspace) -> tuple[list[str], int]:
-    registry = read_registry(workspace)
-    pairs = list(registry.automatic_pairs())
-    missing = [f"{one} x {other}" for one, other in pairs if not is_evaluated(workspace, registry, one, other)]
-    return missing, len(pairs)
 
 
 def _broken(thresholds: QualityThresholds, rows: Sequence[ResultsHeader], trust: Trust) -> Iterator[str]:

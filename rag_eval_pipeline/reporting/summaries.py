@@ -1,9 +1,7 @@
 """Summaries of all pairs: a week against the baselines, A/B tests, and benchmark files for other programs.
 
-`benchmark_weekly_<date>.results.json` has the mean of seven nights of each pair against its pinned baseline, which
-shows what one night cannot; it is dated by the Monday after the week and written once. `*.benchmark.json` under
-`data/benchmarks/` have the newest metrics of every pair: latency and throughput, retrieval quality and citation
-accuracy.
+`benchmark_weekly_<date>.results.json` has the mean of seven nights of each pair against its pinned baseline; it is
+dated by the Monday after the week and written once.
 
 Source: Evaluation Data Formats 3.1.
 """
@@ -12,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
-from itertools import count
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -79,9 +76,6 @@ def write_week(workspace: Workspace, monday: str | None, *, now: datetime) -> We
 
     Args:
         monday: The day after the week, as ISO 8601; by default the most recent Monday.
-
-    Raises:
-        InputError: `bad_date`, `week_not_over`, or an error in the settings.
     """
     end = _end_of_week(monday, now)
     name = f"benchmark_weekly_{end:%Y%m%d}"
@@ -225,16 +219,8 @@ def _citations(row: ResultsHeader) -> dict[str, Any]:
 
 
 def _metrics(metrics: Mapping[str, MetricHeader]) -> dict[str, Any]:
-    return {
-        name: {
-            "value": metric.value,
-            "confidence_interval": metric.confidence_interval,
-            "n_scored": metric.n_scored,
-            "coverage": metric.coverage,
-            "reason": metric.reason,
-        }
-        for name, metric in metrics.items()
-    }
+    fields = ("value", "confidence_interval", "n_scored", "coverage", "reason")
+    return {name: {field: getattr(metric, field) for field in fields} for name, metric in metrics.items()}
 
 
 # Name -> folder, and what the file holds of a results file.
@@ -284,9 +270,6 @@ class AbResult:
 
 def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datetime) -> list[AbResult]:
     """Compare the systems of each test by their published evaluations, and write a results file for each.
-
-    Args:
-        config: Settings; those of the workspace unless given.
 
     Raises:
         InputError: A fault of the settings, `no_ab_tests`, or `no_system` for a name without a file.
@@ -364,9 +347,8 @@ def _data_model_evaluations(
 ) -> Iterator[data_models.Evaluation]:
     """Yield the comparisons of a test on one benchmark as the evaluation data models have them.
 
-    For each measure: A against B question by question (`ab_test_comparison`) and B over its last nights
-    (`temporal_<measure>`); for each task that people labelled, their share of yes and the judge's
-    (`human_ai_comparison`). Source: Evaluation Data Models, Common Evaluation Patterns.
+    These are A against B and B over its last nights for each measure, and for each task that people labelled, their
+    share of yes and the judge's. Source: Evaluation Data Models, Common Evaluation Patterns.
     """
     ours, theirs = (published_evaluations(workspace, benchmark, side) for side in (test.b, test.a))
     if not ours or not theirs:
@@ -422,11 +404,11 @@ def _known(run: ScoredRun, measure: str) -> list[float]:
 def _take_file(workspace: Workspace, test: AbTest) -> Path:
     """Create a file with a number that no other test has."""
     workspace.results.mkdir(parents=True, exist_ok=True)
-    for number in count(1):
+    number = 1
+    while True:
         path = workspace.results / f"ab_test_{test.a}_vs_{test.b}_{number:03d}.results.json"
         try:
             path.touch(exist_ok=False)
+            return path
         except FileExistsError:
-            continue
-        return path
-    raise AssertionError("count() does not end")
+            number += 1

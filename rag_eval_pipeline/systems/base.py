@@ -1,13 +1,12 @@
 """What every system under test is given and what it returns: a corpus, a question, an answer in one form."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from rag_eval_pipeline.formats.citations import find_citations
 from rag_eval_pipeline.formats.results import Status
 
 Configuration = dict[str, str | int | float | bool | None]
@@ -27,8 +26,6 @@ class SystemCorpus:
     """The converted corpus of one benchmark; a system never sees the benchmark's questions or answers.
 
     Args:
-        benchmark: Its name.
-        folder: The folder of the PDFs.
         files: Basenames, each document once.
         aliases: Every name that a system may use for a document (other names of it, names without `.pdf`) -> basename.
         fingerprint: Changes with the corpus.
@@ -60,13 +57,9 @@ class RetrievedPassage(msgspec.Struct, frozen=True):
     """A passage that the system retrieved.
 
     Args:
-        document: Exact basename in the corpus.
         page: 1-based page on which it starts; None if the system does not say.
-        text: The passage.
         score: The system's own; higher is better. None if it does not say.
-        rank: 1 for the first.
         start: First code point in the document's extracted text, if the system knows it.
-        end: One past the last.
         kind: `text`, or what the text describes: `table`, `chart`, `image`, `audio`.
     """
 
@@ -84,12 +77,8 @@ class Citation(msgspec.Struct, frozen=True):
     """A cited span, in document offsets.
 
     Args:
-        file_name: Basename in the corpus.
         start_char: First code point in the document's text.
-        end_char: One past the last.
-        page_number: 1-based page on which it starts, if the system says so.
         marker_start: Start of the citation's marker in the answer; None if the citation is not part of the text.
-        marker_end: One past its end.
     """
 
     file_name: str
@@ -106,9 +95,6 @@ class Usage(msgspec.Struct, frozen=True):
     Args:
         total_tokens: As the server counts them; prompt and completion if it gives no sum.
         estimated_cost_usd: By the prices in the system's file.
-        requests: HTTP requests sent.
-        prompt_tokens: Read by the model.
-        completion_tokens: Written by it.
     """
 
     total_tokens: int = 0
@@ -125,21 +111,14 @@ class RagAnswer(msgspec.Struct, frozen=True):
     """The final answer to one question; also a journal record.
 
     Args:
-        query_id: Of the question.
         status: `ok`, or why there is no answer to score.
         answer: The text with its citations; None unless `ok` (a partial text is never scored).
         abstained: The answer is that the documents do not answer the question.
-        contexts: Retrieved passages, best first.
-        citations: Cited spans, in the order of the answer.
         latency_ms: From asking to the whole answer; None if nobody measured it, as in some recordings.
-        usage: Tokens and money.
         error: One line, unless `ok`.
         reused_from: The evaluation that measured this answer, if a deterministic system was not asked again.
-        error_code: One cause, one code (`http_503`, `stream_truncated`); None if `ok`.
         partial: What had arrived of a truncated answer; kept for people, never scored.
         timings: Milliseconds by name, as far as known: `first_token`, `retrieval`, `reranking`, `generation`.
-        raw_sha256: Of the received body; None if there was none.
-        model: The model that the server names.
     """
 
     query_id: str
@@ -177,15 +156,6 @@ class System(Protocol):
     async def answer(self, query: Query) -> RagAnswer:
         """Answer one question; a failure is a status, not an exception."""
         ...
-
-
-def citations_in(answer: str, known_files: Collection[str]) -> tuple[Citation, ...]:
-    """Return the citations `[file:page:start-end]` of an answer, in its order."""
-    return tuple(
-        Citation(span.file_name, span.start_char, span.end_char, span.page_number, marker.start, marker.end)
-        for marker in find_citations(answer, known_files)
-        for span in marker.spans
-    )
 
 
 def failed_answer(

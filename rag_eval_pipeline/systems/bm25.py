@@ -20,13 +20,13 @@ import tantivy
 from rag_eval_pipeline.formats.citations import format_citation
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.systems.base import (
+    Citation,
     Configuration,
     PageText,
     Query,
     RagAnswer,
     RetrievedPassage,
     SystemCorpus,
-    citations_in,
 )
 from rag_eval_pipeline.systems.parsing import ABSTENTION
 from rag_eval_pipeline.text.tokens import has_unspaced, iterate_tokens, tokenize
@@ -93,7 +93,6 @@ class EmbeddedSystem:
     def __init__(self, pages: Sequence[PageText], settings: EmbeddedSettings) -> None:
         self._settings = settings
         self._passages = list(split_passages(pages, words=settings.passage_words))
-        self._files = {page.document for page in pages}
         self._weights = inverse_document_frequency(s.text for p in self._passages for s in p.sentences)
         self._rarest = max(self._weights.values(), default=1.0)
         self._index = _build_index(self._passages)
@@ -123,17 +122,17 @@ class EmbeddedSystem:
         started = time.perf_counter()
         hits = self._search(query.text)
         best = hits[0] if hits else None
-        if best is None or best.covered < self._settings.abstention_threshold:
-            text = ABSTENTION
-        else:
-            text = _answer_text(query.text, best.sentence, self._settings)
+        text = ABSTENTION
+        citations: tuple[Citation, ...] = ()
+        if best is not None and best.covered >= self._settings.abstention_threshold:
+            text, citations = _cited_answer(query.text, best.sentence, self._settings)
         return RagAnswer(
             query_id=query.query_id,
             status="ok",
             answer=text,
-            abstained=text == ABSTENTION,
+            abstained=not citations,
             contexts=tuple(_retrieved(hit, rank) for rank, hit in enumerate(hits, start=1)),
-            citations=citations_in(text, self._files),
+            citations=citations,
             latency_ms=(time.perf_counter() - started) * 1000,
         )
 
@@ -195,11 +194,12 @@ def _best_sentence(passage: Passage, score: float, weights: Mapping[str, float])
     return _Hit(passage, score, sentence, best)
 
 
-def _answer_text(question: str, sentence: Sentence, settings: EmbeddedSettings) -> str:
+def _cited_answer(question: str, sentence: Sentence, settings: EmbeddedSettings) -> tuple[str, tuple[Citation, ...]]:
     start, end = extract(question, sentence.text) if settings.answer == "phrase" else (0, len(sentence.text))
     words = " ".join(sentence.text[start:end].split())
-    citation = format_citation(sentence.document, sentence.page, [(sentence.start, sentence.end)])
-    return f"{words} {citation}"
+    text = f"{words} {format_citation(sentence.document, sentence.page, [(sentence.start, sentence.end)])}"
+    citation = Citation(sentence.document, sentence.start, sentence.end, sentence.page, len(words) + 1, len(text))
+    return text, (citation,)
 
 
 def _retrieved(hit: _Hit, rank: int) -> RetrievedPassage:
@@ -361,10 +361,6 @@ def inverse_document_frequency(texts: Iterable[str]) -> dict[str, float]:
 
 def coverage(question: Mapping[str, float], text_terms: Iterable[str]) -> float:
     """Return the share of a question's weight whose terms occur in a text.
-
-    Args:
-        question: Weight of each of its terms.
-        text_terms: The text's terms.
 
     Returns:
         A ratio in [0, 1]; 0.0 for a question without terms, which nothing can answer.

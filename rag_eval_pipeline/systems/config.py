@@ -111,11 +111,7 @@ class SystemFile(Model):
 
 
 def parse_system(data: dict[str, Any], of: Path | str) -> SystemFile:
-    """Parse a system's settings; `of` names their file in messages.
-
-    Raises:
-        InputError: `bad_format` naming the first bad setting.
-    """
+    """Parse a system's settings; `of` names their file in messages."""
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError("bad_format", of, f"one of {', '.join(KINDS)}", field="kind", found=kind)

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage, failed_answer
+from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage
 from rag_eval_pipeline.systems.parsing import (
-    EMPTY_ANSWER,
     AnswerReader,
-    EmptyAnswer,
     ParsedPassage,
     WrongShape,
     cited_place,
@@ -34,19 +32,14 @@ CONTEXTS = (
     "generated_contexts", "sources",
 )  # fmt: skip
 USAGE = ("usage", "usage_metadata", "token_usage")
-ONE_REQUEST = Usage()
 
 
 class ParsedAnswer(NamedTuple):
     """An answer as the system states it, before its documents are found in the corpus.
 
     Args:
-        answer: None if there is none.
-        passages: In the system's order.
         citations: Each a mapping, an object or text in the grammar of citations; None if the system states none.
-        abstained: None if it does not say.
         usage: A mapping or an object.
-        model: None if it does not say.
     """
 
     answer: str | None
@@ -58,11 +51,7 @@ class ParsedAnswer(NamedTuple):
 
 
 def parse_answer(value: Any) -> ParsedAnswer:
-    """Parse what a system returned.
-
-    Raises:
-        WrongShape: No adapter accepts it, or a part is not what its name says.
-    """
+    """Parse what a system returned."""
     for adapt in ADAPTERS:
         if (found := adapt(value)) is not None:
             return found
@@ -75,34 +64,25 @@ def to_rag_answer(
     reader: AnswerReader,
     *,
     latency_ms: float | None,
-    unstated_usage: Usage = ONE_REQUEST,
+    unstated_usage: Usage | None = None,
 ) -> RagAnswer:
     """Return a parsed answer in terms of the corpus.
 
     Citations that are not stated are those in the text.
-
-    Raises:
-        WrongShape: A citation or the usage is not what it is called.
     """
     text = parsed.answer or ""
     citations = in_text = reader.citations(text)
     if parsed.citations is not None:
         stated = reader.stated_citations(parsed.citations)
         citations = tuple(_with_valid_marker(citation, in_text, len(text)) for citation in stated)
-    usage = unstated_usage if parsed.usage is None else parse_usage(parsed.usage)
-    try:
-        abstained = reader.abstained(text, parsed.abstained)
-    except EmptyAnswer as empty:
-        return failed_answer(query, "error", code=EMPTY_ANSWER, error=str(empty), latency_ms=latency_ms, usage=usage)
-    return RagAnswer(
-        query_id=query.query_id,
-        status="ok",
-        answer=text,
-        abstained=abstained,
+    return reader.record(
+        query,
+        text,
+        latency_ms=latency_ms,
+        usage=parse_usage(parsed.usage) if parsed.usage is not None else unstated_usage or Usage(),
         contexts=tuple(reader.passage(passage, rank) for rank, passage in enumerate(parsed.passages, start=1)),
         citations=citations,
-        latency_ms=latency_ms,
-        usage=usage,
+        abstained=parsed.abstained,
         model=parsed.model,
     )
 
@@ -117,11 +97,7 @@ def _with_valid_marker(citation: Citation, in_text: tuple[Citation, ...], length
 
 
 def parse_usage(value: Any) -> Usage:
-    """Parse the usage of one question: one request unless more are stated.
-
-    Raises:
-        WrongShape: A count or a cost is not a number of 0 or more.
-    """
+    """Parse the usage of one question: one request unless more are stated."""
     prompt = _count(value, "prompt_tokens", "input_tokens") or 0
     completion = _count(value, "completion_tokens", "output_tokens") or 0
     total = _count(value, "total_tokens")

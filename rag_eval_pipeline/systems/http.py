@@ -3,19 +3,17 @@
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.formats.model import JsonValue, Model
-from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus, failed_answer
+from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at, number_at, text_at, value_at
 from rag_eval_pipeline.systems.parsing import (
-    EMPTY_ANSWER,
     AnswerReader,
-    EmptyAnswer,
     ReadingSettings,
     WrongShape,
     estimated_usage,
@@ -113,14 +111,25 @@ class HttpSettings(ReadingSettings):
 
 
 class HttpSystem:
-    """Asks a server; `open_http` makes one."""
+    """Asks a server; `open_http` makes one.
+
+    Paths that find nothing in any reply are warned of, except those of the answer and of an error: a reply without an
+    answer fails, and one without an error is as it should be.
+    """
 
     def __init__(self, settings: HttpSettings, endpoint: Endpoint, reader: AnswerReader, benchmark: str) -> None:
         self._settings = settings
         self._endpoint = endpoint
         self._reader = reader
         self._benchmark = benchmark
-        self._parser = ReplyParser(settings)
+        self._lists = {"contexts": settings.contexts, "citations": settings.citations}
+        whole = {f"{name}.path": paths.path for name, paths in self._lists.items() if paths is not None}
+        whole |= {name: getattr(settings, name) for name in ("prompt_tokens", "completion_tokens", "cost", "model")}
+        self._unfound = UnfoundPaths(whole, of="replies")
+        self._unfound_in = {
+            name: UnfoundPaths({f"{name}.{key}": path for key, path in _inner_paths(paths).items()}, of=of)
+            for (name, paths), of in zip(self._lists.items(), ("passages", "citations"), strict=True)
+        }
 
     def configuration(self) -> Configuration:
         """Return what the settings state about the server, which nothing else can know."""
@@ -134,76 +143,102 @@ class HttpSystem:
 
     def warnings(self) -> list[str]:
         """Return the paths that found nothing in any reply, and what the reader noticed."""
-        return [*self._parser.warnings(), *self._reader.warnings()]
+        found = [line for unfound in (self._unfound, *self._unfound_in.values()) for line in unfound.warnings()]
+        return [*found, *self._reader.warnings()]
 
     async def answer(self, query: Query) -> RagAnswer:
         """Ask the server one question."""
-        prices = self._settings.prices
-        try:
-            reply = await self._ask(query)
-        except EndpointError as error:
-            return failed_request(query, error, prices)
-        try:
-            return self._read(query, reply)
-        except WrongShape as wrong:
-            failure = EndpointError("bad_response", self._endpoint.masked(f"expected {wrong}"))
-        except EndpointError as unusable:
-            failure = unusable
-        failure.requests, failure.elapsed_ms = reply.requests, reply.elapsed_ms
-        return failed_request(query, failure, prices, raw_sha256=reply.raw_sha256)
-
-    async def _ask(self, query: Query) -> Reply:
         settings = self._settings
         values = {"question": query.text, "query_id": query.query_id, "benchmark": self._benchmark}
         send = self._endpoint.stream if settings.streaming == "sse" else self._endpoint.request
-        return await send(
-            settings.method,
-            settings.path,
-            json=fill_template(settings.body, values),
-            params=fill_template(settings.params, values) or None,
-            headers=settings.headers,
-        )
+        try:
+            reply = await send(
+                settings.method,
+                settings.path,
+                json=fill_template(settings.body, values),
+                params=fill_template(settings.params, values) or None,
+                headers=settings.headers,
+            )
+            try:
+                return self._read(query, reply)
+            except WrongShape as wrong:
+                raise reply.failure("bad_response", f"expected {wrong}") from None
+        except EndpointError as error:
+            return failed_request(query, error, settings.prices)
 
     def _read(self, query: Query, reply: Reply) -> RagAnswer:
+        """Read a reply; of a stream, each part is taken from the last value that has it."""
+        settings = self._settings
         if isinstance(reply, StreamReply) and "json" not in reply.headers.get("content-type", ""):
-            parts = self._parser.parse_stream(reply, self._reader.observe)
+            values, first_token_ms = self._values_of(reply)
         else:
-            parts = self._parser.parse([self._reader.observe(reply.json())])
+            values, first_token_ms = [self._reader.observe(reply.json())], None
+        self._raise_stated_error(values, reply)
+        pieces = [text for value in values if (text := text_at(value, settings.answer)) is not None]
+        if isinstance(reply, StreamReply) and reply.is_cut:
+            message = f"the connection ended after {len(reply.events)} events"
+            raise reply.failure("stream_truncated", message, status="truncated", partial="".join(pieces))
+        if not pieces:
+            found = values[-1] if values else None
+            raise WrongShape(f"a text at {settings.answer!r}, found nothing there in {str(found)[:200]!r}")
+        self._unfound.search(values)
+        answer = "".join(pieces)
+        stated = self._reader.citations_at(*self._items(values, "citations"))
         usage = estimated_usage(
-            self._settings.prices, reply.requests, parts.prompt_tokens, parts.completion_tokens, cost=parts.cost
+            settings.prices,
+            reply.requests,
+            int(_last(number_at, values, settings.prompt_tokens) or 0),
+            int(_last(number_at, values, settings.completion_tokens) or 0),
+            cost=_last(number_at, values, settings.cost),
         )
-        try:
-            abstained = self._reader.abstained(parts.answer)
-        except EmptyAnswer as empty:
-            return failed_answer(
-                query, "error", code=EMPTY_ANSWER, error=str(empty), latency_ms=reply.elapsed_ms, usage=usage,
-                raw_sha256=reply.raw_sha256,
-            )  # fmt: skip
-        contexts, citations = self._settings.contexts, self._settings.citations
-        in_text = self._reader.citations(parts.answer)
-        stated = self._reader.citations_at(citations.path if citations else "", parts.citations)
-        return RagAnswer(
-            query_id=query.query_id,
-            status="ok",
-            answer=parts.answer,
-            abstained=abstained,
-            contexts=self._reader.passages_at(contexts.path if contexts else "", parts.contexts),
-            citations=merge_citations(in_text, stated),
+        return self._reader.record(
+            query,
+            answer,
+            contexts=self._reader.passages_at(*self._items(values, "contexts")),
+            citations=merge_citations(self._reader.citations(answer), stated),
             latency_ms=reply.elapsed_ms,
             usage=usage,
-            timings={} if parts.first_token_ms is None else {"first_token": parts.first_token_ms},
+            timings={} if first_token_ms is None else {"first_token": first_token_ms},
             raw_sha256=reply.raw_sha256,
-            model=parts.model,
+            model=_last(text_at, values, settings.model),
         )
+
+    def _values_of(self, reply: StreamReply) -> tuple[list[Any], float | None]:
+        """Return the JSON values of a stream, and when the first text of the answer came."""
+        values: list[Any] = []
+        first_token_ms = None
+        for number, event in enumerate(reply.events, start=1):
+            if event.data.strip() == DONE:
+                continue
+            try:
+                values += map(self._reader.observe, json_values(event.data))
+            except ValueError:
+                raise WrongShape(f"JSON in event {number}, found {event.data[:200]!r}") from None
+            if first_token_ms is None and any(text_at(value, self._settings.answer) for value in values):
+                first_token_ms = event.at_ms
+        return values, first_token_ms
+
+    def _raise_stated_error(self, values: Sequence[Any], reply: Reply) -> None:
+        path = self._settings.error
+        for value in values if path is not None else ():
+            if error := value_at(value, str(path)):
+                raise reply.failure("error_reply", f"the server says {str(error)[:300]!r} at {path!r}")
+
+    def _items(self, values: Sequence[Any], name: str) -> tuple[str, Sequence[Any]]:
+        """Return the path of a list and its items; the parts with a path of their own are under a usual key."""
+        paths = self._lists[name]
+        if paths is None:
+            return "", ()
+        items = next((found for value in reversed(values) if (found := items_at(value, paths.path))), [])
+        for item in items:
+            self._unfound_in[name].search([item])
+        inner = _inner_paths(paths)
+        return paths.path, [_under_usual_keys(item, inner) for item in items] if inner else items
 
 
 @contextlib.asynccontextmanager
 async def open_http(settings: HttpSettings, corpus: SystemCorpus) -> AsyncIterator[HttpSystem]:
-    """Open the connection to the server.
-
-    Raises:
-        ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`.
-    """
+    """Open the connection to the server."""
     async with Endpoint(settings.endpoint, folder=corpus.settings_folder) as endpoint:
         yield HttpSystem(settings, endpoint, AnswerReader(corpus, settings), corpus.benchmark)
 
@@ -220,120 +255,6 @@ def fill_template(template: Any, values: Mapping[str, str]) -> Any:
     if isinstance(template, dict):
         return {key: fill_template(item, values) for key, item in template.items()}
     return template
-
-
-# --- Replies
-
-
-class ReplyParts(NamedTuple):
-    """The parts of a reply."""
-
-    answer: str
-    contexts: Sequence[Any]
-    citations: Sequence[Any]
-    prompt_tokens: int
-    completion_tokens: int
-    cost: float | None
-    model: str | None
-    first_token_ms: float | None = None
-
-
-class ReplyParser:
-    """Finds the parts of replies by the paths of a system's file, and remembers paths that found nothing.
-
-    The paths of the answer and of an error are not remembered: a reply without an answer fails, and one without an
-    error is as it should be.
-    """
-
-    def __init__(self, settings: HttpSettings) -> None:
-        self._settings = settings
-        whole = {
-            "contexts.path": settings.contexts.path if settings.contexts else None,
-            "citations.path": settings.citations.path if settings.citations else None,
-            **{name: getattr(settings, name) for name in ("prompt_tokens", "completion_tokens", "cost", "model")},
-        }
-        self._unfound = UnfoundPaths(whole, of="replies")
-        self._unfound_in = {
-            name: UnfoundPaths({f"{name}.{key}": path for key, path in _inner_paths(paths).items()}, of=of)
-            for name, paths, of in (
-                ("contexts", settings.contexts, "passages"),
-                ("citations", settings.citations, "citations"),
-            )
-        }
-
-    def warnings(self) -> list[str]:
-        """Return a line for each path that found nothing."""
-        return [line for unfound in (self._unfound, *self._unfound_in.values()) for line in unfound.warnings()]
-
-    def parse(self, values: Sequence[Any]) -> ReplyParts:
-        """Parse the JSON values of a reply; of a stream, each part is taken from the last value that has it.
-
-        Raises:
-            WrongShape: A part is not what its path says, or no value has an answer.
-            EndpointError: `error_reply`.
-        """
-        settings = self._settings
-        self._raise_stated_error(values)
-        pieces = [text for value in values if (text := text_at(value, settings.answer)) is not None]
-        if not pieces:
-            found = values[-1] if values else None
-            raise WrongShape(f"a text at {settings.answer!r}, found nothing there in {str(found)[:200]!r}")
-        self._unfound.search(values)
-        return ReplyParts(
-            answer="".join(pieces),
-            contexts=self._items(values, "contexts", settings.contexts),
-            citations=self._items(values, "citations", settings.citations),
-            prompt_tokens=int(_last(number_at, values, settings.prompt_tokens) or 0),
-            completion_tokens=int(_last(number_at, values, settings.completion_tokens) or 0),
-            cost=_last(number_at, values, settings.cost),
-            model=_last(text_at, values, settings.model),
-        )
-
-    def parse_stream(self, reply: StreamReply, observe: Callable[[Any], Any]) -> ReplyParts:
-        """Parse a streamed reply; `observe` is given each JSON value and returns what is read in its place.
-
-        Raises:
-            WrongShape: As for `parse`, or an event is not JSON.
-            EndpointError: `stream_truncated` with the text so far, `error_reply`.
-        """
-        answer = self._settings.answer
-        values: list[Any] = []
-        first_token_ms = None
-        for number, event in enumerate(reply.events, start=1):
-            if event.data.strip() == DONE:
-                continue
-            try:
-                values += map(observe, json_values(event.data))
-            except ValueError:
-                raise WrongShape(f"JSON in event {number}, found {event.data[:200]!r}") from None
-            if first_token_ms is None and any(text_at(value, answer) for value in values):
-                first_token_ms = event.at_ms
-        if reply.ended == "cut":
-            self._raise_stated_error(values)
-            text = "".join(text_at(value, answer) or "" for value in values)
-            raise EndpointError(
-                "stream_truncated",
-                f"the connection ended after {len(reply.events)} events",
-                status="truncated",
-                partial=text.encode(),
-            )
-        return self.parse(values)._replace(first_token_ms=first_token_ms)
-
-    def _raise_stated_error(self, values: Sequence[Any]) -> None:
-        path = self._settings.error
-        for value in values if path is not None else ():
-            if error := value_at(value, str(path)):
-                raise EndpointError("error_reply", f"the server says {str(error)[:300]!r} at {path!r}")
-
-    def _items(self, values: Sequence[Any], name: str, paths: ContextPaths | CitationPaths | None) -> Sequence[Any]:
-        if paths is None:
-            return ()
-        items = next((found for value in reversed(values) if (found := items_at(value, paths.path))), [])
-        for item in items:
-            self._unfound_in[name].search([item])
-        inner = _inner_paths(paths)
-        # The parts with a path of their own replace those under a usual key.
-        return [_under_usual_keys(item, inner) for item in items] if inner else items
 
 
 def _last(read: Any, values: Sequence[Any], path: str | None) -> Any:

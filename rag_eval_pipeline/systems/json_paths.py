@@ -42,11 +42,7 @@ JsonPath = Annotated[str, pydantic.AfterValidator(_compiles)]
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return the value at a path; None if there is none.
-
-    Raises:
-        WrongShape: A function in the path cannot be applied to its argument.
-    """
+    """Return the value at a path; None if there is none."""
     try:
         return jmespath.search(path, value)
     except JMESPathError as error:
@@ -54,29 +50,17 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def text_at(value: Any, path: str) -> str | None:
-    """Return the text at a path, also of a number or a boolean; None if there is none.
-
-    Raises:
-        WrongShape: The value is something else.
-    """
+    """Return the text at a path, also of a number or a boolean; None if there is none."""
     return _converted(value, path, scalar_text, "a text")
 
 
 def items_at(value: Any, path: str) -> list[Any]:
-    """Return the list at a path; an empty one if there is none.
-
-    Raises:
-        WrongShape: The value is something else.
-    """
+    """Return the list at a path; an empty one if there is none."""
     return _converted(value, path, lambda found: found if isinstance(found, list) else None, "a list") or []
 
 
 def number_at(value: Any, path: str) -> float | None:
-    """Return the number at a path, 0 or more; None if there is none.
-
-    Raises:
-        WrongShape: The value is something else.
-    """
+    """Return the number at a path, 0 or more; None if there is none."""
     return _converted(value, path, lambda found: found if is_amount(found) else None, "a number of 0 or more")
 
 

@@ -18,6 +18,7 @@ from rag_eval_pipeline.systems.nvidia_replies import (
     StreamedAnswer,
     check_stream,
     find_page_base,
+    part_at,
     read_chunks,
     read_stream,
 )
@@ -29,6 +30,7 @@ from rag_eval_pipeline.systems.parsing import (
     ReadingSettings,
     estimated_usage,
     failed_request,
+    is_amount,
 )
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, StreamReply
 from rag_eval_pipeline.web.settings import EndpointSettings, Prices
@@ -189,15 +191,12 @@ class NvidiaSystem:
     def configuration(self) -> Configuration:
         """Return the settings, and the server's defaults for those that are not set."""
         sent = self._settings.generate.sent
-        server = self._server.configuration or {}
-        models, defaults, toggles = (
-            _mapping(server, key) for key in ("models", "rag_configuration", "feature_toggles")
-        )
+        server = self._server.configuration
         stated: Configuration = {
-            "model": sent.get("model", models.get("llm_model")),
-            "embedding_model": sent.get("embedding_model", models.get("embedding_model")),
-            "retrieval_k": sent.get("reranker_top_k", defaults.get("reranker_top_k")),
-            "reranking_enabled": sent.get("enable_reranker", toggles.get("enable_reranker")),
+            "model": sent.get("model", part_at(server, "models", "llm_model")),
+            "embedding_model": sent.get("embedding_model", part_at(server, "models", "embedding_model")),
+            "retrieval_k": sent.get("reranker_top_k", part_at(server, "rag_configuration", "reranker_top_k")),
+            "reranking_enabled": sent.get("enable_reranker", part_at(server, "feature_toggles", "enable_reranker")),
             "collection": self._server.collection,
             "page_base": self._server.page_base,
             "is_corpus_verified": self._settings.ingestor is not None,
@@ -228,32 +227,29 @@ class NvidiaSystem:
             return failed_request(query, error, settings.prices)
         try:
             stream = read_stream(reply.events, unescape_html=settings.unescape_html, observe=self._reader.observe)
-            may_be_empty = settings.empty_answer == "abstained"
-            check_stream(stream, is_cut=reply.ended == "cut", body=reply.body, may_be_empty=may_be_empty)
+            check_stream(stream, is_cut=reply.is_cut, body=reply.body)
         except EndpointError as unusable:
-            unusable.requests, unusable.elapsed_ms = reply.requests, reply.elapsed_ms
-            return failed_request(query, unusable, settings.prices, raw_sha256=reply.raw_sha256)
+            unusable.requests, unusable.elapsed_ms, unusable.raw_sha256 = (
+                reply.requests,
+                reply.elapsed_ms,
+                reply.raw_sha256,
+            )
+            return failed_request(query, unusable, settings.prices)
         return self._read(query, reply, stream)
 
     def _read(self, query: Query, reply: StreamReply, stream: StreamedAnswer) -> RagAnswer:
         text = stream.text.strip()
-        timings: dict[str, Any] = {name: stream.metrics.get(theirs) for name, theirs in TIMINGS.items()}
+        timings = {name: stream.metrics.get(theirs) for name, theirs in TIMINGS.items()}
         timings["first_token"] = stream.first_token_ms
         has_pages = self._server.page_base is not None
-        return RagAnswer(
-            query_id=query.query_id,
-            status="ok",
-            answer=text,
-            abstained=self._reader.abstained(text),
+        return self._reader.record(
+            query,
+            text,
             contexts=tuple(read_chunks(stream.citations, self._reader, has_pages=has_pages)),
             citations=self._reader.citations(text),
             latency_ms=reply.elapsed_ms,
             usage=self._usage(stream.usage, reply.requests),
-            timings={
-                name: float(ms)
-                for name, ms in timings.items()
-                if isinstance(ms, int | float) and not isinstance(ms, bool)
-            },
+            timings={name: float(ms) for name, ms in timings.items() if is_amount(ms)},
             raw_sha256=reply.raw_sha256,
             model=stream.model,
         )
@@ -293,11 +289,9 @@ async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIt
                 allow_other_documents=settings.allow_other_documents,
             )
         configuration = await read_configuration(rag)
-        base: Base | None
+        base: Base | None = None if settings.page_base == "auto" else settings.page_base
         if settings.page_base == "auto":
             base = await find_page_base(rag, collection, corpus.pages(), names)
-        else:
-            base = settings.page_base
         reading = ReadingSettings(
             page_base=1 if base is None else base,
             offset_base=settings.offset_base,
@@ -309,20 +303,16 @@ async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIt
 
 
 async def check_ready(endpoint: Endpoint, name: str, *, check_dependencies: bool) -> None:
-    """Check that a server, and the servers behind it, can be used.
-
-    Raises:
-        ServiceError: `server_unready`, with the reason in one line.
-    """
+    """Check that a server, and the servers behind it, can be used."""
     params = {"check_dependencies": "true"} if check_dependencies else {}
     problem = f"The {name} at {endpoint.settings.base_url} is not ready"
     try:
         body = (await endpoint.request("GET", "v1/health", params=params)).json()
     except EndpointError as error:
         raise ServiceError("server_unready", f"{problem}: {error}") from error
-    groups = [body.get(group) for group in DEPENDENCIES] if isinstance(body, dict) else []
-    for service in (service for group in groups if isinstance(group, list) for service in group):
-        if isinstance(service, dict) and service.get("status") in DOWN:
+    groups = [found for group in DEPENDENCIES if isinstance(found := part_at(body, group), list)]
+    for service in (service for group in groups for service in group):
+        if part_at(service, "status") in DOWN:
             reason = " ".join(str(service.get("error") or service["status"]).split())
             raise ServiceError(
                 "server_unready",
@@ -332,11 +322,7 @@ async def check_ready(endpoint: Endpoint, name: str, *, check_dependencies: bool
 
 
 async def read_configuration(endpoint: Endpoint) -> Mapping[str, Any] | None:
-    """Return the reply of `/v1/configuration`; None from a server that is too old to have it.
-
-    Raises:
-        ServiceError: `server_unready`.
-    """
+    """Return the reply of `/v1/configuration`; None from a server that is too old to have it."""
     try:
         reply = await endpoint.request("GET", "v1/configuration")
         body = reply.json()
@@ -359,8 +345,3 @@ def _streamed_text(body: bytes | None) -> str | None:
     except EndpointError:
         return None
     return stream.text.strip() or stream.error
-
-
-def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}

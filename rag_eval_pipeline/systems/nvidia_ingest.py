@@ -215,11 +215,7 @@ class _Upload:
             await self._send(batch, replaces=False)
 
     async def verify(self, *, allow_other_documents: bool) -> None:
-        """Compare the collection with the corpus.
-
-        Raises:
-            ServiceError: `corpus_not_ingested`, `foreign_documents`.
-        """
+        """Compare the collection with the corpus."""
         if self._collection not in await self._ingestor.collections():
             raise ServiceError(
                 "corpus_not_ingested",
@@ -334,8 +330,6 @@ class Outcome(NamedTuple):
     """What became of an upload.
 
     Args:
-        is_over: It has ended.
-        message: The ingestor's own.
         failures: Stored name -> why it was not ingested, whatever the status of the reply.
     """
 

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import pydantic
 
@@ -23,9 +23,7 @@ from rag_eval_pipeline.systems.bm25 import EmbeddedSettings, EmbeddedSystem
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at
 from rag_eval_pipeline.systems.parsing import (
     ABSTENTION,
-    EMPTY_ANSWER,
     AnswerReader,
-    EmptyAnswer,
     ReadingSettings,
     WrongShape,
     estimated_usage,
@@ -93,12 +91,6 @@ class OpenAiSettings(ReadingSettings):
         return self
 
 
-class _Failure(NamedTuple):
-    status: Status
-    code: str
-    error: str
-
-
 class OpenAiSystem:
     """Asks a chat model; `open_openai` makes one."""
 
@@ -152,13 +144,15 @@ class OpenAiSystem:
     def _read(
         self, query: Query, reply: ChatReply, passages: list[RetrievedPassage] | None, retrieval_ms: float
     ) -> RagAnswer:
-        failure = _failure_of(reply)
-        if failure is not None:
-            return self._failed(query, reply, retrieval_ms, failure)
         settings, reader = self._settings, self._reader
-        citations = reader.citations(reply.text)
+        if reply.refusal is not None:
+            return self._failed(
+                query, reply, retrieval_ms, "refused", "refused", f"the server refused: {reply.refusal}"
+            )
+        if reply.finish_reason == "length":
+            error = f"the answer was cut after {reply.usage.completion_tokens or 'all'} tokens allowed"
+            return self._failed(query, reply, retrieval_ms, "truncated", "max_tokens_reached", error)
         try:
-            abstained = reader.abstained(reply.text)
             objects = [reader.observe(value) for value in reply.objects]
             self._unfound.search(objects)
             if passages is None:
@@ -166,20 +160,17 @@ class OpenAiSystem:
                 stated = reader.citations_at(*_last_items(objects, settings.citations_path))
             else:
                 contexts, stated = tuple(passages), ()
-        except EmptyAnswer as empty:
-            return self._failed(query, reply, retrieval_ms, _Failure("error", EMPTY_ANSWER, str(empty)))
         except WrongShape as wrong:
-            return self._failed(query, reply, retrieval_ms, _Failure("error", "bad_response", f"expected {wrong}"))
+            return self._failed(query, reply, retrieval_ms, "error", "bad_response", f"expected {wrong}")
         timings = {} if passages is None else {"retrieval": retrieval_ms}
         if reply.first_token_ms is not None:
             timings["first_token"] = retrieval_ms + reply.first_token_ms
-        return RagAnswer(
-            query_id=query.query_id,
-            status="ok",
-            answer=reply.text,
-            abstained=abstained,
+        in_text = with_numbered_citations(reply.text, reader.citations(reply.text), contexts)
+        return reader.record(
+            query,
+            reply.text,
             contexts=contexts,
-            citations=merge_citations(with_numbered_citations(reply.text, citations, contexts), stated),
+            citations=merge_citations(in_text, stated),
             latency_ms=retrieval_ms + reply.elapsed_ms,
             usage=self._usage(reply),
             timings=timings,
@@ -187,12 +178,14 @@ class OpenAiSystem:
             model=reply.model,
         )
 
-    def _failed(self, query: Query, reply: ChatReply, retrieval_ms: float, failure: _Failure) -> RagAnswer:
+    def _failed(
+        self, query: Query, reply: ChatReply, retrieval_ms: float, status: Status, code: str, error: str
+    ) -> RagAnswer:
         return failed_answer(
             query,
-            failure.status,
-            code=failure.code,
-            error=" ".join(failure.error.split())[:ERROR_LENGTH],
+            status,
+            code=code,
+            error=" ".join(error.split())[:ERROR_LENGTH],
             latency_ms=retrieval_ms + reply.elapsed_ms,
             usage=self._usage(reply),
             partial=reply.text or None,
@@ -208,11 +201,7 @@ class OpenAiSystem:
 
 @contextlib.asynccontextmanager
 async def open_openai(settings: OpenAiSettings, corpus: SystemCorpus) -> AsyncIterator[OpenAiSystem]:
-    """Open the connection to the server and build the index, if there is a retrieval.
-
-    Raises:
-        ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`.
-    """
+    """Open the connection to the server and build the index, if there is a retrieval."""
     retriever = None
     if settings.retrieval is not None:
         retriever = EmbeddedSystem(corpus.pages(), EmbeddedSettings.model_validate(settings.retrieval.model_dump()))
@@ -243,13 +232,3 @@ def _last_items(objects: Sequence[Any], path: str | None) -> tuple[str, Sequence
     if path is None:
         return "", ()
     return path, next((items for value in reversed(objects) if (items := items_at(value, path))), ())
-
-
-def _failure_of(reply: ChatReply) -> _Failure | None:
-    """Return why a whole reply is no answer: a refusal, or a text that was cut at the limit of tokens."""
-    if reply.refusal is not None:
-        return _Failure("refused", "refused", f"the server refused: {reply.refusal}")
-    if reply.finish_reason == "length":
-        tokens = reply.usage.completion_tokens
-        return _Failure("truncated", "max_tokens_reached", f"the answer was cut after {tokens or 'all'} tokens allowed")
-    return None

@@ -7,10 +7,9 @@ offsets are code points of the document's text.
 import json
 import math
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
 
 import msgspec
 import pydantic
@@ -33,8 +32,6 @@ from rag_eval_pipeline.web.settings import Prices
 
 ABSTENTION = "The documents do not answer this question."
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
-EMPTY_ANSWER = "empty_answer"  # code of an answer without a word, unless that is declared to be an abstention
-EMPTY_ANSWER_ERROR = "the answer is empty; if that is how this system abstains, set empty_answer: abstained"
 
 # Where a passage or a citation has its parts, in the words of LangChain, LlamaIndex, Haystack and others.
 TEXT = ("text", "content", "page_content", "chunk", "passage")
@@ -44,8 +41,6 @@ METADATA = ("metadata", "meta")
 SCORE = ("score", "relevance_score", "similarity")
 MAX_EXACT = 2**53  # whole numbers up to here survive every JSON reader
 
-# `page:spans]` or `page:spans |` of the citation grammar: the place of a page number in an answer.
-_CITED_PAGE = re.compile(r":(\d{1,9})(?=:\d+-\d+(?:,\d+-\d+)*\s*[|\]])")
 _NUMBERED = re.compile(r"\[\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]")
 
 
@@ -147,7 +142,7 @@ def finite_number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def is_amount(value: object) -> bool:
+def is_amount(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite number of 0 or more."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
@@ -174,13 +169,9 @@ class ParsedPassage(NamedTuple):
 
     Args:
         document: Name or path of its document; None if the system does not say.
-        page: As the system counts.
         counts_from_zero: It is a LangChain document, whose loaders call the first page 0.
         text: May be empty if a document is named.
         score: Finite; None if there is none or it may be a distance.
-        start: In the document's text.
-        end: One past the last.
-        kind: What the text describes, if a mapping says.
     """
 
     document: str | None
@@ -194,11 +185,7 @@ class ParsedPassage(NamedTuple):
 
 
 def parse_passages(values: Sequence[Any]) -> tuple[ParsedPassage, ...]:
-    """Parse retrieved passages: texts, mappings, or the objects of LangChain, LlamaIndex and Haystack.
-
-    Raises:
-        WrongShape: One has neither text nor document.
-    """
+    """Parse retrieved passages: texts, mappings, or the objects of LangChain, LlamaIndex and Haystack."""
     return tuple(_parse_passage(value, number) for number, value in enumerate(values))
 
 
@@ -262,13 +249,6 @@ def _page_of(value: Any, inner: Any, metadata: Any) -> tuple[int | None, bool]:
 # --- Answers
 
 
-class EmptyAnswer(ValueError):
-    """An answer without a word, from a system that has not declared that to be an abstention."""
-
-    def __init__(self) -> None:
-        super().__init__(EMPTY_ANSWER_ERROR)
-
-
 class AnswerReader:
     """Converts what one system states to names, pages and offsets of one corpus."""
 
@@ -278,8 +258,9 @@ class AnswerReader:
         self._page_base = settings.page_base
         self._offset_base = settings.offset_base
         self._empty_answer = settings.empty_answer
-        self._abstention = settings.abstention
-        self._abstention_patterns = [re.compile(text, re.IGNORECASE) for text in settings.abstention or ()]
+        self._abstention = None
+        if settings.abstention is not None:
+            self._abstention = [re.compile(pattern, re.IGNORECASE) for pattern in settings.abstention]
         self._on_page_zero = 0
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
 
@@ -331,11 +312,7 @@ class AnswerReader:
         )
 
     def passages_at(self, path: str, items: Sequence[Any]) -> tuple[RetrievedPassage, ...]:
-        """Return the passages that a server's JSON has at a path, in its order.
-
-        Raises:
-            WrongShape: One has neither text nor document.
-        """
+        """Return the passages that a server's JSON has at a path, in its order."""
         try:
             parsed = parse_passages(items)
         except WrongShape as wrong:
@@ -354,16 +331,11 @@ class AnswerReader:
 
     def citations(self, text: str) -> tuple[Citation, ...]:
         """Return the citations `[file:page:start-end]` of an answer, in its order."""
-        counted, grown = _pages_from_one(text) if self._page_base == 0 else (text, [])
         found = (
             self.citation(
-                span.file_name,
-                span.page_number,
-                span.start_char,
-                span.end_char,
-                marker=(marker.start - bisect_right(grown, marker.start), marker.end - bisect_right(grown, marker.end)),
+                span.file_name, span.page_number, span.start_char, span.end_char, marker=(marker.start, marker.end)
             )
-            for marker in find_citations(counted, self._known)
+            for marker in find_citations(text, self._known, first_page=0 if self._page_base == 0 else 1)
             for span in marker.spans
         )
         return tuple(citation for citation in found if citation is not None)
@@ -372,9 +344,6 @@ class AnswerReader:
         """Return the citations that a system states apart from its answer: texts in the grammar, mappings or objects.
 
         An item without offsets, such as a document alone, is left out: it cites no span.
-
-        Raises:
-            WrongShape: One names no document.
         """
         found: list[Citation] = []
         for number, item in enumerate(items):
@@ -394,11 +363,7 @@ class AnswerReader:
         return tuple(found)
 
     def citations_at(self, path: str, items: Sequence[Any]) -> tuple[Citation, ...]:
-        """Return the citations that a server's JSON has at a path, in its order.
-
-        Raises:
-            WrongShape: One names no document.
-        """
+        """Return the citations that a server's JSON has at a path, in its order."""
         try:
             return tuple(map(_without_marker, self.stated_citations(items)))
         except WrongShape as wrong:
@@ -413,21 +378,66 @@ class AnswerReader:
             "counts pages from 0, set page_base: 0."
         ]
 
-    def abstained(self, text: str, stated: bool | None = None) -> bool:
-        """Return whether an answer says that the documents do not answer the question.
+    def record(
+        self,
+        query: Query,
+        text: str,
+        *,
+        latency_ms: float | None,
+        usage: Usage,
+        contexts: tuple[RetrievedPassage, ...],
+        citations: tuple[Citation, ...],
+        abstained: bool | None = None,
+        timings: dict[str, float] | None = None,
+        raw_sha256: str | None = None,
+        model: str | None = None,
+    ) -> RagAnswer:
+        """Return the record of an answer; an empty one is an error, unless that is how the system abstains.
 
-        Raises:
-            EmptyAnswer: It has no word and is no abstention.
+        Args:
+            query: The question.
+            text: The answer.
+            latency_ms: From asking to the whole answer.
+            usage: Also of an empty answer.
+            contexts: Retrieved passages, best first.
+            citations: In the order of the answer.
+            abstained: What the system states; None to decide by the text.
+            timings: Milliseconds by name.
+            raw_sha256: Of the received body.
+            model: As the server names it.
         """
-        if stated is not True and not text.strip() and self._empty_answer == "error":
-            raise EmptyAnswer
-        if stated is not None:
-            return stated
+        if not text.strip() and abstained is not True and self._empty_answer == "error":
+            return failed_answer(
+                query,
+                "error",
+                code="empty_answer",
+                error="the answer is empty; if that is how this system abstains, set empty_answer: abstained",
+                latency_ms=latency_ms,
+                usage=usage,
+                partial=text or None,
+                raw_sha256=raw_sha256,
+            )
+        return RagAnswer(
+            query_id=query.query_id,
+            status="ok",
+            answer=text,
+            abstained=self.abstained(text) if abstained is None else abstained,
+            contexts=contexts,
+            citations=citations,
+            latency_ms=latency_ms,
+            usage=usage,
+            timings=timings or {},
+            raw_sha256=raw_sha256,
+            model=model,
+        )
+
+    def abstained(self, text: str) -> bool:
+        """Return whether an answer is empty or states that the documents do not answer the question."""
         if not text.strip():
             return True
         if self._abstention is None:
             return find_refusal(plain(text)).is_refusal
-        return any(pattern.search(text) for pattern in self._abstention_patterns)
+        return any(pattern.search(text) for pattern in self._abstention)
 
     def _page_start(self, document: str, page: int | None) -> int:
         pages = self._page_starts.get(document)
@@ -453,19 +463,6 @@ class AnswerReader:
         for name in self._known:
             found.setdefault(name.casefold(), set()).add(self._corpus.aliases.get(name, name))
         return {folded: next(iter(names)) for folded, names in found.items() if len(names) == 1}
-
-
-def _pages_from_one(text: str) -> tuple[str, list[int]]:
-    """Return the text with every cited page raised by one, and the offsets where that made it a character longer."""
-    grown: list[int] = []
-
-    def raise_page(match: re.Match[str]) -> str:
-        number = str(int(match[1]) + 1).zfill(len(match[1]))
-        if len(number) > len(match[1]):
-            grown.append(match.end() + len(grown) + 1)
-        return f":{number}"
-
-    return _CITED_PAGE.sub(raise_page, text), grown
 
 
 def _without_marker(citation: Citation) -> Citation:
@@ -514,9 +511,7 @@ def estimated_usage(
     return Usage(prompt_tokens + completion_tokens, cost, requests, prompt_tokens, completion_tokens)
 
 
-def failed_request(
-    query: Query, error: EndpointError, prices: Prices, *, before_ms: float = 0.0, raw_sha256: str | None = None
-) -> RagAnswer:
+def failed_request(query: Query, error: EndpointError, prices: Prices, *, before_ms: float = 0.0) -> RagAnswer:
     """Return the record of a question whose request failed; its requests are paid for, its tokens are unknown."""
     return failed_answer(
         query,
@@ -526,5 +521,5 @@ def failed_request(
         latency_ms=before_ms + error.elapsed_ms,
         usage=estimated_usage(prices, error.requests),
         partial=None if error.partial is None else error.partial.decode("utf-8", "replace"),
-        raw_sha256=raw_sha256,
+        raw_sha256=error.raw_sha256,
     )

@@ -1,10 +1,7 @@
 """A callable of this process as a system under test: a function, a chain, a query engine.
 
 Async callables run on the evaluation's event loop, where one that blocks delays all questions; others run in threads.
-`concurrency` limits the questions asked at once. The thread of a question that timed out cannot be ended: it goes on
-until its call returns, and the run ends without waiting for it.
-
-The folders of `path` come first in `sys.path` while the system is in use, because code imports lazily. Modules that
+The folders of `path` come first in `sys.path` while the system is in use, because code imports lazily; modules that
 came from them are unloaded at the end, so that the next system finds its own `rag.py`, and edits are read.
 """
 
@@ -415,11 +412,7 @@ def _load(settings: PythonSettings, folder: Path, folders: list[Path], versions:
 
 
 def _takes_query(function: Callable[..., Any], extra: dict[str, Any]) -> bool:
-    """Return whether the question goes to a parameter `query`.
-
-    Raises:
-        TypeError: The function cannot be called with a question.
-    """
+    """Return whether the question goes to a parameter `query`."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -469,19 +462,13 @@ def _modules_below(folders: list[Path]) -> dict[str, Path]:
     """Return the loaded modules whose files are below some folders."""
     found = {}
     # Thousands of modules are in hundreds of folders: resolving each folder once takes a tenth of the time.
-    resolved: dict[str, str] = {}
-    roots = tuple(str(folder) for folder in folders)
+    resolve = functools.cache(lambda folder: Path(folder).resolve())
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        places = [file] if isinstance(file, str) else list(getattr(module, "__path__", ()) or ())[:1]
-        for place in places:
-            parent = os.path.dirname(place)
-            if parent not in resolved:
-                resolved[parent] = os.path.realpath(parent)
-            if resolved[parent].startswith(roots) or os.path.islink(place):
-                path = Path(place).resolve()
-                if any(path.is_relative_to(folder) for folder in folders):
-                    found[name] = path
+        file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", None) or ()), None)
+        if isinstance(file, str):
+            path = resolve(os.path.dirname(file)) / os.path.basename(file)
+            if any(path.is_relative_to(folder) for folder in folders):
+                found[name] = path
     return found
 
 

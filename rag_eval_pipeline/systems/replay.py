@@ -6,7 +6,6 @@ wrong answer. A latency that was not recorded is None.
 """
 
 import contextlib
-import hashlib
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from rag_eval_pipeline.formats.io import checked_json, gunzip, read_bytes
 from rag_eval_pipeline.formats.model import Model, bad_format, parse_value
 from rag_eval_pipeline.formats.results import QueryResult, Status
 from rag_eval_pipeline.formats.trec import decode_id, encode_id, read_run
-from rag_eval_pipeline.metrics.retrieval.scoring import rank_by_score
+from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.parquet import read_rows
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.frameworks import ANSWERS, CONTEXTS, ParsedAnswer, plain_answer, to_rag_answer
@@ -90,13 +89,7 @@ class Recording:
         row: 1-based in its file.
         query_id: As recorded; None if the file identifies questions by their text.
         question: As recorded; None if the file identifies questions by their ids.
-        parsed: The answer.
         has_answer: False for a retrieval without an answer, such as a line of a TREC run.
-        status: How asking ended.
-        latency_ms: None if it was not recorded.
-        error: Of a failed one.
-        error_code: Of a failed one.
-        timings: Milliseconds by name.
         fault: Why the row cannot be read; it counts as a failed answer.
     """
 
@@ -118,10 +111,8 @@ class Recordings:
     """All answers of one file.
 
     Args:
-        form: The form of the file.
         by_id: Question's id -> answer.
         by_text: Question's text, white space folded -> answer; texts that several ids share are left out.
-        configuration: Of the system that answered, if the file says.
         rows: Every recording, also those that name no question.
     """
 
@@ -185,33 +176,22 @@ class ReplaySystem:
 
 @contextlib.asynccontextmanager
 async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIterator[ReplaySystem]:
-    """Read the file; a row that cannot be read is the failed answer to its question.
-
-    Raises:
-        InputError: Those of `read_recordings`; the fault of the first row if no row can be read.
-    """
+    """Read the file; a row that cannot be read is the failed answer to its question."""
     path = corpus.settings_folder / settings.path.replace(BENCHMARK, corpus.benchmark)
     recordings = read_recordings(path, corpus.aliases)
+    if recordings.rows[0].fault is not None and all(recording.fault is not None for recording in recordings.rows):
+        raise recordings.rows[0].fault
     reading = ReadingSettings(
         page_base=settings.page_base,
         offset_base=settings.offset_base,
         abstention=settings.abstention,
         empty_answer=settings.empty_answer or ("abstained" if recordings.form == "predictions" else "error"),
     )
-    checking = AnswerReader(corpus, reading)  # not the system's own, which would count warnings twice
-    faults = [_fault_of(recording, path, checking) for recording in recordings.rows]
-    if faults[0] is not None and None not in faults:
-        raise faults[0]
-    sha256 = hashlib.sha256(read_bytes(path)).hexdigest()
-    yield ReplaySystem(recordings, sha256, settings, AnswerReader(corpus, reading))
+    yield ReplaySystem(recordings, sha256_of(path), settings, AnswerReader(corpus, reading))
 
 
 def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) -> RagAnswer:
-    """Return a recording as an answer.
-
-    Raises:
-        WrongShape: A citation or the usage is not what it is called.
-    """
+    """Return a recording as an answer."""
     latency_ms = recording.latency_ms
     if recording.status != "ok":
         code, error = recording.error_code or "recorded_failure", recording.error or NO_ERROR_GIVEN
@@ -220,17 +200,6 @@ def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) ->
     answer = to_rag_answer(query, parsed, reader, latency_ms=latency_ms, unstated_usage=NO_USAGE)
     answer = msgspec.structs.replace(answer, timings=recording.timings)
     return answer if recording.has_answer else msgspec.structs.replace(answer, answer=None, abstained=False)
-
-
-def _fault_of(recording: Recording, path: Path, reader: AnswerReader) -> InputError | None:
-    """Return why a recording cannot be read; None if it can."""
-    if recording.fault is not None:
-        return recording.fault
-    try:
-        recorded_answer(Query("", ""), recording, reader)
-    except WrongShape as wrong:
-        return InputError("bad_recording", path, "a recorded answer", row=recording.row, found=str(wrong))
-    return None
 
 
 # --- Files
@@ -340,12 +309,11 @@ def _from_result(value: Any, number: int, path: Path) -> Recording:
 def _from_run(path: Path, aliases: Mapping[str, str]) -> Iterator[Recording]:
     """Yield one recording a query, with the documents in trec_eval's order."""
     for number, (query_id, scored) in enumerate(read_run(path).items(), start=1):
-        scores = dict(scored)
         # A name is either as it is, or as `encode_id` has replaced its white space.
         ranking = parse_passages(
             [
-                {"document": name if name in aliases else decode_id(name), "score": scores[name]}
-                for name in rank_by_score(scored)
+                {"document": name if name in aliases else decode_id(name), "score": score}
+                for name, score in sorted(scored, key=lambda pair: (pair[1], pair[0]), reverse=True)
             ]
         )
         yield Recording(number, query_id, None, ParsedAnswer(None, ranking), has_answer=False)
@@ -367,10 +335,6 @@ def _index(path: Path, form: str, recordings: Iterable[Recording], configuration
     """Index answers by id and by text.
 
     If some rows have an answer, one that has none was not answered; a file without any is a retrieval alone.
-
-    Raises:
-        InputError: `no_recordings`; `duplicate_question` naming both rows if an id occurs twice, or the text of a
-            question without id.
     """
 
     def refuse(first: Recording, second: Recording, field: str, found: str) -> NoReturn:

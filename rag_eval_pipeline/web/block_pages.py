@@ -143,16 +143,11 @@ class PageFacts:
     """What a page shows once it has settled.
 
     Args:
-        url: As requested.
-        final_url: After redirects.
-        title: Of the document.
         heading: The first visible h1; empty if there is none.
         text: The beginning of the visible text, one line a block.
         text_length: Characters of all visible text.
         prose_length: Characters in visible paragraphs of at least 150.
-        password_fields: Visible ones.
         pictures: Images, drawings, films, frames and components large enough to be content.
-        html: The beginning of the body as fetched.
     """
 
     url: str

@@ -23,10 +23,11 @@ from typing import Any, Literal, NamedTuple, Self
 import httpx
 import msgspec
 
-from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.web.limits import RateLimiter, backoff, retry_after
 from rag_eval_pipeline.web.settings import Credentials, EndpointSettings
 from rag_eval_pipeline.web.sse import Event, EventParser
+from rag_eval_pipeline.web.tls import tls_context
 
 CONNECT_MAX_S = 10.0  # a server that is there accepts within a packet's round trip; more is a full queue or a firewall
 EXCERPT_BYTES = 500  # of a body that a message quotes
@@ -53,11 +54,10 @@ class EndpointError(Exception):
             `body_too_large`, and of a chat `stream_truncated`, `error_reply`, `content_filter`.
         message: The request and its outcome in one line.
         status: By default `timeout` for the codes of timeouts, else `error`.
-        requests: HTTP requests that were sent.
         partial: What had arrived of a truncated answer: the text of a chat, else the bytes.
         elapsed_ms: Since the first attempt was sent.
-        http_status: Of the last response; None if there was none.
         body: Of the last response, if its HTTP status was the failure.
+        raw_sha256: Of the body of a whole reply that could not be used.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class EndpointError(Exception):
         elapsed_ms: float = 0.0,
         http_status: int | None = None,
         body: bytes | None = None,
+        raw_sha256: str | None = None,
     ) -> None:
         super().__init__(code, message)
         self.code = code
@@ -81,6 +82,7 @@ class EndpointError(Exception):
         self.elapsed_ms = elapsed_ms
         self.http_status = http_status
         self.body = body
+        self.raw_sha256 = raw_sha256
 
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]"
@@ -91,8 +93,6 @@ class Reply:
     """A whole response with a 2xx status.
 
     Args:
-        status: HTTP status.
-        headers: Their names are not case-sensitive.
         body: As received, with the secrets that the server quoted masked.
         requests: HTTP requests, failed attempts included.
         elapsed_ms: From the first sending to the last byte.
@@ -121,28 +121,39 @@ class Reply:
 
     def bad(self, expected: str) -> EndpointError:
         """Return the error `bad_response`, naming what was expected instead of this body."""
-        found = self.masked(repr(self.body[:EXCERPT_BYTES])) if self.body else "an empty body"
+        found = repr(self.body[:EXCERPT_BYTES]) if self.body else "an empty body"
+        return self.failure("bad_response", f"expected {expected}, found {found}", body=self.body)
+
+    def failure(
+        self,
+        code: str,
+        message: str,
+        *,
+        status: Failure | None = None,
+        partial: str | None = None,
+        body: bytes | None = None,
+    ) -> EndpointError:
+        """Return an error about this reply, with its account."""
         return EndpointError(
-            "bad_response",
-            f"expected {expected}, found {found}",
+            code,
+            self.masked(message),
+            status=status,
             requests=self.requests,
+            partial=partial.encode("utf-8", "replace") if partial else None,
             elapsed_ms=self.elapsed_ms,
             http_status=self.status,
-            body=self.body,
+            body=body,
+            raw_sha256=self.raw_sha256,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReply(Reply):
-    """A stream with a 2xx status, read to its end or to where it broke off.
-
-    Args:
-        events: In order, each with the time of its last byte.
-        ended: `done` if the body ended as HTTP requires; `cut` if the connection ended before that.
-    """
+    """A stream with a 2xx status, read to its end or to where it broke off; events have the time of their last byte."""
 
     events: list[Event] = field(repr=False)
-    ended: Literal["done", "cut"]
+    is_cut: bool
+    """Whether the connection ended before the body did."""
 
 
 class Endpoint:
@@ -150,7 +161,7 @@ class Endpoint:
 
     Args:
         settings: Address and limits.
-        folder: What a relative `ca_file` is relative to; the working folder by default.
+        folder: What a relative `ca_file` is relative to.
         seed: Of the random waits.
     """
 
@@ -228,7 +239,6 @@ class Endpoint:
         data: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         retried: bool = True,
-        total_seconds: float | None = None,
     ) -> Reply:
         """Send a request and return the whole response.
 
@@ -241,13 +251,12 @@ class Endpoint:
             data: Form fields beside the files.
             headers: Further ones; none may be secret.
             retried: False for a request that must not be repeated.
-            total_seconds: Replaces the setting.
 
         Raises:
             EndpointError: Any failure after retries, a status other than 2xx included.
         """
         body = {"json": json, "params": params, "files": files, "data": data, "headers": headers}
-        outcome = await self._send(method, path, body, retried=retried, total_s=total_seconds, as_events=False)
+        outcome = await self._send(method, path, body, retried=retried, as_events=False)
         return Reply(**self._facts(outcome))
 
     async def stream(
@@ -258,20 +267,16 @@ class Endpoint:
         json: Any = None,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-        total_seconds: float | None = None,
     ) -> StreamReply:
         """Send a request and return the whole stream of events; arguments as for `request`.
 
         A stream that breaks off before its first event is retried. After it, the answer has been paid for, so the
-        stream is returned as `cut`.
-
-        Raises:
-            EndpointError: Any failure after retries, a status other than 2xx included.
+        stream is returned as it is.
         """
         body = {"json": json, "params": params, "headers": headers}
-        outcome = await self._send(method, path, body, retried=True, total_s=total_seconds, as_events=True)
+        outcome = await self._send(method, path, body, retried=True, as_events=True)
         events = [event._replace(data=self._kept(event.data.encode()).decode()) for event in outcome.response.events]
-        return StreamReply(**self._facts(outcome), events=events, ended="done" if outcome.fault is None else "cut")
+        return StreamReply(**self._facts(outcome), events=events, is_cut=outcome.fault is not None)
 
     async def _send(
         self,
@@ -280,11 +285,10 @@ class Endpoint:
         body: Mapping[str, Any],
         *,
         retried: bool,
-        total_s: float | None,
         as_events: bool,
     ) -> "_Outcome":
         """Send until there is a response to return; raise the failure of the last attempt otherwise."""
-        total_s = self.settings.total_seconds if total_s is None else total_s
+        total_s = self.settings.total_seconds
         url = f"{self.settings.base_url}/{path.lstrip('/')}" if path.strip("/") else self.settings.base_url
         build = _request_builder(method, url, body)
         attempts = 1 + (self.settings.max_retries if retried else 0)
@@ -530,15 +534,11 @@ def _parsed_url(url: str) -> httpx.URL:
 @functools.cache
 def _public_authorities() -> ssl.SSLContext:
     """Cache the usual authorities: loading them takes 38 ms, also for an endpoint without TLS."""
-    return httpx.create_ssl_context(trust_env=False)
+    return tls_context(None)
 
 
 def _tls_context(ca_file: str | None, folder: Path) -> ssl.SSLContext:
-    if ca_file is None:
-        return _public_authorities()
-    context = httpx.create_ssl_context(trust_env=False)
     try:
-        context.load_verify_locations(cafile=folder / ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ServiceError("bad_ca_file", f"{folder / ca_file} is no PEM file of an authority: {error}") from None
-    return context
+        return _public_authorities() if ca_file is None else tls_context(folder / ca_file)
+    except InputError as error:
+        raise ServiceError("bad_ca_file", str(error)) from None

@@ -47,12 +47,9 @@ class Body:
     """What a document is made from.
 
     Args:
-        data: As fetched or read.
         url: The address that the page is shown at; links are printed relative to it.
         charset: For the browser; None if the bytes state it themselves.
         folder: Its files are served to the page; None if the body was fetched or is not a file.
-        final_url: After redirects; None if nothing was fetched.
-        flags: Repairs (`charset_repaired`).
     """
 
     kind: Kind
@@ -65,20 +62,12 @@ class Body:
 
 
 def file_body(data: bytes, path: Path, url: str) -> Body:
-    """Return the body of a local file, which is shown under a URL together with the files beside it.
-
-    Raises:
-        DocumentError: `empty_body`, `unsupported_type`, `pdf_damaged`.
-    """
+    """Return the body of a local file, which is shown under a URL together with the files beside it."""
     return _body(sniff(data, suffix=path.suffix.lower()), data, url, None, folder=path.parent)
 
 
 def fetched_body(data: bytes, content_type: str, url: str) -> Body:
-    """Return the body of a response.
-
-    Raises:
-        DocumentError: `empty_body`, `unsupported_type`, `content_mismatch`.
-    """
+    """Return the body of a response."""
     media_type, _, parameters = content_type.partition(";")
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
     media_type = media_type.strip().lower()

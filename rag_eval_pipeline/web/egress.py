@@ -346,11 +346,7 @@ def is_public(address: str) -> bool:
 
 
 async def system_resolver(host: str, port: int) -> list[str]:
-    """Resolve a host with the system's resolver, without repeats; an address resolves to itself.
-
-    Raises:
-        HostUnresolved: No answer, or none within 5 s.
-    """
+    """Resolve a host with the system's resolver, without repeats; an address resolves to itself."""
     loop = asyncio.get_running_loop()
     lookup = loop.run_in_executor(_lookups, _getaddrinfo, host, port)
     try:

@@ -74,11 +74,7 @@ class ProxyRequest(NamedTuple):
 
 
 def parse_request(head: bytes) -> ProxyRequest:
-    """Parse the one request of a connection.
-
-    Raises:
-        Refused: 400 for what no well-behaved client sends.
-    """
+    """Parse the one request of a connection."""
     line, *fields = head[:-4].decode("latin-1").split("\r\n")
     parts = line.split(" ")
     if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or re.search(r"[\x00-\x1f\x7f-\xff]", line):
@@ -124,11 +120,7 @@ def proxy_authorization(config: EgressConfig) -> bytes:
 
 
 async def open_tunnel(proxy: Streams, host: str, port: int, authorization: bytes) -> None:
-    """Make the corporate proxy turn the connection into a tunnel.
-
-    Raises:
-        Refused: `connect_failed` with the corporate proxy's status line.
-    """
+    """Make the corporate proxy turn the connection into a tunnel."""
     target = _target(host, port)
     proxy[1].write(b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (target, target, authorization))
     try:

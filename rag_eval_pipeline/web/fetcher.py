@@ -142,7 +142,6 @@ class Fetcher:
         """Write the decoded body behind a URL to a file, as long as bytes keep coming; robots.txt is not consulted.
 
         Args:
-            url: Address of the file.
             target: Overwritten by each attempt.
             headers: Sent to the URL's own origin only.
             max_bytes: Decoded size of the body.
@@ -275,10 +274,7 @@ class Fetcher:
         loop = asyncio.get_running_loop()
         left_s = (deadline.when() or loop.time()) - loop.time()
         deadline.reschedule(None)
-        delay_s = 0.0
-        if robots is not None:
-            await robots.check(url)
-            delay_s = await robots.crawl_delay_s(url)
+        delay_s = 0.0 if robots is None else await robots.check(url)
         async with self._limits.acquire(url, delay_s=delay_s):
             deadline.reschedule(loop.time() + left_s)
             yield

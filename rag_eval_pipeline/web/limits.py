@@ -13,7 +13,6 @@ from rag_eval_pipeline.web.egress import origin_of
 
 PAUSE_MAX_S = 60.0  # a `Retry-After: 86400` must not hold up a whole run
 BACKOFF_MAX_S = 30.0  # longest wait without a `Retry-After`
-_SWEEP_FROM = 64  # hosts; fewer are not worth looking through
 
 
 class RateLimiter:
@@ -73,14 +72,7 @@ class RateLimiter:
 
 
 class HostLimits:
-    """A rate limiter for each origin (scheme, host and port); idle ones are forgotten.
-
-    Args:
-        requests: Requests to one host at the same time.
-        delay_s: Seconds between two starts at one host.
-        clock: As for `RateLimiter`.
-        sleep: As for `RateLimiter`.
-    """
+    """A rate limiter for each origin (scheme, host and port), forgotten once it is idle; arguments as there."""
 
     def __init__(
         self,
@@ -91,12 +83,7 @@ class HostLimits:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._make = functools.partial(RateLimiter, requests, delay_s, clock=clock, sleep=sleep)
-        self._hosts: dict[str, RateLimiter] = {}
-        self._sweep_at = _SWEEP_FROM
-
-    def __len__(self) -> int:
-        """Hosts that are remembered."""
-        return len(self._hosts)
+        self._hosts: dict[str | None, RateLimiter] = {}
 
     @asynccontextmanager
     async def acquire(self, url: str, *, delay_s: float = 0.0) -> AsyncIterator[None]:
@@ -104,9 +91,6 @@ class HostLimits:
 
         A redirect to another host needs a turn of its own after this one: two requests that each hold a slot and wait
         for the other's host would deadlock.
-
-        Raises:
-            ValueError: The URL names no host.
         """
         limiter = self._limiter(url)
         try:
@@ -114,32 +98,21 @@ class HostLimits:
                 yield
         finally:
             if limiter.is_idle:
-                self._hosts.pop(str(origin_of(url)), None)
+                self._hosts.pop(origin_of(url), None)
 
     def pause(self, url: str, seconds: float) -> None:
         """Start no request to the URL's host for so long."""
-        if seconds > 0:
-            self._limiter(url).pause(seconds)
+        self._limiter(url).pause(seconds)
 
     def _limiter(self, url: str) -> RateLimiter:
         origin = origin_of(url)
-        if origin is None:
-            raise ValueError(f"{url[:200]!r} names no host")
         if origin not in self._hosts:
-            # Sweep when the number of hosts has doubled: constant time a host, and 100,000 hosts cost no more than ten.
-            if len(self._hosts) >= self._sweep_at:
-                self._hosts = {name: host for name, host in self._hosts.items() if not host.is_idle}
-                self._sweep_at = max(_SWEEP_FROM, 2 * len(self._hosts))
             self._hosts[origin] = self._make()
         return self._hosts[origin]
 
 
 def retry_after(value: str | None, now: dt.datetime) -> float | None:
-    """Return the seconds that a `Retry-After` header asks to wait.
-
-    Args:
-        value: The header; None if there is none.
-        now: Aware.
+    """Return the seconds that a `Retry-After` header asks to wait; `now` is aware.
 
     Returns:
         0.0 for a moment in the past; None for anything but a number or a date, a negative number included.
@@ -148,7 +121,6 @@ def retry_after(value: str | None, now: dt.datetime) -> float | None:
     """
     text = (value or "").strip()
     if text.isascii() and text.replace(".", "", 1).isdecimal():
-        # Twenty digits are a number too; float() has no limit on them, int() has.
         return float(text)
     try:
         date = email.utils.parsedate_to_datetime(text)
@@ -158,12 +130,7 @@ def retry_after(value: str | None, now: dt.datetime) -> float | None:
 
 
 def backoff(attempt: int, first_s: float, rng: random.Random) -> float:
-    """Return the seconds before the next attempt: full jitter below a ceiling that doubles.
-
-    Args:
-        attempt: Attempts made so far, 1 or more.
-        first_s: Ceiling after the first attempt.
-        rng: Draws the jitter.
+    """Return the seconds before the next attempt: full jitter below `first_s`, doubled after each further attempt.
 
     Source: Brooker, Exponential Backoff And Jitter (AWS Architecture Blog, 2015).
     """

@@ -5,11 +5,13 @@ Servers of the protocol differ: some accept `response_format` in one form or not
 """
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
+import msgspec
 import pydantic
 
 from rag_eval_pipeline.formats.model import JsonObject, Model
@@ -52,7 +54,6 @@ class Capabilities:
     Args:
         mode: Best form of `response_format` that has not been refused.
         tokens_field: Field for the length limit; None if both names were refused.
-        dropped: Omitted fields.
     """
 
     mode: Mode = "json_schema"
@@ -91,9 +92,7 @@ class Capabilities:
             return None
         if "response_format" in body and _FORMAT.search(text):
             return replace(self, mode=_NEXT_MODE[self.mode])
-        if self.tokens_field in body and "max_completion_tokens" in text and self.tokens_field == "max_tokens":
-            return replace(self, tokens_field="max_completion_tokens")
-        if self.tokens_field in body and re.search(rf"\b{self.tokens_field}\b", text):
+        if self.tokens_field in body and re.search(rf"\b(?:{self.tokens_field}|max_completion_tokens)\b", text):
             return replace(self, tokens_field="max_completion_tokens" if self.tokens_field == "max_tokens" else None)
         named = next((name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", text)), None)
         if named is not None:
@@ -127,50 +126,39 @@ class ChatReply:
     Args:
         text: The answer; empty if there is none.
         model: As the server names it.
-        system_fingerprint: Identifies the server's configuration, if stated.
         finish_reason: `stop`, `length` for a truncated answer, `content_filter`; None if not stated.
         refusal: Why the model or a filter refused.
-        reasoning: Reasoning before the answer, if it is separate.
         usage: Tokens and cost, without failed attempts.
         requests: HTTP requests, failed attempts included.
         elapsed_ms: From the first sending to the last byte.
         first_token_ms: To the first text or reasoning; None if not streamed.
-        raw_sha256: SHA-256 of the body.
-        body: The last JSON object of the reply.
         objects: All JSON objects, in order; several for a stream.
-        mode: The form in which JSON was requested; `plain` without a schema.
     """
 
     text: str
     model: str | None
-    system_fingerprint: str | None
     finish_reason: str | None
     refusal: str | None
-    reasoning: str | None
     usage: ChatUsage
     requests: int
     elapsed_ms: float
     first_token_ms: float | None
     raw_sha256: str
-    body: Any = field(repr=False)
     objects: tuple[Any, ...] = field(repr=False)
-    mode: Mode
 
 
 @dataclass(slots=True)
 class _Parts:
     """The parts of a reply read so far."""
 
-    text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    refusal: list[str] = field(default_factory=list)
+    text: str = ""
+    refusal: str = ""
     objects: list[Any] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     finish_reason: str | None = None
     first_token_ms: float | None = None
-    is_done: bool = False
 
-    def take(self, value: Any, part: str) -> None:
+    def add(self, value: Any, part: str, at_ms: float | None = None) -> None:
         """Add one JSON object; `part` is the key of its message, `message` or `delta`.
 
         Raises:
@@ -179,7 +167,7 @@ class _Parts:
         if not isinstance(value, dict):
             raise ValueError("an object")
         self.objects.append(value)
-        self.facts |= {key: value[key] for key in ("model", "system_fingerprint", "usage") if value.get(key)}
+        self.facts |= {key: value[key] for key in ("model", "usage") if value.get(key)}
         choices = value.get("choices")
         if not isinstance(choices, list):
             raise ValueError("a list at choices")
@@ -189,77 +177,44 @@ class _Parts:
                 message = {}
             if not isinstance(message, dict):
                 raise ValueError(f"an object at choices[0].{part}")
-            self.text.append(_text(message.get("content"), part))
-            self.reasoning.append(
-                _text_or_empty(message.get("reasoning_content")) or _text_or_empty(message.get("reasoning"))
-            )
-            self.refusal.append(_text_or_empty(message.get("refusal")))
+            text = _text(message.get("content"), part)
+            self.text += text
+            self.refusal += _text_or_empty(message.get("refusal"))
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
+            if self.first_token_ms is None and (text or message.get("reasoning_content") or message.get("reasoning")):
+                self.first_token_ms = at_ms
 
-    def take_event(self, event: Event, reply: StreamReply) -> None:
-        """Add the JSON objects of one event of a stream.
-
-        Raises:
-            EndpointError: `bad_response`, `error_reply`.
-        """
-        if event.data.strip() == DONE:
-            self.is_done = True
-            return
-        try:
-            values = json_values(event.data)
-        except ValueError:
-            raise reply.bad(f"JSON in event {len(self.objects) + 1}") from None
-        for value in values:
-            _raise_error(value, reply, partial="".join(self.text))
-            try:
-                self.take(value, "delta")
-            except ValueError as error:
-                raise reply.bad(f"{error} in event {len(self.objects)}") from None
-        if self.first_token_ms is None and (any(self.text) or any(self.reasoning)):
-            self.first_token_ms = event.at_ms
-
-    def reply(self, reply: Reply, prices: Prices, mode: Mode) -> ChatReply:
+    def reply(self, reply: Reply, prices: Prices) -> ChatReply:
         """Return the completion."""
-        refusal = "".join(self.refusal) or None
-        if self.finish_reason == "content_filter":
-            refusal = refusal or "content_filter"
         return ChatReply(
-            text="".join(self.text),
+            text=self.text,
             model=_text_or_empty(self.facts.get("model")) or None,
-            system_fingerprint=_text_or_empty(self.facts.get("system_fingerprint")) or None,
             finish_reason=self.finish_reason,
-            refusal=refusal,
-            reasoning="".join(self.reasoning) or None,
+            refusal=self.refusal or ("content_filter" if self.finish_reason == "content_filter" else None),
             usage=_usage(self.facts.get("usage"), prices, reply.requests),
             requests=reply.requests,
             elapsed_ms=reply.elapsed_ms,
             first_token_ms=self.first_token_ms,
             raw_sha256=reply.raw_sha256,
-            body=self.objects[-1] if self.objects else None,
             objects=tuple(self.objects),
-            mode=mode,
         )
 
 
-def read_reply(reply: Reply, prices: Prices, mode: Mode) -> ChatReply:
-    """Return a reply that is one JSON object.
-
-    Raises:
-        EndpointError: `bad_response`, or `error_reply` for an error with a status of success.
-    """
+def read_reply(reply: Reply, prices: Prices) -> ChatReply:
+    """Return a reply that is one JSON object."""
     value = reply.json()
-    _raise_error(value, reply, partial="")
+    _raise_stated_error(value, reply, partial="")
     parts = _Parts()
     try:
-        parts.take(value, "message")
+        parts.add(value, "message")
         if not value["choices"]:
             raise ValueError("a choice in choices")
     except ValueError as error:
         raise reply.bad(str(error)) from None
-    return parts.reply(reply, prices, mode)
+    return parts.reply(reply, prices)
 
 
-def read_stream(reply: StreamReply, prices: Prices, mode: Mode) -> ChatReply:
+def read_stream(reply: StreamReply, prices: Prices) -> ChatReply:
     """Return a reply that was streamed; a server that cannot stream may answer with one object.
 
     Raises:
@@ -267,61 +222,55 @@ def read_stream(reply: StreamReply, prices: Prices, mode: Mode) -> ChatReply:
             without its end. The text so far is in `partial`.
     """
     if "json" in reply.headers.get("content-type", ""):
-        return read_reply(reply, prices, mode)
+        return read_reply(reply, prices)
     parts = _Parts()
-    for event in reply.events:
-        parts.take_event(event, reply)
+    is_done = False
+    for number, event in enumerate(reply.events, start=1):
+        if event.data.strip() == DONE:
+            is_done = True
+            continue
+        try:
+            for value in json_values(event.data):
+                _raise_stated_error(value, reply, partial=parts.text)
+                parts.add(value, "delta", event.at_ms)
+        except msgspec.DecodeError:
+            raise reply.bad(f"JSON in event {number}") from None
+        except ValueError as error:
+            raise reply.bad(f"{error} in event {number}") from None
     if not parts.objects:
         raise reply.bad("server-sent events with JSON objects")
-    if not (parts.is_done or parts.finish_reason):
-        raise EndpointError(
-            "stream_truncated",
-            f"the stream ended without its end, after {len(reply.events)} events",
-            status="truncated",
-            requests=reply.requests,
-            partial="".join(parts.text).encode(),
-            elapsed_ms=reply.elapsed_ms,
-            http_status=reply.status,
-        )
-    return parts.reply(reply, prices, mode)
+    if not (is_done or parts.finish_reason):
+        message = f"the stream ended without its end, after {len(reply.events)} events"
+        raise reply.failure("stream_truncated", message, status="truncated", partial=parts.text)
+    return parts.reply(reply, prices)
 
 
 def text_of(events: Sequence[Event]) -> str:
     """Return the text in the events of a failed stream, as far as they can be read."""
     parts = _Parts()
     for event in events:
-        try:
+        with contextlib.suppress(ValueError):
             for value in json_values(event.data):
-                parts.take(value, "delta")
-        except ValueError:
-            continue
-    return "".join(parts.text)
+                parts.add(value, "delta")
+    return parts.text
 
 
-def _raise_error(value: Any, reply: Reply, *, partial: str) -> None | NoReturn:
+def _raise_stated_error(value: Any, reply: Reply, *, partial: str) -> None:
     error = value.get("error") if isinstance(value, dict) else None
-    if not error:
-        return None
-    message = error.get("message") if isinstance(error, dict) else error
-    raise EndpointError(
-        "error_reply",
-        reply.masked(f"HTTP {reply.status} with an error: {str(message)[:500]!r}"),
-        requests=reply.requests,
-        partial=partial.encode() or None,
-        elapsed_ms=reply.elapsed_ms,
-        http_status=reply.status,
-    )
+    if error:
+        message = error.get("message") if isinstance(error, dict) else error
+        raise reply.failure(
+            "error_reply", f"HTTP {reply.status} with an error: {str(message)[:500]!r}", partial=partial
+        )
 
 
 def _text(content: Any, part: str) -> str:
     """Return content as text: a string, or the texts of a list of parts."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
     if isinstance(content, list):
         return "".join(_text_or_empty(item.get("text")) for item in content if isinstance(item, dict))
-    raise ValueError(f"text at choices[0].{part}.content")
+    if content is not None and not isinstance(content, str):
+        raise ValueError(f"text at choices[0].{part}.content")
+    return content or ""
 
 
 def _text_or_empty(value: Any) -> str:
@@ -367,10 +316,6 @@ class Chat:
     """One model of one server; what the server refuses is learned once for all callers.
 
     The first request of each shape is sent alone, so that a refusal costs one request and not one a caller.
-
-    Args:
-        endpoint: Must be open.
-        settings: Model and sampling.
     """
 
     def __init__(self, endpoint: Endpoint, settings: ChatSettings) -> None:
@@ -388,11 +333,8 @@ class Chat:
         Args:
             messages: The conversation.
             schema: JSON Schema of the reply, requested as strictly as the server allows; the text may still be
-                anything. The reply's `mode` is what was requested.
+                anything.
             stream: Stream the reply, to know when the first token came.
-
-        Raises:
-            EndpointError: Any failure after retries and without the fields that the server refuses.
         """
         request = _Request([message._asdict() for message in messages], schema, stream)
         shape = (schema is not None, stream)
@@ -436,13 +378,12 @@ class Chat:
     async def _send(self, request: _Request, capabilities: Capabilities) -> ChatReply:
         """Send once, retries included; reply and error count earlier refused requests, too."""
         body = self._body(request, capabilities)
-        mode: Mode = capabilities.mode if request.schema is not None else "plain"
         prices = self._settings.prices
         try:
             if body.get("stream"):
-                reply = read_stream(await self._endpoint.stream("POST", _PATH, json=body), prices, mode)
+                reply = read_stream(await self._endpoint.stream("POST", _PATH, json=body), prices)
             else:
-                reply = read_reply(await self._endpoint.request("POST", _PATH, json=body), prices, mode)
+                reply = read_reply(await self._endpoint.request("POST", _PATH, json=body), prices)
         except EndpointError as error:
             request.requests += error.requests
             request.elapsed_ms += error.elapsed_ms

@@ -16,9 +16,6 @@ from protego import Protego
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.egress import origin_of
 
-Setting = Literal["obey", "ignore"]
-Fetch = Callable[[str], Awaitable[bytes]]
-
 PRODUCT = "rag-eval-pipeline"  # the User-Agent token that groups of rules are matched against
 READ_BYTES = 512_000  # RFC 9309 2.5 asks for 500 KiB at least; rules further down are not read
 CRAWL_DELAY_MAX_S = 30.0  # not part of RFC 9309, and real files request hours; 300 pages at 30 s take 2.5 hours
@@ -31,11 +28,7 @@ _UNAVAILABLE = re.compile(r"http_4(?!29)\d\d|empty_body|too_many_redirects|unsup
 @dataclass(slots=True)
 class _Site:
     fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
-    rules: Protego | None = None
-    unreachable: DocumentError | None = None
-
-
-_ALLOW_ALL = Protego.parse("")
+    rules: Protego | DocumentError | None = None
 
 
 class Robots:
@@ -46,65 +39,48 @@ class Robots:
         setting: With `ignore`, nothing is fetched and everything is allowed.
     """
 
-    def __init__(self, fetch: Fetch, *, setting: Setting) -> None:
+    def __init__(self, fetch: Callable[[str], Awaitable[bytes]], *, setting: Literal["obey", "ignore"]) -> None:
         self._fetch = fetch
         self._setting = setting
-        self._sites: dict[str, _Site] = {}
+        self._sites: dict[str | None, _Site] = {}
 
-    async def check(self, url: str) -> None:
-        """Raise an error if the URL may not be fetched.
+    async def check(self, url: str) -> float:
+        """Return the seconds that the host wants between two requests, at most `CRAWL_DELAY_MAX_S`.
 
         Raises:
-            DocumentError: `robots_disallowed` if the host's rules forbid it, `robots_unreachable` if they could not be
-                fetched, which counts as forbidden (RFC 9309 2.3.1.4).
-            ValueError: The URL names no host.
+            DocumentError: `robots_disallowed` if the host's rules forbid the URL, `robots_unreachable` if they could
+                not be fetched, which counts as forbidden (RFC 9309 2.3.1.4).
         """
         if self._setting == "ignore":
-            return
-        site = await self._site(url)
-        if site.unreachable is not None:
+            return 0.0
+        rules = await self._rules(url)
+        if isinstance(rules, DocumentError):
             raise DocumentError(
                 "robots_unreachable",
-                f"{url}: not fetched, because the host's robots.txt could not be had ({site.unreachable}); "
+                f"{url}: not fetched, because the host's robots.txt could not be fetched ({rules}); "
                 "`robots: ignore` in egress.config.yaml does not ask for it",
             )
-        if site.rules is not None and not site.rules.can_fetch(url, PRODUCT):
+        if not rules.can_fetch(url, PRODUCT):
             raise DocumentError(
                 "robots_disallowed",
                 f"{url}: the robots.txt of {urlsplit(url).netloc} disallows it for {PRODUCT}; "
                 "`robots: ignore` in egress.config.yaml overrules that",
             )
-
-    async def crawl_delay_s(self, url: str) -> float:
-        """Return the seconds that the host wants between two requests, at most `CRAWL_DELAY_MAX_S`; 0.0 by default.
-
-        Raises:
-            ValueError: The URL names no host.
-        """
-        if self._setting == "ignore":
-            return 0.0
-        site = await self._site(url)
-        delay_s = site.rules.crawl_delay(PRODUCT) if site.rules is not None else None
+        delay_s = rules.crawl_delay(PRODUCT)
         return min(delay_s, CRAWL_DELAY_MAX_S) if delay_s is not None and delay_s > 0 else 0.0
 
-    async def _site(self, url: str) -> _Site:
+    async def _rules(self, url: str) -> Protego | DocumentError:
         origin = origin_of(url)
-        if origin is None:
-            raise ValueError(f"{url[:200]!r} names no host")
         site = self._sites.setdefault(origin, _Site())
+        if len(self._sites) > _KEPT:
+            del self._sites[next(iter(self._sites))]
         async with site.fetching:
-            if site.rules is None and site.unreachable is None:
+            if site.rules is None:
                 try:
                     site.rules = Protego.parse(_text(await self._fetch(f"{origin}/robots.txt")))
                 except DocumentError as error:
-                    if _UNAVAILABLE.fullmatch(error.code):
-                        site.rules = _ALLOW_ALL
-                    else:
-                        site.unreachable = error
-        if len(self._sites) > _KEPT:
-            oldest = next((origin for origin, site in self._sites.items() if not site.fetching.locked()), None)
-            self._sites.pop(oldest or "", None)
-        return site
+                    site.rules = Protego.parse("") if _UNAVAILABLE.fullmatch(error.code) else error
+        return site.rules
 
 
 def _text(data: bytes) -> str:

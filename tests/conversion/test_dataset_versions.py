@@ -4,7 +4,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats import EvaluationDataset
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.workspace import Workspace
 
 SPEC = "name: scratch\nversion: {}\nsource: q.csv\nquestions: {{question: q, answer: a}}\n"

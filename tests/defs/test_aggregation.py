@@ -7,151 +7,128 @@ import dagster as dg
 import pytest
 import yaml
 
-from rag_eval_pipeline.definitions import defs
-from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
-from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.defs.partitions import pair_key, systems
 from rag_eval_pipeline.defs.schedules import weekly
 from rag_eval_pipeline.defs.sensors import confirmation_sensor, run_failure_alerts, run_name
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.reporting.alerts import read_alerts
 from rag_eval_pipeline.reporting.baselines import published_evaluations
+from rag_eval_pipeline.reporting.regressions import write_comparisons
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 SYSTEM = "changing"
 
 
 @pytest.fixture
-def run(workspace):
-    """Runs a job on a workspace with one system, which is good until `worsen` is called."""
+def night(run, workspace, instance):
+    """Evaluates and aggregates; the one system is as good as `embedded` until its file is replaced."""
     workspace.system_file("embedded").rename(workspace.system_file(SYSTEM))
     workspace.system_file("embedded-weak").rename(workspace.config / "weak.yaml")
-    with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions(benchmarks.name, [RAILWAY, OBSERVATORY])
-        instance.add_dynamic_partitions(systems.name, [SYSTEM])
+    instance.add_dynamic_partitions(systems.name, [SYSTEM])
 
-        def execute(job, partition=None, config=None, tags=None):
-            return defs.resolve_job_def(job).execute_in_process(
-                instance=instance,
-                partition_key=partition,
-                run_config=config or {},
-                tags=tags,
-                resources={"workspace": WorkspaceResource(root=str(workspace.root))},
-                raise_on_error=False,
-            )
+    def night():
+        evaluate(workspace, load_pair(workspace, RAILWAY, SYSTEM))
+        return run("aggregate")
 
-        execute.instance = instance
-        yield execute
-
-
-def night(run, *, worse=None):
-    if worse is not None:
-        (worse.config / "weak.yaml").rename(worse.system_file(SYSTEM))
-    assert run("evaluate", pair_key(RAILWAY, SYSTEM)).success
-    return run("aggregate")
+    return night
 
 
 def checks(result):
     return {check.check_name: check for check in result.get_asset_check_evaluations()}
 
 
-def test_every_pair_is_evaluated_names_a_pair_without_results(run):
-    found = checks(night(run))["every_pair_is_evaluated"]
-
-    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert found.metadata["expected"].value == 2
-    assert f"{OBSERVATORY} x {SYSTEM}" in found.metadata["which"].value
+def fault(result):
+    [event] = result.get_step_failure_events()
+    return event.step_failure_data.user_failure_data.description
 
 
-@pytest.mark.parametrize("blocking", [False, True])
-def test_nothing_has_regressed_warns_or_fails_the_run(blocking, run, workspace):
-    settings = workspace.config / "verdicts.config.yaml"
-    settings.write_text(yaml.safe_dump({"blocking": blocking, "units": "questions"}))  # documents are too few here
-    first = night(run)
+def set_verdicts(workspace, **settings):
+    (workspace.config / "verdicts.config.yaml").write_text(yaml.safe_dump(settings))
 
-    second = night(run, worse=workspace)
 
-    assert checks(first)["nothing_has_regressed"].passed
-    assert not checks(second)["nothing_has_regressed"].passed
-    assert second.success is not blocking
+def test_aggregate_names_missing_pairs_and_broken_thresholds_and_requests_no_rerun(
+    night, workspace, instance, resources
+):
+    set_verdicts(workspace, quality_thresholds={"span_accuracy": 0.9, "answer_consistency": 0.99})
+
+    found = checks(night())
+
+    pairs, thresholds = found["every_pair_is_evaluated"], found["quality_thresholds_are_met"]
+    assert (pairs.passed, pairs.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert pairs.metadata["expected"].value == 2
+    assert f"{OBSERVATORY} x {SYSTEM}" in pairs.metadata["which"].value
+    # Consistency is a metric of the judge, which is not calibrated.
+    assert thresholds.metadata["offenders"].value == 1
+    assert f"{RAILWAY} x {SYSTEM}: span_accuracy" in thresholds.metadata["which"].value
+    assert confirmation_sensor(dg.build_sensor_context(instance=instance, resources=resources)) == []
+
+
+def test_nothing_has_regressed_fails_the_run_or_warns(night, run, workspace, instance, resources):
+    set_verdicts(workspace, blocking=True, units="questions")  # documents are too few here
+    assert checks(night())["nothing_has_regressed"].passed
+    (workspace.config / "weak.yaml").rename(workspace.system_file(SYSTEM))
+
+    worse = night()
+
+    assert (checks(worse)["nothing_has_regressed"].passed, worse.success) == (False, False)
     assert (workspace.reports / "index.html").exists()
     [alert] = read_alerts(workspace)
     assert (alert.kind, alert.system) == ("regressed", SYSTEM)
     assert "exact_match" in {change.metric for change in alert.changes}
-    if blocking:  # told as a regression already, and a standing one is no news tomorrow
-        assert (
-            "a regression that blocks has had its own alert"
-            in run_failure_alerts(failure_context(run, second, workspace)).skip_message
-        )
-        assert read_alerts(workspace) == [alert]
+    # It was alerted as a regression, on the night it was new.
+    skipped = run_failure_alerts(failure_context(worse, instance, resources))
+    assert "a regression that blocks has had its own alert" in skipped.skip_message
+    assert read_alerts(workspace) == [alert]
+    set_verdicts(workspace, units="questions")
+    warned = run("aggregate")
+    assert (checks(warned)["nothing_has_regressed"].passed, warned.success) == (False, True)
 
 
-def test_quality_thresholds_are_met_names_the_pair_and_the_metric(run, workspace):
-    settings = workspace.config / "verdicts.config.yaml"
-    settings.write_text(yaml.safe_dump({"quality_thresholds": {"span_accuracy": 0.9, "answer_consistency": 0.99}}))
+def test_pin_baseline_pins_the_newest_evaluation_or_fails_without_one(night, run, workspace):
+    partition = pair_key(RAILWAY, SYSTEM)
+    assert "[no_evaluations]" in fault(run("pin_baseline", partition))
+    for _ in range(2):
+        evaluate(workspace, load_pair(workspace, RAILWAY, SYSTEM))
 
-    found = checks(night(run))["quality_thresholds_are_met"]
-
-    # Consistency is a judge's figure, and nobody has calibrated the judge: it gates nothing.
-    assert found.metadata["offenders"].value == 1
-    assert f"{RAILWAY} x {SYSTEM}: span_accuracy" in found.metadata["which"].value
-
-
-def test_pin_baseline_pins_the_newest_evaluation(run, workspace):
-    night(run)
-    night(run)
-
-    config = {"ops": {"pin": {"config": {"note": "new model"}}}}
-    assert run("pin_baseline", pair_key(RAILWAY, SYSTEM), config).success
+    assert run("pin_baseline", partition, {"ops": {"pin": {"config": {"note": "new model"}}}}).success
 
     newest = published_evaluations(workspace, RAILWAY, SYSTEM)[-1].record.evaluation_id
     pinned = read_baseline(workspace, RAILWAY, SYSTEM)
     assert (pinned.evaluations, pinned.note) == ((newest,), "new model")
 
 
-def test_pin_baseline_fails_without_an_evaluation(run):
-    result = run("pin_baseline", pair_key(RAILWAY, SYSTEM))
-
-    [event] = result.get_step_failure_events()
-    assert "[no_evaluations]" in event.step_failure_data.user_failure_data.description
-
-
-def failure_context(run, result, workspace):
+def failure_context(result, instance, resources):
     failure = next(event for event in result.all_events if event.event_type_value == "PIPELINE_FAILURE")
     return dg.build_run_status_sensor_context(
         sensor_name="run_failure_alerts",
         dagster_event=failure,
-        dagster_instance=run.instance,
-        dagster_run=run.instance.get_run_by_id(result.run_id),
-        resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+        dagster_instance=instance,
+        dagster_run=instance.get_run_by_id(result.run_id),
+        resources=resources,
     ).for_run_failure()
 
 
-def test_run_failure_alert_has_the_first_error_and_is_sent_once(run, workspace):
+def test_run_failure_alert_has_the_first_error_and_is_sent_once(run, workspace, instance, resources):
     workspace.benchmark(RAILWAY).stamp.unlink()
-    result = run("evaluate", pair_key(RAILWAY, SYSTEM))
+    partition = pair_key(RAILWAY, "embedded")
+    retried = run("evaluate", partition, tags={"dagster/will_retry": "true"})
+    failed = failure_context(run("evaluate", partition), instance, resources)
 
-    for _ in range(2):
-        run_failure_alerts(failure_context(run, result, workspace))
-
-    [alert] = read_alerts(workspace)
-    assert alert.subject == f"A run failed: evaluate {RAILWAY}|{SYSTEM}"
-    assert alert.error.startswith("responses: ")
-    assert "[not_converted]" in alert.error
-
-
-def test_run_failure_alert_is_skipped_where_dagster_retries_or_settings_say_no(run, workspace):
-    workspace.benchmark(RAILWAY).stamp.unlink()
-    retried = run("evaluate", pair_key(RAILWAY, SYSTEM), tags={"dagster/will_retry": "true"})
-    failed = run("evaluate", pair_key(RAILWAY, SYSTEM), tags={"dagster/will_retry": "false"})
-
-    assert "retried by Dagster" in run_failure_alerts(failure_context(run, retried, workspace)).skip_message
+    skipped = run_failure_alerts(failure_context(retried, instance, resources))
+    assert "retried by Dagster" in skipped.skip_message
     (workspace.config / "alerts.config.yaml").write_text("run_failures: false\n")
-    skipped = run_failure_alerts(failure_context(run, failed, workspace))
-    assert skipped.skip_message == "alerts.config.yaml: run_failures is false"
+    assert run_failure_alerts(failed).skip_message == "alerts.config.yaml: run_failures is false"
     assert read_alerts(workspace) == []
     (workspace.config / "alerts.config.yaml").unlink()
-    run_failure_alerts(failure_context(run, failed, workspace))
-    assert len(read_alerts(workspace)) == 1
+    for _ in range(2):
+        run_failure_alerts(failed)
+
+    [alert] = read_alerts(workspace)
+    assert alert.subject == f"A run failed: evaluate {RAILWAY}|embedded"
+    assert alert.error.startswith("responses: ")
+    assert "[not_converted]" in alert.error
 
 
 def test_run_name_lists_the_assets_that_someone_picked():
@@ -161,15 +138,9 @@ def test_run_name_lists_the_assets_that_someone_picked():
     assert run_name(dg.DagsterRun(job_name="week")) == "week"
 
 
-def test_confirmation_sensor_requests_nothing_without_a_flag(run, workspace):
-    night(run)
-    resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
-
-    assert confirmation_sensor(dg.build_sensor_context(instance=run.instance, resources=resources)) == []
-
-
 def test_weekly_is_dated_by_its_monday_and_written_once(run, workspace):
-    night(run)
+    evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
+    write_comparisons(workspace)
     tick = datetime(2026, 11, 16, 3, tzinfo=UTC)
     request = weekly(dg.build_schedule_context(scheduled_execution_time=tick))
     path = workspace.results / "benchmark_weekly_20261116.results.json"
@@ -180,20 +151,9 @@ def test_weekly_is_dated_by_its_monday_and_written_once(run, workspace):
 
     assert (request.run_key, path.read_bytes()) == ("week:2026-11-16", first)
     assert [pair["reason"] for pair in json.loads(first)["pairs"]] == ["0 of 7 nights"]
-    names = sorted(path.name for path in (workspace.root / "data" / "benchmarks").rglob("*.json"))
-    assert names == [
-        "citation_accuracy_benchmarks.benchmark.json",
-        "latency_benchmarks.benchmark.json",
-        "retrieval_quality_benchmarks.benchmark.json",
-        "throughput_benchmarks.benchmark.json",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("monday", "code"), [("2026-11-17", "[bad_date]"), ("soon", "[bad_date]"), ("2099-01-05", "[week_not_over]")]
-)
-def test_weekly_results_refuse_a_wrong_date(monday, code, run):
-    result = run("week", config={"ops": {"weekly_results": {"config": {"monday": monday}}}})
-
-    [event] = result.get_step_failure_events()
-    assert code in event.step_failure_data.user_failure_data.description
+    files = (workspace.root / "data" / "benchmarks").rglob("*.json")
+    assert sorted(path.name.removesuffix("_benchmarks.benchmark.json") for path in files) == [
+        "citation_accuracy", "latency", "retrieval_quality", "throughput",
+    ]  # fmt: skip
+    for monday, code in (("2026-11-17", "[bad_date]"), ("soon", "[bad_date]"), ("2099-01-05", "[week_not_over]")):
+        assert code in fault(run("week", config={"ops": {"weekly_results": {"config": {"monday": monday}}}}))

@@ -12,7 +12,7 @@ from rag_eval_pipeline.conversion.stamp import StepRecord
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.formats import EvaluationResults
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import MadeOnce, copy_benchmark
 from tests.e2e.reading import NAMES, SYSTEMS

@@ -1,8 +1,7 @@
-"""What a person has to mend is said in one line that names the place; everything else goes on."""
+"""Each fault in a user's files is one line that names the place; everything else goes on."""
 
 import json
 import re
-import shutil
 
 import pytest
 
@@ -102,7 +101,7 @@ def broken(scratch):
     return make
 
 
-def test_faults_are_a_line_each_that_names_the_place_and_good_benchmarks_are_finished(broken, scratch):
+def test_convert_reports_each_fault_on_one_line_and_finishes_the_good_benchmark(broken, scratch):
     names = {broken(fault): fault for fault in FAULTS}
     build(scratch, GOOD)
 
@@ -119,7 +118,7 @@ def test_faults_are_a_line_each_that_names_the_place_and_good_benchmarks_are_fin
         assert [line for line in lines if re.fullmatch(pattern, line)], fault
 
 
-def test_what_cannot_be_evaluated_does_not_hold_up_what_can(broken, lend):
+def test_evaluate_reports_what_it_cannot_evaluate_and_evaluates_the_rest(broken, lend):
     workspace = lend(GOOD)
     name = broken("half a JSON file")
 
@@ -131,26 +130,6 @@ def test_what_cannot_be_evaluated_does_not_hold_up_what_can(broken, lend):
     assert len(done.stderr.splitlines()) == 2
 
 
-@pytest.fixture
-def wiki(scratch):
-    """`wiki(policy)` is FeTaQA with three of its questions, and three rows that are wrong in three ways."""
-
-    def make(policy):
-        source = build(scratch, WIKI)
-        lines = (source / "fetaqa_sample.jsonl").read_text().splitlines()
-        small = sorted(lines, key=len)[:3]
-        lost = json.loads(small[0]) | {"feta_id": 1, "page_wikipedia_url": "http://wiki.invalid/wiki/Nowhere"}
-        unasked = json.loads(small[0]) | {"feta_id": 2, "question": " "}
-        rows = [small[0], json.dumps(lost), small[1], '{"question": "Who', json.dumps(unasked), small[2]]
-        (source / "fetaqa_sample.jsonl").write_text("\n".join(rows) + "\n")
-        spec = source / "benchmark.yaml"
-        spec.write_text(spec.read_text().partition("expect:")[0] + f"on_missing_document: {policy}\n")
-        shutil.rmtree(scratch / "data" / "config" / "systems")
-        return Workspace(scratch)
-
-    return make
-
-
 def train_rows(workspace):
     return json.loads(workspace.benchmark(WIKI).train_json.read_text())
 
@@ -159,10 +138,21 @@ def quarantine(workspace):
     return [json.loads(line) for line in workspace.benchmark(WIKI).quarantine.read_text().splitlines()]
 
 
-def test_a_question_whose_page_cannot_be_had_goes_and_the_others_stay(wiki):
-    workspace = wiki("quarantine")
+def test_question_whose_page_is_unreachable_is_quarantined_or_fails_the_benchmark(scratch):
+    """FeTaQA with three of its questions, and three rows that are wrong in three ways."""
+    source = build(scratch, WIKI)
+    lines = (source / "fetaqa_sample.jsonl").read_text().splitlines()
+    small = sorted(lines, key=len)[:3]
+    lost = json.loads(small[0]) | {"feta_id": 1, "page_wikipedia_url": "http://wiki.invalid/wiki/Nowhere"}
+    unasked = json.loads(small[0]) | {"feta_id": 2, "question": " "}
+    rows = [small[0], json.dumps(lost), small[1], '{"question": "Who', json.dumps(unasked), small[2]]
+    (source / "fetaqa_sample.jsonl").write_text("\n".join(rows) + "\n")
+    spec = source / "benchmark.yaml"
+    text = spec.read_text().partition("expect:")[0]
+    workspace = Workspace(scratch)
 
-    done = rag_eval("convert", WIKI, "--strict", "--workspace", workspace.root)
+    spec.write_text(text + "on_missing_document: quarantine\n")
+    done = rag_eval("convert", WIKI, "--strict", "--workspace", scratch)
 
     assert done.returncode == 1  # --strict: done, but rows were quarantined
     assert "3 questions, 0 dropped, 3 quarantined, 3 files" in done.stdout
@@ -179,16 +169,13 @@ def test_a_question_whose_page_cannot_be_had_goes_and_the_others_stay(wiki):
     assert (records[5]["field"], records[5]["excerpt"]) == ("question", "' '")
     assert "wiki.invalid" in records[2]["excerpt"]
 
+    spec.write_text(text + "on_missing_document: fail\n")
+    failed = rag_eval("convert", WIKI, "--workspace", scratch)
 
-def test_a_spec_that_needs_every_document_fails_after_the_others_were_made(wiki):
-    workspace = wiki("fail")
-
-    done = rag_eval("convert", WIKI, "--workspace", workspace.root)
-
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = [line for line in done.stderr.splitlines() if "[check_failed]" in line]
+    assert (failed.returncode, failed.stdout) == (2, "")
+    [line] = [line for line in failed.stderr.splitlines() if "[check_failed]" in line]
     assert "every_document_on_disk" in line
     assert "Nowhere.pdf" in line
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in failed.stderr
     assert len(list(workspace.benchmark(WIKI).corpus.iterdir())) == 3
     assert not workspace.benchmark(WIKI).stamp.exists()

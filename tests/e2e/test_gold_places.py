@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rag_eval_pipeline.formats import EvaluationDataset
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from tests.e2e.reading import pdf_text, squeezed
 from tests.real_benchmarks import DATA
 

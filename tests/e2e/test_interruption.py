@@ -10,13 +10,15 @@ import pytest
 
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import newest_evaluation
-from rag_eval_pipeline.formats import EvaluationResults
+from rag_eval_pipeline.formats.results import EvaluationResults
 from tests.e2e.reading import rag_eval
 
 pytestmark = pytest.mark.browser
 
-QUESTIONS = 908
-KILLED_AT = 300
+BENCHMARK = "kg-rag-sec10q"
+QUESTIONS = 74
+KILLED_AT = 60
+TORN_AT = 30  # the line that a power cut leaves half written
 EVALUATE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
@@ -29,7 +31,7 @@ def die(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 workspace = Workspace(Path(sys.argv[1]))
-evaluate(workspace, load_pair(workspace, "squad2", "embedded"), die)
+evaluate(workspace, load_pair(workspace, sys.argv[3], "embedded"), die)
 """
 
 
@@ -44,34 +46,36 @@ def query_ids(lines):
 
 
 def torn(data):
-    """Cut in the middle of the 150th line, as a power cut may leave it."""
+    """Cut a journal in the middle of a line, as a power cut may leave it."""
     lines = data.split(b"\n")
-    return b"\n".join(lines[:149]) + b"\n" + lines[149][: len(lines[149]) // 2]
+    return b"\n".join(lines[: TORN_AT - 1]) + b"\n" + lines[TORN_AT - 1][: len(lines[TORN_AT - 1]) // 2]
 
 
 def test_killed_evaluation_asks_only_what_is_missing(lend, results):
-    workspace = lend("squad2")
+    workspace = lend(BENCHMARK)
     killed = subprocess.run(
-        [sys.executable, "-c", EVALUATE_AND_DIE, workspace.root, str(KILLED_AT)], capture_output=True, check=False
+        [sys.executable, "-c", EVALUATE_AND_DIE, workspace.root, str(KILLED_AT), BENCHMARK],
+        capture_output=True,
+        check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    evaluation = newest_evaluation(workspace, "squad2", "embedded")
+    evaluation = newest_evaluation(workspace, BENCHMARK, "embedded")
     assert len(whole_lines(evaluation.journal)) >= KILLED_AT - 20  # 20 answers are written to disk together
     evaluation.journal.write_bytes(torn(evaluation.journal.read_bytes()))
     kept = whole_lines(evaluation.journal)
-    assert len(kept) == 149
+    assert len(kept) == TORN_AT - 1
 
-    done = rag_eval("evaluate", "squad2", "--system", "embedded", "--json", "--workspace", workspace.root)
+    done = rag_eval("evaluate", BENCHMARK, "--system", "embedded", "--json", "--workspace", workspace.root)
 
     assert (done.returncode, done.stderr) == (0, "")
-    [told] = json.loads(done.stdout)
-    assert told["evaluation_id"] == evaluation.record.evaluation_id
-    assert (told["counts"]["resumed"], told["counts"]["asked"]) == (len(kept), QUESTIONS - len(kept))
+    [report] = json.loads(done.stdout)
+    assert report["evaluation_id"] == evaluation.record.evaluation_id
+    assert (report["counts"]["resumed"], report["counts"]["asked"]) == (len(kept), QUESTIONS - len(kept))
     journal = whole_lines(evaluation.journal)
     assert journal[: len(kept)] == kept
     assert sorted(query_ids(journal), key=int) == [str(number) for number in range(QUESTIONS)]
-    resumed = EvaluationResults.read(results_path(workspace, told["evaluation_id"]))
-    clean = results["squad2", "embedded"]
+    resumed = EvaluationResults.read(results_path(workspace, report["evaluation_id"]))
+    clean = results[BENCHMARK, "embedded"]
     for part in ("fingerprints", "retrieval_metrics", "citation_metrics", "answer_quality_metrics"):
         assert getattr(resumed, part) == getattr(clean, part)
     assert [row.generated_answer for row in resumed.query_results] == [

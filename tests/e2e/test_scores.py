@@ -9,8 +9,9 @@ import pydantic
 import pytest
 
 from rag_eval_pipeline.evaluation.results import results_path
-from rag_eval_pipeline.formats import EvaluationDataset, EvaluationResults, validate
-from rag_eval_pipeline.formats.results import Metric
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.validation import validate
 from tests.e2e.reading import NAMES, SYSTEMS, official_normal_form, rag_eval
 
 pytestmark = pytest.mark.browser
@@ -157,40 +158,25 @@ def test_the_crippled_system_answers_worse_and_never_abstains(results):
     assert whole.abstention.unanswerable_abstained > crippled.abstention.unanswerable_abstained == 0
 
 
-def test_a_second_evaluation_asks_nothing_and_scores_the_same(lend):
+def test_evaluation_again_asks_nothing_and_scores_the_same_as_in_another_folder(lend, results):
     workspace = lend("hotpotqa")
     command = ("evaluate", "hotpotqa", "--system", "embedded", "--json", "--workspace", workspace.root)
 
-    nights = [rag_eval(*command) for _ in range(3)]
+    nights = [rag_eval(*command) for _ in range(2)]
 
-    assert [(night.returncode, night.stderr) for night in nights] == [(0, "")] * 3
-    told = [json.loads(night.stdout)[0] for night in nights]
-    assert [(night["counts"]["asked"], night["counts"]["reused"]) for night in told] == [(40, 0), (0, 40), (0, 40)]
-    first, *later = (EvaluationResults.read(results_path(workspace, night["evaluation_id"])) for night in told)
+    assert [(night.returncode, night.stderr) for night in nights] == [(0, "")] * 2
+    reports = [json.loads(night.stdout)[0] for night in nights]
+    assert [(report["counts"]["asked"], report["counts"]["reused"]) for report in reports] == [(40, 0), (0, 40)]
+    first, again = (EvaluationResults.read(results_path(workspace, report["evaluation_id"])) for report in reports)
     assert first.performance_metrics.reused_from is None
-    for again in later:
-        assert again.evaluation_id != first.evaluation_id
-        assert again.performance_metrics.reused_from == first.evaluation_id
-        assert again.performance_metrics.latency_stats == first.performance_metrics.latency_stats
-        for part in (
-            "fingerprints",
-            "retrieval_metrics",
-            "citation_metrics",
-            "answer_quality_metrics",
-            "query_results",
-        ):
-            assert getattr(again, part) == getattr(first, part)
-
-
-def test_the_same_corpus_in_another_folder_gives_the_same_answers(lend, results):
-    workspace = lend("hotpotqa")
-
-    done = rag_eval("evaluate", "hotpotqa", "--system", "embedded", "--workspace", workspace.root)
-
-    assert done.returncode == 0, done.stderr
-    evaluation_id = done.stdout.partition(":")[0]
-    there = EvaluationResults.read(results_path(workspace, evaluation_id))
-    here = results["hotpotqa", "embedded"]
-    assert there.fingerprints == here.fingerprints
-    assert there.retrieval_metrics == here.retrieval_metrics
-    assert [row.generated_answer for row in there.query_results] == [row.generated_answer for row in here.query_results]
+    assert again.evaluation_id != first.evaluation_id
+    assert again.performance_metrics.reused_from == first.evaluation_id
+    assert again.performance_metrics.latency_stats == first.performance_metrics.latency_stats
+    elsewhere = results["hotpotqa", "embedded"]
+    for part in ("fingerprints", "retrieval_metrics", "citation_metrics", "answer_quality_metrics", "query_results"):
+        assert getattr(again, part) == getattr(first, part)
+    for part in ("fingerprints", "retrieval_metrics"):
+        assert getattr(elsewhere, part) == getattr(first, part)
+    assert [row.generated_answer for row in elsewhere.query_results] == [
+        row.generated_answer for row in first.query_results
+    ]

@@ -13,7 +13,8 @@ from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
 from rag_eval_pipeline.metrics.claims import RAGCHECKER_MEASURES
 from rag_eval_pipeline.metrics.registry import metrics
-from rag_eval_pipeline.systems.base import Citation, RetrievedPassage, citations_in
+from rag_eval_pipeline.systems.base import Citation, RetrievedPassage
+from tests.conftest import citations_in
 from tests.evaluation.conftest import RAILWAY, answered, change_defaults
 from tests.paid_server import set_judge
 

@@ -15,8 +15,8 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate, name_by_system, read_labels
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated
-from rag_eval_pipeline.systems.base import RagAnswer, citations_in
-from tests.conftest import CONVERTED, REPOSITORY
+from rag_eval_pipeline.systems.base import RagAnswer
+from tests.conftest import CONVERTED, REPOSITORY, citations_in
 
 LABELS = REPOSITORY / "data" / "labels"
 SYSTEMS = ("written", "embedded", "embedded-weak")

@@ -16,7 +16,7 @@ from rag_eval_pipeline.reporting.alerts import (
     SECTION_LIMIT,
     Alert,
     AlertSettings,
-    LastPublished,
+    LatePair,
     alerts_folder,
     last_published,
     late_pairs,
@@ -205,7 +205,7 @@ TODAY = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 def published(hours, system="s", evaluation_id="e"):
-    return LastPublished("b", system, TODAY - timedelta(hours=hours), evaluation_id)
+    return LatePair(benchmark="b", system=system, since=TODAY - timedelta(hours=hours), evaluation_id=evaluation_id)
 
 
 CASES = {
@@ -252,12 +252,9 @@ def sent(workspace, hours):
 def test_last_published_has_each_nightly_pair(two_systems):
     found = last_published(two_systems, registry(two_systems))
 
-    assert [(one.system, one.at, one.evaluation_id) for one in found] == [
+    assert [(one.system, one.since, one.evaluation_id) for one in found] == [
         ("s", FIRST, "eval_run_20261001_001"), ("t", FIRST - timedelta(hours=1), None),
     ]  # fmt: skip
-
-
-def test_last_published_leaves_out_systems_that_are_not_nightly(two_systems):
     two_systems.system_file("t").write_text("kind: embedded\nnightly: false\n")
 
     assert [one.system for one in last_published(two_systems, registry(two_systems))] == ["s"]

@@ -4,6 +4,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import tempfile
 from datetime import UTC, datetime, timedelta
@@ -267,14 +268,15 @@ def files_of(workspace, name):
 
 
 def test_prune_killed_at_any_step_leaves_whole_folders_and_is_finished_by_the_next(tmp_path):
-    whole, ids = four_old_ones(tmp_path / "whole")
+    made, ids = four_old_ones(tmp_path / "made")
+    whole = Workspace(shutil.copytree(made.root, tmp_path / "whole"))
     complete = files_of(whole, ids[0])
     planned = prune(whole, now=LATER, dry_run=True)
     prune(whole, now=LATER)
     assert len(planned.paths) == 5  # three evaluations; results and a table
 
     for step in itertools.count(1):
-        workspace, ids = four_old_ones(tmp_path / str(step))
+        workspace = Workspace(shutil.copytree(made.root, tmp_path / str(step)))
         was_killed = killed_at(step, workspace)
 
         for name in ids:

@@ -1,4 +1,4 @@
-"""Comparisons give a verdict only where one is due, are reused until something changes, and survive damage."""
+"""Comparisons have a verdict only if there is enough evidence, are reused until something changes, and survive damage."""
 
 import csv
 import json
@@ -50,14 +50,13 @@ def test_leaderboard_has_a_row_for_each_pair_with_its_newest_results(evaluated):
     assert (cells["questions"], cells["hit@1"], cells["exact_match"]) == (40, "1.000/32", "0.275")
     sheet = list(csv.DictReader(board.path.with_suffix(".csv").open()))
     assert (len(sheet), sheet[2]["hit@1_n"], sheet[2]["exact_match_n"]) == (4, "32", "40")
-    assert "n = 32" in write_report(evaluated).read_text()
 
 
 def test_bars_are_well_formed_and_show_what_has_no_value():
-    svg = bars([Bar("a<b", "s&t", 0.5, (0.4, 0.6)), Bar("a<b", "u", None, None)], "F1 > 0")
+    svg = bars([Bar("s&t", 0.5, (0.4, 0.6)), Bar("u", None, None)], "F1 > 0")
 
     texts = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
-    assert texts == ["F1 > 0", "0", "0.25", "0.5", "0.75", "1", "a<b", "s&t", "0.500", "u", "no value"]
+    assert texts == ["F1 > 0", "0", "0.25", "0.5", "0.75", "1", "s&t", "0.500", "u", "no value"]
 
 
 # 11 answers of 40 became wrong, those of 7 documents: enough for 40 questions, too few for 20 groups by document.
@@ -167,45 +166,37 @@ def test_comparisons_of_different_questions_have_a_reason_and_no_verdict(evaluat
         ("embedded", "short"): "different_questions",
         ("embedded-weak", "short"): "different_questions",
     }
-    assert "different_questions" in write_report(evaluated).read_text()
 
 
-def damaged_scores(workspace, evaluation):
-    path = evaluation.scores("answer_scores")
-    path.write_bytes(path.read_bytes()[:100])
+def test_comparisons_of_damaged_evaluations_are_the_only_ones_lost(evaluated):
+    scores = load_evaluation(evaluated, newest(evaluated, RAILWAY)).scores("answer_scores")
+    scores.write_bytes(scores.read_bytes()[:100])
+    shutil.rmtree(evaluated.runs / newest(evaluated, RAILWAY, "embedded-weak"))
+    baseline = evaluated.baselines / OBSERVATORY / "embedded.json"
+    baseline.parent.mkdir(parents=True)
+    baseline.write_text('{"evaluations": []}')
+
+    found = {(row.benchmark, row.kind, row.new): row.reason for row in write_comparisons(evaluated).rows}
+
+    lost = {key for key, reason in found.items() if "[" in (reason or "")}
+    assert lost == {
+        (RAILWAY, "baseline", "embedded"), (RAILWAY, "baseline", "embedded-weak"), (RAILWAY, "systems", "embedded-weak"),
+        (OBSERVATORY, "baseline", "embedded"),
+    }  # fmt: skip
+    assert found[OBSERVATORY, "systems", "embedded-weak"] is None
 
 
-def removed_run(workspace, evaluation):
-    shutil.rmtree(evaluation.folder)
-
-
-def empty_baseline(workspace, evaluation):
-    path = workspace.baselines / RAILWAY / "embedded.json"
-    path.parent.mkdir(parents=True)
-    path.write_text('{"evaluations": []}')
-
-
-@pytest.mark.parametrize("damage", [damaged_scores, removed_run, empty_baseline])
-def test_comparisons_of_a_damaged_evaluation_are_the_only_ones_lost(damage, evaluated):
-    damage(evaluated, load_evaluation(evaluated, newest(evaluated, RAILWAY)))
-
-    rows = write_comparisons(evaluated).rows
-
-    assert [r.reason for r in rows if r.benchmark == OBSERVATORY and r.kind == "systems"] == [None]
-    assert any("[" in (r.reason or "") for r in rows if r.benchmark == RAILWAY)
-    assert RAILWAY in write_report(evaluated).read_text()
-
-
-PARTS = {"query_results": [{"query_id": 7}], "answer_quality_metrics": {"abstention": {}}}
-
-
-@pytest.mark.parametrize(("part", "value"), PARTS.items(), ids=PARTS)
-def test_report_is_written_without_a_part_of_a_results_file(part, value, evaluated):
-    path = results_path(evaluated, newest(evaluated, OBSERVATORY))
-    path.write_text(json.dumps(json.loads(path.read_text()) | {part: value}))
+def test_report_is_written_without_a_part_of_a_results_file(evaluated):
+    parts = {
+        "embedded": {"query_results": [{"query_id": 7}]},
+        "embedded-weak": {"answer_quality_metrics": {"abstention": {}}},
+    }
+    paths = [results_path(evaluated, newest(evaluated, OBSERVATORY, system)) for system in parts]
+    for path, part in zip(paths, parts.values(), strict=True):
+        path.write_text(json.dumps(json.loads(path.read_text()) | part))
 
     board, page = write_leaderboard(evaluated), write_report(evaluated).read_text()
 
-    assert board.notes[0].startswith(str(path))
-    assert str(path) in page
+    assert [note.partition(":")[0] for note in board.notes] == [str(path) for path in paths]
+    assert all(str(path) in page for path in paths)
     assert RAILWAY in page

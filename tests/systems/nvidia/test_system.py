@@ -74,10 +74,10 @@ async def test_parameters_are_sent_and_published(server, corpus, opened):
     assert s.server_configuration()["rag_configuration"]["vdb_top_k"] == 100
 
 
-async def test_server_without_a_configuration_endpoint(corpus, opened):
-    with mock_rag_server(canned=True, faults={"paths": {"GET /rag/v1/configuration": ["http_404"]}}) as server:
-        async with opened(server, corpus) as system:
-            assert (system.server_configuration(), system.configuration()["model"]) == (None, None)
+async def test_server_without_a_configuration_endpoint(canned, corpus, opened):
+    canned.reset(paths={"GET /rag/v1/configuration": ["http_404"]})
+    async with opened(canned, corpus) as system:
+        assert (system.server_configuration(), system.configuration()["model"]) == (None, None)
 
 
 async def test_pages_of_a_server_that_counts_from_zero(corpus, opened, tmp_path):
@@ -117,8 +117,6 @@ FAILURES = {
     "a stream that ends early":             ("cut",                     "truncated", "stream_truncated", 1),
     "a connection that ends early":         ("broken_off",              "truncated", "stream_truncated", 1),
     "a server without a model":             ("no_generator",            "error",     "no_generator",     1),
-    "a page of HTML":                       ("html",                    "error",     "bad_response",     1),
-    "an empty body":                        ("empty",                   "error",     "bad_response",     1),
     "a server that is down, to the end":    ("http_503",                "error",     "http_503",         3),
     "a server that never answers":          ("half_open",               "timeout",   "total_timeout",    1),
 }  # fmt: skip
@@ -140,7 +138,7 @@ async def test_failure_is_a_status_and_never_an_answer(server, corpus, opened, m
     assert mark != "cut" or answer.partial
 
 
-@pytest.mark.parametrize("disguise", ["split_utf8", "multi_line", "raw_lines", "keep_alives"])
+@pytest.mark.parametrize("disguise", ["split_utf8", "multi_line", "raw_lines"])
 async def test_answer_does_not_depend_on_how_events_are_sent(server, corpus, opened, disguise):
     question = "What does the bell of Café Zürich weigh?"
     async with opened(server, corpus) as system:
@@ -151,20 +149,17 @@ async def test_answer_does_not_depend_on_how_events_are_sent(server, corpus, ope
     assert (disguised.answer, disguised.contexts) == (plain.answer, plain.contexts)
 
 
-async def test_every_question_is_answered_once_by_a_server_that_often_fails(corpus, opened):
-    questions = [Query(str(number), f"question {number}") for number in range(80)]
-    with mock_rag_server(canned=True, seed=5, faults=0.4) as server:
-        async with opened(server, corpus) as system:
-            answers = await asyncio.gather(*map(system.answer, questions))
-        counts = server.counts()
+async def test_every_question_is_answered_once_by_a_server_that_often_fails(canned, corpus, opened):
+    questions = [Query(str(number), f"question {number}") for number in range(40)]
+    async with opened(canned, corpus) as system:
+        canned.reset(rate=0.4)
+        answers = await asyncio.gather(*map(system.answer, questions))
+    counts = canned.counts()
 
     assert {answer.status for answer in answers} == {"ok"}
     assert set(counts["answered_by_question"]["generate"].values()) == {1}
-    assert (
-        sum(answer.usage.requests for answer in answers)
-        == sum(counts["attempts_by_question"]["generate"].values())
-        > 80
-    )
+    attempts = sum(counts["attempts_by_question"]["generate"].values())
+    assert sum(answer.usage.requests for answer in answers) == attempts > 40
 
 
 async def refusal(settings, corpus):
@@ -187,13 +182,13 @@ async def test_unready_dependency_is_named(corpus, settings, opened):
     assert "[connection_refused]" in gone.message
 
 
-async def test_unready_server_is_refused(corpus, settings, opened):
+async def test_unready_server_is_refused(canned, corpus, settings, opened):
     unready = ["GET /rag/v1/health", "GET /ingestor/v1/health", "GET /rag/v1/configuration"]
-    with mock_rag_server(canned=True, faults={"paths": {path: ["html", "http_500"] for path in unready}}) as server:
-        at_once = settings(server, endpoint={"max_retries": 0})
-        errors = [await refusal(at_once, corpus) for path in unready for _ in ("html", "http_500")]
-        async with opened(server, corpus):
-            pass
+    canned.reset(paths={path: ["html", "http_500"] for path in unready})
+    at_once = settings(canned, endpoint={"max_retries": 0})
+    errors = [await refusal(at_once, corpus) for path in unready for _ in ("html", "http_500")]
+    async with opened(canned, corpus):
+        pass
 
     assert [error.code for error in errors] == ["server_unready"] * 6
 
@@ -229,32 +224,14 @@ RAG = {"rag": {"base_url": "http://127.0.0.1:8081"}}
 FINGERPRINT = "0123456789abcdef" * 4
 
 
-def test_parameters_that_are_set_are_sent_including_zero_and_false():
+def test_settings_send_zero_and_false_and_switch_the_upload():
     given = {"temperature": 0, "reranker_top_k": 0, "enable_reranker": False, "stop": ["END"]}
 
     assert GenerateSettings.model_validate(given).sent == given
     assert GenerateSettings().sent == {}
-
-
-BOUNDS = {
-    #                          lowest  highest   beyond
-    "reranker_top_k":          (0,     25,       26),
-    "vdb_top_k":               (0,     400,      401),
-    "temperature":             (0,     1,        1.01),
-    "top_p":                   (0.1,   1,        0.09),
-    "max_tokens":              (0,     128_000,  128_001),
-    "confidence_threshold":    (0,     1,        -0.1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BOUNDS)
-def test_parameters_have_the_documented_bounds(name):
-    lowest, highest, beyond = BOUNDS[name]
-
-    for allowed in (lowest, highest):
-        assert GenerateSettings.model_validate({name: allowed}).sent == {name: allowed}
+    assert NvidiaSettings.model_validate(RAG | {"upload": False}).upload.enabled is False
     with pytest.raises(pydantic.ValidationError):
-        GenerateSettings.model_validate({name: beyond})
+        GenerateSettings.model_validate({"reranker_top_k": 26})
 
 
 NAMES = {
@@ -272,8 +249,3 @@ def test_collection_name(changes, expected):
     settings = NvidiaSettings.model_validate(RAG | changes)
 
     assert settings.collection_name("marsh-point", FINGERPRINT) == expected
-
-
-def test_upload_is_a_boolean_or_a_section():
-    assert NvidiaSettings.model_validate(RAG | {"upload": False}).upload.enabled is False
-    assert NvidiaSettings.model_validate(RAG | {"upload": {"batch_documents": 5}}).upload.enabled is True
