@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from rag_eval_pipeline.report.charts import (
-    Dot,
+    Change,
     Line,
     Point,
     changes_chart,
@@ -13,7 +13,6 @@ from rag_eval_pipeline.report.charts import (
     sparkline,
     ticks,
     trend,
-    values_chart,
 )
 
 TICKS = {
@@ -68,19 +67,10 @@ def test_sparkline_needs_two_nights():
     assert classes(sparkline([Point(0.5), Point(0.4, None, "regressed")], "F1")) == ["spark", "line s0", "regressed"]
 
 
-def test_values_chart_shows_doubt_and_what_has_no_value():
-    chart = values_chart([Dot("a", 0.5, (0.4, 0.6)), Dot("b", 0.25, None, "doubted"), Dot("c", None, None)], "F1")
-
-    assert [text for text in read(chart).itertext() if text in ("0.500", "0.250", "no value")] == [
-        "0.500",
-        "0.250",
-        "no value",
-    ]
-    assert "dot doubted" in classes(chart)
-
-
 def test_changes_chart_is_in_points_with_a_sign():
-    texts = list(read(changes_chart([Dot("F1", -0.031, (-0.046, -0.016), "regressed")], "c", margin=0.02)).itertext())
+    texts = list(
+        read(changes_chart([Change("F1", -0.031, (-0.046, -0.016), "regressed")], "c", margin=0.02)).itertext()
+    )
 
     assert texts == ["−5", "−2.5", "0", "2.5", "5", "F1", "−3.1"]
 
