@@ -11,7 +11,6 @@ from rag_eval_pipeline.metrics.custom import find_metric, load_metric
 from rag_eval_pipeline.metrics.registry import (
     QUESTION_METRICS,
     built_in_metrics,
-    find_metric_info,
     metric_label,
     metrics,
 )
@@ -89,11 +88,6 @@ LABELS = {
 
 def test_labels_are_made_from_keys():
     assert {key: metric_label(key) for key in LABELS} == LABELS
-
-
-def test_find_metric_info_ignores_cutoff_and_page():
-    assert find_metric_info("page/ndcg@10").name == "ndcg@k"
-    assert find_metric_info("politeness") is None
 
 
 def test_custom_family_is_a_measure_by_its_import_path(package):
