@@ -75,16 +75,6 @@ async def test_proxy_forwards_a_body_to_its_length_and_no_further():
     assert received[0].endswith(b"\r\n\r\nabc")
 
 
-async def test_proxy_tunnels_to_an_allowed_server():
-    async with origin() as (port, _), EgressProxy(allowing(port)) as proxy:
-        reader, writer = await connect(proxy)
-        writer.write(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
-        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-        writer.write(b"anything\r\n\r\n")
-        assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
-        writer.close()
-
-
 @pytest.mark.parametrize("target", ["CONNECT 127.0.0.1:{}", "GET http://127.0.0.1:{}/"])
 async def test_proxy_opens_a_private_host_to_its_own_documents_and_to_those_that_are_named(target):
     async with origin() as (port, received):
