@@ -128,8 +128,8 @@ def building(texts: Sequence[str]) -> None:
         PlannedDocument(f"d{n}", (FileName(f"d{n}.pdf"),), "text", None, None, text) for n, text in enumerate(texts)
     ]
     print(f"\n{'a corpus, checked and on disk':34}{'CPU ms':>9}{'wall ms':>9}{'peak MB':>9}")
-    for label, above in (("published one by one", len(texts)), ("published by fifties", 0)):
-        builder.TEXT_BATCH_ABOVE = above
+    for label, size in (("published one by one", 1), ("published by eights", 8)):
+        builder.TEXTS_PER_BATCH = size
         peak = 0
 
         def look(done: int, total: int) -> None:

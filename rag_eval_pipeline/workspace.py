@@ -111,11 +111,6 @@ class BenchmarkPaths:
         return self.steps / "corpus.journal"
 
     @property
-    def document_times(self) -> Path:
-        """How long each document took; kept apart from the step records (`*.json`), which a new conversion discards."""
-        return self.steps / "documents.times.jsonl"
-
-    @property
     def cache(self) -> Path:
         """Unpacked archives, one folder per archive, named by its SHA-256."""
         return self.dataset / ".cache"

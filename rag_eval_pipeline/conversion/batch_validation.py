@@ -53,11 +53,13 @@ def validate_batch(
 ) -> ValidatedBatch | None:
     """Return the clearly good questions of a batch; None when its columns are of other types.
 
-    Args:
-        columns: Those that are fields of a question.
-        document_of: Returns the key of the document that a URL names; None for a bad URL.
+    `document_of` returns the key of the document that a URL names; None for a bad URL.
     """
-    types = {name: _base_type(batch.schema.field(name).type) for name in columns}
+    found = {name: batch.schema.field(name).type for name in columns}
+    # Without the name that a list gives its items.
+    types = {
+        n: _TEXTS if pa.types.is_list(kind) and kind.value_type == pa.string() else kind for n, kind in found.items()
+    }
     metadata = types.pop("metadata", None)
     if "answer" not in types and not retrieval_only:
         return None
@@ -77,14 +79,16 @@ def validate_batch(
         contexts, contexts_good = _url_contexts(_lists(given["urls"], count), document_of)
     else:
         gold_texts = _lists(given.get("contexts"), count)
-        contexts, contexts_good = _text_contexts(gold_texts), _all_texts(gold_texts)
+        items = gold_texts.flatten()
+        contexts = _contexts(gold_texts, {"text": items})
+        contexts_good = _all_good(gold_texts, _is_text(items.fill_null("") if items.null_count else items))
     checks = [
         batch.column(KEEP).fill_null(False),
         _is_text(question),
         impossible.is_valid(),
         pc.or_(answered, pc.and_(impossible.fill_null(False), _without_nul(answer))),
         contexts_good,
-        *(_without_nul(given[name]) for name in ("source_id", *_WORDS) if name in given and _is_string(given[name])),
+        *(_without_nul(given[name]) for name in ("source_id", *_WORDS) if types.get(name) == pa.string()),
     ]
     good = functools.reduce(pc.and_, checks)
     notes: Counter[str] = Counter()
@@ -116,11 +120,6 @@ def validate_batch(
     return ValidatedBatch(accepted, pc.or_(good, pc.invert(checks[0])), notes)
 
 
-def _base_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type without the name that a list gives its items."""
-    return _TEXTS if pa.types.is_list(kind) and kind.value_type == pa.string() else kind
-
-
 def _is_flat(metadata: pa.DataType | None) -> bool:
     """Return whether metadata is a struct of texts, whole numbers and booleans without reserved names."""
     if metadata is None:
@@ -130,10 +129,6 @@ def _is_flat(metadata: pa.DataType | None) -> bool:
     fields = [metadata.field(number) for number in range(metadata.num_fields)]
     plain = all(field.type in {pa.string(), pa.int64(), pa.bool_()} for field in fields)
     return plain and not {field.name for field in fields} & {f"{name}_source" for name in _WORDS}
-
-
-def _is_string(column: pa.Array) -> bool:
-    return bool(column.type == pa.string())
 
 
 def _is_text(column: pa.Array) -> pa.Array:
@@ -179,12 +174,6 @@ def _singles(values: pa.Array, present: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, values.filter(present))
 
 
-def _all_texts(lists: pa.Array) -> pa.Array:
-    """Return for each list whether all items are texts that are not blank."""
-    items = lists.flatten()
-    return _all_good(lists, _is_text(items.fill_null("") if items.null_count else items))
-
-
 def _all_good(lists: pa.Array, good: pa.Array) -> pa.Array:
     """Return for each list whether all its items are good."""
     if good.false_count == 0:
@@ -192,11 +181,6 @@ def _all_good(lists: pa.Array, good: pa.Array) -> pa.Array:
     rows = pa.array(range(len(lists)), pa.int64())
     bad = pc.list_parent_indices(lists).filter(pc.invert(good))
     return pc.invert(pc.is_in(rows, bad))
-
-
-def _text_contexts(lists: pa.Array) -> pa.Array:
-    """Return gold texts as contexts without a document."""
-    return _contexts(lists, {"text": lists.flatten()})
 
 
 def _url_contexts(lists: pa.Array, document_of: Callable[[str], str | None]) -> tuple[pa.Array, pa.Array]:

@@ -6,8 +6,8 @@ Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), Evaluation Data
 import functools
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, time
 from pathlib import Path
 
@@ -54,6 +54,11 @@ QUERY_COLUMNS = (
     *(f"contexts.list.element.{name}" for name in ("document", "file_name", "relevance")),
 )
 
+# Keys of a citation, and the fields of its span.
+CITATION_FIELDS = {
+    **{"file_name": "file_name", "start_char": "start", "end_char": "end", "page_number": "page"},
+    **{"page_start": "page_start", "page_end": "page_end"},
+}
 # Keys of a query's metadata that mean something here; the source's own columns of these names give way to them.
 RESERVED = frozenset({"is_impossible", "answers", "hops", "source_id", "relevance"})
 
@@ -77,14 +82,14 @@ class GoldSpan:
 
 def train_rows(batch: pa.RecordBatch) -> pa.Array:
     """Return the rows of `train.json`; gold texts without a document are plain strings."""
-    return objects(
-        {
-            "id": texts(batch.column("id")),
-            **{name: texts(batch.column(name)) for name in ("question", "answer", "is_impossible")},
-            "contexts": _train_contexts(batch.column("contexts")),
-        },
-        TRAIN_DEPTH,
-    )
+    contexts = batch.column("contexts")
+    items = contexts.flatten()
+    names, gold = items.field("file_name"), texts(items.field("text"))
+    if names.null_count < len(names):
+        named = objects({"filename": texts(names), "text": gold}, TRAIN_DEPTH + 2)
+        gold = pc.if_else(names.is_valid(), named, gold)
+    columns = {name: texts(batch.column(name)) for name in ("id", "question", "answer", "is_impossible")}
+    return objects({**columns, "contexts": lists(contexts, gold, TRAIN_DEPTH + 1)}, TRAIN_DEPTH)
 
 
 def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -> pa.Array:
@@ -107,16 +112,6 @@ def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -
     )
 
 
-def _train_contexts(contexts: pa.Array) -> pa.Array:
-    items = contexts.flatten()
-    names, gold = items.field("file_name"), items.field("text")
-    bare = texts(gold)
-    if names.null_count < len(names):
-        named = objects({"filename": texts(names), "text": bare}, TRAIN_DEPTH + 2)
-        bare = pc.if_else(names.is_valid(), named, bare)
-    return lists(contexts, bare, TRAIN_DEPTH + 1)
-
-
 def _relevant_documents(contexts: pa.Array) -> pa.Array:
     """Return the documents of each question, each once."""
     places, counts = distinct_items(contexts, "file_name")
@@ -129,19 +124,10 @@ def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: in
     flat = [span for row in own for span in row]
     if not flat:
         return pa.repeat("[]", len(ids))
-    written = objects(
-        {
-            "file_name": texts(pa.array([span.file_name for span in flat])),
-            "start_char": texts(pa.array([span.start for span in flat])),
-            "end_char": texts(pa.array([span.end for span in flat])),
-            "page_number": texts(pa.array([span.page for span in flat])),
-            "page_start": texts(pa.array([span.page_start for span in flat])),
-            "page_end": texts(pa.array([span.page_end for span in flat])),
-            "confidence_score": pa.array([json.dumps(span.score / 100) for span in flat]),
-            "context_text": texts(pa.array([span.text for span in flat])),
-        },
-        depth + 1,
-    )
+    columns = {key: texts(pa.array([getattr(span, name) for span in flat])) for key, name in CITATION_FIELDS.items()}
+    columns["confidence_score"] = pa.array([json.dumps(span.score / 100) for span in flat])
+    columns["context_text"] = texts(pa.array([span.text for span in flat]))
+    written = objects(columns, depth + 1)
     return lists(pa.array([[0] * len(row) for row in own], pa.list_(pa.int8())), written, depth)
 
 
@@ -216,9 +202,7 @@ def write_evaluation_dataset(
 ) -> list[str]:
     """Publish an `.eval.json` and return the faults that a check of the written bytes found.
 
-    Args:
-        head: The dataset without its queries.
-        batches: Questions, as in `questions.parquet`, without missing documents.
+    `head` is the dataset without its queries; the questions have no missing documents.
     """
     located = _located(spans)
     # The key `queries` is followed by `documents` or by nothing.
@@ -263,16 +247,11 @@ def _annotation(question_id: int, spans: Sequence[GoldSpan]) -> CitationAnnotati
         citations=tuple(
             AnnotatedCitation(
                 citation_id=f"{ANNOTATOR}_{question_id}_{number}",
-                file_name=span.file_name,
-                page_number=span.page,
-                start_char=span.start,
-                end_char=span.end,
-                page_start=span.page_start,
-                page_end=span.page_end,
                 text=span.text,
                 annotation_confidence=span.score / 100,
                 justification=f"located in the corpus: {span.method}"
                 + (f", piece {span.piece + 1}" if span.method == "pieces" else ""),
+                **{key: getattr(span, name) for key, name in CITATION_FIELDS.items()},
             )
             for number, span in enumerate(spans)
         ),
@@ -295,11 +274,14 @@ def locate_gold(
     """Return every gold text with a document, located or not, in the questions' order; pieces follow each other.
 
     Where the source gives the place of a text in its own body, and the body has it there, the same place is searched in
-    the corpus. Offsets of that body are never written out, because printing adds and removes characters.
+    the corpus.
     """
     texts = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
     documents = {document.key: document for document in planned}
-    indexes: dict[str, TextIndex] = {}
+
+    @functools.cache
+    def index_of(file_name: str) -> TextIndex:
+        return TextIndex(texts.get(file_name, []))
 
     @functools.cache
     def body_of(key: str) -> TextIndex | None:
@@ -307,54 +289,34 @@ def locate_gold(
         text = None if document is None else document.content or text_of_file(document.body, document.path)
         return TextIndex([text]) if text else None
 
+    def hint_of(context: Context) -> Hint:
+        body = body_of(context.document) if context.document is not None and context.start is not None else None
+        if body is None or context.start is None:
+            return Hint(context.page)
+        stated = None if context.end is None else SourcePlace(body, context.start, context.end)
+        return Hint(context.page, context.start / len(body.text), stated)
+
     spans = []
     for question in questions:
         for context in question.contexts:
             if context.file_name is None or context.text is None:
                 continue
-            if context.file_name not in indexes:
-                indexes[context.file_name] = TextIndex(texts.get(context.file_name, []))
-            spans.extend(_locate(question.id, context.file_name, context, indexes[context.file_name], body_of))
+            found = index_of(context.file_name).locate(context.text, hint_of(context))
+            if not found:
+                spans.append(GoldSpan(question.id, context.file_name, context.text, None, 0.0, 1, 0, 0, 0, 0))
+            for piece, at in enumerate(found):
+                text = at.text if len(found) > 1 else context.text
+                offsets = (at.start, at.end, at.page_start, at.page_end)
+                spans.append(
+                    GoldSpan(question.id, context.file_name, text, at.method, at.score, at.page, *offsets, piece)
+                )
     return spans
-
-
-def _locate(
-    question_id: int,
-    file_name: str,
-    context: Context,
-    index: TextIndex,
-    body_of: Callable[[str], TextIndex | None],
-) -> list[GoldSpan]:
-    text = context.text or ""
-    hint = Hint(page=context.page)
-    body = body_of(context.document) if context.document is not None and context.start is not None else None
-    if body is not None and context.start is not None:
-        stated = None if context.end is None else SourcePlace(body, context.start, context.end)
-        hint = Hint(context.page, context.start / len(body.text), stated)
-    found = index.locate(text, hint)
-    if not found:
-        return [GoldSpan(question_id, file_name, text, None, 0.0, 1, 0, 0, 0, 0)]
-    return [
-        GoldSpan(
-            question_id, file_name, at.text if len(found) > 1 else text, at.method, at.score, at.page, at.start, at.end,
-            at.page_start, at.page_end, piece,
-        )
-        for piece, at in enumerate(found)
-    ]  # fmt: skip
 
 
 def write_gold_spans(path: Path, spans: Sequence[GoldSpan]) -> None:
     """Publish the spans, one row each."""
-    schema = pa.schema(
-        {
-            "question_id": pa.int64(),
-            "file_name": pa.string(),
-            "text": pa.string(),
-            "method": pa.string(),
-            "score": pa.float64(),
-            **{name: pa.int64() for name in ("page", "start", "end", "page_start", "page_end", "piece")},
-        }
-    )
+    types = {name: pa.string() for name in ("file_name", "text", "method")} | {"score": pa.float64()}
+    schema = pa.schema([(field.name, types.get(field.name, pa.int64())) for field in fields(GoldSpan)])
     with publishing(path) as file:
         pq.write_table(pa.Table.from_pylist([asdict(span) for span in spans], schema=schema), file)
 
@@ -400,13 +362,10 @@ def document_texts(pages: Sequence[Page]) -> dict[str, str]:
 def annotated_truth(
     conversion: Conversion, source: GroundTruth | None
 ) -> tuple[GroundTruth | None, tuple[Check, ...], tuple[str, ...]]:
-    """Merge the source's annotations with those that people made of this dataset version.
+    """Merge the source's annotations with those that people made, moved to where the corpus has their texts.
 
-    People's citations are moved to where the corpus has their texts.
-
-    Returns:
-        All annotations, the source's first, or None; checks of the annotators' work, which only warn; notes on
-        annotations that were refused or moved.
+    Returns all annotations, the source's first, or None; checks of people's work, which only warn; notes on annotations
+    that were refused or moved.
     """
     spec = conversion.spec
     found = import_annotations(conversion.workspace.annotations, dataset_id=spec.name, version=spec.version)

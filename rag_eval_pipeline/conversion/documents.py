@@ -1,8 +1,7 @@
 """The documents of a benchmark by every way in which a question may name them: URL, name, file.
 
 A document is known from its row in the `documents` query, from a folder that a `files:` table lists, or from its URL
-alone. Documents that an accepted question uses are planned, and those that have a row with a body. A document that no
-question uses is fetched only if the benchmark sets `unnamed_urls: fetch`.
+alone. Documents that an accepted question uses are planned, and those that have a row with a body.
 """
 
 from collections.abc import Mapping, Sequence
@@ -136,19 +135,12 @@ class DocumentIndex:
         self._urls.setdefault(document_key(url), document.key)
         self._used_urls[url] = document
 
-    def use(self, key: str) -> None:
-        """Plan the document that an accepted question names by its name or file."""
-        self.documents[key].is_planned = True
-
     def planned(
         self, pinned: Mapping[NameIdentity, str] | None, *, strict: bool
     ) -> tuple[list[PlannedDocument], Mapping[tuple[str, str | None], str]]:
         """Return the documents with their file names, and the name of each (key, URL as written).
 
         A document is stored under the URLs by which questions name it; one that no question names, under its own.
-
-        Raises:
-            InputError: `stem_collision`, only with `strict`.
         """
         chosen = [document for document in self.documents.values() if document.is_planned]
         urls: list[Sequence[str | None]] = [list(document.used or document.given) or [None] for document in chosen]
@@ -177,10 +169,9 @@ class DocumentIndex:
 
     def _document_of(self, origins: SourceFiles, values: Mapping[str, str], body: BodyKind) -> Document:
         url, name, file = values.get("url"), values.get("name"), values.get("file")
-        if url is not None:
-            check_url(url, "documents.url")
         path = _body_path(origins, file) if file is not None else None
         if url is not None:
+            check_url(url, "documents.url")
             return Document(document_key(url), body, None, url, path, values.get(body), {url: None})
         if file is not None:
             # The row's own name is how contexts may call it; the file on disk keeps the basename it had.
@@ -243,11 +234,7 @@ def _body_path(origins: SourceFiles, file: str) -> Path:
 
 
 def _with_text(context: NamedContext, document: Document) -> NamedContext:
-    """Return the context with its text: its own, or the one that its offsets cut from the source's body.
-
-    Raises:
-        RowError: `bad_span` beyond the body, `span_mismatch` when offsets and text disagree.
-    """
+    """Return the context with its text: its own, or the one that its offsets cut from the source's body."""
     body = document.text() if context.start is not None else None
     if body is None or context.start is None or context.end is None:
         return context
@@ -261,6 +248,6 @@ def _with_text(context: NamedContext, document: Document) -> NamedContext:
 
 
 def _is_same_text(text: str, cut: str) -> bool:
-    """Return whether two texts differ only in white space, case, quotes and the like."""
+    """Whether two texts differ only in white space, case, quotes and the like."""
     folded = fold(text).text
     return text == cut or (folded != "" and folded == fold(cut).text)

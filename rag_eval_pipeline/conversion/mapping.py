@@ -1,7 +1,6 @@
 """Map foreign columns to ours, by the benchmark's SQL or by its short form, which only renames and needs no SQL.
 
-SQL runs in a child process (`sql_worker`) with limits on memory and time.
-Rows come back in the order of the source's files and rows, so the same source gives the same ids on every machine.
+SQL runs in a child process (`sql_worker`) with limits on memory and time. Rows come back in the order of the source.
 """
 
 import json
@@ -46,15 +45,6 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """One SELECT."""
-
-    name: str  # `questions` or `documents`: the key in benchmark.yaml
-    sql: str
-    where: str | None = None  # a condition on its columns; rows stay in the result and are marked
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """The rows that a query returned, in an Arrow file, in the source's order."""
 
@@ -82,15 +72,10 @@ class MappedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What a query or the short form returned, in the source's order.
+    """What a query or the short form returned, in the source's order."""
 
-    Args:
-        columns: Names of the mapped columns; a batch has `KEEP`, `TRACE_FILE` and `TRACE_ROW` beside them.
-        batches: Reads the rows from their start, some thousands at a time.
-    """
-
-    columns: tuple[str, ...]
-    batches: Callable[[], Iterator[pa.RecordBatch]]
+    columns: tuple[str, ...]  # a batch has `KEEP`, `TRACE_FILE` and `TRACE_ROW` beside them
+    batches: Callable[[], Iterator[pa.RecordBatch]]  # reads the rows from their start, some thousands at a time
 
     @property
     def rows(self) -> list[MappedRow]:
@@ -104,11 +89,12 @@ def map_source(
     """Return `questions`, and `documents` where the spec has such a query.
 
     Raises:
-        InputError: `unknown_column`, `missing_column`, `unordered_questions`, `bad_value` and those of `run_queries`.
+        InputError: `unknown_column`, `missing_column`, `unordered_questions`, `bad_value`, `bad_sql`, `not_one_select`,
+            `volatile_sql`, `query_memory`, `query_deadline`.
     """
     source, columns = relations[SOURCE], spec.questions.columns
     mapped: dict[str, Mapped] = {}
-    queries = []
+    queries = {}
     if columns is not None:
         _check_short_form(columns, source, place)
     if columns is not None and spec.where is None:
@@ -116,10 +102,10 @@ def map_source(
         _check_questions(mapped["questions"].columns, source.schema, place, spec, contexts=columns.contexts)
     else:
         sql = short_form_sql(columns) if columns is not None else spec.questions.sql or ""
-        queries.append(Query("questions", sql, spec.where))
+        queries["questions"] = {"sql": sql, "where": spec.where}
     if spec.documents is not None:
-        queries.append(Query("documents", spec.documents))
-    results = run_queries(relations, queries, place, limits) if queries else {}
+        queries["documents"] = {"sql": spec.documents}
+    results = _run_queries(relations, queries, place, limits or Limits()) if queries else {}
     if "questions" in results:
         result = results["questions"]
         mapped["questions"] = read_result(result, source.files)
@@ -171,7 +157,6 @@ def short_form_sql(columns: QuestionColumns) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a column name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -246,7 +231,6 @@ def _decoded(value: Any, field: pa.Field) -> Any:
 
 
 def _check_short_form(columns: QuestionColumns, source: Relation, place: Place) -> None:
-    """Refuse names that the source does not have."""
     known = list(source.schema.names)
     for ours, theirs in columns.model_dump(exclude_none=True).items():
         for name in [theirs] if isinstance(theirs, str) else theirs:
@@ -265,10 +249,8 @@ def _check_questions(
     if "question" not in own:
         raise InputError("missing_column", shown, "a column `question`", field="questions", found=own)
     if "answer" not in own and "answers" not in own and not spec.retrieval_only:
-        expected, hint = (
-            "a column `answer` or `answers`",
-            "State `retrieval_only: true` for a benchmark without answers.",
-        )
+        expected = "a column `answer` or `answers`"
+        hint = "State `retrieval_only: true` for a benchmark without answers."
         raise InputError("missing_column", shown, expected, field="questions", found=own, hint=hint)
     if "urls" in own and "contexts" in own:
         hint = "A context may have a url."
@@ -295,23 +277,19 @@ def _check_columns(found: Sequence[str], known: Sequence[str], name: str, place:
             raise InputError("unknown_column", place(name, None), expected, field=name, found=column, hint=hint)
 
 
-def run_queries(
-    relations: Mapping[str, Relation], queries: Sequence[Query], place: Place, limits: Limits | None = None
+def _run_queries(
+    relations: Mapping[str, Relation], queries: Mapping[str, Mapping[str, Any]], place: Place, limits: Limits
 ) -> dict[str, Result]:
-    """Return the results of the queries by name; they run in one child process, in order.
-
-    Raises:
-        InputError: `bad_sql`, `not_one_select`, `volatile_sql`, `query_memory`, `query_deadline`.
-    """
+    """Return the results of the queries by name; they run in one child process, in order."""
     folder = ScratchFolder("sql")
-    files = list(relations["source"].files)
+    files = list(relations[SOURCE].files)
     job = {
-        "memory_mb": (limits or Limits()).memory_mb,
+        "memory_mb": limits.memory_mb,
         "relations": {name: str(relation.path) for name, relation in relations.items()},
-        "queries": [{"name": q.name, "sql": q.sql, "where": q.where, "files": files} for q in queries],
+        "queries": [{"name": name, **query, "files": files} for name, query in queries.items()],
     }
     (folder.path / "job.json").write_text(json.dumps(job))
-    found = _run_child(folder.path, place, limits or Limits())
+    found = _run_child(folder.path, place, limits)
     if "error" in found:
         raise _sql_error(found["error"], relations, place)
     return {

@@ -1,7 +1,6 @@
 """Plan a benchmark: its questions and documents, found without the network and without writing a product.
 
-Every row that was read is accepted, dropped by `where` or quarantined; `Plan` says which and why. A few thousand rows
-are in memory at a time.
+Every row that was read is accepted, dropped by `where` or quarantined. A few thousand rows are in memory at a time.
 """
 
 from array import array
@@ -35,7 +34,6 @@ from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.sources.batches import RejectedRow
 from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.storage.background import prefetch
@@ -62,18 +60,15 @@ class Plan:
     own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
     origins: SourceFiles = field(compare=False, repr=False)  # keeps the documents' files
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the accepted questions as batches of `questions.parquet`."""
-        return self.spool.batches(self.names, self.own_urls)
-
     def publish_questions(self, path: Path) -> None:
         """Write `questions.parquet`."""
-        write_batches(path, prefetch(self.batches()))
+        write_batches(path, prefetch(self.spool.batches(self.names, self.own_urls)))
 
     @property
     def questions(self) -> list[Question]:
         """The accepted questions, all in memory."""
-        return [question for batch in self.batches() for question in questions_of(batch)]
+        batches = self.spool.batches(self.names, self.own_urls)
+        return [question for batch in batches for question in questions_of(batch)]
 
 
 def plan(
@@ -86,7 +81,7 @@ def plan(
     """Read, map and validate a benchmark.
 
     Args:
-        pinned: File names of an earlier manifest (`corpus.naming.pins`), which keep their documents.
+        pinned: File names of an earlier manifest (`corpus.naming.pins`).
         origins: Without it, archives are unpacked temporarily and nothing is downloaded.
 
     Raises:
@@ -103,10 +98,12 @@ def plan(
         mapped = map_source(spec, relations, spec_place(paths), limits)
     notes = []
     for name in spec.tables:
-        rejected = relations[name].rejected
-        places = [f"{row.file}, row {row.row}{f' (line {row.line})' if row.line else ''}" for row in rejected]
-        found = [f"expected {row.expected}, found {row.found} [{row.code}]." for row in rejected]
-        notes += _each_error_once((f"table {name}: {place}", what) for place, what in zip(places, found, strict=True))
+        places: dict[str, list[str]] = {}
+        for row in relations[name].rejected:
+            line = f" (line {row.line})" if row.line else ""
+            what = f"expected {row.expected}, found {row.found} [{row.code}]."
+            places.setdefault(what, []).append(f"table {name}: {row.file}, row {row.row}{line}")
+        notes += _each_error_once(places)
     index = _document_index(origins, spec, relations, mapped.get("documents"), notes)
     rows = RowIntake(spec, index, source)
     if "questions" in mapped:
@@ -114,7 +111,13 @@ def plan(
             rows.add(batch, mapped["questions"].columns)
     rows.spool.close()
     documents, names = index.planned(pinned, strict=spec.naming == "strict")
-    unread = [_unread_record(source, row) for row in source.rejected]
+    unread = [
+        QuarantineRecord(
+            "validation", row.code, row.file, file_sha256(source.paths[row.file]), row.row, None, row.field,
+            row.expected, row.found, row.line,
+        )
+        for row in source.rejected
+    ]  # fmt: skip
     counts = Counts(
         rows=rows.rows + len(unread),
         accepted=rows.accepted,
@@ -128,7 +131,10 @@ def plan(
         gold_texts=rows.gold_texts,
     )
     quarantine = _in_order([*unread, *rows.refused], source)
-    notes = [*notes, *rows.notes(), *_unnamed_note(index)]
+    notes += rows.notes()
+    if index.unnamed_urls:
+        hint = "`unnamed_urls: fetch` in benchmark.yaml adds them as distractors"
+        notes.append(f"Not fetched, because no question names them: {index.unnamed_urls} URLs of `documents`; {hint}.")
     spooled = (rows.spool, rows.group_sizes(), names, index.own_urls(), origins)
     return Plan(spec, documents, quarantine, counts, digest, notes, *spooled)
 
@@ -239,7 +245,7 @@ class RowIntake:
         for url in pc.unique(urls).drop_null().to_pylist():
             self._index.use_url(url)
         for key in pc.unique(documents.filter(urls.is_null())).drop_null().to_pylist():
-            self._index.use(key)
+            self._index.documents[key].is_planned = True
         places, counts = distinct_items(contexts, "document")
         named = documents.take(places).dictionary_encode()
         hashes = np.array([hash(key) for key in named.dictionary.to_pylist()], np.int64)[named.indices.to_numpy()]
@@ -288,32 +294,22 @@ def _document_index(
     notes: list[str],
 ) -> DocumentIndex:
     index = DocumentIndex(fetch_unnamed=spec.unnamed_urls == "fetch")
-    refused: list[tuple[str, str]] = []
+    places: dict[str, list[str]] = {}
     for number, row in enumerate(documents.rows if documents else [], start=1):
         try:
             index.add_row(origins, row)
         except RowError as error:
             what = f"expected {error.expected}, found {error.excerpt} [{error.code}]."
-            refused.append((f"documents, row {number}", what))
-    notes.extend(_each_error_once(refused))
+            places.setdefault(what, []).append(f"documents, row {number}")
+    notes.extend(_each_error_once(places))
     for name, table in spec.tables.items():
         if table.files is not None:
             index.add_files(relations[name].paths)
     return index
 
 
-def _unread_record(source: Relation, row: RejectedRow) -> QuarantineRecord:
-    sha256 = file_sha256(source.paths[row.file])
-    return QuarantineRecord(
-        "validation", row.code, row.file, sha256, row.row, None, row.field, row.expected, row.found, row.line
-    )
-
-
-def _each_error_once(errors: Iterable[tuple[str, str]]) -> list[str]:
+def _each_error_once(places: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a line for each error at the first of its places, with the number of rows that have it."""
-    places: dict[str, list[str]] = {}
-    for place, what in errors:
-        places.setdefault(what, []).append(place)
     return _shortened(
         f"{found[0]}: {what}" + (f" {len(found)} rows have this fault." if len(found) > 1 else "")
         for what, found in places.items()
@@ -330,12 +326,6 @@ def _repeated(hashes: "array[int]") -> set[int]:
     values = np.frombuffer(hashes, np.int64).copy()
     values.sort()
     return {int(value) for value in values[1:][values[1:] == values[:-1]]}
-
-
-def _unnamed_note(index: DocumentIndex) -> list[str]:
-    count = index.unnamed_urls
-    hint = "`unnamed_urls: fetch` in benchmark.yaml adds them as distractors"
-    return [f"Not fetched, because no question names them: {count} URLs of `documents`; {hint}."] if count else []
 
 
 def _in_order(records: list[QuarantineRecord], source: Relation) -> list[QuarantineRecord]:

@@ -40,11 +40,7 @@ def write_quarantine(path: Path, records: Iterable[QuarantineRecord]) -> None:
 
 
 def read_quarantine(path: Path) -> list[QuarantineRecord]:
-    """Return all records of the file, in its order.
-
-    Raises:
-        InputError: `bad_quarantine` with the line.
-    """
+    """Return all records of the file; a bad line is an `InputError` (`bad_quarantine`)."""
     decoder = msgspec.json.Decoder(QuarantineRecord)
     records = []
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):

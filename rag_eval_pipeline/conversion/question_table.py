@@ -57,13 +57,9 @@ def write_batches(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
 
 
 def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the questions as record batches, one row group in memory at a time.
+    """Yield the questions as record batches; a damaged file is an `InputError` (`bad_parquet`).
 
-    Args:
-        columns: Which; of contexts also single fields, as `contexts.list.element.text`. None: all.
-
-    Raises:
-        InputError: `bad_parquet`.
+    `columns` may name single fields of contexts, as `contexts.list.element.text`; None means all.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -88,36 +84,19 @@ def batch_of(questions: Sequence[Question]) -> pa.RecordBatch:
     columns["contexts"] = pa.ListArray.from_arrays(
         pa.array(ends, pa.int32()), pa.StructArray.from_arrays(fields, fields=list(CONTEXT)), type=pa.list_(CONTEXT)
     )
-    columns["metadata"] = pa.array(
-        [
-            json.dumps(question.metadata, ensure_ascii=False, allow_nan=False) if question.metadata else "{}"
-            for question in questions
-        ]
-    )
+    metadata = [json.dumps(question.metadata, ensure_ascii=False, allow_nan=False) for question in questions]
+    columns["metadata"] = pa.array(metadata, pa.string())
     return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
 def questions_of(batch: pa.RecordBatch) -> list[Question]:
     """Return the questions of a record batch."""
-    return [
-        Question(
-            **{
-                **row,
-                "answers": tuple(row["answers"]),
-                "contexts": tuple(Context(**context) for context in row["contexts"]),
-                "metadata": json.loads(row["metadata"]),
-            }
-        )
-        for row in batch.to_pylist()
-    ]
+    rows = [row | {"metadata": json.loads(row["metadata"])} for row in batch.to_pylist()]
+    return msgspec.convert(rows, list[Question])
 
 
 class QuestionSpool:
-    """Accepted questions on disk, before their documents have file names.
-
-    File names are known only when all questions have been read: which document keeps a name depends on all that want
-    it.
-    """
+    """Accepted questions on disk, until all have been read and their documents can be given file names."""
 
     def __init__(self) -> None:
         self._folder = ScratchFolder("questions")
@@ -162,20 +141,13 @@ class MissingDocuments:
 
     `quarantine` removes the question. `keep` removes the context and counts it. `fail` does the same, and a blocking
     check fails, so that everything else can be examined.
-
-    Args:
-        missing: By file name.
-
-    Attributes:
-        contexts_lost: Contexts removed from questions that stay.
-        lost: Removed contexts by the error code of their document; `question_quarantined` counts the other contexts
-            of questions that were removed.
     """
 
     def __init__(self, missing: Mapping[str, Missing], policy: Policy) -> None:
-        self.missing = missing
+        self.missing = missing  # by file name
         self.quarantined: list[QuarantineRecord] = []
-        self.contexts_lost = 0
+        self.contexts_lost = 0  # removed from questions that stay
+        # Removed contexts by the error code of their document, or `question_quarantined` if only another was missing.
         self.lost: Counter[str] = Counter()
         self._policy = policy
 
@@ -210,8 +182,7 @@ class MissingDocuments:
 def distinct_items(contexts: pa.Array, name: str) -> tuple[pa.Array, Any]:
     """Find the distinct values of a field of the contexts, question by question; nulls are no values.
 
-    Returns:
-        The places of the first of equal values among all contexts, in order, and the number of values of each question.
+    Returns the places of the first of equal values among all contexts, and the number of values of each question.
     """
     values = contexts.flatten().field(name).dictionary_encode()
     codes = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)

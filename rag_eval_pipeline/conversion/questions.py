@@ -1,8 +1,7 @@
 """Questions, the rows that become them, and the reasons why a row is refused.
 
 Nothing is repaired: white space stays, and a word is not guessed to mean false. A number or a boolean is its text,
-except as a question, where it would be a column that was mixed up with another. Every refusal names the field, what was
-expected and what was found.
+except as a question, where it would be a column that was mixed up with another.
 """
 
 import datetime
@@ -167,22 +166,14 @@ def validate_row(values: Mapping[str, Any], *, retrieval_only: bool = False, ski
 
 
 def check_url(url: object, field: str = "urls") -> str:
-    """Return an http(s) URL that names one host and that no fetcher can read in two ways.
-
-    Raises:
-        RowError: `bad_url`.
-    """
+    """Return an http(s) URL that names one host and that no fetcher can read in two ways, or refuse it (`bad_url`)."""
     if not isinstance(url, str) or not _is_url(url):
         raise RowError("bad_url", field, "an http(s) URL", url)
     return url
 
 
 def text_of(value: Any, field: str) -> str | None:
-    """Return the text of a value; that of a number or a boolean is what JSON writes for it.
-
-    Raises:
-        RowError: `bad_type`, `bad_character`, `text_too_long`.
-    """
+    """Return the text of a value; that of a number or a boolean is what JSON writes for it."""
     if value is None:
         return None
     text = value if type(value) is str else scalar_text(value)
@@ -211,11 +202,7 @@ def scalar_text(value: Any) -> str | None:
 
 
 def metadata_of(value: Any) -> dict[str, Any]:
-    """Return the metadata of a row as JSON values, given as a struct, a map or a JSON object.
-
-    Raises:
-        RowError: `bad_metadata`, `bad_number`, `duplicate_key`, `bad_encoding`.
-    """
+    """Return the metadata of a row as JSON values, given as a struct, a map or a JSON object."""
     if value is None:
         return {}
     if isinstance(value, str):
@@ -383,11 +370,9 @@ def _json_value(value: Any) -> Any:
         return value
     if isinstance(value, decimal.Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise RowError("bad_number", "metadata", "finite numbers", value)
-        return value
-    if isinstance(value, int):
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RowError("bad_number", "metadata", "finite numbers", value)
+    if isinstance(value, int | float):
         return value
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()

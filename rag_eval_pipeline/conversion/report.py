@@ -1,20 +1,14 @@
 """The report on a plan and a conversion: counts, notes on documents, the slowest documents, the first pages."""
 
 import functools
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, WORDS_SHARE
 from rag_eval_pipeline.corpus.text.page_images import contact_sheet
-from rag_eval_pipeline.storage.files import atomic_write
-
-logger = logging.getLogger(__name__)
 
 LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows
 
@@ -53,8 +47,7 @@ class Counts:
 
 def plan_sentences(counts: Counts) -> Iterator[str]:
     """Yield what is known before any document is fetched."""
-    yield _contexts(counts.contexts, counts.contexts_lost)
-    yield _without_document(counts.without_document)
+    yield from _contexts(counts.contexts, counts.contexts_lost, counts.without_document)
     if counts.gold_texts:
         yield f"{counts.gold_texts} gold texts have a document; convert says how many are found in it."
 
@@ -67,31 +60,23 @@ def conversion_sentences(counts: Mapping[str, Mapping[str, int]]) -> Iterator[st
         for name in sorted({*planned, *written})
         if name.startswith(LOST)
     }
-    yield _contexts(written["contexts"], lost)
-    yield _without_document(written["without_document"])
+    yield from _contexts(written["contexts"], lost, written["without_document"])
     if dataset["gold_texts"]:
         located, gold_texts = dataset["gold_texts_located"], dataset["gold_texts"]
         yield f"{located} of {gold_texts} gold texts that have a document are located in it."
 
 
-def _contexts(found: int, lost: Mapping[str, int]) -> str:
+def _contexts(found: int, lost: Mapping[str, int], without_document: int) -> Iterator[str]:
     causes = f" ({', '.join(f'{cause} {number}' for cause, number in lost.items())})" if lost else ""
-    return f"{found} context{'' if found == 1 else 's'} found, {sum(lost.values())} lost{causes}."
+    yield f"{found} context{'' if found == 1 else 's'} found, {sum(lost.values())} lost{causes}."
+    questions = "1 answerable question is" if without_document == 1 else f"{without_document} answerable questions are"
+    yield f"{questions} left without a document."
 
 
-def _without_document(questions: int) -> str:
-    if questions == 1:
-        return "1 answerable question is left without a document."
-    return f"{questions} answerable questions are left without a document."
-
-
-Files = Set[tuple[str, str | None]]
+Files = Set[tuple[str, str | None]]  # name and hash of each file of the last build
 
 DRIFTED = ("changed", "gone")
-SLOWEST = 10
-SHEET_BYTES = 150_000  # a metadata entry is a third larger, and the UI asks for those of the last runs all at once
-# Pixels of a page's width, and pages. Twenty pages of text at 160 pixels are 94 kB, of noise 180 kB even at 80.
-SHEETS = ((160, 20), (120, 20), (80, 20), (80, 10))
+LISTED = 10  # of the slowest documents
 
 
 def present(documents: Sequence[CorpusDocument]) -> list[CorpusDocument]:
@@ -104,17 +89,8 @@ def missing(documents: Sequence[CorpusDocument]) -> list[CorpusDocument]:
     return [document for document in documents if document.origin == "missing"]
 
 
-def files_of(documents: Sequence[CorpusDocument]) -> Files:
-    """Return name and hash of each file; a file in the last build's set is unchanged."""
-    return {(document.file_name, document.pdf_sha256) for document in documents}
-
-
 def corpus_counts(built: Sequence[CorpusDocument], known: Files, corpus_dir: Path) -> dict[str, int]:
-    """Return the counts of a corpus; `known` are the files of the last build.
-
-    A document may have several names; pages, bytes and images are counted with each name, because a server ingests each
-    file.
-    """
+    """Return the counts of a corpus; pages, bytes and images count with each name, as a server ingests each file."""
     there = present(built)
     return {
         "files": len(there),
@@ -166,71 +142,24 @@ def words_line(row: CorpusDocument) -> str:
     return f"{row.words_printed:,} of {row.words_seen:,} words ({row.words_printed / row.words_seen:.0%})"
 
 
-def slowest(documents: Sequence[CorpusDocument], times: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the documents that took longest, each under its first name; `times` come from `update_times`."""
+def slowest(documents: Sequence[CorpusDocument]) -> list[dict[str, Any]]:
+    """Return the documents that took longest of those made or checked this time, each under its first name."""
     first: dict[str, CorpusDocument] = {}
     for document in documents:
-        if document.file_name in times:
-            first.setdefault(document.key, document)
-    ordered = sorted(first.values(), key=lambda document: (-times[document.file_name], document.file_name))
-    return [
-        {
-            "file": document.file_name,
-            "seconds": times[document.file_name],
-            "pages": document.pages,
-            "from": document.origin,
-            "url": document.url or "",
-        }
-        for document in ordered[:SLOWEST]
-    ]
+        first.setdefault(document.key, document)
+    made = [document for document in first.values() if document.seconds]
+    ordered = sorted(made, key=lambda document: (-document.seconds, document.file_name))
+    return [{**document_facts(document), "seconds": round(document.seconds, 3)} for document in ordered[:LISTED]]
+
+
+def document_facts(row: CorpusDocument) -> dict[str, Any]:
+    """Return a row of a table of documents."""
+    return {"file": row.file_name, "pages": row.pages, "from": row.origin, "url": row.url or ""}
 
 
 def first_pages(documents: Sequence[CorpusDocument], corpus_dir: Path) -> Callable[[], bytes] | None:
-    """Return a function that draws a contact sheet as PNG of at most 150 kB; None without documents."""
-    files: dict[str, CorpusDocument] = {}
+    """Return a function that draws a contact sheet as PNG; None without documents."""
+    files: dict[str, Path] = {}
     for document in present(documents):
-        files.setdefault(document.key, document)
-    named = [(document.file_name, corpus_dir / document.file_name) for document in files.values()]
-    return functools.partial(_contact_sheet, named) if named else None
-
-
-def _contact_sheet(files: list[tuple[str, Path]]) -> bytes:
-    sheet = b""
-    for width, limit in SHEETS:
-        sheet = contact_sheet(files, thumb_width=width, limit=limit)
-        if len(sheet) <= SHEET_BYTES:
-            break
-    return sheet
-
-
-_DIGITS = 3  # milliseconds
-
-
-class _Time(msgspec.Struct):
-    file_name: str
-    seconds: float
-
-
-def read_times(path: Path) -> dict[str, float]:
-    """Return seconds by file name; a missing or damaged file is empty, because no product is made from it."""
-    if not path.exists():
-        return {}
-    try:
-        known = msgspec.json.Decoder(_Time).decode_lines(path.read_bytes())
-    except msgspec.DecodeError as error:
-        logger.warning("The times of the last conversion are ignored: %s: %s", path, error)
-        return {}
-    return {time.file_name: time.seconds for time in known}
-
-
-def update_times(path: Path, documents: Sequence[CorpusDocument]) -> dict[str, float]:
-    """Write `documents.times.jsonl`: how long each document took to fetch and print.
-
-    It is separate from the manifest, whose bytes depend on the inputs only. A document that is reused keeps the time of
-    the conversion that made it. Returns seconds by file name.
-    """
-    known = read_times(path)
-    times = {d.file_name: round(d.seconds, _DIGITS) if d.seconds else known.get(d.file_name) for d in documents}
-    lines = [_Time(name, seconds) for name, seconds in times.items() if seconds is not None]
-    atomic_write(path, msgspec.json.Encoder().encode_lines(lines))
-    return {line.file_name: line.seconds for line in lines}
+        files.setdefault(document.key, corpus_dir / document.file_name)
+    return functools.partial(contact_sheet, list(files.values())) if files else None

@@ -1,7 +1,4 @@
-"""`benchmark.yaml`: the declarative file that makes a folder of foreign data a benchmark.
-
-A spec that was read is consistent in itself; whether its files and columns exist shows when they are read.
-"""
+"""`benchmark.yaml`: the declarative file that makes a folder of foreign data a benchmark."""
 
 import datetime
 import re
@@ -19,6 +16,11 @@ from rag_eval_pipeline.workspace import NAME, BenchmarkPaths
 
 TABLE_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 SOURCE = "source"  # the relation that `source:` becomes
+
+
+Source = Annotated[
+    SourceSpec, BeforeValidator(lambda value: {"path": value} if isinstance(value, str | list) else value)
+]
 
 
 class QuestionColumns(SpecPart):
@@ -85,8 +87,8 @@ class BenchmarkSpec(SpecPart):
     language: Text | None = Field(default=None, description="ISO 639-1 code of the questions' language.")
     domain: Text | None = Field(default=None, description="What it is about.")
     released: datetime.date | None = Field(default=None, description="Day of publication; becomes created_at.")
-    source: SourceSpec = Field(description="The rows that become questions: relation `source`.")
-    tables: dict[str, SourceSpec] = Field(default={}, description="Further relations by name.")
+    source: Source = Field(description="The rows that become questions: relation `source`.")
+    tables: dict[str, Source] = Field(default={}, description="Further relations by name.")
     questions: QuestionsSpec = Field(description="One row a question: SQL, or our column <- their column.")
     documents: Text | None = Field(
         default=None,
@@ -138,18 +140,6 @@ class BenchmarkSpec(SpecPart):
         default={}, description="Settings of evaluations on this benchmark; they go over evaluation_defaults."
     )
 
-    @field_validator("source", mode="before")
-    @classmethod
-    def _source_path(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str | list) else value
-
-    @field_validator("tables", mode="before")
-    @classmethod
-    def _table_paths(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {name: {"path": table} if isinstance(table, str | list) else table for name, table in value.items()}
-
     @field_validator("tables")
     @classmethod
     def _table_names(cls, value: dict[str, SourceSpec]) -> dict[str, SourceSpec]:
@@ -177,12 +167,7 @@ _PARTS: dict[str, type[BaseModel]] = {
 
 
 def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:
-    """Read and check a benchmark's spec.
-
-    Raises:
-        InputError: `missing_spec`, `bad_yaml`, `bad_encoding`, `unknown_key`, `missing_key`, `bad_value`,
-            `name_mismatch`, `path_outside`, `unsupported_source`; the message names the line.
-    """
+    """Read and check a benchmark's spec; the message of an `InputError` names the line."""
     shown = shown_path(paths, paths.spec.name)
     text = read_yaml(paths.spec, shown)
     if not isinstance(text.value, dict):

@@ -1,8 +1,7 @@
 """Row order, origin of rows and columns of a query, read from DuckDB's syntax tree.
 
-SQL results have no order of their own. A query that only filters, computes and unnests keeps the order of its source;
-one that groups, joins or takes distinct rows does not, and must return `source_file, source_row` to be put back in
-order.
+A query that only filters, computes and unnests keeps the order of its source; one that groups, joins or takes distinct
+rows must return `source_file, source_row` to be put back in order.
 """
 
 import copy
@@ -30,11 +29,12 @@ def order_hazard(node: Node, common: dict[str, Node] | None = None) -> str | Non
     if node["type"] == "SET_OPERATION_NODE":
         if node["setop_type"] != "UNION" or not node["setop_all"]:
             return "UNION" if node["setop_type"] == "UNION" else str(node["setop_type"])
-        return next((hazard for child in _children(node) if (hazard := order_hazard(child, common))), None)
+        children = node.get("children") or [node["left"], node["right"]]
+        return next((hazard for child in children if (hazard := order_hazard(child, common))), None)
     if node["type"] != "SELECT_NODE":
         return "a recursive query"
     common = {**(common or {}), **_common_tables(node)}
-    if any(modifier["type"] == "DISTINCT_MODIFIER" for modifier in node["modifiers"]):
+    if _is_distinct(node):
         return "DISTINCT"
     if _groups(node):
         return "GROUP BY"
@@ -65,9 +65,7 @@ def columns_used(node: Any) -> list[str]:
 def volatile_parts(node: Any, functions: Collection[str], columns: Collection[str]) -> list[str]:
     """Return the parts of a query whose result may change by itself: sampling, random numbers, the clock.
 
-    Args:
-        functions: Names of functions that are not the same for the same arguments.
-        columns: Names that are columns here; `current_date` and its like need no parentheses.
+    `functions` are not the same for the same arguments; `columns` may be named like `current_date`.
     """
     if isinstance(node, list):
         return [part for item in node for part in volatile_parts(item, functions, columns)]
@@ -107,8 +105,7 @@ class JsonCalls(NamedTuple):
 def json_as_text(node: Any, places: Mapping[str, Collection[int]], calls: JsonCalls) -> Any:
     """Return the tree with calls around values that are used as text, so that a JSON text loses its quotes there.
 
-    In casts and text functions DuckDB uses a JSON value as it is written, quotes included; a text that is compared with
-    a JSON value is parsed as JSON. `places` are the arguments of functions that are text.
+    DuckDB uses a JSON value as it is written, quotes included. `places` are the arguments of functions that are text.
     """
     if isinstance(node, list):
         return [json_as_text(item, places, calls) for item in node]
@@ -166,9 +163,7 @@ def _is_text_constant(node: Node) -> bool:
 
 def _from_hazard(table: Node, common: dict[str, Node]) -> str | None:
     if table["type"] == "JOIN":
-        if not _unnests(table["right"]):
-            return "JOIN"
-        return _from_hazard(table["left"], common)
+        return _from_hazard(table["left"], common) if _unnests(table["right"]) else "JOIN"
     if table["type"] == "SUBQUERY":
         return order_hazard(table["subquery"]["node"], common)
     if table["type"] == "BASE_TABLE" and table["table_name"] in common:
@@ -194,9 +189,7 @@ def _unnests(table: Node) -> bool:
 
 def _trace(node: Node, common: dict[str, Node]) -> bool:
     """Add the two columns to a SELECT and to what it selects from, down to `source`."""
-    if node["type"] != "SELECT_NODE" or _groups(node):
-        return False
-    if any(modifier["type"] == "DISTINCT_MODIFIER" for modifier in node["modifiers"]):
+    if node["type"] != "SELECT_NODE" or _groups(node) or _is_distinct(node):
         return False
     common = {**common, **_common_tables(node)}
     found = _origin(node["from_table"], common)
@@ -207,7 +200,9 @@ def _trace(node: Node, common: dict[str, Node]) -> bool:
     for alias, name in names.items():
         if alias not in present:
             path = [qualifier, name] if qualifier else [name]
-            node["select_list"].append(_column(path, alias))
+            place = {"query_location": 0, "query_location_length": 0}
+            column = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": alias, **place, "column_names": path}
+            node["select_list"].append(column)
     return True
 
 
@@ -227,15 +222,8 @@ def _origin(table: Node, common: dict[str, Node]) -> tuple[str, dict[str, str]] 
     return (alias or name, dict(_TRACES)) if name.lower() == _SOURCE else None
 
 
-def _column(path: list[str], alias: str) -> Node:
-    return {
-        "class": "COLUMN_REF",
-        "type": "COLUMN_REF",
-        "alias": alias,
-        "query_location": 0,
-        "query_location_length": 0,
-        "column_names": path,
-    }
+def _is_distinct(node: Node) -> bool:
+    return any(modifier["type"] == "DISTINCT_MODIFIER" for modifier in node["modifiers"])
 
 
 def _groups(node: Node) -> bool:
@@ -244,8 +232,3 @@ def _groups(node: Node) -> bool:
 
 def _common_tables(node: Node) -> dict[str, Node]:
     return {item["key"]: item["value"]["query_node"] for item in node.get("cte_map", {}).get("map", ())}
-
-
-def _children(node: Node) -> list[Node]:
-    children = node.get("children")
-    return list(children) if children else [node["left"], node["right"]]

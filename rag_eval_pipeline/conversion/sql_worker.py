@@ -1,8 +1,7 @@
 """The child process in which a benchmark's SQL runs: no files, no network, no extensions, bounded memory.
 
-Run as `python -m rag_eval_pipeline.conversion.sql_worker JOB_FOLDER` by `mapping`, which also kills it at its deadline,
-because DuckDB has none. It reads `job.json` and the relations beside it, and leaves an Arrow file a query and
-`result.json`.
+`mapping` runs it, and kills it at its deadline, because DuckDB has none. It reads `job.json` and the relations beside
+it, and leaves an Arrow file a query and `result.json`.
 """
 
 import ast
@@ -96,11 +95,7 @@ def main(folder: Path) -> None:
 
 
 def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Run the job's queries, each into an Arrow file, and return what is known of each.
-
-    Raises:
-        QueryError: A query is refused or fails.
-    """
+    """Run the job's queries, each into an Arrow file, and return their hazards and conditions."""
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -143,11 +138,16 @@ def _run_query(
     )
     if has_json:
         tree = _with_json_as_text(connection, tree)
-    if not any(_create_view(connection, _text(connection, form)) for form in (traced(tree), tree)):
+    failed: duckdb.Error | None = None
+    for form in filter(None, (traced(tree), tree, sql)):  # the first one that binds
         try:
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {RESULT} AS {sql}")
+            text = form if isinstance(form, str) else _text(connection, form)
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {RESULT} AS {text}")
+            break
         except duckdb.Error as error:
-            raise _failed(name, error) from None
+            failed = error
+    else:
+        raise _failed(name, failed)
     keep = "true"
     condition: list[str] = []
     if where is not None:
@@ -157,7 +157,7 @@ def _run_query(
         keep = f"(\n{where}\n)::BOOLEAN"
         if has_json:
             tree = _with_json_as_text(connection, _tree(connection, "where", f"SELECT {keep}"))
-            keep = (_text(connection, tree) or "").removeprefix("SELECT ")
+            keep = _text(connection, tree).removeprefix("SELECT ")
     own = connection.sql(f"SELECT * FROM {RESULT}").columns
     order = _order(name, own, query["files"]) if hazard or own_order else ""
     order = "" if name == "documents" and own_order else order
@@ -202,10 +202,11 @@ def _refuse_volatile(connection: duckdb.DuckDBPyConnection, name: str, tree: Any
         raise QueryError(name, "volatile_sql", f"SQL that gives the same rows every day, found {parts[0]}")
 
 
-def _failed(name: str, error: Exception) -> QueryError:
+def _failed(name: str, error: Exception | None) -> QueryError:
     line = re.search(r"^LINE (\d+):", str(error), re.MULTILINE)
     code = "query_memory" if isinstance(error, duckdb.OutOfMemoryException) else "bad_sql"
-    return QueryError(name, code, _first_line(error), int(line[1]) if line else None)
+    message = re.sub(r"^\w+ Error: ", "", str(error).strip().split("\n", 1)[0])  # without DuckDB's guesses
+    return QueryError(name, code, message, int(line[1]) if line else None)
 
 
 def _as_json_type(field: pa.Field) -> pa.Field:
@@ -275,9 +276,7 @@ def _tree(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> Any:
     return tree
 
 
-def _text(connection: duckdb.DuckDBPyConnection, tree: Any) -> str | None:
-    if tree is None:
-        return None
+def _text(connection: duckdb.DuckDBPyConnection, tree: Any) -> str:
     return _value(connection, "SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
 
 
@@ -287,29 +286,11 @@ def _value(connection: duckdb.DuckDBPyConnection, sql: str, parameter: str) -> s
     return str(value)
 
 
-def _create_view(connection: duckdb.DuckDBPyConnection, sql: str | None) -> bool:
-    """Create the view of a query; return False if it does not bind."""
-    if sql is None:
-        return False
-    try:
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {RESULT} AS {sql}")
-    except duckdb.Error:
-        return False
-    return True
-
-
-def _first_line(error: Exception) -> str:
-    """Return DuckDB's message without its guesses and the marked position."""
-    return re.sub(r"^\w+ Error: ", "", str(error).strip().split("\n", 1)[0])
-
-
 def literal_json(text: str | None, kind: str) -> str | None:
-    """Return a Python list or dictionary as JSON text; None when the text is no such literal or JSON cannot hold it.
+    """Return a Python list or dictionary (`kind`) as JSON text; None if it is no such literal or JSON cannot hold it.
 
-    Tuples and sets are lists; keys that are numbers, booleans or None become their text. A repeated key,
-    bytes, infinities and lone surrogates have no JSON. Texts in brackets without a comma between them are items, as
-    numpy prints arrays; but where the first ends with white space and the second begins a line, `pprint` may have
-    broken one text in two, so there is no value. `kind` is `list` or `dict`.
+    Texts in brackets without a comma between them are items, as numpy prints arrays; but where the first ends with
+    white space and the second begins a line, `pprint` may have broken one text in two, so there is no value.
     """
     if text is None:
         return None
@@ -325,11 +306,7 @@ def literal_json(text: str | None, kind: str) -> str | None:
 
 
 def _with_commas(text: str) -> str:
-    """Put the commas that numpy leaves out between the texts of an array.
-
-    Raises:
-        ValueError: `pprint` may have broken one text into lines there, which it does behind white space.
-    """
+    """Put the commas that numpy leaves out between the texts of an array."""
     if not _ADJACENT.search(text):
         return text
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them; splitlines() also breaks at U+2028
@@ -370,10 +347,8 @@ def _literal_value(node: ast.expr) -> Any:
 
 
 def _literal_key(node: ast.expr | None) -> str:
-    value = None if node is None else ast.literal_eval(node)  # no node: `**other` in a dictionary
-    if node is None or not (value is None or isinstance(value, str | bool | int | float)):
-        raise ValueError("a key that JSON cannot hold")
-    if isinstance(value, float) and not math.isfinite(value):
+    value = () if node is None else ast.literal_eval(node)  # no node: `**other` in a dictionary
+    if not (value is None or isinstance(value, str | int)) and not (isinstance(value, float) and math.isfinite(value)):
         raise ValueError("a key that JSON cannot hold")
     return str(value)
 

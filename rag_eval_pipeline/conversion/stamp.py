@@ -1,8 +1,8 @@
 """Records of conversion steps, and the stamp that says a benchmark is converted.
 
-Each step leaves a record with the digest of the source that it used, and the next step refuses a record with another
-digest, so files of two versions of a source are never mixed. `conversion.json` is written last, and only when every
-blocking check passed. Evaluations rely on it alone, because Dagster's blocking checks do not hold back other runs.
+Each step leaves a record with the digest of its source, and the next step refuses a record with another one.
+`conversion.json` is written last, and only when every blocking check passed. Evaluations rely on it alone, because
+Dagster's blocking checks do not hold back other runs.
 """
 
 import contextlib
@@ -94,7 +94,7 @@ class Check(Model):
 
 
 def make_check(name: str, passed: bool, numbers: dict[str, Any], *, blocking: bool = True) -> Check:
-    """Return a check; see the fields of `Check`."""
+    """Return a check."""
     return Check(name=name, passed=passed, blocking=blocking, numbers=numbers)
 
 
@@ -115,19 +115,14 @@ class StepRecord(FileModel):
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """The record of a step, and what is shown of it.
-
-    Args:
-        figures: Numbers that differ from run to run, such as times, and so are not part of the record.
-        pictures: Functions that draw PNG images.
-    """
+    """The record of a step, and what is shown of it."""
 
     record: StepRecord
     preview: list[dict[str, Any]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)  # differ from run to run, such as times
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    pictures: dict[str, Callable[[], bytes]] = field(default_factory=dict)
+    pictures: dict[str, Callable[[], bytes]] = field(default_factory=dict)  # draw PNG images
 
 
 class Stamp(FileModel):
@@ -170,7 +165,7 @@ class Conversion:
     recheck: Recheck = "no"
 
     def require(self, step: str) -> StepRecord:
-        """Return the record of an earlier step; see `require_step`."""
+        """Return the record of an earlier step."""
         return require_step(self.paths, step, self.digest)
 
     def report(
@@ -184,11 +179,6 @@ class Conversion:
         """Return the report of a step that used this source."""
         record = StepRecord(step=step, source_digest=self.digest, counts=counts, checks=checks)
         return StepReport(record, preview, notes)
-
-
-def write_record(paths: BenchmarkPaths, record: StepRecord) -> None:
-    """Write the record of a step."""
-    record.write(paths.steps / f"{record.step}.json")
 
 
 def require_step(paths: BenchmarkPaths, step: str, digest: str) -> StepRecord:
@@ -243,26 +233,16 @@ def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
 
 
 def source_digest(paths: BenchmarkPaths) -> str:
-    """Return sha256 over the path and content of every regular file in the benchmark's folder.
+    """Return sha256 over the path and content of every regular file in the benchmark's folder; links are not followed.
 
-    All files count, because rows may name any of them as a document's body, which only the SQL decides. Hashes
-    of unchanged files are remembered, so a sensor can ask every 30 seconds.
+    All files count, because rows may name any of them as a document's body, which only the SQL decides.
     """
+    paths_below = (Path(parent) / name for parent, _, names in os.walk(paths.source) for name in names)
+    files = {str(path.relative_to(paths.source)): path for path in paths_below}
     digest = hashlib.sha256()
-    for relative in sorted(local_files(paths.source)):
-        with contextlib.suppress(FileNotFoundError):  # an editor's temporary file, gone since it was listed
-            line = f"{relative}\0{file_sha256(paths.source / relative)}\n"
-            digest.update(line.encode("utf-8", "surrogateescape"))
+    for relative, path in sorted(files.items()):
+        if path.is_file() and not path.is_symlink():
+            with contextlib.suppress(FileNotFoundError):  # an editor's temporary file, gone since it was listed
+                line = f"{relative}\0{file_sha256(path)}\n"
+                digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def local_files(folder: Path) -> list[str]:
-    """Return the regular files below a folder, relative to it; links are neither listed nor followed."""
-    found = []
-    for parent, folders, names in os.walk(folder, followlinks=False):
-        folders[:] = [name for name in folders if not os.path.islink(os.path.join(parent, name))]
-        for name in names:
-            path = os.path.join(parent, name)
-            if os.path.isfile(path) and not os.path.islink(path):
-                found.append(os.path.relpath(path, folder))
-    return found

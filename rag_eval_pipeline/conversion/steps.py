@@ -1,8 +1,7 @@
 """A conversion: six steps in order, each one asset; `rag-eval convert` runs them all.
 
-A step reads what the steps before it wrote, refuses it when it was made from another source, writes its own files
-atomically, and leaves a record. A run holds the benchmark's lock from its first step to its last, so two conversions,
-or a conversion and an evaluation, never mix.
+A step refuses what was made from another source, writes its files atomically, and leaves a record. A run holds the
+benchmark's lock from its first step to its last, so two conversions, or a conversion and an evaluation, never mix.
 """
 
 import contextlib
@@ -21,23 +20,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_pipeline.conversion.datasets import (
-    LISTED,
-    QUERY_COLUMNS,
-    TRAIN_COLUMNS,
-    TRAIN_DEPTH,
-    annotated_truth,
-    dataset_head,
-    document_texts,
-    locate_gold,
-    publish_version,
-    read_gold_spans,
-    source_ground_truth,
-    train_rows,
-    with_gold,
-    write_evaluation_dataset,
-    write_gold_spans,
-)
+from rag_eval_pipeline.conversion import datasets
+from rag_eval_pipeline.conversion.datasets import LISTED
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine import quarantine_notes, read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.question_table import (
@@ -52,16 +36,15 @@ from rag_eval_pipeline.conversion.questions import Question
 from rag_eval_pipeline.conversion.report import (
     DRIFTED,
     corpus_counts,
+    document_facts,
     document_line,
     document_notes,
-    files_of,
     first_pages,
     lost_counts,
     missing,
     pages_with_words_lost,
     present,
     slowest,
-    update_times,
     words_line,
 )
 from rag_eval_pipeline.conversion.spec import read_spec
@@ -76,29 +59,14 @@ from rag_eval_pipeline.conversion.stamp import (
     discard_stamp,
     make_check,
     source_digest,
-    write_record,
 )
+from rag_eval_pipeline.corpus import manifest
 from rag_eval_pipeline.corpus.builder import Recheck as CorpusRecheck
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.manifest import (
-    read_manifest,
-    read_planned,
-    read_rows,
-    with_web_state,
-    write_manifest,
-    write_manifest_json,
-    write_planned,
-    write_web_state,
-)
+from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.naming import pins
-from rag_eval_pipeline.corpus.text.pages import (
-    corpus_pages,
-    extractor,
-    read_pages,
-    reusable_pages,
-    write_pages,
-)
+from rag_eval_pipeline.corpus.text.pages import corpus_pages, extractor, read_pages, reusable_pages, write_pages
 from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.dataset import SourceDocument
 from rag_eval_pipeline.formats.json_rows import write_rows
@@ -131,9 +99,9 @@ def questions(conversion: Conversion) -> StepReport:
     origins = SourceFiles(paths, paths.cache, policy, _logged(paths.name))
     for left in _leftovers(paths):
         remove_leftover(left)
-    planned = plan(paths, pins(_manifest(paths)), origins=origins)
+    planned = plan(paths, pins(_unless_damaged(read_manifest, paths.documents)), origins=origins)
     planned.publish_questions(paths.questions)
-    write_planned(paths.planned, planned.documents, base=paths.source)
+    manifest.write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
     counts = planned.counts
     wrong = {name: {"expected": e, "found": f} for name, e, f in spec.expect.differences(counts.record())}
@@ -154,13 +122,13 @@ def corpus(conversion: Conversion) -> StepReport:
     """Planned documents to PDFs; what is unchanged is neither fetched nor rendered again."""
     paths = conversion.paths
     conversion.require("questions")
-    previous = with_web_state(_manifest(paths), paths.web)
+    previous = manifest.with_web_state(_unless_damaged(read_manifest, paths.documents), paths.web)
     policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
-    planned = read_planned(paths.planned, base=paths.source)
+    planned = manifest.read_planned(paths.planned, base=paths.source)
     # Rows of an earlier build that was killed before it could write the manifest; later ones replace earlier ones.
     kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(paths.corpus_journal)]
     log = conversion.log if len(planned) <= LOG_EACH_LIMIT else None
-    known = files_of(previous)
+    known = {(document.file_name, document.pdf_sha256) for document in previous}
     with JournalWriter(paths.corpus_journal) as journal:
 
         def keep(rows: Sequence[CorpusDocument]) -> None:
@@ -180,9 +148,8 @@ def corpus(conversion: Conversion) -> StepReport:
             min_page_words=conversion.spec.min_page_words,
         )
     paths.documents_json.unlink(missing_ok=True)  # the next step writes that of this corpus
-    write_manifest(paths.documents, built)
-    write_web_state(paths.web, built)
-    times = update_times(paths.document_times, built)
+    manifest.write_manifest(paths.documents, built)
+    manifest.write_web_state(paths.web, built)
     paths.corpus_journal.unlink()
     _link_corpus(paths)
     absent = missing(built)
@@ -213,14 +180,14 @@ def corpus(conversion: Conversion) -> StepReport:
             blocking=False,
         ),
     )
-    preview = [{"file": d.file_name, "pages": d.pages, "from": d.origin, "url": d.url or ""} for d in built[:LISTED]]
+    preview = [document_facts(document) for document in built[:LISTED]]
     counts = corpus_counts(built, known, paths.corpus)
     report = conversion.report("corpus", counts, checks, preview, document_notes(built))
     sheet = first_pages(built, paths.corpus)
     return replace(
         report,
         figures={"slowest_seconds": max((document.seconds for document in built), default=0.0)},
-        tables={"slowest": slowest(built, times)},
+        tables={"slowest": slowest(built)},
         pictures={} if sheet is None else {"first_pages": sheet},
     )
 
@@ -235,7 +202,9 @@ def corpus_text(conversion: Conversion) -> StepReport:
     characters = Counter({document.file_name: 0 for document in there})
     for page in pages:
         characters[page.file_name] += len(page.text)
-    write_manifest_json(paths.documents_json, read_rows(paths.documents), characters, extractor=extractor())
+    manifest.write_manifest_json(
+        paths.documents_json, manifest.read_rows(paths.documents), characters, extractor=extractor()
+    )
     with_text = {page.file_name for page in pages if page.text.strip()}
     silent = sorted(characters.keys() - with_text)
     counts = {"pages": len(pages), "characters": characters.total(), "without_text": len(silent)}
@@ -251,9 +220,9 @@ def train_json(conversion: Conversion) -> StepReport:
     conversion.require("corpus")
     absent_documents = _missing_documents(conversion)
     tally = _Tally(_on_disk(conversion))
-    columns = None if absent_documents.missing else TRAIN_COLUMNS
+    columns = None if absent_documents.missing else datasets.TRAIN_COLUMNS
     remaining = absent_documents.drop(prefetch(iterate_batches(paths.questions, columns)))
-    write_rows(paths.train_json, tally.counting(remaining), train_rows, depth=TRAIN_DEPTH)
+    write_rows(paths.train_json, tally.counting(remaining), datasets.train_rows, depth=datasets.TRAIN_DEPTH)
     earlier = [record for record in read_quarantine(paths.quarantine) if record.stage != DOCUMENTS_STAGE]
     records = [*earlier, *absent_documents.quarantined]
     write_quarantine(paths.quarantine, records)
@@ -296,19 +265,21 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     paths = conversion.paths
     counted = conversion.require("train_json").counts
     conversion.require("corpus_text")
-    planned = read_planned(paths.planned, base=paths.source)
+    planned = manifest.read_planned(paths.planned, base=paths.source)
     # The questions are not read again for gold texts where there are none.
-    asked = with_gold(_remaining(conversion)) if conversion.require("questions").counts["gold_texts"] else ()
+    asked = datasets.with_gold(_remaining(conversion)) if conversion.require("questions").counts["gold_texts"] else ()
     pages = read_pages(paths.pages)
-    spans = locate_gold(asked, planned, pages)
-    write_gold_spans(paths.gold_spans, spans)
-    head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
+    spans = datasets.locate_gold(asked, planned, pages)
+    datasets.write_gold_spans(paths.gold_spans, spans)
+    head = datasets.dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"
-    texts = document_texts(pages) if conversion.spec.inline_documents else {}
+    texts = datasets.document_texts(pages) if conversion.spec.inline_documents else {}
     documents = [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
-    findings = write_evaluation_dataset(made, head, _remaining(conversion, QUERY_COLUMNS), spans, documents)
-    publish_version(conversion, made, target)
+    findings = datasets.write_evaluation_dataset(
+        made, head, _remaining(conversion, datasets.QUERY_COLUMNS), spans, documents
+    )
+    datasets.publish_version(conversion, made, target)
     gold_texts = [span for span in spans if span.piece == 0]
     lost = [span for span in gold_texts if span.method is None]
     located = len(gold_texts) - len(lost)
@@ -335,8 +306,8 @@ def ground_truth(conversion: Conversion) -> StepReport:
     """`.gt.json` where gold texts were located or people annotated, and last of all the stamp."""
     conversion.paths.stamp.unlink(missing_ok=True)  # of an earlier conversion: it must not outlive a failed check
     records = [conversion.require(step) for step in EARLIER]
-    own = source_ground_truth(conversion.spec, read_gold_spans(conversion.paths.gold_spans))
-    truth, quality, notes = annotated_truth(conversion, own)
+    own = datasets.source_ground_truth(conversion.spec, datasets.read_gold_spans(conversion.paths.gold_spans))
+    truth, quality, notes = datasets.annotated_truth(conversion, own)
     target = conversion.workspace.gt_json(conversion.spec.name, conversion.spec.version)
     if truth is None:
         target.unlink(missing_ok=True)
@@ -363,15 +334,10 @@ STEPS: dict[str, Callable[[Conversion], StepReport]] = {
 
 
 class RunPart(NamedTuple):
-    """A step as one of several of a run.
-
-    Args:
-        run_id: Of the run.
-        steps: All steps of the run, this one among them.
-    """
+    """A step as one of several of a run."""
 
     run_id: str
-    steps: frozenset[str]
+    steps: frozenset[str]  # all of the run
 
 
 @dataclass(slots=True)
@@ -399,7 +365,6 @@ def run_step(
     """Run one step of a benchmark's conversion.
 
     Args:
-        step: Its name in `STEPS`.
         part: The run that it belongs to; the run keeps the benchmark's lock until all its steps are done or one fails.
             A run whose steps are done by several processes releases it after each.
         progress, log, recheck: As in `Conversion`.
@@ -483,7 +448,7 @@ def _run(
     limit_allocators()
     conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, log, replace, recheck)
     report = STEPS[step](conversion)
-    write_record(paths, report.record)
+    report.record.write(paths.steps / f"{step}.json")
     return report
 
 
@@ -515,13 +480,8 @@ def _logged(benchmark: str) -> Callable[[int, int | None], None]:
     return progress
 
 
-def _manifest(paths: BenchmarkPaths) -> list[CorpusDocument]:
-    """Return the manifest of the last conversion; nothing before the first."""
-    return _unless_damaged(read_manifest, paths.documents) if paths.documents.exists() else []
-
-
 def _unless_damaged(read: Callable[[Path], list[Item]], path: Path) -> list[Item]:
-    """Return what the last conversion wrote; nothing when it is damaged, as it can be made again."""
+    """Return what the last conversion wrote; nothing if it is damaged or there was none."""
     try:
         return read(path)
     except InputError as error:

@@ -1,10 +1,11 @@
 """Build a corpus: planned documents in, PDFs and the rows of the manifest out.
 
-Unchanged documents cost nothing: no request, no rendering, no write, and without changes no browser is started. A
-document that is not available becomes a row with the reason, and never stops the others.
+Unchanged documents cost no request, no rendering and no write. A document that is not available becomes a row with the
+reason.
 """
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import logging
@@ -28,7 +29,7 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, Planned
 from rag_eval_pipeline.corpus.naming import NAME_FLAGS
 from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.corpus.rendering.page_loading import resources_unchanged
-from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, PrintedWords, renderer_fingerprint
+from rag_eval_pipeline.corpus.rendering.render import PrintedWords, renderer_fingerprint
 from rag_eval_pipeline.errors import MACHINE_ERRORS, DocumentError, InputError, ServiceError
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, fsync_folder
 from rag_eval_pipeline.web.egress import EgressPolicy
@@ -36,8 +37,7 @@ from rag_eval_pipeline.web.egress import EgressPolicy
 logger = logging.getLogger(__name__)
 
 PAGES_PER_CORE = 2  # open at once, because a page waits for the disk and the network about half of its time
-TEXT_BATCH_ABOVE = 10_000  # texts; below it, a killed build loses no document that was printed
-TEXT_BATCH_SIZE = 50  # a quarter of a second's work to lose; 600 kB of PDFs in memory
+TEXTS_PER_BATCH = 8  # published together, as waiting for the disk takes half the time of a short text
 
 Progress = Callable[[int, int], None]
 Keep = Callable[[Sequence[CorpusDocument]], None]
@@ -59,20 +59,17 @@ def build_corpus(
     """Bring a corpus folder in line with a plan.
 
     Args:
-        planned: Documents with their names; file names must be distinct.
-        corpus_dir: Made when missing. Files in it that no document of the plan owns are removed.
-        previous: The manifest of the last build; rows whose file is gone or altered count as changed.
-        policy: What may be fetched.
+        planned: Documents with distinct file names.
+        corpus_dir: Files in it that no document of the plan owns are removed.
+        previous: The manifest of the last build.
         progress: Called with the number of documents that are done, and of all.
-        keep: Called with the rows of each document that has just been published. If this build is killed, add them to
-            `previous` of the next one, which then makes only the rest.
+        keep: Called with the rows of each published document. After a killed build, add them to `previous`.
         recheck: Fetch known pages again. A changed page replaces its document (`update`) or is reported (`report`).
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
-        min_page_words: Least share of the words of an HTML or Markdown page that its PDF must have; a page that has
-            fewer is `page_words_lost`.
+        min_page_words: Least share of a page's words that its PDF must have.
 
     Returns:
-        One row per file name, in the order of the plan and of each document's names.
+        One row per file name, in the order of the plan.
 
     Raises:
         InputError: `corpus_is_link`, `foreign_folder`.
@@ -90,10 +87,7 @@ def build_corpus(
     with CorpusFolder(corpus_dir) as folder:
         for index, document in enumerate(planned):
             kept = _unchanged(document, known[document.key], folder, fingerprint)
-            if kept is not None and (
-                kept[0].words_seen < WORDS_MIN
-                or PrintedWords(kept[0].words_seen, kept[0].words_printed).share >= min_page_words
-            ):
+            if kept and PrintedWords(kept[0].words_seen, kept[0].words_printed).is_enough(min_page_words):
                 rows[index] = kept
         accepted: dict[int, list[CorpusDocument]] = {}
         if recheck is not None:
@@ -102,7 +96,7 @@ def build_corpus(
         if progress is not None:
             progress(len(rows), len(planned))
         if changed:
-            tasks = [_Task(index, planned[index], accepted.get(index, [])) for index in changed]
+            tasks = [_Task(index, planned[index], next(iter(accepted.get(index, [])), None)) for index in changed]
             renderer = DocumentRenderer(
                 policy,
                 fingerprint,
@@ -120,10 +114,9 @@ def build_corpus(
 
 
 class CorpusFolder:
-    """A corpus folder during a build: documents appear whole or not at all, and it contains nothing but documents.
+    """A corpus folder during a build, which contains nothing but whole documents.
 
-    A RAG server ingests every file in the folder, so temp files are beside it, and links are not followed. The folder
-    is made when it is missing.
+    A RAG server ingests every file in the folder, so temp files are beside it, and links are not followed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -150,14 +143,15 @@ class CorpusFolder:
     def digest(self, name: str) -> str | None:
         """Return the SHA-256 of a document; None when there is no regular file of that name."""
         if name not in self._digests:
-            self._digests[name] = self._read_digest(name)
+            self._digests[name] = None
+            with contextlib.suppress(OSError):
+                descriptor = os.open(self._file(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                with os.fdopen(descriptor, "rb") as file:
+                    self._digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
         return self._digests[name]
 
     def publish_all(self, documents: Sequence[tuple[Sequence[str], bytes]]) -> None:
-        """Write documents, each under its names, which are hard links where the disk supports them.
-
-        The disk is waited for once for all of them.
-        """
+        """Write documents, each under its names, which are hard links where the disk supports them."""
         files = [(self._file(names[0]), data) for names, data in documents]
         atomic_write_all(files, temp_folder=self._temp)
         for names, data in documents:
@@ -195,25 +189,17 @@ class CorpusFolder:
             raise ValueError(f"{name!r} is not one path component")
         return self.path / name
 
-    def _read_digest(self, name: str) -> str | None:
-        try:
-            descriptor = os.open(self._file(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
 
 class _Interrupted(Exception):
     """Carries an exception that would end the event loop at once, before the browser is closed."""
 
 
 class _Task(NamedTuple):
-    """A document to be made or checked, with the rows of its accepted version, if there is one."""
+    """A document to be made, or to be checked if it has an accepted version."""
 
     position: int
     document: PlannedDocument
-    accepted: list[CorpusDocument]
+    accepted: CorpusDocument | None
 
 
 async def _build(
@@ -254,36 +240,22 @@ async def _build(
 
 
 def _batches(tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
-    """Yield tasks one by one, but short texts by fifties if they are very many.
-
-    A batch shares only the wait for the disk, which halves the time of publishing. Each text is printed on its own, so
-    that its bytes do not depend on its batch.
-    """
-    is_many = sum(task.document.body == "text" for task in tasks) > TEXT_BATCH_ABOVE
-    texts: list[_Task] = []
-    for task in tasks:
-        if not is_many or task.document.body != "text":
-            yield [task]
-            continue
-        texts.append(task)
-        if len(texts) == TEXT_BATCH_SIZE:
-            yield texts
-            texts = []
-    if texts:
-        yield texts
+    """Yield tasks one by one, and short texts together; each text is still printed on its own."""
+    texts = [task for task in tasks if task.document.body == "text"]
+    yield from ([task] for task in tasks if task.document.body != "text")
+    yield from (texts[at : at + TEXTS_PER_BATCH] for at in range(0, len(texts), TEXTS_PER_BATCH))
 
 
 async def _run_task(
     task: _Task, renderer: DocumentRenderer, folder: CorpusFolder
 ) -> tuple[list[CorpusDocument], bytes | None]:
     """Return a document's rows, one per name, and its PDF unless there is none or the one on disk stays."""
-    _, document, accepted = task
+    document, accepted = task.document, task.accepted and _unnamed(task.accepted)
     start = time.perf_counter()
     pdf: bytes | None = None
     try:
-        if accepted:
-            file = folder.path / accepted[0].file_name
-            row, pdf = await renderer.recheck(document, _unnamed(accepted[0]), file)
+        if accepted is not None:
+            row, pdf = await renderer.recheck(document, accepted, folder.path / accepted.file_name)
         else:
             row, pdf = await renderer.make(document)
     except DocumentError as error:
@@ -296,10 +268,7 @@ async def _run_task(
         logger.exception("%s could not be made into a document", document.key)
         message = " ".join(f"{document.url or document.key}: {type(error).__name__}: {error}".split())[:500]
         fault = DocumentError("internal_error", message)
-        if accepted:
-            row = with_failed_check(_unnamed(accepted[0]), fault)
-        else:
-            row = _missing(document, fault, renderer.fingerprint)
+        row = with_failed_check(accepted, fault) if accepted else _missing(document, fault, renderer.fingerprint)
     return _named(replace(row, seconds=time.perf_counter() - start), document.names), pdf
 
 
@@ -336,25 +305,14 @@ def _same_body(document: PlannedDocument, row: CorpusDocument, fingerprint: Fing
 
 def _hanging(previous: Sequence[CorpusDocument], fingerprint: Fingerprint) -> frozenset[str]:
     """Return the bodies that hung in the same browser; trying them again would take minutes in each build."""
-    rows = [row for row in previous if row.error_code == HANGS and row.body_sha256 is not None]
+    rows = [row for row in previous if row.error_code == HANGS]
     return frozenset(row.body_sha256 for row in rows if row.body_sha256 and row.renderer == fingerprint())
 
 
 def _missing(document: PlannedDocument, error: DocumentError, fingerprint: Fingerprint) -> CorpusDocument:
-    return CorpusDocument(
-        key=document.key,
-        file_name="",
-        url=None,
-        final_url=None,
-        flags=(),
-        origin="missing",
-        body_sha256=error.body_sha256,
-        pdf_sha256=None,
-        renderer=None if error.body_sha256 is None else fingerprint(),
-        pages=0,
-        error_code=error.code,
-        error=error.message,
-    )
+    renderer = None if error.body_sha256 is None else fingerprint()
+    row = CorpusDocument(document.key, "", None, None, (), "missing", error.body_sha256, None, renderer, 0)
+    return replace(row, error_code=error.code, error=error.message)
 
 
 def _unnamed(row: CorpusDocument) -> CorpusDocument:

@@ -1,8 +1,7 @@
 """Turn one planned document into one PDF: fetched or read, kept or printed, or checked again.
 
-An accepted document is what the questions were written for, so it stays until somebody accepts another version. A page
-that has changed is drift, which is reported with both hashes. Only the text of the PDF counts, because many servers
-send another nonce or date with each response.
+An accepted document stays until somebody accepts another version. A page whose text has changed is drift; its bytes do
+not count, because many servers send another nonce or date with each response.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from urllib.parse import urldefrag
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument, Drift, PlannedDocument, local_body
 from rag_eval_pipeline.corpus.rendering.browser import browser_pool
-from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, PrintedWords, Rendered, render
+from rag_eval_pipeline.corpus.rendering.render import Rendered, render
 from rag_eval_pipeline.corpus.text.pdf import cached_texts, read_texts
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
@@ -38,11 +37,8 @@ class DocumentRenderer:
     """Makes PDFs from planned documents: an egress proxy, and behind it a fetcher and a browser.
 
     Args:
-        policy: What may be fetched.
-        fingerprint: Of the renderer.
         update: Whether a changed page replaces its document.
-        error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
-        min_page_words: Least share of a page's words that its PDF must have.
+        error_pages, min_page_words: As in `build_corpus`.
         hanging: SHA-256 of bodies that are known to hang while they are printed; they are not tried.
     """
 
@@ -89,11 +85,7 @@ class DocumentRenderer:
     async def recheck(
         self, document: PlannedDocument, known: CorpusDocument, file: Path
     ) -> tuple[CorpusDocument, bytes | None]:
-        """Fetch a page again whose document was accepted earlier, with its row `known` and its PDF `file`.
-
-        Returns:
-            The row as it is now, and the PDF if a new one replaces the old one.
-        """
+        """Fetch a page again; return its row, and the PDF if a new one replaces the accepted one, `file`."""
         url = _url(document)
         try:
             version = Version(urldefrag(known.final_url or "").url, known.etag, known.last_modified)
@@ -113,18 +105,7 @@ class DocumentRenderer:
 
     async def _make_pdf(self, document: PlannedDocument, body: Body) -> tuple[CorpusDocument, bytes]:
         sha256 = hashlib.sha256(body.data).hexdigest()
-        row = CorpusDocument(
-            key=document.key,
-            file_name="",
-            url=None,
-            final_url=body.final_url,
-            flags=(),
-            origin="kept",
-            body_sha256=sha256,
-            pdf_sha256=sha256,
-            renderer=None,
-            pages=0,
-        )
+        row = CorpusDocument(document.key, "", None, body.final_url, (), "kept", sha256, sha256, None, 0)
         if body.kind == "pdf":
             texts = await asyncio.to_thread(read_texts, body.data)
             return replace(row, pages=len(texts), flags=(*body.flags, *text_flags(texts))), body.data
@@ -136,8 +117,8 @@ class DocumentRenderer:
             rendered = await self._render(document, body)
         except DocumentError as error:
             raise DocumentError(error.code, error.message, sha256 if error.code == HANGS else None) from error
-        words = rendered.words or PrintedWords(0, 0)
-        if words.seen >= WORDS_MIN and words.share < self._min_page_words:
+        words = rendered.words
+        if not words.is_enough(self._min_page_words):
             raise DocumentError(
                 "page_words_lost",
                 f"{body.url}: {words.printed:,} of the page's {words.seen:,} words are in its PDF "

@@ -1,8 +1,4 @@
-"""A document on its way into the corpus: its names, where its body comes from, and what became of it.
-
-Conversion makes a `PlannedDocument` without network access. A `CorpusDocument` is a row of the manifest, made when the
-document was rendered, kept, or not available.
-"""
+"""Documents of the corpus: `PlannedDocument` before it is made, `CorpusDocument` as a row of the manifest."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +17,8 @@ class FileName:
     """One name of a document in the corpus folder.
 
     Args:
-        name: Exact file name, `.pdf` included.
         url: As written in the source, fragment included; None for documents without URL.
-        flags: What the naming rule changed beyond the plain stem (`collision`, `truncated`, `escaped`,
-            `empty_segment`).
+        flags: How the name differs from the plain stem: `naming.NAME_FLAGS`.
     """
 
     name: str
@@ -37,11 +31,10 @@ class PlannedDocument:
     """A document that is fetched and rendered once, and stored under each of its names.
 
     Args:
-        key: Its identity: for a URL the lower-case host, percent-decoded path, params and query; else the name.
+        key: `naming.document_key` of its URL, else its name.
         names: URLs that differ only in their fragment give one document several names.
-        body: Where the bytes come from.
         url: The URL to fetch, or the address a local body is shown under; None for documents without URL.
-        path: The local file, absolute; only with `body="file"`.
+        path: Absolute; only with `body="file"`.
         content: HTML, Markdown or plain text; only with `body="html"`, `"markdown"` or `"text"`.
     """
 
@@ -58,36 +51,27 @@ class CorpusDocument:
     """A row of the manifest `documents.parquet`: one file name, and what is known of the file.
 
     Args:
-        key: Identity of the document; rows of one document share it, its hashes and its page count.
-        file_name: Exact name in the corpus folder.
+        key: As of its `PlannedDocument`.
         url: As written in the source; None for documents without URL.
         final_url: After redirects; None if nothing was fetched.
         flags: What naming or rendering had to do (`collision`, `load_timeout`, `js_off`, `moved_by_script`, ...).
         origin: `kept` is a publisher's PDF byte for byte, `rendered` a page printed by the browser, `missing` a
-            document that is not available; then `error` says why and there is no file.
-        body_sha256: Digest of the bytes that were fetched or read. A missing document has it only if its page hangs
-            while it is printed, so that it is not tried again.
-        pdf_sha256: Digest of the file in the corpus; None if missing.
+            document without file; then `error_code` and `error` say why.
+        body_sha256: Of the bytes that were fetched or read. A missing document has it only if its page hangs while it
+            is printed, so that it is not tried again.
+        pdf_sha256: None if missing.
         renderer: Fingerprint of browser, fonts and options; None unless rendered, or hanging.
-        pages: Number of pages; 0 if missing.
-        images_expected: Images that the page requested.
-        images_drawn: Images that had arrived when it was printed.
+        images_drawn: Requested images that had arrived when the page was printed.
         words_seen: Words that a person can see on the page; 0 unless rendered from HTML or Markdown.
         words_printed: How many of them the PDF has.
-        shown_url: The address that the page was rendered under, because its links are printed with it; None unless
-            rendered from a local body.
+        shown_url: The address that a local body was rendered under, because its links are printed with it.
         resources: Files beside the body that the page requested, each as `<sha256> <relative path>`, with `-` for an
             absent one.
         seconds: Time to fetch and render; 0.0 if unchanged. Not in the manifest, whose bytes depend on the inputs only.
-        etag: Version that was fetched. This field and the next four describe the page on the web and not the file; they
-            are stored in `web.json`.
-        last_modified: As `etag`.
+        etag: This field and the next four describe the page on the web and not the file; they are stored in `web.json`.
         drift: Whether the page's text has `changed` since it was accepted, the page is `gone`, or the last check
-            failed, `unchecked`; None if the file still has the text of the page.
-        drift_sha256: Digest of the changed body.
-        drift_reason: One line.
-        error_code: `http_404`, `egress_blocked`, ...; None if the file exists.
-        error: The same in one line for a person.
+            failed, `unchecked`.
+        drift_sha256: Of the changed body.
     """
 
     key: str

@@ -1,7 +1,6 @@
 """The files that describe a corpus: `documents.parquet`, `documents.json`, `planned.parquet` and `web.json`.
 
-The first three hold only what follows from the inputs: no time, no absolute path. The same documents give the same
-bytes. What is known of pages on the web, such as ETags, changes without any change of the corpus; it is kept apart in
+The first three depend on the inputs only. What is known of pages on the web, such as ETags, is kept apart in
 `web.json`, so that a server with another ETag does not cause a new evaluation. A file that cannot be read is an
 `InputError` (`bad_manifest`); one that does not exist has no rows.
 """
@@ -59,14 +58,7 @@ def read_manifest(path: Path) -> list[CorpusDocument]:
 def write_manifest_json(
     path: Path, rows: Sequence[Mapping[str, Any]], characters: Mapping[str, int], *, extractor: str
 ) -> None:
-    """Publish `documents.json`, the manifest for people and other tools.
-
-    Args:
-        path: The file.
-        rows: Rows of `documents.parquet`, as `read_rows` returns them.
-        characters: Length of each file's text in code points; null for files that are not in it.
-        extractor: What decided the text.
-    """
+    """Publish `documents.json`: the rows of `documents.parquet` and the length of each text in code points."""
     documents = [dict(row) | {"characters": characters.get(row["file_name"])} for row in rows]
     value = {"schema_version": SCHEMA_VERSION, "extractor": extractor, "documents": documents}
     # `json` takes eight times as long when it indents: 11 s for 100,000 documents.
@@ -139,8 +131,6 @@ def _bad_manifest(path: Path, error: Exception) -> InputError:
 
 
 class _WebState(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is known of one document's page; the fields are those of `CorpusDocument`."""
-
     body_sha256: str
     etag: str | None = None
     last_modified: str | None = None

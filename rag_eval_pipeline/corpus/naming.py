@@ -1,8 +1,7 @@
 """Names of corpus files: the URL-stem rule and its corner cases.
 
-Names depend on the URLs, their order and the pins of an earlier manifest, never on fetched bytes. Each is one path
-component of at most 255 bytes, no two are equal after NFC and case folding, and each starts with the stem unless a flag
-says why not.
+Names depend on the URLs, their order and the pins of an earlier manifest. Each is one path component of at most 255
+bytes, and no two are equal after NFC and case folding.
 """
 
 import hashlib
@@ -39,13 +38,7 @@ class NameIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NameRequest:
-    """A document that needs a file name.
-
-    Args:
-        key: `document_key(url)`, or the name of a document without URL.
-        url: As written in the source, fragment included.
-        name: Name of the document's file, or of the document; used only without `url`.
-    """
+    """A document that needs a file name: a URL as written, or the name of the document or its file."""
 
     key: str
     url: str | None = None
@@ -103,7 +96,7 @@ def assign_names(
     Args:
         requests: In source order: of several documents with one name, the first keeps it.
         pinned: From `pins`; they take precedence, and the name of a document that is gone is not given to another.
-        strict: Make a collision an error instead of a longer name.
+        strict: Whether a collision is an error.
 
     Raises:
         InputError: `stem_collision`, only with `strict`.
@@ -119,7 +112,8 @@ def assign_names(
         stem, flags = _stem(request)
         name = (pinned or {}).get(identity, "")
         if reserved.get(folded(name)) != identity or not _follows(name, stem):
-            name = next(name for name in _candidates(stem, _source(request)) if folded(name) not in reserved)
+            source = (request.name or "") if request.url is None else request.url.strip()
+            name = next(name for name in _candidates(stem, source) if folded(name) not in reserved)
             reserved[folded(name)] = identity
         plain = _with_suffix(stem)
         if name != plain and _fits(plain):
@@ -145,10 +139,6 @@ def folded(name: str) -> str:
 
 def _host(parts: ParseResult) -> str:
     return parts.netloc.rpartition("@")[2]
-
-
-def _source(request: NameRequest) -> str:
-    return (request.name or "") if request.url is None else request.url.strip()
 
 
 def _stem(request: NameRequest) -> tuple[str, list[str]]:

@@ -1,7 +1,6 @@
 """Render URLs and files to PDFs in any folder, named as in a corpus.
 
 Unlike a corpus, the folder may contain other files: nothing is removed, or replaced without `overwrite`.
-A manifest, if one is given, records which document has which name, and what need not be fetched again.
 """
 
 import contextlib
@@ -29,25 +28,18 @@ def is_url(source: str) -> bool:
 
 
 def plan_documents(sources: Sequence[str], pinned: Mapping[NameIdentity, str] | None = None) -> list[PlannedDocument]:
-    """Return the documents with their file names; URLs that differ only in their fragment are one document.
-
-    Args:
-        sources: URLs and paths; repetitions are dropped.
-        pinned: Names of an earlier manifest.
-    """
-    distinct = list(dict.fromkeys(source if is_url(source) else os.path.normpath(source) for source in sources))
+    """Return the documents with their file names; URLs that differ only in their fragment are one document."""
     requests = [
-        NameRequest(document_key(source), url=source) if is_url(source) else NameRequest(source, name=Path(source).name)
-        for source in distinct
+        NameRequest(document_key(source), url=source)
+        if is_url(source)
+        else NameRequest(os.path.normpath(source), name=Path(source).name)
+        for source in sources
     ]
     names: dict[tuple[str, bool], dict[str, FileName]] = defaultdict(dict)
-    first: dict[tuple[str, bool], str] = {}
-    for source, request, name in zip(distinct, requests, assign_names(requests, pinned), strict=True):
-        document = request.key, request.url is not None
-        names[document].setdefault(name.name, name)
-        first.setdefault(document, source)
+    for request, name in zip(requests, assign_names(requests, pinned), strict=True):
+        names[request.key, request.url is not None].setdefault(name.name, name)
     return [
-        PlannedDocument(key, tuple(own.values()), "url", url=first[key, True])
+        PlannedDocument(key, tuple(own.values()), "url", url=next(iter(own.values())).url)
         if fetched
         else PlannedDocument(key, tuple(own.values()), "file", path=Path(key).absolute())
         for (key, fetched), own in names.items()
@@ -67,20 +59,17 @@ def render_documents(
 
     Args:
         sources: URLs, and paths of HTML, text, Markdown and PDF files.
-        out: Made when missing.
-        policy: What may be fetched.
         manifest: As `documents.parquet`; read if it exists, and written even if the rendering is interrupted.
             Documents in it keep their names and are made again only if they or their file have changed; a page that
             was fetched counts as unchanged. Rows of documents that are not among the sources stay.
         overwrite: Render all sources again, and replace files that have their names.
-        progress: Called with the number of documents that are done, and of all.
+        progress: As in `build_corpus`.
 
     Returns:
         One row per file name, in the order of the sources.
 
     Raises:
         InputError: `file_exists` before anything is fetched.
-        ServiceError: The browser cannot be used.
     """
     previous = read_manifest(manifest) if manifest is not None else []
     planned = plan_documents(sources, pins(previous))
@@ -92,7 +81,10 @@ def render_documents(
         with tempfile.TemporaryDirectory(prefix=TEMP_PREFIX, dir=out) as temp:
             staging = Path(temp) / "made"
             staging.mkdir()
-            known = [] if overwrite else _link_existing(previous, out, staging)
+            known = [] if overwrite else previous
+            for row in known:
+                with contextlib.suppress(OSError):  # gone, or no hard links on this disk: it is made again
+                    os.link(out / row.file_name, staging / row.file_name, follow_symlinks=False)
 
             def keep(rows: Sequence[CorpusDocument]) -> None:
                 _move(rows, staging, out)
@@ -107,7 +99,6 @@ def render_documents(
 
 
 def _require_free(out: Path, planned: Sequence[PlannedDocument], owned: set[str]) -> None:
-    """Refuse to replace files: without a manifest, a file of the same name may be another document."""
     for document in planned:
         for name in document.names:
             if name.name not in owned and os.path.lexists(out / name.name):
@@ -117,14 +108,6 @@ def _require_free(out: Path, planned: Sequence[PlannedDocument], owned: set[str]
                     f"no file of this name yet, which is that of {name.url or document.key}",
                     hint="--overwrite replaces it; with --manifest FILE from the first time on, names are told apart.",
                 )
-
-
-def _link_existing(previous: Sequence[CorpusDocument], out: Path, staging: Path) -> list[CorpusDocument]:
-    """Link the existing files into the staging folder, so that the build need not make them again."""
-    for row in previous:
-        with contextlib.suppress(OSError):  # gone, or no hard links on this disk: it is made again
-            os.link(out / row.file_name, staging / row.file_name, follow_symlinks=False)
-    return list(previous)
 
 
 def _move(rows: Sequence[CorpusDocument], staging: Path, out: Path) -> None:

@@ -1,8 +1,7 @@
 """The target folder of an export, which appears completely or not at all and never replaces files of others.
 
-The formats have no place for a mark of ours, so an earlier export looks like any other folder. A target has to be
-missing or empty. With `overwrite` it may hold files, but only those that the export writes: a PDF left over in
-`corpus/` would be ingested, and other files would be lost.
+An earlier export looks like any other folder, so a target has to be missing or empty. With `overwrite` it may hold only
+files that the export writes: a PDF left over in `corpus/` would be ingested, and other files would be lost.
 """
 
 import contextlib
@@ -40,10 +39,7 @@ def check_target(workspace: Workspace, target: Path, *, overwrite: bool) -> None
 def publishing_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a folder that is renamed to `target` if the block succeeds and removed if it fails.
 
-    Args:
-        target: The final path; its parents are created. A reader sees nothing or everything; with `overwrite` there is
-            a moment without a folder, between two renames, but never a mixture.
-        overwrite: Whether existing files are replaced.
+    A reader sees nothing or everything; with `overwrite` there is a moment without a folder, but never a mixture.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=target.parent))
@@ -62,11 +58,7 @@ def publishing_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
 
 def files_below(folder: Path) -> set[str]:
     """Return the relative paths of files and links below a folder; links are not followed."""
-    found = set()
-    for parent, folders, names in os.walk(folder, followlinks=False):
-        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        found |= {os.path.relpath(os.path.join(parent, name), folder) for name in [*names, *links]}
-    return found
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
 
 
 def copy_checked(source: Path, target: Path, sha256: str) -> None:

@@ -1,33 +1,25 @@
 """NVIDIA's evaluation root: `corpus/` with the documents, and `train.json`; `evaluate_rag.py --dataset-paths` reads it.
 
 With an evaluation, also the files that the driver leaves: `rag_<label>_evaluation_{data,summary,results,metrics}.json`
-below `results/<label>/`. They differ from the driver's where those mislead: rows are in the dataset's order, a failed
-question has a null answer and null scores instead of empty ones, `contexts` holds the gold texts that the driver always
-omits, and a score that no judge gave is null. `ingestion_metrics_list` is empty because the driver ingested nothing.
+below `results/<label>/`. Unlike the driver's, rows are in the dataset's order, failed questions have a null answer and
+null scores, and `contexts` holds the gold texts.
 
 Source: Dataset layout, `train.json`, and conversion.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.exports.folder import copy_checked
-from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.exports.source import Answers, ExportSource, Written
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json, write_train_json
 from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 
-# The blueprint's ingestor refuses all other files.
-SUPPORTED = frozenset(
-    {".pdf", ".docx", ".pptx", ".jpg", ".jpeg", ".png", ".tiff", ".tif", ".bmp", ".txt", ".html", ".htm"}
-    | {".mp3", ".wav", ".mp4"}
-)
 # HTTP clients percent-encode these in the name of an uploaded file, and servers do not decode them.
 ENCODED_BY_UPLOAD = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
 LISTED_BY_DRIVER = 1000  # documents; the driver requests no more and uploads again what it does not see
@@ -37,52 +29,28 @@ TOKENS = ("total_tokens", "prompt_tokens", "completion_tokens")
 
 
 def write_nvidia(source: ExportSource, folder: Path) -> Written:
-    """Write `corpus/`, `train.json` and, with answers, `results/<label>/`.
-
-    Lost: all accepted answers but the first, query type, difficulty, citations, the source's id and metadata; of
-    answers the citations, statuses, errors and latencies.
-    """
+    """Write `corpus/`, `train.json` and, with answers, `results/<label>/`."""
     rows = source.train_rows()
-    files = {document.file_name: document for document in source.documents}
-    for row in rows:
-        for name in _file_names(row):
-            if name not in files:
-                raise InputError(
-                    "unknown_document", source.paths.train_json, "a file of the corpus", found=name,
-                    field=f"contexts of id {row.id}", hint=f"Convert again: rag-eval convert {source.paths.name}",
-                )  # fmt: skip
+    names = [document.file_name for document in source.documents]
     (folder / "corpus").mkdir()
-    for name, document in files.items():
+    for name, document in zip(names, source.documents, strict=True):
         copy_checked(source.paths.corpus / name, folder / "corpus" / name, document.pdf_sha256 or "")
     write_train_json(folder / "train.json", rows)
-    counts, notes = {"questions": len(rows), "documents": len(files)}, tuple(name_notes(list(files)))
+    counts, notes = {"questions": len(rows), "documents": len(names)}, tuple(name_notes(names))
     if source.answers is None:
         return Written(counts, notes=notes)
     results = _write_results(source, source.answers, rows, folder / "results" / source.label)
     return Written(counts | results.counts, results.lost, (*notes, *results.notes))
 
 
-def read_nvidia(folder: Path, identity: Identity) -> EvaluationDataset:
+def read_nvidia(folder: Path) -> tuple[EvaluationQuery, ...]:
     """Return the questions of an evaluation root."""
-    path, corpus = folder / "train.json", folder / "corpus"
-    rows = read_train_json(path)
-    files = {name for _, _, names in os.walk(corpus) for name in names}
-    for number, row in enumerate(rows, start=1):
-        for name in _file_names(row):
-            if name not in files:
-                raise InputError("unknown_document", path, f"a file below {corpus}", row=number, found=name)
-    return identity.dataset(path, (_query(row) for row in rows))
+    return tuple(map(_query, read_train_json(folder / "train.json")))
 
 
 def name_notes(names: Sequence[str]) -> Iterator[str]:
     """Yield what the driver and the ingestor do with these file names that a user has to know."""
     for name in names:
-        # Split as the ingestor does: `..pdf` has no extension, and that of `Smith_v._Jones` is `._jones`.
-        extension = os.path.splitext(name)[1].lower()
-        if extension not in SUPPORTED:
-            yield f"the ingestor will refuse {name!r}: it does not support its extension"
-        elif extension != ".pdf":
-            yield f"{name!r} is not a PDF: pass evaluate_rag.py the most frequent type in corpus/ as --file-type"
         uploaded = name.translate(ENCODED_BY_UPLOAD)
         if uploaded != name:
             yield f"{name!r} is uploaded as {uploaded!r}: answers will use that name"
@@ -133,7 +101,7 @@ def _write_results(source: ExportSource, answers: Answers, rows: Sequence[TrainR
         "answer.latency_ms": sum(answer.latency_ms is not None for answer in answers.given.values()),
         "answer.contexts.score": answers.passage_scores,
     }
-    return Written({"answers": len(asked) - answers.failed}, lost, tuple(answers.notes()))
+    return Written({"answers": len(asked) - answers.failed}, lost, answers.notes)
 
 
 def _row(row: TrainRow, answer: RagAnswer | None, usage: dict[str, int] | None) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.exports.source import ExportSource, Identity, Written
+from rag_eval_pipeline.exports.source import ExportSource, Written
 from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow
 from rag_eval_pipeline.formats.trec import read_json_lines
 from rag_eval_pipeline.storage.files import publishing
@@ -41,11 +41,7 @@ class _Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_ragas(source: ExportSource, folder: Path) -> Written:
-    """Write both files; with an evaluation, only the questions that its system was asked.
-
-    Lost: the dataset's name, version, description and metadata; of an answer its status, citations, latency and the
-    scores of passages.
-    """
+    """Write both files; with an evaluation, only the questions that its system was asked."""
     answers = source.answers
     asked = [
         (query, row)
@@ -59,29 +55,27 @@ def write_ragas(source: ExportSource, folder: Path) -> Written:
     ]
     _write_lines(folder / "dataset.jsonl", rows)
     _write_lines(folder / "metadata.jsonl", metadata)
-    notes = []
-    if unanswerable := sum(row.reference is None for row in rows):
-        notes.append(f"{unanswerable} of {len(rows)} questions are unanswerable and have no reference")
+    unanswerable = sum(row.reference is None for row in rows)
+    note = f"{unanswerable} of {len(rows)} questions are unanswerable and have no reference"
+    notes = (note,) if unanswerable else ()
     if answers is None:
-        return Written({"questions": len(rows)}, notes=tuple(notes))
+        return Written({"questions": len(rows)}, notes=notes)
     counts = {"questions": len(rows), "answers": sum(row.response is not None for row in rows)}
     lost = {
         "answer.status": answers.failed,
         "answer.abstained": answers.abstained,
         "answer.contexts.score": answers.passage_scores,
     }
-    return Written(counts, lost, (*notes, *answers.notes()))
+    return Written(counts, lost, notes + answers.notes)
 
 
-def read_ragas(folder: Path, identity: Identity) -> EvaluationDataset:
+def read_ragas(folder: Path) -> tuple[EvaluationQuery, ...]:
     """Return the questions of such a folder."""
     metadata = {line.query_id: line.metadata for line in read_json_lines(folder / "metadata.jsonl", _Metadata)}
-    path = folder / "dataset.jsonl"
-    queries = (
-        unpack_metadata(row.query_id, row.user_input, row.reference_context_ids, metadata.get(row.query_id, {}))
-        for row in read_json_lines(path, RagasRow)
+    rows = read_json_lines(folder / "dataset.jsonl", RagasRow)
+    return tuple(
+        unpack_metadata(row.query_id, row.user_input, row.reference_context_ids, metadata[row.query_id]) for row in rows
     )
-    return identity.dataset(path, queries)
 
 
 def _row(source: ExportSource, query: EvaluationQuery, row: TrainRow, answer: RagAnswer | None) -> RagasRow:

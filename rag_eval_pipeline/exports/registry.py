@@ -5,7 +5,7 @@ what the files hold, not what they were meant to hold.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +22,8 @@ from rag_eval_pipeline.exports.retrieval import (
     write_evret,
     write_trec,
 )
-from rag_eval_pipeline.exports.source import ExportOptions, ExportSource, Identity, Written, load_source
-from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.exports.source import ExportOptions, ExportSource, Written, load_source
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.sources.spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
@@ -33,7 +33,7 @@ class Format(NamedTuple):
     """How a folder of one format is written, and how the files of such a folder are read."""
 
     write: Callable[[ExportSource, Path], Written]
-    read: Callable[[Path, Identity], EvaluationDataset]
+    read: Callable[[Path], Iterable[EvaluationQuery]]
 
 
 FORMATS: dict[str, Format] = {
@@ -81,13 +81,7 @@ def export(
 ) -> ExportReport:
     """Write a converted benchmark as a folder of a format, completely or not at all.
 
-    Args:
-        workspace: The workspace of the benchmark.
-        name: The benchmark.
-        format: A key of `FORMATS`.
-        target: A folder that is missing or empty.
-        evaluation: An evaluation's id, or a system's name for its newest evaluation; its answers are exported too.
-        options: The choices of the format, and whether the target may be overwritten.
+    With an evaluation's id, or a system's name for its newest evaluation, its answers are exported too.
     """
     if format not in FORMATS:
         raise InputError("unknown_format", "--format", f"one of {', '.join(FORMATS)}", found=format)
@@ -103,9 +97,7 @@ def export(
     ):
         source = load_source(workspace, name, evaluation=evaluation, options=options, label=target.name)
         written = FORMATS[format].write(source, folder)
-        # Version and name get values that no dataset has, so that formats without a place for them show the loss.
-        identity = Identity(source.dataset.dataset_id, "0.0.0-unknown", "-")
-        lost = _count_losses(source.dataset, FORMATS[format].read(folder, identity))
+        lost = _count_losses(source.dataset, FORMATS[format].read(folder))
         files = len(files_below(folder))
     return ExportReport(
         benchmark=name,
@@ -119,23 +111,18 @@ def export(
     )
 
 
-def _count_losses(before: EvaluationDataset, after: EvaluationDataset) -> dict[str, int]:
-    """Return field -> number of values that are missing or different; fields of the dataset begin with `dataset.`."""
-    remaining = dict(_dataset_values(after))
-    lost = Counter(name for name, value in _dataset_values(before) if remaining.get(name) != value)
-    queries = {query.query_id: query for query in after.queries}
-    for query in before.queries:
+def _count_losses(dataset: EvaluationDataset, kept: Iterable[EvaluationQuery]) -> dict[str, int]:
+    """Return field -> number of values that are missing or different; of the dataset itself no format keeps any."""
+    values = dataset.model_dump(exclude={"schema_version", "dataset_id", "queries", "documents"})
+    lost = Counter(f"dataset.{name}" for name, _ in _values(values))
+    queries = {query.query_id: query for query in kept}
+    for query in dataset.queries:
         if query.query_id not in queries:
             lost["queries"] += 1
             continue
         remaining = dict(_values(queries[query.query_id].model_dump()))
         lost.update(name for name, value in _values(query.model_dump()) if remaining.get(name) != value)
     return dict(lost)
-
-
-def _dataset_values(dataset: EvaluationDataset) -> Iterator[tuple[str, Any]]:
-    values = dataset.model_dump(exclude={"schema_version", "queries", "documents"})
-    return ((f"dataset.{name}", value) for name, value in _values(values))
 
 
 def _values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 
 from rag_eval_pipeline.corpus.text.pages import document_text
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.exports.source import Answers, ExportSource, Identity, Written, page_id
+from rag_eval_pipeline.exports.source import Answers, ExportSource, Written, page_id
 from rag_eval_pipeline.formats.beir import BeirDocument, beir_dataset, beir_query, read_beir, write_beir
 from rag_eval_pipeline.formats.csv import csv_bytes, json_cell
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
@@ -56,9 +55,7 @@ class _Name(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 def write_evret(source: ExportSource, folder: Path) -> Written:
     """Write `<id>.json` and `<id>.csv`; only the JSON can hold the texts of documents.
 
-    Names stay as they are, `"` and `=` included: Evret compares ids exactly, so no cell is changed for spreadsheets.
-
-    Lost: query type, difficulty, citations, impossibility, the source's id and metadata.
+    No cell is changed for spreadsheets, because Evret compares ids exactly.
     """
     source.refuse_answers("evret")
     dataset = whole = source.dataset
@@ -102,20 +99,16 @@ def _evret_query(query: EvaluationQuery) -> dict[str, Any]:
     return fields
 
 
-def read_evret(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the dataset of `<id>.json`."""
-    dataset = read_evret_dataset(folder / f"{identity.dataset_id}.json").dataset
-    return dataset.model_copy(update=identity._asdict() | {"name": identity.name or identity.dataset_id})
+def read_evret(folder: Path) -> tuple[EvaluationQuery, ...]:
+    """Return the questions of `<id>.json`."""
+    return read_evret_dataset(next(folder.glob("*.json"))).dataset.queries
 
 
 def write_beir_folder(source: ExportSource, folder: Path) -> Written:
     """Write `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`.
 
-    The text of a document is its pages joined by form feeds, which citations are offsets into; its title is empty. At
-    page level each page is a document. A document with two names occurs once, under its first. Everything else about a
-    query is in its `metadata`.
-
-    Lost: the dataset's name, version, description and metadata.
+    The text of a document is its pages joined by form feeds, which citations are offsets into. At page level each page
+    is a document. A document with two names occurs once, under its first.
     """
     source.refuse_answers("beir")
     queries = source.dataset.queries
@@ -133,9 +126,9 @@ def write_beir_folder(source: ExportSource, folder: Path) -> Written:
     return Written(counts, notes=(note,) if unjudged else ())
 
 
-def read_beir_folder(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the dataset of a BEIR folder."""
-    return beir_dataset(read_beir(folder), dataset_id=identity.dataset_id, version=identity.version, name=identity.name)
+def read_beir_folder(folder: Path) -> tuple[EvaluationQuery, ...]:
+    """Return the questions of a BEIR folder."""
+    return beir_dataset(read_beir(folder), dataset_id="export").queries
 
 
 def write_trec(source: ExportSource, folder: Path) -> Written:
@@ -143,10 +136,6 @@ def write_trec(source: ExportSource, folder: Path) -> Written:
 
     The run ranks as our own scores do: each document or page at its best passage. trec_eval sorts by score alone, so a
     question whose scores are not strictly decreasing (ties, or no scores) gets n, n-1, ... 1 instead.
-
-    Lost: answers, query type, difficulty, citations, impossibility, metadata, the dataset's name and version; of a
-    system's answers everything but the ranking. A question that failed and one for which nothing was retrieved both
-    have no line.
     """
     queries = source.dataset.queries
     judged = {query.query_id: source.judged(query) for query in queries}
@@ -165,23 +154,16 @@ def write_trec(source: ExportSource, folder: Path) -> Written:
     return written
 
 
-def read_trec(folder: Path, identity: Identity) -> EvaluationDataset:
-    """Return the questions and relevant documents of a folder; ids are decoded only if there is a `names.jsonl`."""
-    names_path = folder / "names.jsonl"
-    is_export = names_path.exists()
-    names = list(read_json_lines(names_path, _Name)) if is_export else []
+def read_trec(folder: Path) -> tuple[EvaluationQuery, ...]:
+    """Return the questions and relevant documents of such a folder."""
+    names = list(read_json_lines(folder / "names.jsonl", _Name))
     texts = {name.query: name.text for name in names if name.text is not None}
     relevant = {name.query: name.relevant_documents for name in names if name.relevant_documents is not None}
-    decode = decode_id if is_export else str
-    topics = {decode(topic.query_id): topic.text for topic in iterate_topics(folder / "topics.tsv")}
+    topics = {decode_id(topic.query_id): topic.text for topic in iterate_topics(folder / "topics.tsv")}
     judged: dict[str, list[str]] = {query: [] for query in topics}
     for qrel in iterate_qrels(folder / "qrels.txt"):
-        query = decode(qrel.query_id)
-        if query not in judged:
-            raise InputError("unknown_query", folder / "qrels.txt", "query ids of topics.tsv", found=query)
-        if qrel.grade >= 1:
-            judged[query].append(decode(qrel.document_id))
-    queries = (
+        judged[decode_id(qrel.query_id)].append(decode_id(qrel.document_id))
+    return tuple(
         EvaluationQuery(
             query_id=query,
             query_text=texts.get(query) or text,
@@ -189,7 +171,6 @@ def read_trec(folder: Path, identity: Identity) -> EvaluationDataset:
         )
         for query, text in topics.items()
     )
-    return identity.dataset(folder / "topics.tsv", queries)
 
 
 def _beir_documents(source: ExportSource) -> Iterator[BeirDocument]:
@@ -217,14 +198,9 @@ def _write_run(path: Path, rankings: dict[str, Ranking], answers: Answers, count
     lost["answer.without_retrieval"] = sum(not ranking for ranking in rankings.values())
     lost["answer.status"] = answers.failed
     lost["answer.text"] = sum(answer.answer is not None for answer in answers.given.values())
-    notes = list(answers.notes())
-    if replaced:
-        notes.append(
-            f"{replaced} of {len(rankings)} rankings have scores made from ranks, because their own are not strictly "
-            "decreasing"
-        )
+    note = f"{replaced} of {len(rankings)} rankings have scores made from ranks: theirs are not strictly decreasing"
     counts = counts | {"retrieved": write_run(path, run)}
-    return Written(counts, dict(lost), tuple(notes))
+    return Written(counts, dict(lost), answers.notes + ((note,) if replaced else ()))
 
 
 def _is_decreasing(scores: list[float | None]) -> bool:

@@ -1,11 +1,9 @@
 """What is exported: a benchmark as its conversion wrote it and, if requested, one system's answers to it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-import pydantic
 
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -16,7 +14,6 @@ from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, scored_evaluation_id
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
@@ -40,37 +37,14 @@ class Written(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Identity(NamedTuple):
-    """Id, version and name for a dataset whose files do not state them."""
-
-    dataset_id: str
-    version: str = "0.0.0"
-    name: str | None = None
-
-    def dataset(self, path: Path, queries: Iterable[EvaluationQuery]) -> EvaluationDataset:
-        """Return a dataset of this identity; errors of the queries name `path`."""
-        name = self.name or self.dataset_id
-        try:
-            return EvaluationDataset(
-                dataset_id=self.dataset_id, name=name, version=self.version, queries=tuple(queries)
-            )
-        except pydantic.ValidationError as error:
-            raise bad_format(path, error) from error
-
-
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers of one system, in the dataset's order.
-
-    Args:
-        given: Query id -> final answer, failed ones included; questions beyond a system's limit have none.
-        scores: Query id -> metric -> score, from every score file that belongs to the evaluation.
-    """
+    """The answers of one system, in the dataset's order."""
 
     evaluation_id: str
     system: str
-    given: dict[str, RagAnswer]
-    scores: dict[str, dict[str, float]]
+    given: dict[str, RagAnswer]  # query id -> final answer, failed or not; questions beyond a system's limit have none
+    scores: dict[str, dict[str, float]]  # query id -> metric -> score
 
     def of(self, query: EvaluationQuery) -> RagAnswer | None:
         """Return the answer to a question; None if it failed or was not asked."""
@@ -92,29 +66,24 @@ class Answers:
         """The number of retrieved passages with a score."""
         return sum(passage.score is not None for answer in self.given.values() for passage in answer.contexts)
 
-    def notes(self) -> Iterator[str]:
-        """Yield what a reader of the files has to know."""
-        if self.failed:
-            yield f"{self.failed} of {len(self.given)} questions got no answer; their answers are absent, not empty"
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the files has to know."""
+        note = f"{self.failed} of {len(self.given)} questions got no answer; their answers are absent, not empty"
+        return (note,) if self.failed else ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExportSource:
-    """Everything that the writer of a format reads.
-
-    Args:
-        documents: The files of the corpus, in the manifest's order.
-        names: Maps the names of one document to its first.
-        label: The target's name; NVIDIA's driver uses it in file names.
-    """
+    """Everything that the writer of a format reads."""
 
     paths: BenchmarkPaths
     dataset: EvaluationDataset
-    documents: tuple[CorpusDocument, ...]
-    names: CorpusFiles
+    documents: tuple[CorpusDocument, ...]  # the files of the corpus, in the manifest's order
+    names: CorpusFiles  # maps the names of one document to its first
     answers: Answers | None
     options: ExportOptions
-    label: str
+    label: str  # the target's name; NVIDIA's driver uses it in file names
 
     def train_rows(self) -> list[TrainRow]:
         """Return the rows of `train.json`."""

@@ -30,12 +30,7 @@ _WORKER = "rag_eval_pipeline.sources.parquet_worker"
 
 
 def read_parquet(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a parquet file with its own types; dictionaries and extension types become the types of their values.
-
-    Raises:
-        InputError: `bad_parquet`, `duplicate_column`.
-        OSError: There is no room for the decoded rows.
-    """
+    """Decode a parquet file with its own types; dictionaries and extension types become the types of their values."""
     folder = ScratchFolder("parquet")
     with _on_disk(handle, folder.path) as plain:
         size = plain.seek(0, io.SEEK_END)

@@ -1,8 +1,8 @@
 """Atomic files, digests and temporary folders.
 
-Readers see a file's old content or the new, never a part, whatever kills the writer: temp file, fsync, rename, fsync of
-the folder. The temp file gets the mode that the umask leaves, because a RAG server under another user
-has to read the corpus (`mkstemp` makes files 0600). Errors of the file system name the target.
+Readers see a file's old content or the new, never a part: temp file, fsync, rename, fsync of the folder. The temp file
+gets the mode that the umask leaves, because a RAG server under another user has to read the corpus. Errors of the file
+system name the target.
 """
 
 import contextlib

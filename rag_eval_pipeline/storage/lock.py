@@ -22,10 +22,9 @@ def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WA
     """Hold a lock for a block.
 
     Args:
-        path: The lock file; created, and never removed, because two holders could then lock two files.
+        path: Created, and never removed, because two holders could then lock two files.
         holder: Named in the messages of others (`convert frames, process 412`).
         exclusive: Alone, or shared with others.
-        wait_seconds: How long to wait for a busy lock.
 
     Raises:
         ServiceError: `locked`, naming the holder, after the wait.

@@ -1,8 +1,4 @@
-"""The one spelling in which texts are compared, and the marks that are no part of what an answer says.
-
-Marks of citations are replaced by as many fillers, so the map from the masked text to the answer's own offsets is the
-identity; everything that changes lengths (NFKC, folding) happens later, to words whose offsets nobody asks for.
-"""
+"""The one spelling in which texts are compared, and answers without citations and Markdown."""
 
 import unicodedata
 from collections.abc import Iterable

@@ -26,7 +26,6 @@ _ORDINALS = (
 COUNTING_WORDS = {word: value for value, word in enumerate(_SMALL.split())} | {
     word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
 }
-"""Value of each word for a number below twenty, and of the tens."""
 _VALUES = COUNTING_WORDS | {word: value for value, word in enumerate(_ORDINALS.split(), start=1)} | {"thirtieth": 30}
 _WEAK_WORDS = frozenset({"one", "first", "second"})  # `one of`, `first of all`: they rarely count anything
 _SCALES = {
@@ -119,39 +118,24 @@ class Date(NamedTuple):
     day: int | None
 
     def covers(self, wanted: "Date") -> bool:
-        """Return whether all that is wanted is here: a day of May 2021 covers May 2021, and not the reverse."""
+        """Whether all that is wanted is here: a day of May 2021 covers May 2021, and not the reverse."""
         return all(part is None or part == own for part, own in zip(wanted, self, strict=True))
 
 
 class Quantity(NamedTuple):
-    """A number as it is meant.
+    """A number as it is meant."""
 
-    Args:
-        value: In units of one; percent as written; for a date its year, or 0.
-        unit: Class of the unit.
-        half_step: Half a unit of the last significant digit as written; 0 for a bare integer under ten.
-        is_year: Compared as a year: equal or not.
-        date: When it is one.
-        is_weak: A word such as `one` or `first`, which mostly counts nothing.
-        text: As written, folded.
-    """
-
-    value: float
+    value: float  # in units of one; percent as written; for a date its year, or 0
     unit: Unit
-    half_step: float
-    is_year: bool
+    half_step: float  # half a unit of the last significant digit as written; 0 for a bare integer under ten
+    is_year: bool  # compared as a year: equal or not
     date: Date | None
-    is_weak: bool
-    text: str
+    is_weak: bool  # a word such as `one` or `first`, which mostly counts nothing
+    text: str  # as written, folded
 
 
 def quantities(text: str, *, decimal_comma: bool = False) -> list[Quantity]:
-    """Return the quantities of a text, dates first, each kind in order.
-
-    Args:
-        text: Unified, without citation marks.
-        decimal_comma: Whether 1,5 is one and a half; never guessed.
-    """
+    """Return the quantities of a text without citation marks, dates first; a decimal comma is never guessed."""
     unified = unify(text)
     folded = fold(unified)
     written = unified if len(unified) == len(folded) else folded
@@ -197,11 +181,9 @@ class NumberIndex:
         self._sizes = [abs(quantity.value) for quantity in self._numbers]
 
     def match(self, wanted: Quantity, tolerance: float) -> Match:
-        """Look for a number: yes; all but its sign; no.
+        """Look for a number, all of it or all but its sign.
 
-        Args:
-            wanted: A number of the gold answer or of a claim, whose precision counts.
-            tolerance: Relative difference that is allowed besides half a unit of its last digit.
+        The relative tolerance is allowed besides half a unit of the wanted number's last digit.
         """
         if wanted.date is not None:
             return "yes" if any(date.covers(wanted.date) for date in self._dates) else "no"
@@ -228,7 +210,7 @@ class NumberIndex:
             place += 1
 
     def _has_amount(self, year: float) -> bool:
-        """Return whether a year is an amount here: 1577 as 1,577 or as $1,577 million, to the last digit."""
+        """Whether a year is an amount here: 1577 as 1,577 or as $1,577 million, to the last digit."""
         return any(
             # $2 billion is not 2000: it is not written to the unit.
             given.value > 0 and given.unit != "%" and given.half_step <= self._OWN_ROUNDING * factor

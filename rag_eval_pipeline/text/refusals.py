@@ -1,8 +1,6 @@
-"""Whether an answer says that it does not know: families of phrases, and where in the answer they occur.
+"""Detection of refusals by families of phrases, and by where in the answer they occur.
 
-A disclaimer before an answer is not a refusal; a refusal before advice on where to look is one. Patterns are for
-lower-case text with single spaces. Gaps are bounded numbers of words, so that they run in linear time.
-
+Patterns are for lower-case text with single spaces. Gaps are bounded numbers of words, so that they run in linear time.
 A change of any rule or pattern raises `RULES` of the lexical judge and the versions in `systems.config`.
 """
 
@@ -101,9 +99,8 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"\bit(?: is| would be| seems|'s) (?:\w+ )?(?:impossible|not possible|not feasible) to (?:\w+ ){{0,3}}?"
         rf"{_DECIDING}\b",
         r"\b(?:cannot|can not|can't|could not|couldn't) be (?:\w+ )?(?:determined|answered|said|calculated|inferred"
-        r"|ascertained|derived|computed|concluded|deduced)"
-        r"(?:\W*$| (?:\w+ ){0,2}?(?:from|based|using|with|given|without|in the|who|what|when|where|which|how|why"
-        r"|whether)\b)",
+        r"|ascertained|derived|computed|concluded|deduced)(?:\W*$| (?:\w+ ){0,2}?(?:from|based|using|with|given"
+        r"|without|in the|who|what|when|where|which|how|why|whether)\b)",
         r"\b(?:cannot|can not|can't|could not|couldn't) be (?:\w+ )?(?:found|located|identified|confirmed|verified"
         rf"|established) (?:{_IN_GIVEN}|with(?:out)? (?:\w+ )?(?:information|context))\b",
         rf"^(?:cannot|can't|could not|couldn't) {_ADVERB}{_FINDING}\b",
@@ -111,8 +108,7 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"{_FINDING}\b",
         r"\bwithout (?:more|additional|further|access to)\b.{1,60}?\b(?:difficult|hard|impossible|not possible)\b",
         r"(?<!no )\b(?:more|additional|further) (?:information|context|details|data) (?:is|are|would be) (?:needed"
-        r"|required"
-        r"|necessary)(?: to (?:answer|determine|say|tell)\b|\W*$)",
+        r"|required|necessary)(?: to (?:answer|determine|say|tell)\b|\W*$)",
         r"\bnot (?:something|a question) (?:that )?(?:i|we) can\b",
         r"\b(?:system|search|assistant|model) (?:could not|couldn't|did not|didn't) find\b",
         r"\bquestion is (?:\w+ )?(?:unclear|ambiguous|vague|incomplete)\b",
@@ -121,18 +117,15 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"\b{_GIVEN_TEXT}{_AFTER} (?:\w+ly |also |itself |themselves |alone |which |therefore |thus "
         rf"|just )?{_DOES_NOT} {_ADVERB}(?:\w+ ){{0,2}}?{_STATING}s?\b",
         rf"\b{_WORK}{_WORLDLY} (?:\w+ )?(?:does not|doesn't|do not|don't) {_ADVERB}{_SAYING}\b",
-        rf"\b{_WORK}{_WORLDLY} (?:\w+ )?(?:does not|doesn't|do not|don't) {_ADVERB}"
-        rf"(?:contain|provide|include|give|offer|have) (?:any|enough|sufficient|specific|information|details|data"
-        rf"|an answer)"
-        rf"\b",
+        rf"\b{_WORK}{_WORLDLY} (?:\w+ )?(?:does not|doesn't|do not|don't) {_ADVERB}(?:contain|provide|include|give"
+        r"|offer|have) (?:any|enough|sufficient|specific|information|details|data|an answer)\b",
         # "The passage only discusses the dam and does not mention its cost."
         rf"^(?:\W*\w+ ){{0,6}}?{_GIVEN_TEXT}{_AFTER} (?:[\w']+,? ){{1,16}}?(?:and|but)(?: it| they)? {_DOES_NOT} "
         rf"{_ADVERB}{_STATING}\b",
-        rf"\b{_GIVEN_TEXT}{_AFTER} (?:\w+ )?(?:(?:contains?|provides?|gives?|offers?|includes?|makes?) "
-        rf"(?:no|insufficient|not enough|too little|nothing)|(?:has|have) (?:no|insufficient|not enough|nothing)"
-        rf" (?:\w+ ){{0,2}}?(?:{_TOLD}|{_KNOWLEDGE}"
-        rf"|entry|entries|{_ABOUT})|lacks?|(?:says?|states?|tells?|reveals?|mentions?)"
-        rf" (?:\w+ )?nothing|fails? to)\b",
+        rf"\b{_GIVEN_TEXT}{_AFTER} (?:\w+ )?(?:(?:contains?|provides?|gives?|offers?|includes?|makes?) (?:no"
+        r"|insufficient|not enough|too little|nothing)|(?:has|have) (?:no|insufficient|not enough|nothing) "
+        rf"(?:\w+ ){{0,2}}?(?:{_TOLD}|{_KNOWLEDGE}|entry|entries|{_ABOUT})|lacks?|(?:says?|states?|tells?|reveals?"
+        r"|mentions?) (?:\w+ )?nothing|fails? to)\b",
         rf"\b{_WORK}{_WORLDLY}{_AFTER} (?:(?:has|contains?|provides?|gives?|offers?|makes?) (?:no|insufficient"
         rf"|not enough)|lacks?) (?:\w+ )?(?:information|details?|mention|data|answer|specifics)\b",
         rf"\b{_GIVEN_TEXT}{_AFTER} (?:is|are|was|were|seems?|appears?)(?: to be)? (?:\w+ )?(?:silent|insufficient"
@@ -153,70 +146,58 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf" (?:\w+ ){{0,2}}?{_STATED}(?:,? (?:or|nor|and) \w+)?(?: anywhere)? {_IN_GIVEN}\b",
         rf"\b(?:is|are|'s|was|were)(?: not|n't) (?:\w+ )?(?:in|within|part of) (?:\w+ ){{0,3}}?{_GIVEN} (?:\w+ )?"
         rf"(?:{_SOURCE}|{_WORK})\b",
-        rf"(?:\b(?:information|answer|that|this|it|which|detail) (?:is|are)|'s)(?: not|n't) (?:\w+ )?in"
-        rf" (?:\w+ ){{0,3}}?"
-        rf"{_GIVEN_TEXT}",
+        r"(?:\b(?:information|answer|that|this|it|which|detail) (?:is|are)|'s)(?: not|n't) (?:\w+ )?in "
+        rf"(?:\w+ ){{0,3}}?{_GIVEN_TEXT}",
         rf"(?:\b(?:is|are)|'s)(?: not|n't) {_ADVERB}{_STATED}(?: anywhere)? (?:in|by) (?:the|this|these|your|any)"
         rf" (?:\w+ )?{_WORK}\b{_WORLDLY}",
         r"\bthere (?:does not|doesn't|do not|don't) (?:appear|seem) to be (?:\w+ ){0,3}?(?:information|mention"
-        r"|reference|data"
-        r"|details?|evidence|answer|anything)\b",
+        r"|reference|data|details?|evidence|answer|anything)\b",
         rf"(?:does not|doesn't|do not|don't) appear (?:\w+ )?{_IN_GIVEN}\b",
         rf"\b(?:missing|absent|omitted|unspecified|unstated|unclear|undisclosed|unknown) {_IN_GIVEN}\b",
         r"\b(?:is|are|was) (?:not answerable|unanswerable)\b|\bquestion (?:does not|doesn't) have an answer\b",
         r"(?<!who )(?<!which )(?<!that )\b(?:is|are|was|were)(?: not|n't) (?:\w+ )?(?:mentioned|specified|stated"
-        r"|disclosed"
-        r"|provided|indicated)(?: anywhere| here| at all)?\W*$",
+        r"|disclosed|provided|indicated)(?: anywhere| here| at all)?\W*$",
         r"(?<!who )(?<!which )(?<!that )\b(?:is|are)(?: not|n't) (?:\w+ )?(?:named|recorded|documented|identified"
-        r"|given)"
-        r"(?: anywhere| here| at all)?\W*$",
+        r"|given)(?: anywhere| here| at all)?\W*$",
         r"\bit(?: is|'s)(?: not (?:\w+ )?(?:mentioned|specified|stated|indicated|disclosed|given)| unclear| not clear"
         r"| unknown| not known) (?:\w+ )?(?:who|whom|whose|what|when|where|why|how|which|whether|if|that)\b",
         rf"\bit(?: is|'s| remains) (?:not (?:\w+ )?clear|unclear|uncertain|not known|unknown) {_IN_GIVEN}\b",
-        rf"\b(?:information|details?|answers?)\b(?: (?!that |which )\w+){{0,8}}? (?:(?:is|are|was|were|could"
-        rf"|can)(?: not|n't)|cannot|not)"
-        rf"(?: be)? (?:\w+ )?(?:available|found|provided|given|present|included|mentioned|contained|in (?:\w+ ){{0,3}}?"
-        rf"{_GIVEN_TEXT})\b",
+        r"\b(?:information|details?|answers?)\b(?: (?!that |which )\w+){0,8}? (?:(?:is|are|was|were|could|can)"
+        r"(?: not|n't)|cannot|not)(?: be)? (?:\w+ )?(?:available|found|provided|given|present|included|mentioned"
+        rf"|contained|in (?:\w+ ){{0,3}}?{_GIVEN_TEXT})\b",
         rf"^(?:\w+ ){{0,2}}?(?:information|details?|answers?) not (?:\w+ )?{_STATED}\b",
         r"(?:\bthere(?:'s| is| are)|(?:^|, )there (?:was|were)) (?:\w+ )?(?:no|not|insufficient)(?: (?:enough|any"
-        r"|sufficient))? "
-        rf"(?:\w+ ){{0,3}}?(?:mention|details?|reference|answer(?= to| in| found| available| provided|\W*$)"
-        rf"|information(?= {_ABOUT}| in| within| from| to| that"
-        r"| which| available| provided| given| here|\W*$))\b",
+        r"|sufficient))? (?:\w+ ){0,3}?(?:mention|details?|reference|answer(?= to| in| found| available| provided"
+        rf"|\W*$)|information(?= {_ABOUT}| in| within| from| to| that| which| available| provided| given| here"
+        r"|\W*$))\b",
         r"\bthere (?:isn't|aren't|wasn't) (?:enough|any|sufficient) (?:\w+ ){0,2}?(?:information|mention|data"
         r"|details?)\b",
         rf"\bthere(?:'s| is| was| are| were|) (?:no|not any|insufficient|nothing)(?: \w+){{0,9}}? {_IN_GIVEN}\b",
-        rf"^\W*(?:based on|according to|from|in|given) (?:\w+ ){{0,4}}?{_GIVEN_TEXT}[^,]{{0,40}}, there(?:'s| is"
-        rf"| are) no "
-        r"(?:\w+ ){0,2}?(?:(?:indication|evidence) (?:of|as to|about|on|regarding) (?:who|what|when|where|why|how"
-        r"|which)"
-        r"|data|records?|statement|discussion)\b",
+        rf"^\W*(?:based on|according to|from|in|given) (?:\w+ ){{0,4}}?{_GIVEN_TEXT}[^,]{{0,40}}, there(?:'s| is| are)"
+        r" no (?:\w+ ){0,2}?(?:(?:indication|evidence) (?:of|as to|about|on|regarding) (?:who|what|when|where|why"
+        r"|how|which)|data|records?|statement|discussion)\b",
         rf"^(?:\W*(?:based on|according to|from|in|given) [^,]{{1,60}}, )?(?:no|not enough|insufficient)"
         rf"(?: \w+){{1,9}}? {_IN_GIVEN}\b",
         r"(?:^|\b(?:is|are|due to|gives?|provides?|with|has|have|contains?) )(?:not enough|insufficient) "
         r"(?:\w+ )?(?:information|context|details)(?: to| for| in| about| on| provided| available| given|\W*$)",
         rf"\bnothing (?:is|was) (?:said|mentioned|stated|written|given) {_ABOUT}\b",
         r"\b(?:we|readers?) (?:is|are)(?: not|n't) (?:told|informed)\b",
-        r"\b(?:information|data|details?|answer|figures?|numbers?|dates?|amounts?|names?) (?:is|are)"
-        r" (?:\w+ )?(?:missing"
-        r"|unavailable|absent|lacking|not (?:\w+ )?available)\W*$",
-        rf"(?<!if )(?<!when )\bno (?:\w+ ){{0,2}}?{_TOLD}(?: \w+){{0,8}}? (?:is|are|has been|have been|can be"
-        rf"|could be) (?:\w+ )?"
-        rf"{_STATED}\b",
+        r"\b(?:information|data|details?|answer|figures?|numbers?|dates?|amounts?|names?) (?:is|are) (?:\w+ )?"
+        r"(?:missing|unavailable|absent|lacking|not (?:\w+ )?available)\W*$",
+        rf"(?<!if )(?<!when )\bno (?:\w+ ){{0,2}}?{_TOLD}(?: \w+){{0,8}}? (?:is|are|has been|have been|can be|could"
+        rf" be) (?:\w+ )?{_STATED}\b",
         rf"\bno (?:\w+ ){{0,2}}?{_TOLD}(?: (?:was|were))? (?:provided|available|found|given|retrieved)"
         r"(?: for (?:this|the|your) \w+)?\W*$",
         rf"\bno (?:\w+ ){{1,3}}(?:is|are) (?:\w+ )?(?:named|mentioned|specified|stated|given|identified|indicated)"
         rf"(?:\W*$| {_IN_GIVEN})",
         rf"^\W*no (?:\w+ ){{0,2}}?(?:information|mention|details?|data)(?: (?:available |provided )?{_ABOUT}\b|\W*$)",
         r"^\W*(?:(?:it|that|this) )?(?:does not|doesn't) (?:say|specify|mention|state)(?: (?:that|this|it|so))?\W*$",
-        r"^\W*(?:(?:the |final )?answer(?: is|:)? |(?:it|this|that)(?: is|'s) )?(?:n ?/ ?a|not applicable"
-        r"|unanswerable|unknown|unclear"
-        r"|undetermined|idk"
-        r"|not available|not answerable|none (?:found|available)|no answer(?: found| available)?"
-        r"|no (?:relevant )?(?:information|results?|documents?)(?: found| available)?|no idea|not sure"
+        r"^\W*(?:(?:the |final )?answer(?: is|:)? |(?:it|this|that)(?: is|'s) )?(?:n ?/ ?a|not applicable|unanswerable"
+        r"|unknown|unclear|undetermined|idk|not available|not answerable|none (?:found|available)|no answer(?: found"
+        r"| available)?|no (?:relevant )?(?:information|results?|documents?)(?: found| available)?|no idea|not sure"
         r"|insufficient (?:information|context|data|evidence)|data not available|not in the \w+|not (?:mentioned"
-        r"|provided|specified|stated|found|given|disclosed"
-        r"|known|clear|enough (?:information|context|data)))(?: (?:in|from|by) (?:\w+ ){0,5}\w+)?\W*$",
+        r"|provided|specified|stated|found|given|disclosed|known|clear|enough (?:information|context|data)))(?: (?:in"
+        r"|from|by) (?:\w+ ){0,5}\w+)?\W*$",
     ),
     "policy": (
         r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not) (?:\w+ ){0,2}?(?:help|assist)(?: you)?"
@@ -263,9 +244,8 @@ _OTHER_CUES = {name: frozenset(entry["cues"].split()) for name, entry in _LANGUA
 _STRONG_CUE = re.compile(
     r"n't|\b(?:not|no|nothing|never|none|neither|cannot|unable|impossible|insufficient|lacks?|fails?|silent|inadequate"
     r"|irrelevant|unrelated|outside|beyond|decline|refuse|unaware|unsure|unknown|unclear|uncertain|undetermined"
-    r"|unspecified|unstated"
-    r"|undisclosed|unavailable|lacking|without|missing|absent|omitted|vague|ambiguous"
-    r"|unanswerable|need|needed|required|necessary|only|n ?/ ?a|idk)\b"
+    r"|unspecified|unstated|undisclosed|unavailable|lacking|without|missing|absent|omitted|vague|ambiguous|unanswerable"
+    r"|need|needed|required|necessary|only|n ?/ ?a|idk)\b"
 )
 _WEAK_CUE = re.compile(
     r"\b(?:sorry|apolog\w+|unfortunately|regret\w*|ai|artificial|language model|chatbot|llm|my|consult|refer|check"
@@ -288,13 +268,11 @@ _GUIDANCE = re.compile(
 )
 # What a text is about answers nothing; what it says may.
 _TOPIC = re.compile(
-    rf"^\W*(?:but|however|although|though|nevertheless|nonetheless|that said|yet)?\W*(?:(?:the|these|this|some) )?"
+    r"^\W*(?:but|however|although|though|nevertheless|nonetheless|that said|yet)?\W*(?:(?:the|these|this|some) )?"
     rf"(?:\w+ ){{0,2}}?(?:it|they|{_SOURCE}|{_WORK}){_AFTER} (?:(?:do|does|only|also|primarily|mainly|instead|just"
-    rf"|briefly|generally) ){{0,3}}(?:(?:is|are) about|(?<=only )(?:says?|states?)|mentions?|discuss(?:es)?"
-    rf"|describes?|covers?|focus(?:es)?"
-    rf"|refers?|talks?|lists?"
-    rf"|(?:contains?|provides?|includes?|offers?|gives?) (?:\w+ ){{0,3}}?(?:information|details|context|data))\b"
-    rf"(?!.*\b(?:suggest|impl|indicat|mean|so )\w*)"
+    r"|briefly|generally) ){0,3}(?:(?:is|are) about|(?<=only )(?:says?|states?)|mentions?|discuss(?:es)?|describes?"
+    r"|covers?|focus(?:es)?|refers?|talks?|lists?|(?:contains?|provides?|includes?|offers?|gives?) (?:\w+ ){0,3}?"
+    r"(?:information|details|context|data))\b(?!.*\b(?:suggest|impl|indicat|mean|so )\w*)"
 )
 _QUOTED = re.compile(r'"[^"\n]{1,300}"')
 _WHOLLY_QUOTED = re.compile(r'\s*"([^"]*)"\W*$')  # some models put their whole answer between quotes
@@ -332,20 +310,14 @@ def _compiled(family: Family) -> tuple[re.Pattern[str], ...]:
 
 
 class Refusal(NamedTuple):
-    """What was found of refusing.
-
-    Args:
-        is_refusal: Whether the answer as a whole refuses.
-        families: Those that were hit, in the order of the answer; `empty` for an answer without a letter or digit.
-    """
+    """Whether an answer as a whole refuses, and the families of its phrases, in order."""
 
     is_refusal: bool
-    families: tuple[str, ...]
+    families: tuple[str, ...]  # `empty` for an answer without a letter or digit
 
 
 class _Unit(NamedTuple):
     text: str
-    size: int
     families: tuple[Family, ...]
     is_strong: bool
     is_personal: bool
@@ -353,11 +325,7 @@ class _Unit(NamedTuple):
 
 
 def find_refusal(text: str) -> Refusal:
-    """Decide whether an answer refuses.
-
-    Args:
-        text: The answer as `normalise.plain` gives it, without citations and Markdown.
-    """
+    """Decide whether an answer, as `normalise.plain` gives it, refuses."""
     if not _SAID.search(text):
         return Refusal(True, ("empty",))
     units = _units(text)
@@ -411,7 +379,7 @@ def _unit(clause: str, others: list[re.Pattern[str]], *, is_turn: bool) -> _Unit
     is_strong = not STRONG.isdisjoint(families)
     is_turn = is_turn or _TURN.search(clause) is not None
     is_personal = is_strong and _FIRST_PERSON.search(clause) is not None
-    return _Unit(clause, len(clause), tuple(families), is_strong, is_personal, is_turn)
+    return _Unit(clause, tuple(families), is_strong, is_personal, is_turn)
 
 
 def _other_languages(text: str) -> list[re.Pattern[str]]:
@@ -430,23 +398,21 @@ def _answers(units: list[_Unit]) -> bool:
     )
 
 
-def _is_terse_answer(opening: _Unit) -> bool:
-    return not opening.families and _TERSE.match(opening.text) is not None and not _LEAD_IN.search(opening.text)
-
-
 def _decide(units: list[_Unit]) -> bool:
     found = {family for unit in units for family in unit.families}
     first_strong = next((place for place, unit in enumerate(units) if unit.is_strong), None)
     if first_strong is None:
         return "apology" in found and "redirect" in found
-    if _answers(units[first_strong + 1 :]) or (first_strong > 0 and _is_terse_answer(units[0])):
+    opening = units[0]
+    is_terse_answer = not opening.families and _TERSE.match(opening.text) and not _LEAD_IN.search(opening.text)
+    if _answers(units[first_strong + 1 :]) or is_terse_answer:
         return False
     # Saying what the documents are about is no part of an answer.
     units = [unit for unit in units if unit.families or not _TOPIC.search(unit.text)]
     first_strong = next(place for place, unit in enumerate(units) if unit.is_strong)
-    total = sum(unit.size for unit in units)
-    strong = sum(unit.size for unit in units if unit.is_strong) / total
-    before = sum(unit.size for unit in units[:first_strong]) / total
+    total = sum(len(unit.text) for unit in units)
+    strong = sum(len(unit.text) for unit in units if unit.is_strong) / total
+    before = sum(len(unit.text) for unit in units[:first_strong]) / total
     opening = units[0]
     opens_as_recipe = _RECIPE.search(opening.text) is not None
     is_personal = any(unit.is_personal for unit in units)

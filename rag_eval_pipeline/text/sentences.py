@@ -1,8 +1,4 @@
-"""Where sentences end: rules for several languages, in linear time.
-
-A parser would find clauses and would need a model; these rules find sentences, list items and table rows, and leave
-decimals, abbreviations, initials, dates and quotations whole.
-"""
+"""Sentences, list items and table rows, by rules for several languages that run in linear time."""
 
 import re
 from collections.abc import Iterator
@@ -75,11 +71,9 @@ class Piece(NamedTuple):
 
 
 def pieces(masked: str) -> Iterator[Piece]:
-    """Yield the pieces of a text without bullets, blanks and pieces that have no letter or digit.
+    """Yield the pieces of a text that have a letter or digit, without bullets and blanks.
 
-    Args:
-        masked: A text in which fillers stand for citations; they belong to the sentence before them, and those that
-            directly follow a sentence on its line are part of the piece.
+    Fillers in place of citations belong to the sentence before them.
     """
     start = 0
     lines = masked.split("\n")
@@ -91,7 +85,7 @@ def pieces(masked: str) -> Iterator[Piece]:
 
 def sentence_ends(text: str) -> Iterator[int]:
     """Yield the offset one past each sentence of a text whose line breaks mean nothing, without the end of the text."""
-    quoted = _quotations(text)
+    quoted = [match.span() for match in _QUOTED.finditer(text)]
     for match in _END.finditer(text):
         place, end = match.span()
         if end < len(text) and _ends_here(text, place, end, quoted):
@@ -133,14 +127,8 @@ def _trimmed(line: str, start: int, end: int, offset: int, kind: Kind | None) ->
     return Piece(offset + start, offset + start + len(text), kind)
 
 
-def _quotations(text: str) -> list[tuple[int, int]]:
-    if '"' in text or "“" in text or "„" in text or "«" in text:
-        return [match.span() for match in _QUOTED.finditer(text)]
-    return []
-
-
 def _ends_here(text: str, place: int, end: int, quoted: list[tuple[int, int]]) -> bool:
-    """Return whether a sentence ends with the terminator at a place; `end` is one past it and what closes with it."""
+    """Whether a sentence ends with the terminator at a place; `end` is one past it and what closes with it."""
     if text[place] in _ALWAYS:
         return True
     first = text[end + 1 : end + 2]
@@ -160,7 +148,7 @@ def _ends_here(text: str, place: int, end: int, quoted: list[tuple[int, int]]) -
 
 
 def _ends_after(word: str, text: str, place: int, end: int, first: str) -> bool:
-    """Return whether a full stop after a short word ends a sentence; `first` is the next one's first character."""
+    """Whether a full stop after a short word ends a sentence; `first` is the next one's first character."""
     if word.isdigit():
         # `am 3. Oktober`; and the number of a list item.
         following = _NEXT.match(text, end)

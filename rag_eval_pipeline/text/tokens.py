@@ -1,8 +1,7 @@
-"""The word tokenizer: every count or comparison of words splits text with it, whatever the script.
+"""The word tokenizer for every script; only official scorers (SQuAD, HotpotQA, MLQA) have their own.
 
 A word is a run of letters, digits and underscores with their marks. In scripts that are written without spaces each
-character is a word, marks included; otherwise a whole sentence would be one word, and be entirely right or wrong.
-Official scorers that prescribe their own tokenization (SQuAD, HotpotQA, MLQA) keep it.
+character is a word.
 """
 
 from collections.abc import Iterator

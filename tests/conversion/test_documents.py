@@ -10,9 +10,7 @@ from tests.conversion.conftest import HEAD
 
 BAD_DOCUMENTS = {
     "two bodies": ({"name": "d", "text": "x", "html": "y"}, "bad_document"),
-    "Markdown and text": ({"name": "d", "text": "x", "markdown": "# x"}, "bad_document"),
     "two identities": ({"name": "d", "url": "https://x.org", "text": "x"}, "bad_document"),
-    "neither identity nor file": ({"text": "x"}, "bad_document"),
     "a name without body": ({"name": "d"}, "bad_document"),
     "an empty name": ({"name": "", "text": "x"}, "bad_document"),
     "a bad URL": ({"url": "file:///etc/passwd"}, "bad_url"),
@@ -53,9 +51,7 @@ def test_the_same_document_twice_is_one_with_both_its_names(benchmark):
 FOUND = {
     "a URL under another scheme and encoding": (NamedContext(url="http://X.org/caf%c3%a9#top"), "x.org/café"),
     "a file by its basename": (NamedContext(file="a.pdf"), "A name"),
-    "a file by its path": (NamedContext(file="docs/a.pdf"), "A name"),
     "a document by its name": (NamedContext(document="A name"), "A name"),
-    "a URL that no row has": (NamedContext(url="https://y.org/z"), "y.org/z"),
 }
 
 

@@ -45,14 +45,11 @@ def located(*contexts, document=None):
 PLACES = {
     #                                                 place the source gives, which of the three
     "no place, the first":                            ({}, 0),
-    "the first of the body":                          ({"start": IN_BODY[0]}, 0),
     "the second of the body":                         ({"start": IN_BODY[1]}, 1),
     "the third of the body":                          ({"start": IN_BODY[2]}, 2),
-    "the start of the body is a place too":           ({"start": 0}, 0),
     "the page":                                       ({"page": 2}, 2),
     "the page before the place":                      ({"page": 1, "start": IN_BODY[2]}, 1),
     "the body's own text before the page":            ({"page": 1, "start": IN_BODY[2], "end": IN_BODY[2] + 25}, 2),
-    "two on the page, then the place":                ({"page": 1, "start": IN_BODY[0]}, 0),
 }  # fmt: skip
 
 
@@ -87,20 +84,6 @@ def test_a_stated_place_wins_where_the_body_has_the_text_there(body, printed, go
     assert span.start == printed.index(before) + len(before)
 
 
-def test_a_place_stated_for_a_file_is_one_of_its_own_text(tmp_path):
-    (tmp_path / "log.md").write_text(ENTRIES)
-    document = PlannedDocument("log", (FileName("Log.pdf"),), "file", path=tmp_path / "log.md")
-    start = ENTRIES.index("Entry 20. ") + 10
-
-    [span] = locate_gold(
-        [question(context("The lamp was lit.", start=start, end=start + 17))],
-        [document],
-        sheets(LONG_HEADING + ENTRIES),
-    )
-
-    assert span.start == len(LONG_HEADING) + start
-
-
 def test_a_place_is_measured_in_the_body_of_its_own_document():
     # In a body of 6,000 characters 650 is near the beginning; in this one of 875 it is three quarters down.
     other = PlannedDocument("other", (FileName("Other.pdf"),), "text", content="x" * 6000)
@@ -108,12 +91,6 @@ def test_a_place_is_measured_in_the_body_of_its_own_document():
     [span] = locate_gold([question(context(start=650))], [other, planned(), other], sheets(*PAGES))
 
     assert span.start == IN_TEXT[2]
-
-
-def test_without_a_body_a_place_says_nothing():
-    [span] = located(context(start=IN_BODY[2]), document=planned(content=None))
-
-    assert span.start == IN_TEXT[0]
 
 
 def test_each_document_is_searched_for_its_own_texts():

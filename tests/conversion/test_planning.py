@@ -46,14 +46,6 @@ def test_ids_are_rows_of_the_query_and_do_not_move_when_rows_are_dropped(benchma
     assert counts.conserved
 
 
-def test_quarantine_record_names_file_hash_column_and_excerpt(benchmark):
-    [record] = plan(benchmark(URLS, {"questions.csv": "q,a,u\nx,y,en.wikipedia.org/wiki/Ada\n"})).quarantine
-
-    assert (record.code, record.file, record.row, record.field) == ("bad_url", "questions.csv", 1, "u")
-    assert record.excerpt == "'en.wikipedia.org/wiki/Ada'"
-    assert record.sha256 == hashlib.sha256(b"q,a,u\nx,y,en.wikipedia.org/wiki/Ada\n").hexdigest()
-
-
 def test_urls_without_a_row_are_fetched_once_and_stored_under_each_name(benchmark):
     rows = "q,a,u\n1,a,http://x.org/P%20age#b\n2,a,https://X.org/P%20age\n3,a,https://x.org/P%20age\n"
 
@@ -226,15 +218,6 @@ def test_offsets_cut_the_text_from_the_sources_own_body_and_are_checked_against_
     assert [(record.code, record.question_id) for record in found.quarantine] == [("span_mismatch", 2), ("bad_span", 3)]
 
 
-def test_a_bad_row_of_the_documents_query_is_noted_and_left_out(benchmark):
-    found = with_documents(benchmark, [{"name": "good", "text": "x"}, {"name": "bad"}], [{"document": "good"}])
-
-    assert [key for key, _, _ in outline(found)] == ["good"]
-    [note] = found.notes
-    assert note.startswith("documents, row 2: expected ")
-    assert "[bad_document]" in note
-
-
 def test_a_body_that_is_not_there_is_planned_so_that_the_corpus_lists_it_as_missing(benchmark):
     found = with_documents(
         benchmark, [{"url": "https://x.org/a", "file": "docs/absent.html"}], [{"url": "https://x.org/a"}]
@@ -289,35 +272,6 @@ def test_offsets_into_a_file_that_is_not_utf_8_count_its_characters(benchmark):
     assert [context.text for question in found.questions for context in question.contexts] == ["noir"]
 
 
-SAME_SPELLING = (
-    HEAD
-    + """\
-source: {path: questions.jsonl, format: jsonl}
-tables: {pages: {files: "*.org/*.html"}}
-questions: SELECT q AS question, 'a' AS answer, [context, context] AS contexts FROM source
-"""
-)
-
-
-@pytest.mark.parametrize("file_first", [True, False])
-def test_a_file_and_a_url_of_one_spelling_are_two_documents(benchmark, file_first):
-    contexts = ['{"file": "x.org/Ada.html", "url": null}', '{"file": null, "url": "https://x.org/Ada.html"}']
-    lines = [f'{{"q": "x", "context": {context}}}' for context in (contexts if file_first else contexts[::-1])]
-
-    paths = benchmark(SAME_SPELLING, {"questions.jsonl": "\n".join(lines), "x.org/Ada.html": "<p>Ada"})
-    found = plan(paths)
-
-    documents = {document.body: document for document in found.documents}
-    assert set(documents) == {"file", "url"}
-    assert documents["url"].url == "https://x.org/Ada.html"
-    assert len({document.key for document in found.documents}) == 2
-    assert len({name.name for document in found.documents for name in document.names}) == 2
-    named = [documents[body] for body in (("file", "url") if file_first else ("url", "file"))]
-    assert [
-        [(context.document, context.file_name) for context in question.contexts] for question in found.questions
-    ] == [[(document.key, document.names[0].name)] * 2 for document in named]
-
-
 def test_a_documents_name_and_a_url_of_one_spelling_are_two_documents(benchmark):
     found = with_documents(
         benchmark,
@@ -356,11 +310,11 @@ def test_a_source_of_nothing_but_bad_rows_is_quarantined_whole(benchmark):
 CELLS = st.text(string.ascii_letters + '",\n\u2028é ', max_size=4) | st.sampled_from(
     ["", "true", "http://x.org/a", '"']
 )
-DIRTY = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+DIRTY = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @DIRTY
-@given(st.lists(st.lists(CELLS, min_size=2, max_size=4), max_size=8))
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=4), max_size=20))
 def test_no_row_of_a_dirty_csv_is_lost(tmp_path_factory, rows):
     lines = [",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows]
     spec = URLS + "where: length(question) <> 2\n"
@@ -379,7 +333,7 @@ LINES = st.binary(max_size=8) | st.sampled_from(
 
 
 @DIRTY
-@given(st.lists(LINES.filter(lambda line: b"\n" not in line), max_size=8))
+@given(st.lists(LINES.filter(lambda line: b"\n" not in line), max_size=20))
 def test_no_line_of_dirty_jsonl_is_lost(tmp_path_factory, lines):
     spec = HEAD + "source: {path: q.jsonl, format: jsonl}\nquestions: SELECT q AS question, a AS answer FROM source\n"
     raw = b"\n".join([b'{"q": "x", "a": "y"}', *lines])

@@ -76,15 +76,6 @@ def test_quarantine_records(tmp_path_factory, records):
     assert read_quarantine(path) == records
 
 
-def test_the_same_questions_give_the_same_bytes(tmp_path):
-    question = Question(0, "q", "a", ("a",), False, (Context("d", "d.pdf"),), metadata={"b": 1, "a": 2})
-
-    for name in ("one", "two"):
-        write_batches(tmp_path / name, [batch_of([question])])
-
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-
-
 def test_distinct_items_are_the_first_of_equal_values_in_each_question():
     named = [["a", "b", "a", None], [], ["b", "b"], [None]]
     rows = [[Context(name, None) for name in names] for names in named]

@@ -86,25 +86,6 @@ def test_hotpot_is_the_same_from_json_and_from_parquet(plans):
     assert first.documents == second.documents
 
 
-def test_hotpot_titles_that_no_file_system_takes_are_escaped_and_flagged(plans):
-    flagged = {name.name for document in plans["hotpotqa"].documents for name in document.names if name.flags}
-
-    assert "2014 S%2FS.pdf" in flagged
-    assert "Beat Happening%2FScreaming Trees.pdf" in flagged
-
-
-def test_pages_are_found_in_the_mirror_whatever_their_scheme_and_encoding(plans):
-    assert {document.body for document in plans["fetaqa"].documents} == {"file"}
-    assert all(document.path.is_file() for document in plans["fetaqa"].documents)
-
-
-def test_a_page_under_two_fragments_is_one_document_with_two_names(plans):
-    names = {document.key: [name.name for name in document.names] for document in plans["truthfulqa"].documents}
-
-    assert names["en.wikipedia.org/wiki/Barack_Obama"] == ["Barack_Obama#Early_life_and_career.pdf", "Barack_Obama.pdf"]
-    assert sum(map(len, names.values())) == 12
-
-
 def test_frames_cells_of_glued_urls_are_split_and_what_the_mirror_lacks_is_to_be_fetched(plans):
     bodies = Counter(document.body for document in plans["frames"].documents)
     mirrored = [

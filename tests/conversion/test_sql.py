@@ -85,7 +85,6 @@ def test_rows_of_plain_sql_have_their_own_order_and_are_traced_to_file_and_row(r
 
 REFUSED = {
     "two statements": ("SELECT 1; SELECT 2", None, "not_one_select"),
-    "no statement": ("-- nothing", None, "not_one_select"),
     "DDL": ("CREATE TABLE x AS SELECT 1", None, "not_one_select"),
     "a setting": ("SET memory_limit = '1TB'", None, "not_one_select"),
     "a copy to a file": ("COPY source TO '/tmp/rag-eval-leak.csv'", None, "not_one_select"),
@@ -95,18 +94,16 @@ REFUSED = {
         "bad_sql",
     ),
     "a file as a table": ("SELECT * FROM '/etc/passwd'", None, "bad_sql"),
-    "a file over the network": ("SELECT * FROM read_csv('http://127.0.0.1:9/x.csv')", None, "bad_sql"),
     "names of files": ("SELECT file AS question, '' AS answer FROM glob('/etc/*')", None, "bad_sql"),
+    "a file over the network": ("SELECT * FROM read_csv('http://127.0.0.1:9/x.csv')", None, "bad_sql"),
     "a Python variable": ("SELECT * FROM job", None, "bad_sql"),
     "a misspelt column": ("SELECT questoin FROM source", None, "bad_sql"),
-    "broken syntax": ("SELECT FROM WHERE", None, "bad_sql"),
     "a cell that is no number": ("SELECT CAST(q AS INTEGER) AS question, a AS answer FROM source", None, "bad_sql"),
     "a where that breaks out": (PLAIN, "true) FROM result --", "bad_sql"),
     "a where of two expressions": (PLAIN, "true, false", "bad_sql"),
     "a where on a column that is not returned": (PLAIN, "source_row > 1", "bad_sql"),
     "a cell that is no Python list": ("SELECT python_list($$['a'$$) AS question FROM source", None, "bad_sql"),
     "a random number": ("SELECT q AS question, random()::VARCHAR AS answer FROM source", None, "volatile_sql"),
-    "the clock": ("SELECT q AS question, now()::VARCHAR AS answer FROM source", None, "volatile_sql"),
     "the clock without parentheses": (
         "SELECT q AS question, current_date::VARCHAR AS answer FROM source",
         None,
@@ -117,13 +114,7 @@ REFUSED = {
         None,
         "volatile_sql",
     ),
-    "a sample": ("SELECT q AS question, a AS answer FROM source USING SAMPLE 1", None, "volatile_sql"),
     "a sample of a table": ("SELECT q AS question, a AS answer FROM source TABLESAMPLE 50%", None, "volatile_sql"),
-    "a random number in a subquery": (
-        "SELECT q AS question, (SELECT uuid()::VARCHAR) AS answer FROM source",
-        None,
-        "volatile_sql",
-    ),
     "a random condition": (PLAIN, "random() < 0.5", "volatile_sql"),
 }
 
@@ -142,7 +133,6 @@ def test_sql_is_refused(relations, tmp_path, sql, where, code):
 
 MISMAPPED = {
     "a column that we do not know": ("SELECT q AS question, a AS anwser FROM source", "unknown_column"),
-    "no question": ("SELECT a AS answer FROM source", "missing_column"),
     "no answer": ("SELECT q AS question FROM source", "missing_column"),
     "urls and contexts": ("SELECT q AS question, a AS answer, [q] AS urls, [q] AS contexts FROM source", "bad_value"),
     "a field that no context has": (
@@ -193,9 +183,7 @@ def test_a_query_that_takes_all_memory_is_refused(relations):
 
 MACROS = {
     "a Python list with both quotes": ("""python_list('[''a'', "it''s", ''b\\''c'']')""", ["a", "it's", "b'c"]),
-    "an empty Python list": ("python_list('[]')", []),
     "an empty cell": ("python_list('  ')", []),
-    "a list of texts": ("python_list($$['a', 'b']$$)", ["a", "b"]),
     "escapes": (
         r"python_list($$['one\ntwo\tthree\\', 'caf\xe9 \u2019 \U0001f600 \101', '\N{DEGREE SIGN}']$$)",
         ["one\ntwo\tthree\\", "café ’ 😀 A", "°"],
@@ -206,7 +194,6 @@ MACROS = {
     ),
     "an array as numpy prints it": ("""python_list($$['one' "it's"\n 'b\\'c']$$)""", ["one", "it's", "b'c"]),
     "an array of texts with a line separator": ("python_list($$['a\u2028b'\n 'c']$$)", ["a\u2028b", "c"]),
-    "a tuple over several lines": ("python_list('(''a'',' || chr(10) || ' ''b'')')", ["a", "b"]),
     "numbers, None and True among texts": (
         "python_list($$['a', 1, 2.5, True, None]$$)",
         ["a", "1", "2.5", "true", None],
@@ -215,21 +202,15 @@ MACROS = {
         """python_dict($${'topic': "it's", 'n': 3, 'deep': {'x': [None, True, ('a\\n',)]}, 7: -1.5}$$)""",
         {"topic": "it's", "n": 3, "deep": {"x": [None, True, ["a\n"]]}, "7": -1.5},
     ),
-    "a value of a Python dictionary": ("""python_dict($${'topic': 'caf\\xe9'}$$)->>'topic'""", "café"),
     "an empty cell where a dictionary may stand": ("python_dict('')", None),
     "glued URLs": (
         "url_split('https://a.org/x, https://b.org/y,z https://c.org')",
         ["https://a.org/x", "https://b.org/y,z", "https://c.org"],
     ),
-    "one URL with a comma": (
-        "url_split('https://en.wikipedia.org/wiki/Diana,_Princess')",
-        ["https://en.wikipedia.org/wiki/Diana,_Princess"],
-    ),
     "an archived URL": (
         "url_split('https://web.archive.org/web/2020/https://a.org')",
         ["https://web.archive.org/web/2020/https://a.org"],
     ),
-    "no URL": ("url_split('')", []),
     "text cut by bytes": ("byte_slice('né à Zürich', 7, 14)", "Zürich"),
     "an offset in bytes as one in characters": ("char_offset('né à Zürich', 7)", 5),
 }
@@ -261,18 +242,12 @@ def test_macros(relations):
 
 
 NO_LITERALS = {
-    "a word": ("nan", "list"),
     "a list that is not closed": ("['a'", "list"),
     "a call": ("[open('/etc/passwd')]", "list"),
-    "a sum": ("['a' + 'b']", "list"),
     "a dictionary as a list": ("{'a': 1}", "list"),
-    "a list as a dictionary": ("['a']", "dict"),
     "a key that stands twice": ("{'a': 1, 'a': 2}", "dict"),
     "a dictionary that is unpacked": ("{**{'a': 1}}", "dict"),
-    "bytes": ("[b'a']", "list"),
     "a text broken in two by pprint, or two of numpy's": ("['one '\n 'two']", "list"),
-    "half a character": (r"['\ud800']", "list"),
-    "an infinity": ("{'a': 1e999}", "dict"),
     "an infinite key": ("{1e999: 1}", "dict"),
     "too deep": ("[" * 100_000, "list"),
 }

@@ -18,18 +18,13 @@ def test_white_space_of_question_and_answer_is_kept():
 
 
 ANSWERS = {
-    "one answer": ({"answer": "a"}, "a", ("a",)),
     "aliases after the answer, each once": ({"answer": "a", "answers": ["b", "a", "b"]}, "a", ("a", "b")),
     "aliases alone: the first is the answer": ({"answer": None, "answers": ["b", "c"]}, "b", ("b", "c")),
     "a whole number": ({"answer": 7}, "7", ("7",)),
     "a whole number in a column of doubles": ({"answer": 12.0}, "12", ("12",)),
     "a number with a fraction": ({"answer": 0.1}, "0.1", ("0.1",)),
-    "a decimal": ({"answer": decimal.Decimal("1.50")}, "1.50", ("1.50",)),
     "a boolean": ({"answer": True}, "true", ("true",)),
-    "aliases that are numbers": ({"answer": 7, "answers": [7, 7.5]}, "7", ("7", "7.5")),
     "one alias that is a number": ({"answer": None, "answers": 7}, "7", ("7",)),
-    "an alias as text": ({"answers": "b"}, "She.", ("She.", "b")),
-    "impossible without answer": ({"answer": None, "is_impossible": True}, "", ()),
     "impossible with the source's own words": ({"answer": "I do not know", "is_impossible": True}, "I do not know", ()),
     "impossible with plausible answers, which do not leak": (
         {"answer": "", "answers": ["wrong"], "is_impossible": True},
@@ -55,41 +50,29 @@ def test_is_impossible_has_a_list_of_spellings_and_no_others():
 
 
 FAULTS = {
-    "no question": ({"question": None}, "empty_question", "question"),
     "a blank question": ({"question": " \n"}, "empty_question", "question"),
     "a question that is a number": ({"question": 7}, "bad_type", "question"),
     "an answer that is a list": ({"answer": ["a"]}, "bad_type", "answer"),
-    "an answer that is no number": ({"answer": float("nan")}, "bad_type", "answer"),
     "no answer": ({"answer": None}, "empty_answer", "answer"),
-    "a blank answer": ({"answer": ""}, "empty_answer", "answer"),
     "an empty alias": ({"answers": ["a", ""]}, "empty_answer", "answers"),
-    "an alias that is an object": ({"answers": [{}]}, "bad_type", "answers"),
     "NUL in a question": ({"question": "a\x00"}, "bad_character", "question"),
     "a question of 10 MB": ({"question": "a" * 10_000_001}, "text_too_long", "question"),
     "impossible: no": ({"is_impossible": "no"}, "bad_boolean", "is_impossible"),
-    "impossible: 2": ({"is_impossible": 2}, "bad_boolean", "is_impossible"),
-    "impossible: blank": ({"is_impossible": ""}, "bad_boolean", "is_impossible"),
     "a URL that is a note": ({"urls": ["NOT REQUIRED"]}, "bad_url", "urls"),
-    "glued URLs": ({"urls": ["https://a.org, https://b.org"]}, "bad_url", "urls"),
     "urls of another type": ({"urls": 7}, "bad_type", "urls"),
     "a context without anything": ({"contexts": [{"file": None, "text": None}]}, "empty_context", "contexts"),
-    "no context in the list": ({"contexts": [None]}, "empty_context", "contexts"),
     "a context of two documents": ({"contexts": [{"file": "a", "url": "https://a.org"}]}, "bad_context", "contexts"),
     "a context with a bad URL": ({"contexts": [{"url": "file:///etc/passwd"}]}, "bad_url", "contexts.url"),
     "a context with a field that none has": ({"contexts": [{"text": "t", "doc": "d"}]}, "bad_context", "contexts"),
     "a grade below zero": ({"contexts": [{"document": "d", "relevance": -1}]}, "bad_relevance", "contexts.relevance"),
-    "an empty span": ({"contexts": [{"document": "d", "start": 3, "end": 3}]}, "bad_span", "contexts"),
     "a span without end": ({"contexts": [{"document": "d", "start": 3}]}, "bad_span", "contexts"),
     "a negative start": ({"contexts": [{"document": "d", "start": -1, "end": 3}]}, "bad_span", "contexts.start"),
     "a start that is true": ({"contexts": [{"document": "d", "start": True, "end": 3}]}, "bad_span", "contexts.start"),
-    "a start of 1.0": ({"contexts": [{"document": "d", "start": 1.0, "end": 3}]}, "bad_span", "contexts.start"),
     "page 0": ({"contexts": [{"document": "d", "page": 0}]}, "bad_page", "contexts.page"),
     "metadata that is no object": ({"metadata": "[1]"}, "bad_metadata", "metadata"),
-    "metadata that is no JSON": ({"metadata": "{"}, "bad_metadata", "metadata"),
     "metadata in which a key stands twice": ({"metadata": '{"a": {"b": 1, "b": 2}}'}, "duplicate_key", "metadata"),
     "metadata in which two keys are one as text": ({"metadata": [(1, "x"), ("1", "y")]}, "duplicate_key", "metadata"),
     "metadata with half a character": ({"metadata": '"\\ud800"'}, "bad_encoding", "metadata"),
-    "metadata with bytes": ({"metadata": {"a": b"x"}}, "bad_metadata", "metadata"),
     "metadata with infinity": ({"metadata": {"a": float("inf")}}, "bad_number", "metadata"),
 }
 
@@ -106,14 +89,12 @@ CONTEXTS = {
         {"urls": ["https://a.org", "http://b.org/x#y"]},
         [NamedContext(url="https://a.org"), NamedContext(url="http://b.org/x#y")],
     ),
-    "one URL": ({"urls": "https://a.org"}, [NamedContext(url="https://a.org")]),
     "the empty cell of a CSV": ({"urls": ""}, []),
     "texts": ({"contexts": ["gold"]}, [NamedContext(text="gold")]),
     "a file with page and span": (
         {"contexts": [{"file": "a.pdf", "text": "t", "page": 2, "start": 0, "end": decimal.Decimal(4)}]},
         [NamedContext(file="a.pdf", text="t", page=2, start=0, end=4)],
     ),
-    "none": ({"contexts": None}, []),
 }
 
 
@@ -142,30 +123,20 @@ def test_metadata_becomes_json():
     assert found.metadata == {"day": "2024-09-19", "n": 1.5, "map": {"a": 1}, "list": [None, True]}
 
 
-def test_a_sources_id_that_is_a_number_becomes_its_digits():
-    assert draft(source_id=-9223372036854775808).source_id == "-9223372036854775808"
-
-
 URLS = {
     "https": ("https://en.wikipedia.org/wiki/Diana,_Princess_of_Wales", True),
     "a fragment, a port, parentheses, an apostrophe": ("http://a.org:8080/O'Neil_(x)?q=1#b/c", True),
     "letters beyond ASCII": ("https://münchen.de/Hiyō", True),
     "no scheme": ("en.wikipedia.org/wiki/Ada", False),
-    "another scheme": ("ftp://a.org/x", False),
-    "a file": ("file:///etc/passwd", False),
-    "no host": ("http:///x", False),
     "no host but a user": ("http://#@a.org", False),
     "a user": ("https://user:pw@a.org", False),
     "a blank": ("https://a.org/x y", False),
-    "a trailing blank": ("https://a.org ", False),
     "a line end": ("https://a.org/\r\nHost: b", False),
     "a backslash": ("https://a.org\\@b.org", False),
     "NUL, encoded": ("https://a.org/%00", False),
     "digits of another script in an address": ("http://①②⑦.0.0.1/", False),
     "a port that is none": ("http://a.org:99999/", False),
-    "brackets that hold no address": ("http://[x/", False),
     "half a character": ("http://a.org/\ud800", False),
-    "nothing": ("", False),
 }
 
 

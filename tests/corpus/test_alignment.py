@@ -63,8 +63,6 @@ def test_locate_finds_a_text_with_slips_by_similarity():
 
 NOT_FOUND = {
     "nothing": "",
-    "nothing but punctuation": '". -',
-    "another text": "The quick brown fox jumps over the lazy dog while the band plays on.",
     "a part of a word": "art",
     "two ends of words": "ked he",
     "a short text with a slip": "Ailsa Macdonell",
@@ -83,12 +81,9 @@ INSIDE_WORDS = {
     "a decade": ("It was built in the 1970s by hand.", "1970"),
     "hyphenated at the line's end": ("Das Bundesverfas-\nsungsgericht hat entschieden.", "Verfassung"),
     "Thai": ("มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์", "อิสระ"),
-    "Lao": ("ມະນຸດທຸກຄົນເກີດມາມີກຽດສັກສີ", "ທຸກຄົນ"),
     "Khmer": ("មនុស្សទាំងអស់កើតមកមានសេរីភាព", "សេរី"),
     "Burmese": ("လူတိုင်းသည်တူညီလွတ်လပ်သော", "တူညီ"),
     "Chinese": ("我能吞下玻璃而不伤身体。", "玻璃"),
-    "Japanese": ("私はガラスを食べられます。", "ガラス"),
-    "Korean": ("모든 인간은 서울에서 태어났다.", "서울"),
 }
 
 
@@ -109,9 +104,7 @@ def test_locate_prefers_whole_words_and_cuts_no_number():
 REPETITIONS = {
     "no hint, the first": (None, 0),
     "by page": (Hint(page=2), 1),
-    "by page, the last": (Hint(page=3), 2),
     "by position near the end": (Hint(position=0.9), 2),
-    "by position in the middle": (Hint(position=0.6), 1),
     "a page that has none, then position": (Hint(page=9, position=0.9), 2),
 }
 

@@ -1,5 +1,6 @@
 """The browser runs confined and without rights, can reach nothing of this machine, and is found or named as missing."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -18,11 +19,10 @@ from rag_eval_pipeline.corpus.rendering.browser import (
     browser_version,
     find_browser,
     prove_egress_closed,
-    unprivileged_command,
     write_launcher,
 )
 from rag_eval_pipeline.corpus.rendering.page_loading import MEASURE
-from rag_eval_pipeline.corpus.rendering.render import render, renderer_fingerprint
+from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
 from rag_eval_pipeline.web.content_types import Body
@@ -43,85 +43,114 @@ class _Unchanged(dict):
         pytest.fail(f"{name} was set for the whole process")
 
 
-@pytest.mark.browser
-async def test_browser_is_confined_without_rights_and_leaves_nothing_behind(own_temp, monkeypatch):
-    dead = psutil.Popen(["/bin/true"])
-    dead.wait()
-    stale, fresh = own_temp / f"{TEMP_PREFIX}{dead.pid}-a", own_temp / f"{TEMP_PREFIX}{dead.pid}-b"
-    for folder in (stale, fresh):  # of killed runs; the first for more than a day
-        folder.mkdir()
-    os.utime(stale, (0, 0))
-    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "environ", _Unchanged(os.environ))
-            process = await pool.process()
-        async with process.context(scripts=True) as context:
-            await (await context.new_page()).set_content("<p>x")
-            facts = [status(renderer) for renderer in descendants("--type=renderer")]
-            namespaces = {os.readlink(f"/proc/{renderer.pid}/ns/user") for renderer in descendants("--type=renderer")}
-        [driver] = [Path(driver.environ()["TMPDIR"]) for driver in descendants("run-driver")]
+def html_page(title: str, body: str) -> str:
+    return f"<!doctype html><title>{title}</title>{body}"
 
-    assert process.sandboxed == has_sandbox()
-    assert facts
-    for fact in facts if process.sandboxed else []:
+
+ASKED = "https://site.example/guide/lamps"
+PROSE = "<p>" + "The keeper trimmed the wick, wound the clockwork and wrote the weather into the book. " * 4 + "</p>"
+BROWSER = {
+    #                             page                                                                                              code
+    "a wall by its title":       (html_page("Page not found", "<h1>Page not found</h1>"),                                          "soft_404"),
+    "a visible password field":  (html_page("Site", "<form><input type=password></form>"),                                               "login_wall"),
+    "an unseen password field":  (html_page("Site", "<p>Short.</p><div hidden><input type=password></div>"),                             None),
+    "an empty page":             (html_page("Site", "<div></div><img width=500 height=500 style='visibility:hidden'>"),                  "empty_page"),
+    "frames":                    ("<frameset cols='50%,50%'><frame src='data:text/html,a'><frame src='data:text/html,b'></frameset>", None),
+    "a drawing":                 (html_page("Site", "<svg width=400 height=300><rect width=400 height=300 /></svg>"),                     None),
+    "a component's own text":    (html_page("Site", "<x-a></x-a><script>document.querySelector('x-a').attachShadow({mode:'open'}).innerHTML='<p>Text'</script>"), None),
+    "prose":                     (html_page("Page not found", PROSE * 3),                                                                None),
+    "a form called title":       (html_page("Site", "<form name=title>Lamps</form>"),                                                    None),
+    "unseen prose":              (html_page("Page not found", f"<div hidden>{PROSE * 3}</div>"),                                         "soft_404"),
+}  # fmt: skip
+
+
+async def found_code(view, html: str) -> str | None:
+    """Return the code of a page that is none."""
+    await view.set_content(html)
+    measured = await view.evaluate(MEASURE)
+    found = detect_block_page(page_facts(measured, url=ASKED, final_url=ASKED, body=html.encode()))
+    return found and found.code
+
+
+class Facts:
+    """What one browser is and finds, from its start to its end."""
+
+    async def run(self, folder: Path) -> None:
+        dead = psutil.Popen(["/bin/true"])
+        dead.wait()
+        stale, fresh = folder / f"{TEMP_PREFIX}{dead.pid}-a", folder / f"{TEMP_PREFIX}{dead.pid}-b"
+        for left in (stale, fresh):  # of killed runs; the first for more than a day
+            left.mkdir()
+        os.utime(stale, (0, 0))
+        policy = EgressPolicy()
+        async with EgressProxy(policy) as proxy, EgressProxy(policy) as other, browser_pool(proxy) as pool:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(os, "environ", _Unchanged(os.environ))
+                process = await pool.process()
+            self.sandboxed = process.sandboxed
+            async with process.context(scripts=True) as context:
+                view = await context.new_page()
+                self.codes = [await found_code(view, html) for html, _ in BROWSER.values()]
+                renderers = descendants("--type=renderer")
+                self.statuses = [status(renderer) for renderer in renderers]
+                self.namespaces = {os.readlink(f"/proc/{renderer.pid}/ns/user") for renderer in renderers}
+                with pytest.raises(ServiceError) as refused:
+                    await prove_egress_closed(context, other)  # the browser does not ask this proxy
+                self.refused = refused.value.code
+            [self.driver] = [Path(driver.environ()["TMPDIR"]) for driver in descendants("run-driver")]
+        self.left = os.listdir(folder) == [fresh.name]
+        fresh.rmdir()
+
+
+@pytest.fixture(scope="module")
+def facts(own_temp) -> Facts:
+    facts = Facts()
+    asyncio.run(facts.run(own_temp))
+    return facts
+
+
+@pytest.mark.browser
+def test_browser_is_confined_without_rights_and_leaves_nothing_behind(facts):
+    assert facts.sandboxed == has_sandbox()
+    assert facts.statuses
+    for fact in facts.statuses if facts.sandboxed else []:
         assert "0" not in fact["Uid"]
         assert fact["NoNewPrivs"] == ["1"]
         assert fact["Seccomp"] == ["2"]
         assert set(fact["CapEff"][0]) == {"0"}
-    assert (os.readlink("/proc/self/ns/user") in namespaces) != process.sandboxed
-    assert (driver.name, driver.parent.name.startswith(TEMP_PREFIX)) == ("driver", True)
-    assert os.listdir(own_temp) == [fresh.name]
-    fresh.rmdir()
+    assert (os.readlink("/proc/self/ns/user") in facts.namespaces) != facts.sandboxed
+    assert (facts.driver.name, facts.driver.parent.name.startswith(TEMP_PREFIX)) == ("driver", True)
+    assert facts.left
 
 
 @pytest.mark.browser
-async def test_browser_that_could_reach_this_machine_is_not_used(own_temp):
-    async with EgressProxy(EgressPolicy()) as proxy, EgressProxy(EgressPolicy()) as other, browser_pool(other) as pool:
-        process = await pool.process()
-        async with process.context(scripts=False) as context:
-            with pytest.raises(ServiceError) as refused:
-                await prove_egress_closed(context, proxy)  # the browser does not ask this proxy
-
-    assert refused.value.code == "egress_open"
+def test_browser_that_could_reach_this_machine_is_not_used(facts):
+    assert facts.refused == "egress_open"
 
 
-async def print_text(pool, text):
-    return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=10)
+@pytest.mark.browser
+def test_measure_finds_what_block_pages_are_detected_by(facts):
+    assert dict(zip(BROWSER, facts.codes, strict=True)) == {name: code for name, (_, code) in BROWSER.items()}
 
 
 @pytest.mark.browser
 async def test_browser_that_is_worn_out_is_replaced_and_ends_with_its_last_page(own_temp, monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.PAGES_PER_PROCESS", 4)
+    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.PAGES_PER_PROCESS", 3)
     async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
-        printed = [await print_text(pool, n) for n in range(8)]
-        folders = os.listdir(own_temp)
+        first = await pool.process()  # the proof that it is closed is a page, too
+        async with first.context(scripts=False):
+            printed = [await print_text(pool, n) for n in range(2)]  # one in each process
+            both = len(os.listdir(own_temp))
+        printed.append(await print_text(pool, "the first has no page left"))
+        last = len(os.listdir(own_temp))
 
-    assert len({page.pdf for page in printed}) == 8
-    assert pool.started == 3  # the proof that it is closed is a page, too
-    assert len(folders) == 1
+    assert len({page.pdf for page in printed}) == 3
+    assert (both, last, pool.started) == (2, 1, 2)
     assert os.listdir(own_temp) == []
 
 
-@pytest.mark.browser
-async def test_browser_that_is_retired_ends_although_no_other_is_started(own_temp):
-    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
-        first = await pool.process()
-        async with first.context(scripts=False):
-            first.retired = True
-            await print_text(pool, "while the first still has a page")
-        await print_text(pool, "when it has none")
-        folders = os.listdir(own_temp)
-
-    assert pool.started == 2
-    assert len(folders) == 1
-
-
-@pytest.mark.browser
-def test_fingerprint_is_known_without_starting_the_browser(monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.async_playwright", None)
-
-    assert renderer_fingerprint(find_browser()) == renderer_fingerprint(find_browser())
-    assert "." in browser_version(find_browser())
+async def print_text(pool, text):
+    return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=10)
 
 
 async def test_browser_that_is_none_is_named(own_temp):
@@ -162,15 +191,6 @@ def test_launcher_ends_with_its_profile(tmp_path):
     assert (folder / "pid").read_text().strip().isdecimal()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give away")
-def test_browser_command_of_root_gives_its_rights_away():
-    command = unprivileged_command(Path("/usr/bin/chromium"))
-
-    assert command[0] == "setpriv"
-    assert {"--reuid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=-all"} <= set(command)
-    assert command[-1] == "/usr/bin/chromium"
-
-
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root has capabilities to lose")
 def test_launcher_of_root_without_capabilities_says_what_to_do(tmp_path):
     code = (
@@ -191,40 +211,3 @@ def test_launcher_of_root_without_capabilities_says_what_to_do(tmp_path):
     assert "root without its capabilities" in done.stdout
     assert "[browser_failed]" in done.stdout
     assert "Run as a user who is not root" in done.stdout
-
-
-def html_page(title: str, body: str) -> str:
-    return f"<!doctype html><title>{title}</title>{body}"
-
-
-ASKED = "https://site.example/guide/lamps"
-PROSE = "<p>" + "The keeper trimmed the wick, wound the clockwork and wrote the weather into the book. " * 4 + "</p>"
-BROWSER = {
-    #                             page                                                                                              code
-    "a wall by its title":       (html_page("Page not found", "<h1>Page not found</h1>"),                                          "soft_404"),
-    "a visible password field":  (html_page("Site", "<form><input type=password></form>"),                                               "login_wall"),
-    "an unseen password field":  (html_page("Site", "<p>Short.</p><div hidden><input type=password></div>"),                             None),
-    "an empty page":             (html_page("Site", "<div></div><img width=500 height=500 style='visibility:hidden'>"),                  "empty_page"),
-    "frames":                    ("<frameset cols='50%,50%'><frame src='data:text/html,a'><frame src='data:text/html,b'></frameset>", None),
-    "a drawing":                 (html_page("Site", "<svg width=400 height=300><rect width=400 height=300 /></svg>"),                     None),
-    "a component's own text":    (html_page("Site", "<x-a></x-a><script>document.querySelector('x-a').attachShadow({mode:'open'}).innerHTML='<p>Text'</script>"), None),
-    "prose":                     (html_page("Page not found", PROSE * 3),                                                                None),
-    "a form called title":       (html_page("Site", "<form name=title>Lamps</form>"),                                                    None),
-    "unseen prose":              (html_page("Page not found", f"<div hidden>{PROSE * 3}</div>"),                                         "soft_404"),
-}  # fmt: skip
-
-
-@pytest.mark.browser
-async def test_measure_finds_what_block_pages_are_detected_by(own_temp):
-    found = {}
-    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
-        process = await pool.process()
-        async with process.context(scripts=True) as context:
-            view = await context.new_page()
-            for name, (html, _) in BROWSER.items():
-                await view.set_content(html)
-                measured = await view.evaluate(MEASURE)
-                seen = detect_block_page(page_facts(measured, url=ASKED, final_url=ASKED, body=html.encode()))
-                found[name] = seen and seen.code
-
-    assert found == {name: code for name, (_, code) in BROWSER.items()}

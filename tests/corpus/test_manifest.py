@@ -1,6 +1,5 @@
 """What is written is read again, and equal documents give equal bytes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,15 +65,6 @@ def test_plan_is_read_in_another_place(tmp_path):
     assert again[0].path == other / "sources" / "a.html"
     assert again[1:] == planned[1:]
     assert again[0].names == names
-
-
-def test_manifest_does_not_depend_on_time(tmp_path):
-    document = CorpusDocument("k", "k.pdf", None, None, (), "kept", "1", "1", None, 1)
-
-    write_manifest(tmp_path / "a", [document])
-    write_manifest(tmp_path / "b", [replace(document, seconds=3.0)])
-
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1 cut", b"x" * 100])

@@ -21,14 +21,7 @@ from rag_eval_pipeline.corpus.text.pages import (
     reusable_pages,
     write_pages,
 )
-from rag_eval_pipeline.corpus.text.pdf import fix_dates, read_texts
-from rag_eval_pipeline.errors import DocumentError
-
-ENCRYPTED = (
-    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
-    b"3 0 obj<</Filter/Standard/V 1/R 2/Length 40/P -4/O<" + b"00" * 32 + b">/U<" + b"00" * 32 + b">>>endobj\n"
-    b"trailer<</Size 4/Root 1 0 R/Encrypt 3 0 R/ID[<00><00>]>>\n%%EOF\n"
-)
+from rag_eval_pipeline.corpus.text.pdf import fix_dates
 
 
 def row(name, sha="1"):
@@ -90,21 +83,6 @@ def test_pages_of_known_files_are_reused_and_missing_documents_have_none(tmp_pat
     assert corpus_pages([row("gone.pdf", "1"), row("a.pdf", None)], tmp_path, known) == [
         Page("gone.pdf", 1, 0, "known", "1")
     ]
-
-
-DAMAGED = {
-    "cut": (simple_pdf("x")[:40], "pdf_damaged"),
-    "only the magic": (b"%PDF-1.7\n", "pdf_damaged"),
-    "encrypted": (ENCRYPTED, "pdf_encrypted"),
-}
-
-
-@pytest.mark.parametrize(("data", "code"), DAMAGED.values(), ids=DAMAGED)
-def test_read_texts_names_why_a_pdf_cannot_be_read(data, code):
-    with pytest.raises(DocumentError) as refused:
-        read_texts(data)
-
-    assert refused.value.code == code
 
 
 def test_fix_dates_keeps_the_length():

@@ -1,7 +1,5 @@
 """`render_documents` adds to a folder and removes nothing from it; a manifest keeps documents of one name apart."""
 
-import os
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,19 +79,6 @@ def test_render_with_a_manifest_fetches_nothing_twice_and_keeps_names_apart(page
     assert remembered == {"two.pdf": pages.url("/two"), **{row.file_name: row.url for row in rows}}
 
 
-def test_render_makes_a_removed_or_altered_file_again(pages, out, tmp_path):
-    manifest = tmp_path / "manifest.parquet"
-    render(pages, out, "/one", "/two", "/three", manifest=manifest)
-    (out / "one.pdf").unlink()
-    (out / "two.pdf").write_bytes(b"scribble")
-    pages.asked.clear()
-
-    render(pages, out, "/one", "/two", "/three", manifest=manifest)
-
-    assert sorted(pages.asked) == ["/one", "/two"]
-    assert (out / "two.pdf").read_bytes() == simple_pdf("/two")
-
-
 def test_render_keeps_an_older_file_of_a_page_that_is_gone(pages, out, tmp_path):
     manifest = tmp_path / "manifest.parquet"
     render(pages, out, "/one", manifest=manifest)
@@ -146,20 +131,6 @@ def test_render_names_local_files_by_their_basename(tmp_path, out, monkeypatch):
     assert rows[0].file_name == "paper.pdf"
     assert "collision" in rows[1].flags
     assert [(out / row.file_name).read_bytes() for row in rows] == [simple_pdf("a"), simple_pdf("b")]
-
-
-@pytest.mark.browser
-def test_render_prints_html_text_and_markdown(tmp_path, out, pages, own_temp):
-    sources = {"page.html": "<h1>Gannets</h1>", "notes.txt": "plain notes", "notes.md": "# Notes"}
-    for name, content in sources.items():
-        (tmp_path / name).write_text(content)
-
-    rows = render_documents([str(tmp_path / name) for name in sources], out, pages.policy())
-
-    assert [row.file_name for row in rows] == ["page.html.pdf", "notes.txt.pdf", "notes.md.pdf"]
-    assert [(row.origin, row.pages) for row in rows] == [("rendered", 1)] * 3
-    assert all((out / row.file_name).read_bytes().startswith(b"%PDF-") for row in rows)
-    assert os.listdir(own_temp) == []
 
 
 SOURCES = st.one_of(

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
-import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,6 @@ import pytest
 
 from corpus.conftest import descendants
 from corpus.making import png
-from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.rendering.browser import browser_pool
@@ -91,7 +88,13 @@ async def test_text_pdf_does_not_depend_on_order_or_concurrency(own_temp):
 
 @pytest.mark.browser
 def test_text_is_printed_as_it_is_written(own_temp, tmp_path):
-    rows = build(tmp_path / "c", [text_document(name, text) for name, text in TEXTS.items()])
+    planned = [text_document(name, text) for name, text in {**TEXTS, "blank": " "}.items()]
+    reported: list[int] = []
+
+    rows = build(tmp_path / "c", planned, progress=lambda done, total: reported.append(done))
+
+    assert sorted(reported) == list(range(len(planned) + 1))  # 0, and one call a document
+    assert rows.pop("blank").error_code == "empty_body"
     found = {name: text_of(tmp_path / "c", name) for name in TEXTS}
 
     assert {row.origin for row in rows.values()} == {"rendered"}
@@ -173,29 +176,6 @@ def kill_renderers() -> None:
             renderer.kill()
 
 
-@pytest.mark.browser
-def test_text_batches_change_neither_bytes_nor_rows(own_temp, tmp_path, monkeypatch):
-    planned = [*sentences(120), markdown_document("m", "# M"), text_document("blank", " ")]
-    singly = build(tmp_path / "one by one", planned)
-    monkeypatch.setattr(builder, "TEXT_BATCH_ABOVE", 100)
-    reported: list[int] = []
-
-    batched = build(tmp_path / "batched", planned, progress=lambda done, total: reported.append(done))
-
-    facts = ("origin", "pages", "pdf_sha256", "body_sha256", "error_code", "file_name")
-    assert {key: [getattr(row, fact) for fact in facts] for key, row in batched.items()} == {
-        key: [getattr(row, fact) for fact in facts] for key, row in singly.items()
-    }
-    assert batched["blank"].error_code == "empty_body"
-    assert sorted(reported) == list(range(123))  # 0, and one call a document
-    assert files(tmp_path / "batched") == files(tmp_path / "one by one")
-    assert sorted(os.listdir(tmp_path)) == ["batched", "one by one"]
-
-
-def files(folder: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-
-
 MARKDOWN = """\
 # A heading
 
@@ -244,21 +224,6 @@ def test_markdown_is_printed_as_its_reader_sees_it(own_temp, notes, tmp_path):
     assert rows["notes.md"].flags == rows["row"].flags  # scripts are off for all, and that is no event
     assert "js_off" not in rows["row"].flags
     assert [resource.partition(" ")[2] for resource in rows["notes.md"].resources] == ["img/red.png"]
-
-
-@pytest.mark.browser
-def test_markdown_is_printed_again_when_its_picture_changes(own_temp, notes, tmp_path):
-    planned = [PlannedDocument("notes.md", (FileName("notes.md.pdf"),), "file", None, notes / "notes.md")]
-    first = build(tmp_path / "c", planned)
-    made: list[CorpusDocument] = []
-
-    build(tmp_path / "c", planned, previous=list(first.values()), keep=made.extend)
-    assert made == []
-    (notes / "img" / "red.png").write_bytes(png(0, 0, 200))
-    second = build(tmp_path / "c", planned, previous=list(first.values()), keep=made.extend)
-
-    assert len(made) == 1
-    assert second["notes.md"].pdf_sha256 != first["notes.md"].pdf_sha256
 
 
 def test_markdown_page_keeps_address_folder_and_flags():

@@ -42,7 +42,7 @@ def test_convert_evaluate_aggregate(run):
     corpus = metadata(converted, "corpus")
     assert corpus["new_or_changed"] == corpus["quarantined"] == corpus["drifted"] == 0.0
     assert all(corpus[name] > 0 for name in ("documents", "pages", "bytes"))
-    assert len(corpus["slowest"].records) == min(10, corpus["documents"])
+    assert corpus["slowest"] == "none"  # nothing was made this time
     assert corpus["first_pages"].startswith("![first pages](data:image/png;base64,")
     assert len(corpus["first_pages"]) <= 200_000
     assert metadata(evaluated, "responses")["asked"] == 40.0

@@ -4,15 +4,11 @@ import hashlib
 import json
 import os
 
-import pytest
-
 from rag_eval_pipeline.corpus.manifest import read_manifest
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import QueryScores, write_scores
 from rag_eval_pipeline.exports import export
-from rag_eval_pipeline.exports.nvidia import name_notes, read_nvidia
-from rag_eval_pipeline.exports.source import Identity
+from rag_eval_pipeline.exports.nvidia import name_notes
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage, Usage
 
@@ -52,26 +48,6 @@ def test_nvidia_keeps_names_and_notes_those_that_the_upload_changes(awkward, tmp
     assert report.notes == (
         """'say "hi" 100%.pdf' is uploaded as 'say %22hi%22 100%.pdf': answers will use that name""",
     )
-
-
-NOTES = {
-    #                         name                note
-    "PDF":                   ("a.pdf",            None),
-    "PDF in capitals":       ("A.PDF",            None),
-    "only dots":             ("..pdf",            "will refuse"),
-    "initial":               ("Smith_v._Jones",   "will refuse"),
-    "no extension":          ("Report_2023",      "will refuse"),
-    "web page":              ("a.html",           "not a PDF"),
-    "line break":            ("a\nb.pdf",         "uploaded as 'a%0Ab.pdf'"),
-    "unchanged characters":  ("a%20b#c'd;é.pdf",  None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "note"), NOTES.values(), ids=NOTES)
-def test_nvidia_notes_what_the_ingestor_does_with_a_name(name, note):
-    notes = list(name_notes([name]))
-
-    assert (notes == []) if note is None else (len(notes) == 1 and note in notes[0])
 
 
 def test_nvidia_notes_a_corpus_beyond_what_the_driver_lists():
@@ -142,13 +118,3 @@ def test_nvidia_means_skip_failed_questions(awkward, tmp_path, answer_by_hand):
     assert found["metrics"]["evaluation_metrics"]["nv_accuracy"] == 0.75
     usage = found["metrics"]["token_usage"]  # no answer reports any
     assert (usage["total_tokens"], usage["sample_count"], usage["mean_prompt_tokens"]) == (0, 0, None)
-
-
-def test_nvidia_root_with_a_missing_document_is_refused(awkward, tmp_path):
-    export(awkward, "awkward", "nvidia", tmp_path / "out")
-    (tmp_path / "out" / "corpus" / "a b.pdf").unlink()
-
-    with pytest.raises(InputError) as error:
-        read_nvidia(tmp_path / "out", Identity("back"))
-
-    assert (error.value.code, error.value.row) == ("unknown_document", 1)

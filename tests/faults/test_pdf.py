@@ -1,6 +1,6 @@
 """Row 38: a PDF that is encrypted, damaged or made to hurt costs that document, never the run.
 
-Elsewhere: magic, encryption and cuts of the smallest PDFs: tests/corpus/test_pages.py. HTML sent as a PDF: tests/web/test_content_types.py.
+HTML sent as a PDF: tests/web/test_content_types.py.
 A PDF without text is a document: a system that reads images may answer from it. It is flagged `pdf_no_text`, and the
 check `every_pdf_has_text` names it. Pictures of pages are drawn by the same child: its limits hold for them, too.
 """
@@ -22,13 +22,13 @@ from rag_eval_pipeline.corpus.document_renderer import text_flags
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.pages import corpus_pages
-from rag_eval_pipeline.corpus.text.pdf import PdfLimits, PdfReader, read_texts
+from rag_eval_pipeline.corpus.text.pdf import FILES_PER_CHILD, PdfLimits, PdfReader, read_texts
 from rag_eval_pipeline.corpus.text.pdf_worker import HEIGHT_MAX
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.conversion.conftest import HEAD, write_benchmark
-from tests.faults.pdfs import FONT, bomb, deflated, huge_image, many_pages, one_page, pdf, shown, stream
+from tests.faults.pdfs import bomb, deflated, huge_image, many_pages, one_page, pdf, shown, stream
 
 GOOD = one_page(stream(shown("a good page")))
 LOCK = b"<</Filter/Standard/V 1/R 2/Length 40/P -4/O<" + b"00" * 32 + b">/U<" + b"00" * 32 + b">>>"
@@ -78,7 +78,6 @@ READ = {
     "two thousand pages": (many_pages(2_000), ["page"] * 2_000),
     "lines of its server after the end": (GOOD + b"\n<!-- served in 3 ms -->\n", ["a good page"]),
     "a wrong table, as people's own tools write it": (GOOD.replace(b"00000 n", b"00001 n"), ["a good page"]),
-    "compressed twice": (one_page(deflated(shown("twice"), 2)), ["twice"]),
 }
 
 
@@ -99,19 +98,10 @@ REFUSED = {
         pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[2 0 R]/Count 5>>"]),
         "pdf_damaged",
     ),
-    "a page that is not there": (
-        pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[9 0 R]/Count 1>>"]),
-        "pdf_damaged",
-    ),
     "no page": (pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[]/Count 0>>"]), "pdf_damaged"),
     "HTML": (b"<!DOCTYPE html><title>Log in</title>", "pdf_damaged"),
     "a hundred thousand pages": (many_pages(100_000), "pdf_bomb"),
-    "a million pages claimed": (
-        pdf([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[]/Count 1000000>>"]),
-        "pdf_bomb",
-    ),
     "300 MB compressed twice": (bomb(2, 300 << 20), "pdf_bomb"),
-    "300 MB compressed three times": (bomb(3, 300 << 20), "pdf_bomb"),
     "a hundred million lines of text in forms": (forms(shown("x")), "pdf_bomb"),
     "two million characters": (one_page(deflated(shown("x" * 100) * 20_000)), "pdf_bomb"),
 }
@@ -124,11 +114,6 @@ def test_what_cannot_be_read_is_refused_and_the_next_file_is_read(data, code, re
 
     assert refused.value.code == code
     assert reader.texts(GOOD) == ["a good page"]
-
-
-def test_bombs_are_small():
-    assert len(bomb(2, 300 << 20)) < 3_000
-    assert len(forms(shown("x"))) < 4_000
 
 
 SLOW = {
@@ -155,19 +140,16 @@ def test_a_reader_that_somebody_kills_is_no_fault_of_the_file(reader):
     assert reader.texts(GOOD) == ["a good page"]
 
 
-def test_one_child_reads_many_files_and_gives_way_to_another(reader):
-    first = {reader.texts(GOOD) and reader.process_id for _ in range(20)}
-    later = {reader.texts(GOOD) and reader.process_id for _ in range(300)}
-
-    assert len(first) <= 2
-    assert 2 <= len(first | later) <= 3
-
-
-def test_files_may_be_read_from_several_threads(reader):
+def test_one_child_reads_many_files_from_several_threads_and_gives_way_to_another():
+    reader = PdfReader()
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(reader.texts, [many_pages(number) for number in range(1, 30)]))
+        found = list(pool.map(reader.texts, [many_pages(1 + number % 9) for number in range(FILES_PER_CHILD)]))
+    first = reader.process_id
+    reader.texts(GOOD)
 
-    assert [len(texts) for texts in found] == list(range(1, 30))
+    assert [len(texts) for texts in found] == [1 + number % 9 for number in range(FILES_PER_CHILD)]
+    assert reader.process_id != first
+    reader.close()
 
 
 def test_a_child_ends_with_its_parent():
@@ -207,37 +189,15 @@ def test_a_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_oth
     assert "bad.pdf has no text" in caplog.text
 
 
-FLAGS = {
-    "a line of text": (GOOD, ()),
-    "a picture": (one_page(stream(b"0 0 100 100 re f")), ("pdf_no_text",)),
-    "nothing but blanks": (one_page(stream(shown("   "))), ("pdf_no_text",)),
-    "text behind an empty page": (
-        pdf(
-            [
-                b"<</Type/Catalog/Pages 2 0 R>>",
-                b"<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>",
-                b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>",
-                b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources%s/Contents 5 0 R>>" % FONT,
-                stream(shown("here")),
-            ]
-        ),
-        (),
-    ),
-}
-
-
-@pytest.mark.parametrize(("data", "flags"), FLAGS.values(), ids=FLAGS)
-def test_a_pdf_without_text_is_flagged(data, flags):
-    assert text_flags(read_texts(data)) == flags
+def test_a_pdf_without_text_is_flagged():
+    assert text_flags(read_texts(one_page(stream(b"0 0 100 100 re f")))) == ("pdf_no_text",)
+    assert text_flags(["", " \n"]) == ("pdf_no_text",)
+    assert text_flags(["", "here"]) == ()
 
 
 DRAWN = {
-    "scripts, which are not run": READ["scripts, which are not run"][0],
     "an attachment, which is not looked at": READ["an attachment, which is not looked at"][0],
-    "a form that draws itself": READ["a form that draws itself"][0],
-    "a page as long as a street": one_page(stream(b"")).replace(b"595 842", b"5.95 84200"),
-    "a page of no size": one_page(stream(b"")).replace(b"595 842", b"0 0"),
-    "a page larger than any paper": one_page(stream(b"")).replace(b"595 842", b"9e9 9e9"),
+    **{size: one_page(stream(b"")).replace(b"595 842", size.encode()) for size in ("5.95 84200", "0 0", "9e9 9e9")},
 }
 
 
@@ -304,12 +264,8 @@ def test_bad_pdfs_cost_their_questions_and_the_run_goes_on(tmp_path):
     records = [json.loads(line) for line in paths.quarantine.read_text().splitlines()]
     assert {record["row"]: record["code"] for record in records} == dict.fromkeys(range(3, 8), "missing_document")
     check = reports["corpus"].checks[0]
-    assert (check.name, check.numbers["missing"], check.passed, check.blocking) == (
-        "every_document_on_disk",
-        5,
-        False,
-        False,
-    )
+    assert (check.name, check.passed, check.blocking) == ("every_document_on_disk", False, False)
+    assert check.numbers["missing"] == 5
     assert {row.file_name: row.error_code for row in read_manifest(paths.documents)} == {
         name: code for name, (_, code) in FILES.items()
     }

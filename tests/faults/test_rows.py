@@ -107,7 +107,7 @@ ROWS = {
         "sources/test_relations.py::test_source_rejects_linked_file",
         "faults/test_names.py::test_a_body_outside_of_the_benchmarks_folder_is_noted_and_never_read",
         "faults/test_names.py::test_a_link_in_the_place_of_a_pdf_has_no_text",
-        "faults/test_names.py::test_a_filename_in_train_json_is_no_link",
+        "faults/test_names.py::test_a_filename_in_train_json_is_exactly_one_of_the_corpus",
     ),
     "27: rows and headers of a CSV": (
         "faults/test_csv.py::test_a_bad_row_is_quarantined_with_its_line_and_the_other_is_a_question",
@@ -135,8 +135,7 @@ ROWS = {
     ),
     "34: questions, answers and flags": (
         "faults/test_json.py::test_a_field_that_is_none_costs_its_row_and_false_as_a_text_is_false",
-        "faults/test_json.py::test_a_question_that_is_no_text_anywhere_is_refused",
-        "faults/test_json.py::test_a_number_among_texts_costs_its_own_row_and_leaves_the_others_as_they_are",
+        "faults/test_json.py::test_a_question_that_is_no_text_is_refused_alone_and_among_texts",
     ),
     "35: damaged and strange parquet": (
         "sources/test_readers.py::test_parquet_rejects_cut_file",

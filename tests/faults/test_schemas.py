@@ -62,7 +62,6 @@ CHANGES = {
     "a form before the first": ({"schema_version": "0.9"}, "old_schema", "schema_version"),
     "a form whose number sorts before ours as a text": ({"schema_version": "10.0"}, "newer_schema", "schema_version"),
     "no form": ({"schema_version": "latest"}, "bad_version", "schema_version"),
-    "a form as a number": ({"schema_version": 1.0}, "bad_format", "schema_version"),
     "a key that nobody knows": ({"colour": "red"}, "bad_format", "colour"),
 }
 
@@ -83,23 +82,14 @@ def test_another_form_is_refused_and_named(change, code, field, name, model, val
     assert path.read_bytes() == before
 
 
-@EACH_FORM
-def test_a_key_that_is_missing_is_named(name, model, value, tmp_path):
-    absent = list(value)[-1]
-    path = stored(tmp_path, name, {key: item for key, item in value.items() if key != absent})
+def test_a_stamp_that_later_code_wrote_is_no_stamp_of_ours(tmp_path):
+    path = tmp_path / "conversion.json"
+    texts = ("benchmark", "source_digest", "dataset_id", "dataset_version", "dataset_fingerprint", "corpus_fingerprint")
+    Stamp(**dict.fromkeys(texts, "x"), files={}, counts={}, checks={}).write(path)
+    assert Stamp.read(path).benchmark == "x"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"later": 1}))
 
     with pytest.raises(InputError) as caught:
-        model.read(path)
-
-    assert (caught.value.code, caught.value.field) == ("bad_format", absent)
-
-
-def test_a_stamp_that_later_code_wrote_is_no_stamp_of_ours(workspace):
-    paths = workspace.benchmark("cairnmoor-observatory")
-    stamp = json.loads(paths.stamp.read_text())
-    paths.stamp.write_text(json.dumps(stamp | {"later": 1}))
-
-    with pytest.raises(InputError) as caught:
-        Stamp.read(paths.stamp)
+        Stamp.read(path)
 
     assert caught.value.code == "bad_format"

@@ -206,18 +206,6 @@ def pair(one, other):
     return truth(cites(*one), cites(*other, annotator="bob"))
 
 
-JACCARDS = {
-    #                                       ann                  bob                  expected
-    "the same characters":                ([(0, 10)],          [(0, 10)],           1.0),
-    "a character marked twice, once":     ([(0, 10)],          [(0, 6), (4, 10)],   1.0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("one", "other", "expected"), JACCARDS.values(), ids=JACCARDS)
-def test_agreement_of_two(one, other, expected):
-    assert citation_agreement(pair(one, other)).jaccard == expected
-
-
 def test_agreement_counts_each_question_once():
     agreement = citation_agreement(
         truth(

@@ -84,14 +84,6 @@ def test_mirrored_pages_are_not_fetched(plans):
     assert plans("frames").spec.on_missing_document == "keep"
 
 
-def test_truthfulqa_wrong_answers_are_not_accepted(plans):
-    first = plans("truthfulqa").questions[0]
-
-    assert first.answers[0] == "Chameleons change colors to regulate their temperature"
-    assert len(first.answers) == 5
-    assert not any("blend into any background" in answer for answer in first.answers[:4])
-
-
 def test_chunking_eval_keeps_offsets_and_invents_no_answers(plans):
     chunking = plans("chunking-eval")
 

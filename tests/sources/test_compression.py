@@ -41,13 +41,6 @@ def refusal(path, data, kind, **limits):
     return refused.value
 
 
-def test_compressed_members_come_out_as_one_stream(tmp_path, kind):
-    compress = COMPRESS[kind]
-
-    assert decoded(tmp_path / "x", compress(b"a\n") + compress(b"") + compress(ROWS), kind) == b"a\n" + ROWS
-    assert decoded(tmp_path / "x", compress(b""), kind) == b""
-
-
 def test_skippable_frames_of_zstandard_are_skipped(tmp_path):
     data = SKIPPABLE + zstandard(ROWS) + SKIPPABLE
 

@@ -10,13 +10,6 @@ from rag_eval_pipeline.errors import os_fault
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, atomic_write_json, publish, publishing
 
 
-def test_the_target_has_the_new_bytes_and_the_folder_nothing_else(tmp_path):
-    atomic_write(tmp_path / "deep" / "file.bin", b"new")
-
-    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["file.bin"]
-    assert (tmp_path / "deep" / "file.bin").read_bytes() == b"new"
-
-
 def test_a_writer_that_fails_leaves_the_old_file_and_no_temp_file(tmp_path):
     target = tmp_path / "file"
     target.write_bytes(b"old")
@@ -31,15 +24,6 @@ def test_a_writer_that_fails_leaves_the_old_file_and_no_temp_file(tmp_path):
 
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
-
-
-def test_several_files_are_published_and_nothing_is_left_beside_them(tmp_path):
-    (tmp_path / "b").write_bytes(b"old")
-
-    atomic_write_all([(tmp_path / "a", b"one"), (tmp_path / "b", b"two")], temp_folder=tmp_path / "temp")
-
-    assert [(path.name, path.read_bytes()) for path in sorted(tmp_path.glob("?"))] == [("a", b"one"), ("b", b"two")]
-    assert list((tmp_path / "temp").iterdir()) == []
 
 
 def test_of_several_files_none_is_published_when_one_cannot_be_written(tmp_path):

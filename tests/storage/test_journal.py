@@ -53,10 +53,6 @@ def test_a_changed_bit_before_good_lines_is_named(tmp_path):
     assert (error.value.code, error.value.row) == ("corrupt_journal", 2)
 
 
-def test_no_file_is_an_empty_journal(tmp_path):
-    assert list(read_journal(tmp_path / "none.jsonl")) == []
-
-
 def test_lines_longer_than_what_is_read_of_the_end_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(journal_module, "TAIL_BYTES", 16)
     path = tmp_path / "journal.jsonl"

@@ -29,9 +29,10 @@ def test_a_mark_becomes_as_many_fillers(mark):
     assert masked == f"It opened in 1887 {FILLER * len(mark)}. Then it closed."
 
 
-@pytest.mark.parametrize("text", ["[sic]", "array[x]", "[a link](", "see [the annex]", "(1)", "{1}"])
-def test_other_brackets_are_text(text):
-    assert mask_citations(f"It opened {text} in 1887.") == f"It opened {text} in 1887."
+def test_other_brackets_are_text():
+    text = "It opened [sic] in array[x] [a link]( see [the annex] (1) {1}."
+
+    assert mask_citations(text) == text
 
 
 def test_text_in_brackets_before_a_citation_stays():

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.text.numbers import NumberIndex, Quantity, quantities
+from rag_eval_pipeline.text.numbers import NumberIndex, quantities
+
+
+def match(gold, answer):
+    (wanted,) = quantities(gold)
+    return NumberIndex(quantities(answer)).match(wanted, 0.01)
+
 
 NUMBERS = {
     #                                    text                               (value, unit)
@@ -35,7 +41,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize(("text", "expected"), NUMBERS.values(), ids=NUMBERS)
 def test_a_number_has_a_value_and_a_unit(text, expected):
-    found = read(text)
+    found = quantities(text)
 
     assert [(quantity.value, quantity.unit) for quantity in found] == expected
 
@@ -53,27 +59,23 @@ DATES = {
 
 @pytest.mark.parametrize(("text", "expected"), DATES.values(), ids=DATES)
 def test_day_month_and_year_are_one_date(text, expected):
-    (found,) = read(text)
+    (found,) = quantities(text)
 
     assert found.date == expected
 
 
 def test_a_verb_is_no_month():
-    (found,) = read("You may 5 times ask.")
+    (found,) = quantities("You may 5 times ask.")
 
     assert (found.date, found.value) == (None, 5)
 
 
-@pytest.mark.parametrize("text", ["1998", "FY98", "Q2 1998", "fiscal year 1998", "the 1998 report"])
-def test_years_are_years(text):
-    (found,) = read(text)
+def test_years_are_told_from_amounts():
+    years = [quantities(text) for text in ("1998", "FY98", "Q2 1998", "fiscal year 1998", "the 1998 report")]
+    amounts = [quantities(text)[0] for text in ("1,998", "$1998", "1998 million", "1998%", "2500")]
 
-    assert (found.is_year, found.value) == (True, 1998)
-
-
-@pytest.mark.parametrize("text", ["1,998", "$1998", "1998 million", "1998%", "2500"])
-def test_amounts_are_no_years(text):
-    assert not read(text)[0].is_year
+    assert [(found.is_year, found.value) for (found,) in years] == [(True, 1998)] * 5
+    assert not any(found.is_year for found in amounts)
 
 
 MATCHES = {
@@ -108,9 +110,7 @@ MATCHES = {
 
 @pytest.mark.parametrize(("gold", "answer", "expected"), MATCHES.values(), ids=MATCHES)
 def test_numbers_match_by_value(gold, answer, expected):
-    (wanted,) = read(gold)
-
-    assert NumberIndex(read(answer)).match(wanted, 0.01) == expected
+    assert match(gold, answer) == expected
 
 
 @given(
@@ -130,13 +130,6 @@ def test_either_side_may_lack_its_scale(value, scale):
     assert match(f"{value:,}.5 {scale}", f"{value:,}.5") == "yes"
 
 
-@given(values=st.lists(st.integers(1, 10**6), max_size=5), gold=st.integers(1, 10**6))
-def test_a_number_is_found_wherever_it_stands(values, gold):
-    text = "; ".join(f"{value:,}.5" for value in [*values, gold])
-
-    assert match(f"{gold:,}.5", text) == "yes"
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("1.577 million euros", [(1577e6, "currency")]), ("1,5 %", [(1.5, "%")]), ("3.5", [])],
@@ -145,12 +138,3 @@ def test_a_decimal_comma_is_never_guessed(text, expected):
     found = quantities(text, decimal_comma=True)
 
     assert [(quantity.value, quantity.unit) for quantity in found] == expected
-
-
-def read(text: str) -> list[Quantity]:
-    return quantities(text)
-
-
-def match(gold: str, answer: str) -> str:
-    (wanted,) = read(gold)
-    return NumberIndex(read(answer)).match(wanted, 0.01)

@@ -5,7 +5,6 @@
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,17 +24,12 @@ def examples(name):
 REFUSALS, ANSWERS = examples("refusals.txt"), examples("answers.txt")
 
 
-@pytest.mark.parametrize("answer", REFUSALS)
-def test_refusals(answer):
-    assert find_refusal(plain(answer)).is_refusal
+def test_refusals_are_found_among_answers():
+    assert [answer for answer in REFUSALS if not find_refusal(plain(answer)).is_refusal] == []
+    assert [answer for answer in ANSWERS if find_refusal(plain(answer)).is_refusal] == []
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_answers(answer):
-    assert not find_refusal(plain(answer)).is_refusal
-
-
-def test_the_abstention_quadrant_and_the_judge_decide_alike(tmp_path):
+def test_abstention_and_judge_decide_alike(tmp_path):
     reader, judge = AnswerReader(corpus_in(tmp_path)), LexicalJudge()
     refusals = [answer for answer in REFUSALS if any(map(str.isalnum, plain(answer)))]
     answers = [*refusals, *ANSWERS]
@@ -53,20 +47,21 @@ def test_a_sentence_that_goes_on_to_answer_is_a_claim():
     assert is_refusing("I don't have details of the survey, but I cannot find the year either.")
 
 
-@pytest.mark.parametrize(
-    ("answer", "family"),
-    [
-        ("I don't know.", "no_know"),
-        ("I cannot determine it.", "cannot"),
-        ("The passages do not say.", "context"),
-        ("There is no mention of it.", "absent"),
-        ("That is beyond my capabilities.", "policy"),
-        ("Désolé.", "other_language"),
-        ("", "empty"),
-    ],
-)
-def test_the_reason_is_a_family(answer, family):
-    assert find_refusal(plain(answer)).families == (family,)
+FAMILIES = {
+    "I don't know.": "no_know",
+    "I cannot determine it.": "cannot",
+    "The passages do not say.": "context",
+    "There is no mention of it.": "absent",
+    "That is beyond my capabilities.": "policy",
+    "Désolé.": "other_language",
+    "": "empty",
+}
+
+
+def test_refusal_has_its_families():
+    assert {answer: find_refusal(plain(answer)).families for answer in FAMILIES} == {
+        answer: (family,) for answer, family in FAMILIES.items()
+    }
 
 
 @given(
@@ -80,8 +75,3 @@ def test_citations_and_markdown_change_nothing(answer, mark, emphasis, bullet):
     dressed = f"{bullet}{emphasis}{first}{emphasis}{space}{rest} {mark}"
 
     assert find_refusal(plain(dressed)) == find_refusal(plain(answer))
-
-
-@given(st.text())
-def test_any_text_is_decided(text):
-    find_refusal(plain(text))

@@ -1,11 +1,7 @@
 """Find, start and end a headless Chromium whose only way to the network is the egress proxy.
 
-Each process has its own driver, home and temp folder. It is replaced after some hundred pages, when it has died, or
-when a page could not be closed. Once it is closed, nothing of it stays on disk or in memory.
-
-No process is given a page before it was proven unable to reach this machine. Chromium bypasses a proxy for loopback
-addresses unless told otherwise, and a policy on the machine can set another proxy: pages would then read local services
-into PDFs. So each new process is made to open local addresses first.
+Each process has its own driver, home and temp folder. Before it is given a page, it must prove that it cannot reach
+this machine: Chromium bypasses a proxy for loopback addresses by default, and a policy can set another proxy.
 """
 
 import asyncio
@@ -63,11 +59,7 @@ PREPARE = (Path(__file__).parent / "scripts" / "prepare.js").read_text(encoding=
 
 
 def find_browser() -> Path:
-    """Return the browser to use: the headless shell if there is one, because the full one needs three times the CPU.
-
-    Raises:
-        ServiceError: `browser_missing`.
-    """
+    """Return the browser to use: the headless shell if there is one, because the full one needs three times the CPU."""
     wanted = os.environ.get(EXECUTABLE_VARIABLE)
     if wanted:
         if not os.access(wanted, os.X_OK):
@@ -80,10 +72,7 @@ def find_browser() -> Path:
 
 
 def _candidates() -> Iterator[Path]:
-    on_path = shutil.which("chromium-headless-shell")
-    if on_path:
-        yield Path(on_path)
-    yield Path("/usr/bin/chromium-headless-shell")
+    yield from map(Path, filter(None, [shutil.which("chromium-headless-shell"), "/usr/bin/chromium-headless-shell"]))
     installs = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
     for pattern in (
         "chromium_headless_shell-*/*/headless_shell",
@@ -92,10 +81,8 @@ def _candidates() -> Iterator[Path]:
         "chromium-*/*/Chromium.app/Contents/MacOS/Chromium",
     ):
         yield from sorted(installs.glob(pattern), reverse=True)
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        on_path = shutil.which(name)
-        if on_path:
-            yield Path(on_path)
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    yield from map(Path, filter(None, map(shutil.which, names)))
 
 
 def _is_open_to_all(path: Path) -> bool:
@@ -137,10 +124,7 @@ def font_digest() -> str:
 
 
 def unprivileged_command(executable: Path) -> list[str]:
-    """Return the command that runs the browser without privileges: as nobody if this process is root.
-
-    Chromium's sandbox refuses to work for root, and without it a page could read every file of this machine.
-    """
+    """Return the command that runs the browser, as nobody if this process is root: the sandbox refuses root."""
     if os.geteuid() != 0:
         return [str(executable)]
     drop = f"--reuid={NOBODY} --regid={NOBODY} --clear-groups --no-new-privs --bounding-set=-all"
@@ -148,10 +132,9 @@ def unprivileged_command(executable: Path) -> list[str]:
 
 
 def write_launcher(folder: Path, command: list[str]) -> Path:
-    """Write a script that starts the browser with a home, a profile and temp files of its own in `folder`.
+    """Write a script that starts the browser with its profile in `folder` and leaves its process id in `folder/pid`.
 
-    Playwright makes a profile that only its own user can enter, so the script adds a second `--user-data-dir`, which
-    wins. It leaves the process id, which is also the process group's, in `folder/pid`.
+    Playwright makes a profile that only its own user can enter; of two `--user-data-dir` the second one wins.
     """
     home = folder / "home"
     home.mkdir(mode=0o700)
@@ -174,9 +157,7 @@ def write_launcher(folder: Path, command: list[str]) -> Path:
 def browser_temp() -> Path:
     """Return the parent of the browsers' folders, which the user that runs them can enter."""
     usual = Path(tempfile.gettempdir())
-    if os.geteuid() != 0 or _is_open_to_all(usual):
-        return usual
-    return Path("/tmp")  # every system has it and lets everybody enter
+    return usual if os.geteuid() != 0 or _is_open_to_all(usual) else Path("/tmp")
 
 
 def stale_folders(parent: Path) -> Iterator[Path]:
@@ -223,7 +204,7 @@ class BrowserProcess:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no page is open."""
+        """Whether no page is open in it."""
         return self._open == 0
 
     @contextlib.asynccontextmanager
@@ -251,7 +232,12 @@ class BrowserProcess:
                     await context.add_init_script(PREPARE)
                 yield context
             finally:
-                await self._close_context(context)
+                try:
+                    await asyncio.wait_for(context.close(), _CLOSE_LIMIT_S)
+                except TimeoutError:
+                    self.retired = True  # a page in an endless loop ends with the process
+                except Error:
+                    pass  # the process has died, and the context with it
         finally:
             self._open -= 1
 
@@ -270,14 +256,6 @@ class BrowserProcess:
             self._idle_text_pages.append(page)  # not reached after an error, so such a page is dropped
         finally:
             self._open -= 1
-
-    async def _close_context(self, context: BrowserContext) -> None:
-        try:
-            await asyncio.wait_for(context.close(), _CLOSE_LIMIT_S)
-        except TimeoutError:
-            self.retired = True  # a page in an endless loop ends with the process
-        except Error:
-            pass  # the process has died, and the context with it
 
     async def close(self) -> None:
         """End the process, by force if need be, and remove what it left on disk."""
@@ -311,12 +289,7 @@ def _is_running(group: int) -> bool:
 
 
 async def launch(command: list[str], proxy: EgressProxy, *, sandboxed: bool) -> BrowserProcess:
-    """Start a browser whose only way out is the proxy.
-
-    Raises:
-        ServiceError: `browser_failed`, `driver_failed`, `browser_trust`.
-        InputError: `bad_ca_file`.
-    """
+    """Start a browser whose only way out is the proxy."""
     for folder in stale_folders(browser_temp()):
         shutil.rmtree(folder, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{TEMP_PREFIX}{os.getpid()}-", dir=browser_temp()))
@@ -363,9 +336,8 @@ _driver_folder: ContextVar[Path | None] = ContextVar("driver_folder", default=No
 def _driver_temp(folder: Path) -> Iterator[None]:
     """Make a driver that is started in this context put its temp files into a folder.
 
-    The driver leaves its files behind when its connection is cut, which happens when a signal ends a run: all tasks of
-    the event loop are cancelled at once. It reads the folder from its environment only, and Playwright's public
-    interface passes on that of this process, which other threads read too. So the copy is changed.
+    It leaves them behind when a signal ends a run. It knows the folder from its environment only, and Playwright's
+    public interface passes on that of this process, which other threads read too. So the copy is changed.
     """
     folder.mkdir()
     transport.__dict__["get_driver_env"] = _driver_environment
@@ -383,10 +355,7 @@ def _driver_environment() -> dict[str, str]:
 
 
 class BrowserPool:
-    """Browser processes, one at a time: started on demand, replaced when worn out or dead.
-
-    `started` counts them. Their only way out is the proxy; the browser is found on this machine unless it is given.
-    """
+    """Browser processes, one at a time: started on demand, replaced when worn out or dead; `started` counts them."""
 
     def __init__(self, proxy: EgressProxy, executable: Path | None = None) -> None:
         self._proxy = proxy
@@ -406,7 +375,10 @@ class BrowserPool:
             if self._current is not None and not self._current.is_usable:
                 self._retired.append(self._current)
                 self._current = None
-            await self._close_idle()  # at each page, because a retired process can hold a page that takes a whole core
+            # At each page, because a retired process can hold a page that takes a whole core.
+            for process in [p for p in self._retired if p.is_idle or not p.is_alive]:
+                self._retired.remove(process)
+                await process.close()
             if self._current is None:
                 self._current = await self._start()
             return self._current
@@ -416,11 +388,6 @@ class BrowserPool:
         for process in [*self._retired, *([self._current] if self._current else [])]:
             await process.close()
         self._retired, self._current = [], None
-
-    async def _close_idle(self) -> None:
-        for process in [p for p in self._retired if p.is_idle or not p.is_alive]:
-            self._retired.remove(process)
-            await process.close()
 
     async def _start(self) -> BrowserProcess:
         executable = self._executable or find_browser()

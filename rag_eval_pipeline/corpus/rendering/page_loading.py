@@ -1,7 +1,7 @@
 """Load a page in the browser until it is complete and still; each wait is bounded.
 
-The page gets its own bytes from here, files beside a local body from that folder, and everything else through the
-egress proxy. A mirrored page with `img/map.png` beside it has its image; nothing outside the folder is ever read.
+The page gets its own bytes from here, files beside a local body from that folder and nothing outside it, and
+everything else through the egress proxy.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from playwright.async_api import Error, Frame, Page, Request, Route
+from playwright.async_api import Error, Page, Request, Route
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from rag_eval_pipeline.errors import DocumentError
@@ -88,7 +88,7 @@ class RequestRouter:
         self._home = host_of(document) if proxy.url_for(document) != proxy.url else None
         self._address: str | None = None  # of the page, as the browser spells it
         self._visited: set[str] = set()
-        page.on("framenavigated", self._on_navigated)
+        page.on("framenavigated", lambda frame: self.arrived.set() if frame == page.main_frame else None)
 
     @property
     def has_moved(self) -> bool:
@@ -112,7 +112,12 @@ class RequestRouter:
             if self._address is None:
                 self._address = address
                 self._visited.add(address)
-                await self._show(route)
+                if self._body.kind == "image":
+                    page = IMAGE_PAGE.format(url=html.escape(address))
+                    await route.fulfill(status=200, content_type="text/html", body=page)
+                else:
+                    headers = {"Content-Type": self._content_type(), **self._headers}
+                    await route.fulfill(status=200, headers=headers, body=self._body.data)
                 return
             # A page from a local body has no reason to navigate; a fetched one may move on, but not in a circle.
             may_move = self._body.final_url is not None and not self.is_settled and len(self.moves) < MOVES_MAX
@@ -141,14 +146,6 @@ class RequestRouter:
                 return
         await route.continue_()
 
-    async def _show(self, route: Route) -> None:
-        if self._body.kind == "image":
-            page = IMAGE_PAGE.format(url=html.escape(self._address or ""))
-            await route.fulfill(status=200, content_type="text/html", body=page)
-        else:
-            headers = {"Content-Type": self._content_type(), **self._headers}
-            await route.fulfill(status=200, headers=headers, body=self._body.data)
-
     def _content_type(self) -> str:
         if self._body.kind == "image":
             return image_type(self._body.data) or "image/svg+xml"
@@ -156,10 +153,6 @@ class RequestRouter:
 
     def _is_foreign(self, url: str) -> bool:
         return self._home is not None and url.startswith("http") and host_of(url) != self._home
-
-    def _on_navigated(self, frame: Frame) -> None:
-        if frame == self._page.main_frame:
-            self.arrived.set()
 
     def _relative_path(self, url: str) -> str | None:
         """Return the path of a URL below the page's own folder; None if it is elsewhere."""
@@ -205,12 +198,7 @@ def resources_unchanged(folder: Path, resources: tuple[str, ...]) -> bool:
 async def load_and_settle(
     page: Page, router: RequestRouter, url: str, *, load_limit_s: float, scripts: bool
 ) -> PageState:
-    """Open a URL, follow the page where it leads, and wait until it no longer changes.
-
-    Raises:
-        PageHung: Its scripts do not return.
-        DocumentError: `blocked_navigation`, `http_<status>` of the page it leads to.
-    """
+    """Open a URL, follow the page where it leads, and wait until it no longer changes."""
     limit_ms = load_limit_s * 1000
     loaded = await _loaded(page.goto(url, wait_until="load", timeout=limit_ms), router.leaving)
     followed = 0
@@ -234,11 +222,7 @@ async def load_and_settle(
 
 
 async def bounded(step: Awaitable[T], limit_s: float) -> T:
-    """Await a step.
-
-    Raises:
-        PageHung: The page does not answer in time.
-    """
+    """Await a step, or raise `PageHung` at the limit."""
     try:
         return await asyncio.wait_for(step, limit_s)
     except TimeoutError as error:
@@ -290,30 +274,22 @@ async def _follow(page: Page, router: RequestRouter, url: str, limit_s: float) -
 
 
 async def _require_parsed(page: Page, *, scripts: bool) -> None:
-    """Make sure that a page that has not loaded in time has at least been parsed to its end.
-
-    A script that does not arrive blocks everything after it, but is not waited for where scripts are off.
-    """
-    if scripts:
-        if await bounded(page.evaluate("document.readyState"), ALIVE_LIMIT_S) == "loading":
-            raise PageHung
-    else:
+    """Make sure that a page that has not loaded in time has been parsed to its end."""
+    if not scripts:
         await page.wait_for_load_state("domcontentloaded", timeout=_PARSE_LIMIT_MS)
+    elif await bounded(page.evaluate("document.readyState"), ALIVE_LIMIT_S) == "loading":
+        raise PageHung  # a script that does not arrive blocks everything after it
 
 
 async def _settle(page: Page, *, scripts: bool) -> Any:
     """Wait until the page is still, and measure it; without scripts no timers run and nothing is waited for."""
-    if not scripts:
-        return await bounded(page.evaluate(MEASURE), MEASURE_LIMIT_S)
-    await bounded(page.evaluate("1"), ALIVE_LIMIT_S)
-    await bounded(page.evaluate(SETTLE, SETTLE_OPTIONS), SETTLE_LIMIT_S)
-    measured = await bounded(page.evaluate(MEASURE), MEASURE_LIMIT_S)
-    if measured["textLength"] < THIN_TEXT and measured["scripts"]:
-        try:
-            await page.wait_for_function(f"document.body?.innerText.length >= {THIN_TEXT}", timeout=_THIN_LIMIT_MS)
-        except PlaywrightTimeout:
-            # A short page is a page, but its content may have arrived in the meantime.
-            return await bounded(page.evaluate(MEASURE), MEASURE_LIMIT_S)
+    if scripts:
+        await bounded(page.evaluate("1"), ALIVE_LIMIT_S)
         await bounded(page.evaluate(SETTLE, SETTLE_OPTIONS), SETTLE_LIMIT_S)
+    measured = await bounded(page.evaluate(MEASURE), MEASURE_LIMIT_S)
+    if scripts and measured["textLength"] < THIN_TEXT and measured["scripts"]:
+        with contextlib.suppress(PlaywrightTimeout):  # a short page is a page
+            await page.wait_for_function(f"document.body?.innerText.length >= {THIN_TEXT}", timeout=_THIN_LIMIT_MS)
+            await bounded(page.evaluate(SETTLE, SETTLE_OPTIONS), SETTLE_LIMIT_S)
         measured = await bounded(page.evaluate(MEASURE), MEASURE_LIMIT_S)
     return measured

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import psutil
 from playwright.async_api import Error, Page
 
-from rag_eval_pipeline.corpus.documents import PlannedDocument, local_body
 from rag_eval_pipeline.corpus.rendering.browser import (
     ARGUMENTS,
     PREPARE,
@@ -98,20 +97,17 @@ class PrintedWords(NamedTuple):
         """Share of the words that are in the PDF; 1.0 if the page has none."""
         return self.printed / self.seen if self.seen else 1.0
 
+    def is_enough(self, share: float) -> bool:
+        """Whether so large a share of the words is in the PDF; always true of pages with very few words."""
+        return self.seen < WORDS_MIN or self.share >= share
+
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A printed page.
+    """A printed page; the fields are those of `CorpusDocument`, and no words are counted for texts and images.
 
-    Args:
-        pdf: The file.
-        texts: The text of each page of the PDF.
-        flags: What had to be done (`load_timeout`, `js_off`, `print_css_hides_content`, `moved_by_script`,
-            `navigation_blocked`, `shrunk_to_fit`, `styles_off`, `no_sandbox`).
-        images_expected: Images that the page requested.
-        images_drawn: Images that had arrived.
-        resources: Files served from the body's folder, as in `CorpusDocument`.
-        words: None for plain text and images.
+    `flags` are `load_timeout`, `js_off`, `print_css_hides_content`, `moved_by_script`, `navigation_blocked`,
+    `shrunk_to_fit`, `styles_off`, `no_sandbox`; `texts` is the text of each page of the PDF.
     """
 
     pdf: bytes
@@ -120,7 +116,7 @@ class Rendered:
     images_expected: int = 0
     images_drawn: int = 0
     resources: tuple[str, ...] = ()
-    words: PrintedWords | None = None
+    words: PrintedWords = PrintedWords(0, 0)
 
 
 def renderer_fingerprint(executable: Path) -> str:
@@ -146,8 +142,6 @@ async def render(
     """Print an HTML, Markdown, text or image body to PDF.
 
     Args:
-        pool: Provides the browser.
-        body: What to print.
         load_limit_s: How long to wait for the page's load event.
         check_page: Called with what `measure.js` found on the settled page and the page's address; it raises
             `DocumentError` for a page that is not to be printed.
@@ -155,7 +149,6 @@ async def render(
     Raises:
         DocumentError: `render_timeout`, `render_failed`, `browser_crashed`, `page_too_long`, `image_damaged`,
             `blocked_navigation`, `http_<status>` of where a page leads.
-        ServiceError: The browser cannot be started again.
     """
     died: Exception | None = None
     crashes = 0
@@ -246,19 +239,16 @@ async def _print_settled(page: Page, router: RequestRouter, body: Body, state: P
     if router.blocked or (router.moves and not router.has_moved):
         flags.append("navigation_blocked")
     pdf, texts = await _print(page)
-    words = None
-    if body.kind != "image":
-        words = await asyncio.to_thread(count_printed_words, seen, texts)
-        if words.seen >= WORDS_MIN and words.share < WORDS_SHARE:
-            # Content wider than a sheet is cut off at its edges; laid out as wide as on the screen it is whole.
-            await bounded(page.evaluate(_WHOLE_RIGHT_TO_LEFT), MEASURE_LIMIT_S)
-            shrunk, shrunk_texts = await _print(
-                page, scale=max(_SCALE_MIN, _CONTENT_WIDTH_PX / max(SCREEN["width"], width))
-            )
-            shrunk_words = await asyncio.to_thread(count_printed_words, seen, shrunk_texts)
-            if shrunk_words.printed > words.printed:
-                pdf, texts, words = shrunk, shrunk_texts, shrunk_words
-                flags.append("shrunk_to_fit")
+    words = await asyncio.to_thread(count_printed_words, seen, texts)
+    if not words.is_enough(WORDS_SHARE):
+        # Content wider than a sheet is cut off at its edges; laid out as wide as on the screen it is whole.
+        await bounded(page.evaluate(_WHOLE_RIGHT_TO_LEFT), MEASURE_LIMIT_S)
+        scale = max(_SCALE_MIN, _CONTENT_WIDTH_PX / max(SCREEN["width"], width))
+        shrunk, shrunk_texts = await _print(page, scale=scale)
+        shrunk_words = await asyncio.to_thread(count_printed_words, seen, shrunk_texts)
+        if shrunk_words.printed > words.printed:
+            pdf, texts, words = shrunk, shrunk_texts, shrunk_words
+            flags.append("shrunk_to_fit")
     images = measured["imagesExpected"], measured["imagesDrawn"]
     return Rendered(pdf, texts, tuple(flags), *images, tuple(sorted(router.resources)), words)
 
@@ -310,13 +300,7 @@ def _one_line(error: Exception | None) -> str:
 
 
 class BrowserCheck(NamedTuple):
-    """What a browser does on this machine; since it started, it was refused this machine's own addresses.
-
-    Args:
-        sandboxed: Whether its pages are confined.
-        users: Owners of the processes that draw pages.
-        text: The text of a page that it printed, read from the PDF.
-    """
+    """Whether a browser's pages are confined, the owners of their processes, and the text of a page that it printed."""
 
     sandboxed: bool
     users: tuple[str, ...]
@@ -324,17 +308,12 @@ class BrowserCheck(NamedTuple):
 
 
 def check_browser(lines: list[str]) -> BrowserCheck:
-    """Start the browser as for a corpus and print a page with these paragraphs; no request leaves the machine.
-
-    Raises:
-        ServiceError: `browser_missing`, `browser_failed`, `driver_failed`, `egress_open`.
-        DocumentError: The page could not be printed.
-    """
-    return asyncio.run(_check_browser("".join(f"<p>{line}</p>" for line in lines)))
+    """Start the browser as for a corpus and print a page with these paragraphs; no request leaves the machine."""
+    return asyncio.run(_check_browser("<title>Trial</title>" + "".join(f"<p>{line}</p>" for line in lines)))
 
 
 async def _check_browser(html: str) -> BrowserCheck:
-    body = local_body(PlannedDocument(key="trial", names=(), body="html", content=f"<title>Trial</title>{html}"))
+    body = Body("html", html.encode(), "http://document.invalid/trial", charset="utf-8")
     config = EgressConfig()
     async with EgressProxy(EgressPolicy(config)) as proxy, browser_pool(proxy) as pool:
         process = await pool.process()

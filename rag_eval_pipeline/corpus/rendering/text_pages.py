@@ -1,8 +1,6 @@
 """Print plain texts to PDF, and turn Markdown into the HTML page that is printed.
 
-A PDF's bytes depend on its text alone, although a page is reused for other texts. Printing fifty texts at once and
-cutting them apart takes two fifths of the CPU time (`bench/text_documents.py`), but each file would carry the letters
-of the others in its font, so its bytes would depend on them.
+A PDF's bytes depend on its text alone, although a page is reused for other texts.
 """
 
 import asyncio
@@ -62,11 +60,7 @@ _NESTING_MAX = 100
 
 
 def check_length(text: str) -> None:
-    """Refuse a text of which the browser would print only the beginning.
-
-    Raises:
-        DocumentError: `page_too_long`.
-    """
+    """Refuse a text of which the browser would print only the beginning (`page_too_long`)."""
     ends = text.count("\n") + text.count("\r") - text.count("\r\n")
     lines = ends + len(text) // _LINE_CHARACTERS
     if lines > LINES_MAX:
@@ -75,11 +69,7 @@ def check_length(text: str) -> None:
 
 
 class TextPage:
-    """A page whose text is replaced for each print; `open_text_page` makes it.
-
-    It uses the DevTools protocol directly, because Playwright's own calls make several round trips of these two
-    commands and took a fifth more CPU time.
-    """
+    """A page whose text is replaced for each print, by the DevTools protocol: Playwright's calls take more CPU time."""
 
     def __init__(self, session: CDPSession, crashed: asyncio.Event) -> None:
         self._session = session
@@ -91,11 +81,7 @@ class TextPage:
         return not self._crashed.is_set()
 
     async def print(self, text: str) -> bytes:
-        """Return a text as PDF; a page that raised must not be used again.
-
-        Raises:
-            playwright.async_api.Error: The page or its browser has died; of a page the message says that it `crashed`.
-        """
+        """Return a text as PDF; a page that raised Playwright's `Error` has died and must not be used again."""
         printing = asyncio.create_task(self._exchange(text))
         crash = asyncio.create_task(self._crashed.wait())
         try:

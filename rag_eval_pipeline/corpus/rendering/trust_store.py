@@ -1,9 +1,8 @@
 """Make the browser trust a company's own certificate authorities, by an NSS database in its home folder.
 
-Chromium on Linux reads that database, and still checks host names, dates and signatures. NSS itself writes it, the
-library that the browser uses, in a child process because it is C and its state is global. The option
-`--ignore-certificate-errors-spki-list` is no alternative: it accepts any chain that merely contains the authority's
-certificate, which is no secret.
+Chromium on Linux reads that database, and still checks host names, dates and signatures. NSS itself writes it, in a
+child process because its state is global. `--ignore-certificate-errors-spki-list` would accept any chain that merely
+contains the authority's certificate.
 
 Run as `python -m rag_eval_pipeline.corpus.rendering.trust_store FOLDER`; a line of base64 on stdin is a certificate.
 """
@@ -27,14 +26,9 @@ _SERVER_AUTHORITY = b"C,,"  # certutil's letters: for TLS, for mail, for program
 
 
 def write_trust_store(home: Path, authorities: Sequence[bytes]) -> None:
-    """Make a browser with this home trust further authorities; this has no effect outside Linux.
-
-    Args:
-        home: The browser's `HOME`; its owner becomes the owner of the files.
-        authorities: Certificates in DER.
-    """
+    """Make a browser with this `HOME` trust further authorities (DER); elsewhere than on Linux it has a keychain."""
     if sys.platform != "linux":
-        return  # the browser uses the machine's keychain, which is not ours to change
+        return
     folder = home / STORE
     folder.mkdir(mode=0o700, parents=True)
     lines = b"".join(base64.b64encode(der) + b"\n" for der in authorities)

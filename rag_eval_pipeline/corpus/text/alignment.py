@@ -1,8 +1,7 @@
 """Locate gold texts in a document: map a benchmark's wording to a span of the extracted text.
 
-A PDF breaks lines, hyphenates, draws ligatures and keeps citation marks, so `str.find` alone finds next to nothing. The
-search goes from strict to lenient and stops at the first hit; a text that is not in the document is not found. A text
-that a table or a caption interrupts has several places, one per fragment.
+A PDF breaks lines, hyphenates, draws ligatures and keeps citation marks. The search goes from strict to lenient and
+stops at the first hit. A text that a table or a caption interrupts has several places, one per fragment.
 """
 
 import bisect
@@ -99,11 +98,11 @@ class SourcePlace(NamedTuple):
 
 
 class Hint(NamedTuple):
-    """Where a source says that its gold text is.
+    """Where a source says that its gold text is, to decide between repetitions.
 
     Args:
-        page: 1-based; decides between repetitions.
-        position: Start of the text divided by the length of the source's body, in [0, 1]; decides between repetitions.
+        page: 1-based.
+        position: Start of the text divided by the length of the source's body.
         source: The gold text in the source's body; if the body has it there, this wins over the other two.
     """
 
@@ -118,13 +117,10 @@ class Located:
 
     Args:
         text: The gold text or fragment, without surrounding white space.
-        method: Which search found it.
         score: 100.0, or in [80, 100] the similarity of a fuzzy hit or the share of the gold text in all its fragments.
-        start: In the document's text.
-        end: Exclusive.
-        page: 1-based page where it starts.
-        page_start: In that page's text.
-        page_end: Exclusive; the end of the page if the text continues on the next one.
+        start: In the document's text; `end` is exclusive.
+        page: 1-based page where it starts; `page_start` and `page_end` are offsets in its text.
+        page_end: The end of the page if the text continues on the next one.
     """
 
     text: str
@@ -138,11 +134,7 @@ class Located:
 
 
 class TextIndex:
-    """A document's text, ready for searches.
-
-    Args:
-        pages: Texts of its pages in order.
-    """
+    """A document's text, made of the texts of its pages, ready for searches."""
 
     def __init__(self, pages: Sequence[str]) -> None:
         self.text = PAGE_BREAK.join(pages)
@@ -228,9 +220,9 @@ class TextIndex:
         """Extend a span by the quotes and dots at the gold text's edges, if the document has them."""
         start, end = span
         before, after = gold[: folded.origin[0]], gold[folded.origin[-1] + 1 :]
-        if before and _plain_punctuation(self.text[max(0, start - len(before)) : start]) == _plain_punctuation(before):
+        if self.text[max(0, start - len(before)) : start].translate(_PUNCTUATION) == before.translate(_PUNCTUATION):
             start -= len(before)
-        if after and _plain_punctuation(self.text[end : end + len(after)]) == _plain_punctuation(after):
+        if self.text[end : end + len(after)].translate(_PUNCTUATION) == after.translate(_PUNCTUATION):
             end += len(after)
         return start, end
 
@@ -297,11 +289,6 @@ def _occurrences(gold: Folded, within: Folded, limit: int | None = None) -> list
         spans.append((within.origin[at], within.origin[at + len(gold.text) - 1] + 1))
         at = within.text.find(gold.text, at + 1)
     return spans
-
-
-def _plain_punctuation(text: str) -> str:
-    """Replace typographic punctuation by plain punctuation of the same length."""
-    return text.translate(_PUNCTUATION)
 
 
 def _in_one_word(pair: str) -> bool:

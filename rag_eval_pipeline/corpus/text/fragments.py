@@ -1,8 +1,7 @@
 """Approximate search in folded texts: the stretch most like a gold text, or the fragments of an interrupted one.
 
-N-grams that both texts have say where a gold text may be. Where a table, a caption or a margin note interrupts it, in
-the middle of a sentence at the foot of a page, its fragments are not sentences but whatever continues in both texts, in
-order and near each other: common n-grams are joined to runs, and the best chain of runs is taken.
+Where a table or a caption interrupts a gold text, its fragments are whatever continues in both texts, in order and near
+each other: common n-grams are joined to runs, and the best chain of runs is taken.
 """
 
 import math
@@ -157,15 +156,11 @@ class FragmentMatch(NamedTuple):
     fragments: tuple[Fragment, ...]
 
 
-BreakStrength = Callable[[int], int]
-"""How likely the text is interrupted before a character; higher is likelier."""
+BreakStrength = Callable[[int], int]  # how likely the text is interrupted before a character
 
 
 def match_fragments(gold: str, text: str, common: CommonNgrams, break_strength: BreakStrength) -> list[FragmentMatch]:
-    """Return the best places of a gold text in fragments, all within one point of the best; none below the cut-off.
-
-    Both texts are folded; `break_strength` decides where fragments end.
-    """
+    """Return the best places of a gold text in fragments, all within one point of the best; none below the cut-off."""
     runs = _runs(common)
     for run in runs:
         _grow(run, gold, text)
@@ -298,23 +293,29 @@ def _extend_ends(chain: list[Fragment], gold: str, text: str, break_strength: Br
     """Extend the first and last fragment to the gold text's ends, which slips may have made longer or shorter."""
     first, last = chain[0], chain[-1]
     head, tail = gold[: first.gold_start], gold[last.gold_end :]
-    lengths = range(max(0, len(head) - _SLIP_AT_EDGE), min(first.start, len(head) + _SLIP_AT_EDGE) + 1)
-    if head and lengths and len(head) <= _MISSING_MAX:
-        n = max(lengths, key=lambda n: _fit(head, text[first.start - n : first.start], break_strength(first.start - n)))
-        if _is_similar(head, text[first.start - n : first.start]):
+    before = {n: text[first.start - n : first.start] for n in _edge_lengths(head, first.start)}
+    if before:
+        n = max(before, key=lambda n: _fit(head, before[n], break_strength(first.start - n)))
+        if _is_similar(head, before[n]):
             first.gold_start, first.start = 0, first.start - n
-    lengths = range(max(0, len(tail) - _SLIP_AT_EDGE), min(len(text) - last.end, len(tail) + _SLIP_AT_EDGE) + 1)
-    if tail and lengths and len(tail) <= _MISSING_MAX:
-        n = max(lengths, key=lambda n: _fit(tail, text[last.end : last.end + n], break_strength(last.end + n)))
-        if _is_similar(tail, text[last.end : last.end + n]):
+    after = {n: text[last.end : last.end + n] for n in _edge_lengths(tail, len(text) - last.end)}
+    if after:
+        n = max(after, key=lambda n: _fit(tail, after[n], break_strength(last.end + n)))
+        if _is_similar(tail, after[n]):
             last.gold_end, last.end = len(gold), last.end + n
+
+
+def _edge_lengths(missing: str, available: int) -> range:
+    """Return the lengths that a missing end of the gold text may have in the document."""
+    if not 0 < len(missing) <= _MISSING_MAX:
+        return range(0)
+    return range(max(0, len(missing) - _SLIP_AT_EDGE), min(available, len(missing) + _SLIP_AT_EDGE) + 1)
 
 
 def _fit(gold: str, text: str, break_strength: int) -> float:
     """Equal characters minus different ones; a word boundary is worth one."""
-    return (
-        _similarity(gold, text) * (len(gold) + len(text)) / 2 - abs(len(gold) - len(text)) / 2 + min(break_strength, 1)
-    )
+    equal = _similarity(gold, text) * (len(gold) + len(text)) / 2
+    return equal - abs(len(gold) - len(text)) / 2 + min(break_strength, 1)
 
 
 def _is_similar(gold: str, text: str) -> bool:

@@ -13,11 +13,12 @@ from rag_eval_pipeline.errors import DocumentError
 
 Role = Literal["gold", "cited"]
 
-SIDE_MAX = 8000  # pixels of a contact sheet
+SHEET_LIMIT = 10  # documents: a sheet has at most 150 kB, and the UI requests those of the last runs all at once
 
 _COLOURS = 256
+_COLUMNS = 5
+_WIDTH, _HEIGHT = 100, 141  # pixels of a page: A4
 _MARGIN = 8  # pixels around each page
-_SHAPE = 2**0.5  # height by width of a cell: A4
 _FONT_SIZE = 10
 _NAME_LINES = 2
 _LEADING = 11
@@ -48,60 +49,39 @@ def encode_png(page: DrawnPage) -> bytes:
     return _png(_image(page))
 
 
-def contact_sheet(
-    pdfs: Sequence[tuple[str, Path]], *, columns: int = 5, thumb_width: int = 160, limit: int = 20
-) -> bytes:
-    """Return the first pages of the first `limit` documents as PNG of 256 colours, with their file names below.
+def contact_sheet(paths: Sequence[Path]) -> bytes:
+    """Return the first pages of the first `SHEET_LIMIT` documents as PNG, with their file names below.
 
-    A document that cannot be drawn is a grey box with the error code. A page is `thumb_width` pixels wide.
-
-    Raises:
-        ValueError: No document, or a sheet of no size or of more than `SIDE_MAX` pixels.
+    A document that cannot be drawn is a grey box with the error code.
     """
-    shown = list(pdfs[:limit])
-    if not shown or columns < 1 or thumb_width < 1:
-        raise ValueError(f"expected documents, columns and a width, found {len(shown)}, {columns}, {thumb_width}")
-    columns = min(columns, len(shown))
-    thumb_height = round(thumb_width * _SHAPE)
-    step_x, step_y = thumb_width + 2 * _MARGIN, thumb_height + _NAME_LINES * _LEADING + 2 * _MARGIN
-    size = (columns * step_x, -(-len(shown) // columns) * step_y)
-    if max(size) > SIDE_MAX:
-        raise ValueError(f"expected a sheet of at most {SIDE_MAX} pixels each way, found {size[0]} x {size[1]}")
-    sheet = Image.new("RGB", size, "white")
+    shown = paths[:SHEET_LIMIT]
+    step_x, step_y = _WIDTH + 2 * _MARGIN, _HEIGHT + _NAME_LINES * _LEADING + 2 * _MARGIN
+    sheet = Image.new("RGB", (_COLUMNS * step_x, -(-len(shown) // _COLUMNS) * step_y), "white")
     canvas = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(_FONT_SIZE)
-    for number, (name, path) in enumerate(shown):
-        left, top = _MARGIN + number % columns * step_x, _MARGIN + number // columns * step_y
-        page = _first_page(path, thumb_width)
-        if isinstance(page, DrawnPage):
-            thumb = _image(page).crop((0, 0, page.width, min(page.height, thumb_height)))
+    for number, path in enumerate(shown):
+        left, top = _MARGIN + number % _COLUMNS * step_x, _MARGIN + number // _COLUMNS * step_y
+        try:
+            page = draw_page(path, 1, width=_WIDTH)
+        except (DocumentError, OSError) as error:
+            code = error.code if isinstance(error, DocumentError) else "file_missing"
+            canvas.rectangle((left, top, left + _WIDTH - 1, top + _HEIGHT - 1), fill=_FRAME)
+            canvas.text((left + 4, top + _HEIGHT / 2), code, fill=_INK, font=font)
+        else:
+            thumb = _image(page).crop((0, 0, page.width, min(page.height, _HEIGHT)))
             canvas.rectangle((left - 1, top - 1, left + thumb.width, top + thumb.height), fill=_FRAME)
             sheet.paste(thumb, (left, top))
-        else:
-            canvas.rectangle((left, top, left + thumb_width - 1, top + thumb_height - 1), fill=_FRAME)
-            canvas.text((left + 4, top + thumb_height / 2), page, fill=_INK, font=font)
-        for line, text in enumerate(_label_lines(name, thumb_width, font)):
-            canvas.text((left, top + thumb_height + line * _LEADING), text, fill=_INK, font=font)
+        letters = int(_WIDTH / font.getlength("n"))
+        for line, text in enumerate(_label_lines(path.name, letters)):
+            canvas.text((left, top + _HEIGHT + line * _LEADING), text, fill=_INK, font=font)
     return _png(sheet)
 
 
-def _first_page(path: Path, width: int) -> DrawnPage | str:
-    """Return the first page, or the error code of a document that cannot be drawn."""
-    try:
-        return draw_page(path, 1, width=width)
-    except DocumentError as error:
-        return error.code
-    except OSError:
-        return "file_missing"
-
-
-def _label_lines(name: str, width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> list[str]:
+def _label_lines(name: str, letters: int) -> list[str]:
     """Wrap a name; a long one loses its middle, because names differ at both ends."""
     name = name.encode("cp1252", "replace").decode("cp1252")  # the font has no other glyphs
-    letters = max(1, int(width / font.getlength("n")))
-    room = max(3, letters * _NAME_LINES)
-    if len(name) > room:
-        name = f"{name[: room // 2 - 1]}…{name[len(name) - (room - room // 2) :]}"
+    if len(name) > letters * _NAME_LINES:
+        name = f"{name[: letters - 1]}…{name[-letters:]}"
     return [name[at : at + letters] for at in range(0, len(name), letters)]
 
 

@@ -1,13 +1,12 @@
 """Text of the corpus, page by page: the text that the offsets of spans and citations refer to.
 
-The text that pdfium extracts from a page is the only text of that page. A document's text is its pages joined by one
-form feed.
+A document's text is the texts of its pages, as pdfium extracts them, joined by one form feed.
 """
 
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -39,15 +38,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The text of one page.
-
-    Args:
-        file_name: Name in the corpus folder.
-        page: 1-based.
-        start: Offset of the page's first character in the document's text, in code points.
-        text: As extracted.
-        pdf_sha256: Of the file it was extracted from.
-    """
+    """The text of one page (1-based); `start` is its offset in the document's text, in code points."""
 
     file_name: str
     page: int
@@ -64,12 +55,8 @@ def extractor() -> str:
 def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: Iterable[Page] = ()) -> list[Page]:
     """Return the pages of every file of a corpus, in the order of the manifest.
 
-    A file that can no longer be read has no pages, and the reason is logged.
-
-    Args:
-        documents: The manifest; missing documents have no pages.
-        corpus_dir: Folder of the files.
-        known: Pages of an earlier extraction by the same `extractor`; unchanged files are not opened.
+    A file that can no longer be read has no pages, and the reason is logged. Files of `known` pages, extracted earlier
+    by the same `extractor`, are not opened.
     """
     texts = {own[0].pdf_sha256: [page.text for page in own] for own in pages_by_document(known).values()}
     pages = []
@@ -91,7 +78,7 @@ def _texts(sha256: str, path: Path) -> list[str]:
         return cached
     try:
         if path.is_symlink():  # the corpus folder holds no links of its own
-            raise DocumentError("file_missing", "a link stands in the place of the file")
+            raise DocumentError("file_missing", "a link in place of the file")
         return read_texts(path)
     except DocumentError as error:
         logger.warning("%s has no text: %s", path.name, error)
@@ -111,18 +98,15 @@ def pages_by_document(pages: Iterable[Page]) -> dict[str, list[Page]]:
 def write_pages(path: Path, pages: Sequence[Page], metadata: Mapping[str, str] | None = None) -> None:
     """Publish `pages.parquet`: each row has the SHA-256 of its document's text, and the file's footer its extractor."""
     rows = []
-    for name, own in pages_by_document(pages).items():
+    for own in pages_by_document(pages).values():
         text_sha256 = hashlib.sha256(document_text(own).encode()).hexdigest()
-        rows += [(name, page.page, page.start, page.text, page.pdf_sha256, text_sha256) for page in own]
-    records = [dict(zip(_SCHEMA.names, row, strict=True)) for row in rows]
-    write_rows(path, records, _SCHEMA, {**(metadata or {}), EXTRACTOR_KEY: extractor()})
+        rows += [asdict(page) | {"text_sha256": text_sha256} for page in own]
+    write_rows(path, rows, _SCHEMA, {**(metadata or {}), EXTRACTOR_KEY: extractor()})
 
 
 def read_pages(path: Path) -> list[Page]:
     """Return the pages of a corpus; none when there is no file."""
-    return [
-        Page(row["file_name"], row["page"], row["start"], row["text"], row["pdf_sha256"]) for row in read_rows(path)
-    ]
+    return [Page(**{name: row[name] for name in Page.__slots__}) for row in read_rows(path)]
 
 
 def reusable_pages(path: Path) -> list[Page]:

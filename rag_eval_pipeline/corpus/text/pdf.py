@@ -1,7 +1,6 @@
 """Read and draw PDFs in a child process: a hostile file breaks the child, and the next file gets a new one.
 
-One child serves many files, because starting it takes 0.1 s. The texts of the last files stay in memory, so that a
-document that was checked when it entered the corpus is not read twice.
+One child serves many files, because starting it takes 0.1 s. The texts of the last files stay in memory.
 """
 
 import atexit
@@ -68,12 +67,7 @@ def fix_dates(data: bytes) -> bytes:
 
 
 def read_texts(source: bytes | Path) -> list[str]:
-    """Return the text of each page of a PDF; texts of a PDF given as bytes are cached.
-
-    Raises:
-        DocumentError: `pdf_encrypted`, `pdf_damaged`, `pdf_bomb`.
-        OSError: There is no such file.
-    """
+    """Return the text of each page of a PDF, as `PdfReader.texts`; texts of a PDF given as bytes are cached."""
     texts = _reader(os.getpid(), PdfLimits()).texts(source)
     if isinstance(source, bytes):
         _cache.add(hashlib.sha256(source).hexdigest(), texts)
@@ -91,11 +85,7 @@ def draw_page(source: bytes | Path, page: int, *, width: int, ranges: Sequence[t
 
 
 class PdfReader:
-    """A child process that reads PDFs; thread-safe, and restarted whenever it has died.
-
-    Args:
-        limits: Of each file.
-    """
+    """A child process that reads PDFs, each within limits; thread-safe, and restarted whenever it has died."""
 
     def __init__(self, limits: PdfLimits | None = None) -> None:
         self._limits = limits or PdfLimits()
@@ -121,7 +111,6 @@ class PdfReader:
         """Draw a page.
 
         Args:
-            source: A PDF, or its path.
             page: 1-based.
             width: Pixels; a page that is very much longer than wide gets fewer.
             ranges: Half-open ranges of the page's text to locate, in code points.
@@ -145,10 +134,8 @@ class PdfReader:
         if isinstance(source, Path):
             source.stat()
         with self._lock:
-            answer = self._exchange(source, request)
-            if answer is None:
-                # Something else killed it: the out-of-memory killer, or the end of the thread that had started it.
-                answer = self._exchange(source, request)
+            # At the second try, if something else killed it: the end of the thread that had started it, for example.
+            answer = self._exchange(source, request) or self._exchange(source, request)
         if answer is None:
             raise DocumentError("pdf_bomb", f"the PDF needs too much memory to be read (signal {signal.SIGKILL})")
         if "code" in answer[0]:

@@ -1,10 +1,8 @@
-"""The child process in which PDFs are opened, read and drawn, one after another and each with its own limits.
+"""The child process in which `pdf.PdfReader` has PDFs read and drawn, each with its own limits.
 
-`pdf.PdfReader` runs it as `python -m rag_eval_pipeline.corpus.text.pdf_worker LIMITS`. A request is a line of JSON on
-standard input: `{"path": ...}`, or `{"size": n}` followed by n bytes; `"draw": [page, width, ranges]` asks for an
-image. The answer is a line of JSON on standard output: `{"texts": [...]}`, `{"code": ..., "message": ...}`, or
-`{"width": ..., "height": ..., "boxes": [...], "size": n}` followed by n bytes of pixels. A file that exceeds the limits
-ends the process.
+A request is a line of JSON on standard input: `{"path": ...}`, or `{"size": n}` followed by n bytes; `"draw": [page,
+width, ranges]` asks for an image. The answer is a line of JSON on standard output: `{"texts": [...]}`, `{"code": ...,
+"message": ...}`, or `{"width": ..., "height": ..., "boxes": [...], "size": n}` followed by n bytes of pixels.
 """
 
 import ctypes
@@ -100,11 +98,9 @@ def _draw(source: bytes | Path, number: int, width: int, ranges: list[tuple[int,
             boxes = _line_boxes(page, page.get_textpage(), ranges, (bitmap.width, bitmap.height)) if ranges else []
         except pypdfium2.PdfiumError as error:
             raise DocumentError("pdf_damaged", f"page {number} of the PDF cannot be drawn: {error}") from error
-        rows = memoryview(bitmap.buffer).cast("B")
-        length = bitmap.width * 3
-        if bitmap.stride != length:
-            rows = memoryview(b"".join(rows[at : at + length] for at in range(0, len(rows), bitmap.stride)))
-        pixels = bytes(rows[: bitmap.height * length])
+        rows = bytes(bitmap.buffer)
+        starts = range(0, bitmap.height * bitmap.stride, bitmap.stride)
+        pixels = b"".join(rows[start : start + bitmap.width * 3] for start in starts)
         return {"width": bitmap.width, "height": bitmap.height, "boxes": boxes, "size": len(pixels)}, pixels
 
 

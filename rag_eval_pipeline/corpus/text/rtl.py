@@ -1,14 +1,11 @@
 """Put the characters of right-to-left lines, and of letters with marks, into reading order.
 
-pdfium sorts what it finds on a page by position. That tears lines apart whose letters have raised marks, reverses words
-whose letters come with their text, and repeats that text where the next letter begins before the mark. Chromium draws
-line by line, each from left to right, and the content stream marks words that are backwards (`ReversedChars`) and the
-text of glyphs (`ActualText`): ISO 32000-2, 14.8.2.5.3 and 14.9.4. Lines are therefore read again in the order of the
-content stream.
+pdfium sorts what it finds on a page by position, which tears such lines apart and reverses their words. Chromium draws
+line by line, each from left to right, and marks words that are backwards (`ReversedChars`) and the text of glyphs
+(`ActualText`): ISO 32000-2, 14.8.2.5.3 and 14.9.4. Lines are therefore read again in the order of the content stream.
 
-Going back from the drawn to the reading order is not unique, because two orders can be drawn alike. Two cases are
-decided by convention: a number beside a foreign word is taken to belong to that word, and a line whose direction only
-its letters show has the direction of most of them. Source: Unicode Standard Annex 9, rules W1-W7, N0-N2 and L2.
+Two orders can be drawn alike. By convention, a number beside a foreign word belongs to that word, and a line whose
+direction only its letters show has that of most of them. Source: Unicode Standard Annex 9, W1-W7, N0-N2 and L2.
 """
 
 import codecs
@@ -65,15 +62,11 @@ class Characters(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """A character, a ligature, or a letter with its marks, drawn as one glyph; the text is in reading order.
-
-    Clusters of one `source`, the number of the text object that drew them, have one direction. `is_reversed` is set if
-    the content stream marks the glyph as backwards.
-    """
+    """A character, a ligature, or a letter with its marks, drawn as one glyph; the text is in reading order."""
 
     text: str
-    source: int
-    is_reversed: bool
+    source: int  # number of the text object that drew it; all of one source have one direction
+    is_reversed: bool  # the content stream marks it as backwards
 
 
 class _Glyph(NamedTuple):
@@ -85,28 +78,16 @@ _SPACE_GLYPH = _Glyph(Cluster(" ", _NO_OBJECT, False), [SPACE])
 
 
 class Drawn(NamedTuple):
-    """What one text operator draws: a glyph, or several in a row. Lengths are in points.
+    """What one text operator draws: a glyph, or several in a row. Lengths are in points."""
 
-    Args:
-        number: Of the text object, in the order of the content stream.
-        x: Where the pen begins, from the left.
-        baseline: From the bottom.
-        size: Of the font.
-        left: Of the ink.
-        right: Of the ink; equal to `left` for a space.
-        reversed_by: Identity of the mark `ReversedChars`; 0 for none.
-        stands_for: Identity of the mark with the glyph's text; 0 for none.
-        text: That text.
-    """
-
-    number: int
-    x: float
-    baseline: float
-    size: float
-    left: float
-    right: float
-    reversed_by: int
-    stands_for: int
+    number: int  # of the text object, in the order of the content stream
+    x: float  # where the pen begins, from the left
+    baseline: float  # from the bottom
+    size: float  # of the font
+    left: float  # of the ink
+    right: float  # equal to `left` for a space
+    reversed_by: int  # identity of the mark `ReversedChars`; 0 for none
+    stands_for: int  # identity of the mark with the glyph's text; 0 for none
     text: str
 
     @property
@@ -116,11 +97,7 @@ class Drawn(NamedTuple):
 
 
 class Word(NamedTuple):
-    """The objects under one mark, in the order of the content stream, or a single object without a mark.
-
-    `x`, `left` and `right` are the extremes of its objects, `size` is that of the largest one, and `baseline` that of
-    most: marks, and letters of a sloping script, are above it.
-    """
+    """The objects under one mark, in the order of the content stream, or a single object without a mark."""
 
     objects: tuple[Drawn, ...]
     is_reversed: bool
@@ -137,15 +114,10 @@ def may_need_fix(text: str) -> bool:
 
 
 def fix_order(layer: Any, given: Characters) -> Characters:
-    """Return the characters of a page in reading order.
+    """Return the characters of a `pypdfium2.PdfTextPage`, given in pdfium's order, in reading order.
 
-    They are pdfium's own characters, apart from its mistakes: it mirrors brackets that it should not, repeats some
-    letters with marks, and puts spaces between letters and vowel signs. Spaces and line ends are set again. Lines keep
-    pdfium's order where the content stream marks neither backwards words nor the text of glyphs.
-
-    Args:
-        layer: A `pypdfium2.PdfTextPage`.
-        given: In pdfium's order.
+    Spaces, line ends and brackets are set again. Lines keep pdfium's order where the content stream marks neither
+    backwards words nor the text of glyphs.
     """
     if not may_need_fix(given.text):
         return given
@@ -204,11 +176,9 @@ def _reordered_lines(
     owners: Sequence[int],
     is_wanted: Callable[[str], bool],
 ) -> tuple[dict[int, int], dict[int, dict[int, Characters]]]:
-    """Return the lines that replace lines of pdfium.
+    """Return for each text object on a reordered line the first of the lines that pdfium has mixed up with its own.
 
-    Returns:
-        For each text object on a reordered line, the first of the lines that pdfium has mixed up with its own; and for
-        each such first line, all of these lines by number.
+    Also returns for each such first line all of these lines by number.
     """
     own = {drawn.number: number for number, line in enumerate(lines) for word in line for drawn in word.objects}
     mixed = list(range(len(lines)))
@@ -263,10 +233,7 @@ def _glyphs(layer: Any, word: Word, chars: Mapping[int, list[int]], given: Chara
 
 
 def _in_order_of(actual: str, at: Sequence[int], text: str) -> tuple[str, list[int]]:
-    """Put characters into the order of their glyph's actual text, if they are the same characters.
-
-    Where another word is drawn over a letter and its mark, pdfium repeats their text.
-    """
+    """Put characters into the order of their glyph's actual text, if they are the same; pdfium may repeat some."""
     left = list(at)
     order = []
     for char in actual:
@@ -379,8 +346,7 @@ def _collapse_spaces(glyphs: Sequence[_Glyph]) -> list[_Glyph]:
     return kept[:-1]
 
 
-def word_of(objects: Sequence[Drawn]) -> Word:
-    """Return the word that consecutive objects draw."""
+def _word(objects: Sequence[Drawn]) -> Word:
     first = objects[0]
     if len(objects) == 1:
         return Word((first,), first.reversed_by != 0, first.x, first.left, first.right, first.baseline, first.size)
@@ -390,20 +356,17 @@ def word_of(objects: Sequence[Drawn]) -> Word:
         min(drawn.x for drawn in objects),
         min(drawn.left for drawn in objects),
         max(drawn.right for drawn in objects),
-        mode(round(drawn.baseline, 1) for drawn in objects),
+        mode(round(drawn.baseline, 1) for drawn in objects),  # marks, and letters of a sloping script, are above it
         max(drawn.size for drawn in objects),
     )
 
 
 def drawn_lines(objects: Sequence[Drawn]) -> list[list[Word]]:
-    """Group objects into lines of words, lines in the order of the content stream and words from left to right.
-
-    Words side by side are one line only if they are drawn one after the other, so columns stay apart.
-    """
+    """Group objects into lines of words, lines in the order of the content stream and words from left to right."""
     lines: list[list[Word]] = []
     baseline = size = 0.0
     for _, group in groupby(objects, lambda drawn: drawn.reversed_by or drawn.stands_for or -drawn.number - 1):
-        word = word_of(list(group))
+        word = _word(list(group))
         if not lines or abs(word.baseline - baseline) > _baseline_tolerance(lines[-1][-1], word) * max(size, word.size):
             lines.append([])
             size = 0.0
@@ -540,11 +503,9 @@ def rtl_ratio(text: str) -> float:
 
 
 def reading_order(line: Sequence[Cluster], page_ratio: float) -> list[int]:
-    """Return the indices of a line's clusters in reading order.
+    """Return the indices of a line's clusters, given from left to right, in reading order.
 
-    Args:
-        line: From left to right.
-        page_ratio: `rtl_ratio` of the page; a line of two scripts is likely to have the page's direction.
+    A line of two scripts is likely to have the direction of the page, of which `page_ratio` is the `rtl_ratio`.
     """
     codes = "".join(map(_code, line))
     if "R" not in codes:
@@ -646,11 +607,8 @@ def _with_brackets(line: Sequence[Cluster], span: tuple[int, int], within: tuple
 
 
 def _is_right_to_left(line: Sequence[Cluster], codes: str, page_ratio: float) -> bool:
-    """Whether the line as a whole is right-to-left, judging by the spaces between two directions, else by its letters.
-
-    Such a space has the direction of the line, so it was drawn together with the words of that direction.
-    """
-    votes = 0
+    """Whether the line as a whole is right-to-left."""
+    votes = 0  # of spaces between two directions, which are drawn together with words of the line's direction
     for at, cluster in enumerate(line):
         if cluster.text.isspace():
             beside = [other for other in (at - 1, at + 1) if 0 <= other < len(line)]

@@ -14,7 +14,7 @@ from corpus.hostile.site import Answers, Odd, Reply, Site, running, send
 
 pytestmark = pytest.mark.browser
 
-OTHERS = 6
+OTHERS = 3
 
 
 def processes(kind: str) -> list[psutil.Process]:
@@ -27,9 +27,12 @@ def processes(kind: str) -> list[psutil.Process]:
 
 def kill(kind: str, *, times: int) -> Odd:
     """A picture that ends a browser's processes when it is asked for, at its first few times."""
+    left = times
 
     async def answer(site: Site, writer: asyncio.StreamWriter) -> None:
-        if sum(site.asked[path] for path in site.asked if path.startswith("/kill")) <= times:
+        nonlocal left
+        left -= 1
+        if left >= 0:
             for process in processes(kind):
                 process.send_signal(signal.SIGKILL)
         await send(writer, Reply(b"", "image/png"))
@@ -37,55 +40,80 @@ def kill(kind: str, *, times: int) -> Odd:
     return answer
 
 
-def pages(deadly: Odd) -> Answers:
-    answers: Answers = {f"/{n}": Reply(page(f"<p>WELL-{n}</p>{paragraphs(20)}").encode()) for n in range(OTHERS)}
-    return {"/deadly": Reply(page("<img src=/kill><p>DEADLY</p>").encode()), "/kill": deadly, **answers}
+def deadly(picture: str) -> Reply:
+    return Reply(page(f"<img src=/{picture}><p>DEADLY</p>").encode())
 
 
-@pytest.mark.parametrize("kind", ["renderer", ""], ids=["pages", "browser"])
-async def test_killed_process_costs_no_document(own_temp, kind):
-    async with running(pages(kill(kind, times=1))) as site, rendering(site.host) as renderer:
-        paths = ["/deadly", *(f"/{n}" for n in range(OTHERS))]
-        outcomes = await make_all(renderer, [site.url(path) for path in paths], at_once=4)
+ONCE, ALWAYS = "once", "always"
+KINDS = {"pages": "renderer", "browser": ""}
+ANSWERS: Answers = {
+    **{f"/{n}": Reply(page(f"<p>WELL-{n}</p>{paragraphs(20)}").encode()) for n in range(OTHERS)},
+    "/loop": Reply(page("<p>LOOP</p><script>onload=()=>{for(;;);}</script>").encode()),
+    "/by-script": deadly("kill-twice"),
+    "/kill-twice": kill("renderer", times=2),
+}
+for name, kind in KINDS.items():
+    ANSWERS |= {f"/{ONCE}-{name}": deadly(f"kill-{ONCE}-{name}"), f"/kill-{ONCE}-{name}": kill(kind, times=1)}
+    ANSWERS |= {f"/{ALWAYS}-{name}": deadly(f"kill-{ALWAYS}-{name}"), f"/kill-{ALWAYS}-{name}": kill(kind, times=99)}
 
-    assert site.asked["/kill"] == 2
+
+class Session:
+    """The outcomes of deaths and loops, one after the other in one renderer."""
+
+    async def run(self) -> None:
+        async with running(ANSWERS) as site, rendering(site.host) as renderer:
+            self.before = processes("")
+            self.loops = await make_all(renderer, [site.url("/loop")] * 2, at_once=2)
+            self.first = processes("")
+            self.by_script = await make(renderer, site.url("/by-script"))
+            self.last = processes("")
+            self.once, self.always, self.after = {}, {}, {}
+            for name in KINDS:
+                paths = [f"/{ONCE}-{name}", *(f"/{n}" for n in range(OTHERS))]
+                self.once[name] = await make_all(renderer, [site.url(path) for path in paths], at_once=4)
+                self.always[name] = await make(renderer, site.url(f"/{ALWAYS}-{name}"))
+                self.after[name] = await make(renderer, site.url("/0"))
+        self.asked = site.asked
+        self.left = processes("")
+
+
+@pytest.fixture(scope="module")
+def session(own_temp) -> Session:
+    session = Session()
+    asyncio.run(session.run())
+    session.files = os.listdir(own_temp)
+    return session
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_killed_process_costs_no_document(session, name):
+    outcomes = session.once[name]
+
+    assert session.asked[f"/kill-{ONCE}-{name}"] == 2
     assert [str(outcome.error) for outcome in outcomes if outcome.code is not None] == []
-    assert [outcome.flags for outcome in outcomes] == [()] * len(paths)
+    assert [outcome.flags for outcome in outcomes] == [()] * (1 + OTHERS)
     assert "DEADLY" in outcomes[0].text
     assert [n for n in range(OTHERS) if f"WELL-{n}" not in outcomes[n + 1].text] == []
-    assert (processes(""), os.listdir(own_temp)) == ([], [])
 
 
-@pytest.mark.parametrize(("kind"), ["renderer", ""], ids=["pages", "browser"])
-async def test_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed(own_temp, kind):
-    async with running(pages(kill(kind, times=99))) as site, rendering(site.host) as renderer:
-        deadly = await make(renderer, site.url("/deadly"))
-        well = await make(renderer, site.url("/0"))
-
-    assert (deadly.code, well.code) == ("browser_crashed", None)
-    assert "WELL-0" in well.text
-    assert (processes(""), os.listdir(own_temp)) == ([], [])
+@pytest.mark.parametrize("name", KINDS)
+def test_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed(session, name):
+    assert (session.always[name].code, session.after[name].code) == ("browser_crashed", None)
+    assert "WELL-0" in session.after[name].text
 
 
-async def test_page_whose_scripts_crash_it_is_printed_without_them(own_temp):
+def test_page_whose_scripts_crash_it_is_printed_without_them(session):
     """Once its own process has died twice: other pages' deaths do not switch a page's scripts off."""
-    async with running(pages(kill("renderer", times=2))) as site, rendering(site.host) as renderer:
-        outcome = await make(renderer, site.url("/deadly"))
-
-    assert (outcome.code, outcome.flags) == (None, ("js_off",))
-    assert "DEADLY" in outcome.text
+    assert (session.by_script.code, session.by_script.flags) == (None, ("js_off",))
+    assert "DEADLY" in session.by_script.text
 
 
-async def test_pages_in_endless_loops_end_with_their_context_and_not_their_browser(own_temp):
-    loop = Reply(page("<p>LOOP</p><script>onload=()=>{for(;;);}</script>").encode())
-    async with running(pages(kill("", times=0)) | {"/loop": loop}) as site, rendering(site.host) as renderer:
-        browsers = processes("")
-        loops = await make_all(renderer, [site.url("/loop")] * 2, at_once=2)
-        first = processes("")
-        await make(renderer, site.url("/0"))
-        last = processes("")
+def test_pages_in_endless_loops_end_with_their_context_and_not_their_browser(session):
+    assert session.before == []
+    assert [(loop.flags, "LOOP" in loop.text) for loop in session.loops] == [(("js_off",), True)] * 2
+    assert session.first != []
+    assert session.first == session.last
 
-    assert browsers == []
-    assert [(o.flags, "LOOP" in o.text) for o in loops] == [(("js_off",), True)] * 2
-    assert first != []
-    assert first == last
+
+def test_crashes_leave_no_process_and_no_file(session):
+    assert (session.left, session.files) == ([], [])

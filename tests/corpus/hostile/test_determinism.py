@@ -17,7 +17,7 @@ from corpus.hostile.site import Answers, Odd, Reply, Site, running, send
 pytestmark = pytest.mark.browser
 
 PAGES = 200
-PAGES_IN_SUITE = 20  # each of `PARTS` at least once
+PAGES_IN_SUITE = 15  # each of `PARTS` at least once
 BLUE = (0, 0, 220)
 
 

@@ -1,12 +1,17 @@
-"""What a page may ask for: everything where it is allowed, and nothing of this machine where it is not."""
+"""A page may request everything where it is allowed, and nothing of this machine where it is not.
+
+All pages are rendered in one visit of one browser. Its egress policy differs only by the host that a page is from.
+"""
 
 import asyncio
+import contextlib
+from collections import Counter
 
 import pytest
 
 from corpus.hostile.answers import moved, page
 from corpus.hostile.prying import KINDS, MOVES
-from corpus.hostile.rendering import make_all, rendering
+from corpus.hostile.rendering import Outcome, make_all, rendering
 from corpus.hostile.site import Reply, Site, running
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.web.egress_proxy import REFUSAL_HEADER
@@ -16,205 +21,210 @@ pytestmark = pytest.mark.browser
 
 SECRET = "CANARY-TEXT"
 CANARY = Reply(f"<p>{SECRET}".encode(), headers=("Access-Control-Allow-Origin: *",))
-
-
-def prying_page(address: str) -> Reply:
-    return Reply(page("".join(html.format(u=f"{address}/{kind}") for kind, html in KINDS.items()) + "END").encode())
-
-
-def reached(canary: Site) -> set[str]:
-    return {path.removeprefix("/") for path in canary.asked if path.startswith("/")}
-
-
-async def test_page_reaches_an_allowed_host_by_every_kind_of_request(own_temp):
-    async with running({}, otherwise=CANARY) as canary:
-        answers = {"/": prying_page(f"http://{canary.host}")}
-        async with (
-            running(answers) as site,
-            rendering(site.host, {"host": canary.host, "for": [site.host]}) as renderer,
-        ):
-            [outcome] = await make_all(renderer, [site.url("/")], at_once=1)
-
-    assert "END" in outcome.text
-    assert reached(canary) >= set(KINDS)
-    assert SECRET in outcome.text
-
-
-@pytest.mark.parametrize("public", [False, True])
-async def test_page_reaches_no_host_that_is_open_to_other_documents(own_temp, public):
-    """Not from a page of another private host, and not from one of a host that is no private one."""
-    answers = {}
-    async with running({}, otherwise=CANARY) as canary, running(answers) as site:
-        answers["/bounce"] = moved(canary.url("/redirected"))
-        html = page(
-            "".join(html.format(u=f"{canary.url('')}/{kind}") for kind, html in KINDS.items())
-            + f"<iframe src={site.url('/bounce')}></iframe><img src={site.url('/bounce')}>END"
-        )
-        answers["/"] = Reply(html.encode())
-        shown = PlannedDocument("x", (FileName("x.pdf"),), "html", "http://public.invalid/", None, html)
-        async with rendering(site.host, canary.host) as renderer:
-            outcome, own = await make_all(renderer, [shown if public else site.url("/"), canary.url("/own")], at_once=1)
-
-    assert "END" in outcome.text
-    assert SECRET not in outcome.text
-    assert own.text == SECRET
-    assert canary.asked == {"/own": 1, Site.CONNECTED: 1}
-
-
-async def test_page_that_may_reach_private_hosts_does_not_move_to_another_host(own_temp):
-    """What it leads to would else show a private page: here one of a host that is as private, and not open to it."""
-    answers, others = {"/own": CANARY}, {}
-    async with running(others) as other, running(answers) as site:
-        others["/"] = Reply(page(f"<iframe src={site.url('/own')}></iframe>OTHER").encode())
-        answers["/bounce"] = moved(other.url("/"))
-        answers |= {f"/{kind}": Reply(page("FIRST" + html).encode()) for kind, html in moves_to(other.url("/"))}
-        async with rendering(site.host, {"host": other.host, "for": [site.host]}) as renderer:
-            outcomes = await make_all(renderer, [site.url(f"/{kind}") for kind in MOVES], at_once=4)
-
-    assert {kind: o.code for kind, o in zip(MOVES, outcomes, strict=True)} == dict.fromkeys(MOVES, "blocked_navigation")
-    assert "/own" not in site.asked
-
-
-async def test_page_over_https_cannot_forge_a_refusal(own_temp, tmp_path):
-    authority = Authority()
-    (tmp_path / "ca.pem").write_bytes(authority.pem)
-    answers = {
-        "/": Reply(page("<script>location='/next'</script>FIRST").encode()),
-        "/next": Reply(page("NEXT").encode(), headers=(f"{REFUSAL_HEADER}: x",)),
-    }
-    async with (
-        running(answers, tls=authority.server()) as site,
-        rendering(site.host, ca_file=str(tmp_path / "ca.pem")) as renderer,
-    ):
-        [outcome] = await make_all(renderer, [site.url("/", "https")], at_once=1)
-
-    assert (outcome.code, outcome.text) == (None, "NEXT")
-
-
 HOSTS = ("127.0.0.1", "localhost", "0.0.0.0", "2130706433", "127.1", "[::1]")
-
-
-async def test_page_reaches_this_machine_by_no_kind_of_request(own_temp):
-    async with (
-        running({}, otherwise=CANARY, host="0.0.0.0") as canary,
-        running({}, otherwise=CANARY, host="::1") as sixth,
-    ):
-        ports = {host: sixth.port if ":" in host else canary.port for host in HOSTS}
-        answers = {f"/{n}": prying_page(f"http://{host}:{ports[host]}") for n, host in enumerate(HOSTS)}
-        async with running(answers) as site, rendering(site.host) as renderer:
-            outcomes = await make_all(renderer, [site.url(path) for path in answers], at_once=3)
-
-    assert [host for host, o in zip(HOSTS, outcomes, strict=True) if "END" not in o.text or SECRET in o.text] == []
-    assert canary.asked == sixth.asked == {}
-
-
-@pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_page_that_leads_to_this_machine_is_an_error(own_temp, scheme):
-    async with running({}, otherwise=CANARY) as canary:
-        address = canary.url("/", scheme)
-        answers = {f"/{kind}": Reply(page("FIRST" + html).encode()) for kind, html in moves_to(address)}
-        answers["/bounce"] = moved(address)
-        async with running(answers) as site, rendering(site.host) as renderer:
-            outcomes = await make_all(renderer, [site.url(f"/{kind}") for kind in MOVES], at_once=4)
-
-    assert {kind: o.code for kind, o in zip(MOVES, outcomes, strict=True)} == dict.fromkeys(MOVES, "blocked_navigation")
-    assert canary.asked == {}
-
-
-async def test_popup_to_this_machine_leaves_the_page_as_it_is(own_temp):
-    async with running({}, otherwise=CANARY) as canary:
-        popups = (
-            f"<a id=a target=_blank href={canary.url('/')}>a</a><script>a.click();open('{canary.url('/')}')</script>"
-        )
-        async with running({"/": Reply(page("END" + popups).encode())}) as site, rendering(site.host) as renderer:
-            [outcome] = await make_all(renderer, [site.url("/")], at_once=1)
-
-    assert (outcome.text.split(), outcome.flags) == (["ENDa"], ())
-    assert canary.asked == {}
-
-
 LOCAL = ("file://{path}", "view-source:file://{path}", "filesystem:file://{path}")
-
-
-async def test_page_reads_a_file_by_no_kind_of_request(own_temp):
-    """The file is one that the browser's user could read."""
-    secret = own_temp / "secret"
-    secret.write_text(f"<p>{SECRET}")
-    addresses = [form.format(path=secret) for form in LOCAL]
-    answers = {f"/beside-{n}": Reply(page("".join(h.format(u=address) for h in KINDS.values()) + "END").encode())
-               for n, address in enumerate(addresses)}  # fmt: skip
-    for n, address in enumerate(addresses):
-        answers |= {f"/{kind}-{n}": Reply(page("FIRST" + html).encode()) for kind, html in moves_to(address)}
-    async with running(answers) as site, rendering(site.host) as renderer:
-        paths = [path for path in answers if "by-way" not in path]
-        outcomes = await make_all(renderer, [site.url(path) for path in paths], at_once=4)
-    secret.unlink()
-
-    assert [path for path, outcome in zip(paths, outcomes, strict=True) if SECRET in outcome.text] == []
-    assert [path for path, outcome in zip(paths, outcomes, strict=True) if "END" not in outcome.text + "END" * (
-        "beside" not in path)] == []  # fmt: skip
-
-
 SCHEMES = (
     "file:///etc/passwd", "data:text/html,x", "blob:http://h/1", "ftp://h/x", "javascript:alert(1)", "chrome://version",
     "view-source:http://h/", "about:blank", "gopher://h/", "filesystem:http://h/x", "//h/x", "/etc/passwd",
 )  # fmt: skip
 
 
-async def test_document_has_no_other_scheme_than_http(own_temp):
-    async with rendering() as renderer:
-        outcomes = await make_all(renderer, SCHEMES, at_once=1)
-
-    assert {url: o.code for url, o in zip(SCHEMES, outcomes, strict=True)} == dict.fromkeys(SCHEMES, "scheme")
-
-
 class Datagrams(asyncio.DatagramProtocol):
     """Counts what arrives."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    count = 0
 
     def datagram_received(self, data: bytes, address: object) -> None:
         self.count += 1
 
 
-async def test_web_rtc_sends_no_datagram(own_temp):
-    loop = asyncio.get_running_loop()
-    transport, datagrams = await loop.create_datagram_endpoint(Datagrams, local_addr=("127.0.0.1", 0))
-    port = transport.get_extra_info("sockname")[1]
-    script = (
-        f"const c=new RTCPeerConnection({{iceServers:[{{urls:'stun:127.0.0.1:{port}'}}]}});c.createDataChannel('x');"
-        "c.onicegatheringstatechange=()=>{if(c.iceGatheringState=='complete')p.textContent='GATHERED'.repeat(50)};"
-        "c.createOffer().then(o=>c.setLocalDescription(o))"
-    )
-    answers = {"/": Reply(page(f"<p id=p></p><script>{script}</script>").encode())}
-    async with running(answers) as site, rendering(site.host) as renderer:
-        [outcome] = await make_all(renderer, [site.url("/")], at_once=1)
-    transport.close()
-
-    assert datagrams.count == 0
-    assert "GATHERED" in outcome.text
+def prying_page(address: str, more: str = "") -> str:
+    """A page that requests an address by every kind of request, with the kind as path."""
+    return page("".join(html.format(u=f"{address}/{kind}") for kind, html in KINDS.items()) + f"{more}END")
 
 
-async def test_certificate_of_an_unknown_authority_is_not_accepted(own_temp):
-    async with running({}, otherwise=CANARY, tls=Authority("127.0.0.1").as_server()) as canary:
-        address = canary.url("/", "https")
-        answers = {
-            "/beside": Reply(page(f"<img src={address}><iframe src={address}></iframe>END").encode()),
-            "/leads": Reply(page(f"<script>location='{address}'</script>").encode()),
-        }
-        async with (
-            running(answers) as site,
-            rendering(site.host, {"host": canary.host, "for": [site.host]}) as renderer,
-        ):
-            urls = [address, site.url("/leads"), site.url("/beside")]
-            refused, leads, beside = await make_all(renderer, urls, at_once=1)
+def moves_to(address: str, name: str) -> dict[str, Reply]:
+    """Pages that lead to an address, one for each kind of navigation."""
+    return {f"/{name}-{kind}": Reply(page("FIRST" + html.format(u=address)).encode()) for kind, html in MOVES.items()}
 
-    assert (refused.code, leads.code) == ("tls_untrusted", "blocked_navigation")
+
+class Visit:
+    """The outcome of every page by name, and what each site was asked for."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, Outcome] = {}
+        self.asked: dict[str, Counter[str]] = {}
+        self.datagrams = Datagrams()
+
+    def codes(self, name: str) -> dict[str, str | None]:
+        return {kind: self.outcomes[f"/{name}-{kind}"].code for kind in MOVES}
+
+    async def run(self, folder) -> None:
+        authority = Authority()
+        (folder / "ca.pem").write_bytes(authority.pem)
+        secret = folder / "secret"  # that the browser's user could read
+        secret.write_text(f"<p>{SECRET}")
+        trusted, plain, elsewhere, friends, secured = {}, {}, {}, {}, {}
+        async with contextlib.AsyncExitStack() as stack:
+            sites = {
+                name: await stack.enter_async_context(running(answers, otherwise=CANARY, **options))
+                for name, (answers, options) in {
+                    "trusted": (trusted, {}),  # may reach `friend` and `stranger`
+                    "plain": (plain, {}),
+                    "elsewhere": (elsewhere, {}),
+                    "friend": (friends, {}),
+                    "private": ({}, {}),  # for its own documents only
+                    "secured": (secured, {"tls": authority.server()}),
+                    "stranger": ({}, {"tls": Authority("127.0.0.1").as_server()}),
+                    "canary": ({}, {"host": "0.0.0.0"}),  # not allowed
+                    "sixth": ({}, {"host": "::1"}),
+                }.items()
+            }
+            friend, private, canary, stranger = (sites[n] for n in ("friend", "private", "canary", "stranger"))
+            self.asked = {name: site.asked for name, site in sites.items()}
+            transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+                lambda: self.datagrams, local_addr=("127.0.0.1", 0)
+            )
+            stack.callback(transport.close)
+
+            friends["/"] = Reply(page(f"<iframe src={sites['trusted'].url('/own')}></iframe>OTHER").encode())
+            trusted["/bounce"] = moved(friend.url("/"))
+            trusted |= moves_to(friend.url("/"), "friend")
+            foreign = stranger.url("/", "https")
+            trusted |= {
+                path: Reply(html.encode())
+                for path, html in {
+                    "/prying": prying_page(f"http://{friend.host}"),
+                    "/beside": page(f"<img src={foreign}><iframe src={foreign}></iframe>END"),
+                    "/leads": page(f"<script>location='{foreign}'</script>"),
+                }.items()
+            }
+            bounce = sites["plain"].url("/bounce-private")
+            private_page = prying_page(private.url(""), f"<iframe src={bounce}></iframe><img src={bounce}>")
+            ports = {host: sites["sixth"].port if ":" in host else canary.port for host in HOSTS}
+            popups = f"<a id=a target=_blank href={canary.url('/')}>a</a><script>a.click();open('{canary.url('/')}')"
+            rtc = (
+                f"const c=new RTCPeerConnection({{iceServers:[{{urls:'stun:127.0.0.1:"
+                f"{transport.get_extra_info('sockname')[1]}'}}]}});c.createDataChannel('x');"
+                "c.onicegatheringstatechange=()=>{if(c.iceGatheringState=='complete')p.textContent='GATHERED'.repeat(50)};"
+                "c.createOffer().then(o=>c.setLocalDescription(o))"
+            )
+            plain |= {
+                path: Reply(html.encode())
+                for path, html in {
+                    "/private": private_page,
+                    **{f"/{host}": prying_page(f"http://{host}:{ports[host]}") for host in HOSTS},
+                    "/popups": page(f"END{popups}</script>"),
+                    "/rtc": page(f"<p id=p></p><script>{rtc}</script>"),
+                    **{f"/file-{n}": prying_page(form.format(path=secret)) for n, form in enumerate(LOCAL)},
+                }.items()
+            }
+            for n, form in enumerate(LOCAL):
+                plain |= moves_to(form.format(path=secret), f"file-{n}")
+            paths = list(plain)
+            plain |= {"/bounce-private": moved(private.url("/redirected")), "/bounce": moved(canary.url("/"))}
+            plain |= moves_to(canary.url("/"), "http")
+            elsewhere |= {"/bounce": moved(canary.url("/", "https")), **moves_to(canary.url("/", "https"), "https")}
+            secured |= {
+                "/first": Reply(page("<script>location='/next'</script>FIRST").encode()),
+                "/next": Reply(page("NEXT").encode(), headers=(f"{REFUSAL_HEADER}: x",)),
+            }
+            documents = {
+                **{path: sites["trusted"].url(path) for path in trusted if path != "/bounce"},
+                **{path: sites["plain"].url(path) for path in paths if "by-way" not in path},
+                **{path: sites["plain"].url(path) for path in plain if path.startswith("/http-")},
+                **{path: sites["elsewhere"].url(path) for path in elsewhere if path != "/bounce"},
+                "public": PlannedDocument(
+                    "x", (FileName("x.pdf"),), "html", "http://public.invalid/", None, private_page
+                ),
+                "own": private.url("/own"),
+                "forged": sites["secured"].url("/first", "https"),
+                "untrusted": foreign,
+                **{scheme: scheme for scheme in SCHEMES},
+            }
+            hosts = [sites[name].host for name in ("trusted", "plain", "elsewhere", "private", "secured")]
+            hosts += [{"host": site.host, "for": [sites["trusted"].host]} for site in (friend, stranger)]
+            async with rendering(*hosts, ca_file=str(folder / "ca.pem")) as renderer:
+                made = await make_all(renderer, documents.values(), at_once=4)
+        secret.unlink()
+        self.outcomes = dict(zip(documents, made, strict=True))
+
+
+@pytest.fixture(scope="module")
+def visit(own_temp) -> Visit:
+    visit = Visit()
+    asyncio.run(visit.run(own_temp))
+    return visit
+
+
+def test_page_reaches_an_allowed_host_by_every_kind_of_request(visit):
+    outcome = visit.outcomes["/prying"]
+
+    assert "END" in outcome.text
+    assert {path.removeprefix("/") for path in visit.asked["friend"]} >= set(KINDS)
+    assert SECRET in outcome.text
+
+
+def test_page_reaches_no_host_that_is_open_to_other_documents(visit):
+    """Not from a page of another private host, and not from one of a host that is no private one."""
+    for outcome in (visit.outcomes["/private"], visit.outcomes["public"]):
+        assert "END" in outcome.text
+        assert SECRET not in outcome.text
+    assert visit.outcomes["own"].text == SECRET
+    assert visit.asked["private"] == {"/own": 1, Site.CONNECTED: 1}
+
+
+def test_page_that_may_reach_private_hosts_does_not_move_to_another_host(visit):
+    """What it leads to would else show a private page: here one of a host that is as private, and not open to it."""
+    assert visit.codes("friend") == dict.fromkeys(MOVES, "blocked_navigation")
+    assert "/own" not in visit.asked["trusted"]
+
+
+def test_page_over_https_cannot_forge_a_refusal(visit):
+    assert (visit.outcomes["forged"].code, visit.outcomes["forged"].text) == (None, "NEXT")
+
+
+def test_page_reaches_this_machine_by_no_kind_of_request(visit):
+    pages = {host: visit.outcomes[f"/{host}"].text for host in HOSTS}
+
+    assert [host for host, text in pages.items() if "END" not in text or SECRET in text] == []
+    assert visit.asked["canary"] == visit.asked["sixth"] == {}
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_page_that_leads_to_this_machine_is_an_error(visit, scheme):
+    assert visit.codes(scheme) == dict.fromkeys(MOVES, "blocked_navigation")
+    assert visit.asked["canary"] == {}
+
+
+def test_popup_to_this_machine_leaves_the_page_as_it_is(visit):
+    outcome = visit.outcomes["/popups"]
+
+    assert (outcome.text.split(), outcome.flags) == (["ENDa"], ())
+    assert visit.asked["canary"] == {}
+
+
+def test_page_reads_a_file_by_no_kind_of_request(visit):
+    pages = {path: outcome.text for path, outcome in visit.outcomes.items() if path.startswith("/file-")}
+
+    assert len(pages) == len(LOCAL) * len(MOVES)  # one page with all kinds of requests, and all moves but one
+    assert [path for path, text in pages.items() if SECRET in text] == []
+    assert [n for n in range(len(LOCAL)) if "END" not in pages[f"/file-{n}"]] == []
+
+
+def test_document_has_no_other_scheme_than_http(visit):
+    assert {url: visit.outcomes[url].code for url in SCHEMES} == dict.fromkeys(SCHEMES, "scheme")
+
+
+def test_web_rtc_sends_no_datagram(visit):
+    assert visit.datagrams.count == 0
+    assert "GATHERED" in visit.outcomes["/rtc"].text
+
+
+def test_certificate_of_an_unknown_authority_is_not_accepted(visit):
+    beside = visit.outcomes["/beside"]
+
+    assert (visit.outcomes["untrusted"].code, visit.outcomes["/leads"].code) == ("tls_untrusted", "blocked_navigation")
     assert "END" in beside.text
     assert SECRET not in beside.text
-    assert canary.asked == {}  # connections were tried, and none came to a request
-
-
-def moves_to(address: str) -> list[tuple[str, str]]:
-    return [(kind, html.format(u=address)) for kind, html in MOVES.items()]
+    assert visit.asked["stranger"] == {}  # connections were tried, and none came to a request

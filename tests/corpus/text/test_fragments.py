@@ -1,17 +1,14 @@
 """A gold text between whose lines a table stands is located in pieces, and nothing of the table is in them."""
 
-import json
 import random
 
 import pytest
 
 from rag_eval_pipeline.conversion.datasets import locate_gold, read_gold_spans, write_gold_spans
-from rag_eval_pipeline.conversion.datasets import source_ground_truth as ground_truth
 from rag_eval_pipeline.conversion.questions import Context, Question
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec
 from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page
-from tests.corpus.text.prose import PERTURBATIONS, bundled_articles
+from tests.corpus.text.prose import bundled_articles
 
 FIRST = "The lighthouse keeper of Skerryvore counted the ships that passed between dusk and dawn, and wrote their"
 SECOND = "names in a ledger that nobody asked for. On Sundays he read the list aloud to his dog, and in winter, when"
@@ -91,16 +88,6 @@ def test_fragments_with_slips_are_not_shorter(pages, slips, expected):
     assert [piece.rstrip(".") for piece in pieces(TextIndex(pages), gold)] == [piece.rstrip(".") for piece in expected]
 
 
-@pytest.mark.parametrize("name", ["2 % of characters wrong", "hyphenated line breaks", "lower case"])
-def test_fragments_are_found_in_perturbed_texts(name):
-    index = TextIndex(TORN)
-    for seed in range(20):
-        found = index.locate(PERTURBATIONS[name](GOLD, random.Random(seed)))
-
-        assert [at.page for at in found] == [1, 2], seed
-        assert not any(TABLE in index.text[at.start : at.end] for at in found)
-
-
 def test_locate_finds_a_text_with_a_slip_in_each_word_as_one_stretch():
     index = TextIndex([BEFORE * 5 + GOLD + AFTER * 5])
     words = [word if n % 3 else word[:-2] + "xx" for n, word in enumerate(GOLD.split())]
@@ -143,19 +130,3 @@ def test_gold_span_of_a_torn_text_has_its_pieces(tmp_path):
     assert spans[0].text == FIRST
     write_gold_spans(tmp_path / "gold_spans.parquet", spans)
     assert read_gold_spans(tmp_path / "gold_spans.parquet") == spans
-
-
-def test_ground_truth_names_the_piece():
-    spec = BenchmarkSpec.model_validate(
-        {"name": "log", "version": "1.0.0", "source": "q.csv", "questions": {"question": "q", "answer": "a"}}
-    )
-
-    truth = ground_truth(spec, located(Context("log", "Log.pdf", GOLD)))
-
-    assert truth is not None
-    citations = json.loads(truth.model_dump_json())["annotations"][0]["citations"]
-    assert [citation["justification"] for citation in citations] == [
-        "located in the corpus: pieces, piece 1",
-        "located in the corpus: pieces, piece 2",
-    ]
-    assert [citation["page_number"] for citation in citations] == [1, 2]
