@@ -84,7 +84,7 @@ def test_quality_check_names_the_offender(annotations, name, offender):
 
     assert not found[name].passed
     assert found[name].offenders[0] == offender
-    if name == "every_cited_document_exists":  # the other checks have nothing to say about it
+    if name == "every_cited_document_exists":  # the other checks leave it out
         assert [one for one, check in found.items() if not check.passed] == [name]
 
 
@@ -283,7 +283,7 @@ def test_score_agreement_by_distance_and_by_order():
     assert list(scores) == [*DIMENSIONS, "overall_score"]
     assert scores["accuracy"].interval.value == pytest.approx(8 / 11, abs=1e-15)
     assert scores["accuracy"].ordinal.value == pytest.approx(10 / 12, abs=1e-15)
-    assert scores["overall_score"].interval.reason == "nothing_to_compare"  # nobody gave one
+    assert scores["overall_score"].interval.reason == "nothing_to_compare"  # no annotation has one
     different_answers = by_dimension(judges(0, answer="A"), judges(1, annotator="bob", answer="B"))
     assert different_answers["clarity"].interval.reason == "nothing_to_compare"
     assert krippendorff_alpha([[1, 1], [2]], "interval") == (None, "no_variation", 1, 2)
