@@ -99,18 +99,13 @@ def test_spans_options(files, cited, options, measure, expected):
     assert json.loads(run(files, "--json", *options).stdout)["measures"][measure]["value"] == expected
 
 
-def test_spans_scores_words_with_texts(files):
+def test_spans_scores_words_with_texts_and_names_documents_without(files):
     (files / "texts.json").write_text(json.dumps({"a.pdf": "word " * 40}))
-
-    result = run(files, "--json", "--documents", files / "texts.json")
-
-    found = json.loads(result.stdout)
+    found = json.loads(run(files, "--json", "--documents", files / "texts.json").stdout)
     # half: 20 of 20 predicted words, 20 of 20 gold ones, since [200, 300) is behind the end of the text.
     assert found["measures"]["token_f1"]["value"] == 1.0
     assert found["documents"] == {"without_text": [], "spans_out_of_bounds": 0}
 
-
-def test_spans_says_which_documents_have_no_text(files):
     (files / "texts.json").write_text(json.dumps({"a.pdf": "short"}))
     write(files / "cited.jsonl", [{"query_id": "exact", "citations": [place(0, 100), place(0, 1, "b.pdf")]}])
 
@@ -132,15 +127,6 @@ def test_spans_without_predictions_has_no_number(files):
     assert found["span_accuracy"]["mean_exact_jaccard"] is None
     assert "over gold spans: mean_exact_jaccard -" in run(files).stdout
 
-
-def test_spans_names_file_and_row_of_an_error(files):
-    write(files / "cited.jsonl", [{"query_id": "exact"}])
-
-    with pytest.raises(InputError, match=r"cited\.jsonl, row 1"):
-        run(files)
-
-
-# Files of citations and texts
 
 PLACE = {"file_name": "a.pdf", "page_number": 2, "start_char": 10, "end_char": 20}
 CITED = (Citation("a.pdf", 2, Span(10, 20)),)
@@ -187,23 +173,23 @@ def test_gold_of_annotations_is_the_source_or_the_named_annotator(tmp_path):
 
 
 ROWS = {
-    "places": ({"query_id": "0", "citations": [PLACE]}, CITED),
-    "the specification's other name": ({"query_id": "0", "citation_spans": [PLACE]}, CITED),
-    "a number as id": ({"query_id": 0, "citations": [PLACE]}, CITED),
-    "no page": ({"query_id": "0", "citations": [{**PLACE, "page_number": None}]}, (CITED[0]._replace(page=None),)),
-    "further keys": ({"query_id": "0", "model": "m", "citations": [{**PLACE, "confidence_score": 1}]}, CITED),
-    "citations in the text": ({"query_id": "0", "answer": "In 1887 [a.pdf:2:10-20]."}, CITED),
-    "an answer without citations": ({"query_id": "0", "answer": "In 1887."}, ()),
-    "nothing cited": ({"query_id": "0", "citations": []}, ()),
-    "a name without its ending": ({"query_id": "0", "citations": [{**PLACE, "file_name": "a"}]}, CITED),
+    "places": ({"citations": [PLACE]}, CITED),
+    "the specification's other name": ({"citation_spans": [PLACE]}, CITED),
+    "no page": ({"citations": [{**PLACE, "page_number": None}]}, (CITED[0]._replace(page=None),)),
+    "further keys": ({"model": "m", "citations": [{**PLACE, "confidence_score": 1}]}, CITED),
+    "citations in the text": ({"answer": "In 1887 [a.pdf:2:10-20]."}, CITED),
+    "an answer without citations": ({"answer": "In 1887."}, ()),
+    "nothing cited": ({"citations": []}, ()),
+    "a name without its ending": ({"citations": [{**PLACE, "file_name": "a"}]}, CITED),
 }
 
 
-@pytest.mark.parametrize(("row", "expected"), ROWS.values(), ids=ROWS)
-def test_row_of_citations(tmp_path, row, expected):
-    path = write(tmp_path / "cited.jsonl", [row])
+def test_rows_hold_citations_or_an_answer(tmp_path):
+    rows = [{"query_id": name, **row} for name, (row, _) in ROWS.items()]
+    path = write(tmp_path / "cited.jsonl", [*rows, {"query_id": 7, "citations": []}])
 
-    assert read_predicted(path, ReadOptions({"a.pdf"})) == {"0": CitedQuestion("0", expected)}
+    expected = {name: CitedQuestion(name, cited) for name, (_, cited) in ROWS.items()} | {"7": CitedQuestion("7", ())}
+    assert read_predicted(path, ReadOptions({"a.pdf"})) == expected
 
 
 def test_rows_are_read_from_an_array_and_from_gzip(tmp_path):
