@@ -245,6 +245,7 @@ class LlmJudge:
     """The judge by one model; opened by `open_llm_judge`."""
 
     judges_support = True
+    may_differ = True
 
     def __init__(self, chat: Chat, cache: JudgementCache, settings: LlmSettings) -> None:
         self._chat = _CachedChat(chat, cache, settings)
@@ -252,11 +253,7 @@ class LlmJudge:
         self._lexical = LexicalJudge(settings.lexical)
         self.fingerprint = settings.fingerprint
 
-    async def judge(self, case: Case) -> Judgement:
-        """Judge one answer; a failure is a status, not an exception."""
-        return await self.judge_again(case, 0)
-
-    async def judge_again(self, case: Case, repeat: int) -> Judgement:
+    async def judge(self, case: Case, repeat: int = 0) -> Judgement:
         """Judge one answer; each `repeat` is asked and cached separately."""
         started = time.perf_counter()
         tally = _UsageTally()
