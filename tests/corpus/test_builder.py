@@ -86,6 +86,7 @@ def planned(mirror, site) -> list[PlannedDocument]:
         remote(site.url("/nowhere"), "nowhere"),
         remote("file:///etc/passwd", "passwd"),
         remote("http://127.0.0.1:1/", "local"),
+        remote("http://xn--a/", "punycode"),
         PlannedDocument("odd", (FileName("odd.pdf"),), "file", None, Path("/a\0b.html")),  # no file system takes it
     ]
 
@@ -177,6 +178,7 @@ MISSING = {
     "nowhere": "http_404",
     "passwd": "scheme",
     "local": "egress_blocked",
+    "punycode": "bad_url",
     "odd": "internal_error",
 }
 
