@@ -1,4 +1,4 @@
-"""`rag-eval` does what the assets do, says faults in one line, and its exit code says which kind of end it was."""
+"""`rag-eval` does what the assets do, prints a fault as one line, and its exit code tells kinds of ends apart."""
 
 import json
 import re
@@ -42,9 +42,6 @@ def test_plan_counts_without_writing(rag_eval, workspace):
     assert code == 0
     assert out.splitlines()[0] == "40 rows: 40 accepted, 0 dropped by where, 0 quarantined"
     assert sorted(workspace.root.rglob("*")) == before
-
-
-def test_plan_names_the_file_of_each_document(rag_eval):
     _, out, _ = rag_eval("plan", RAILWAY, "--names")
 
     line = next(line for line in out.splitlines() if line.split("\t")[0].endswith("/history/line-opening"))
@@ -55,25 +52,13 @@ def test_convert_and_evaluate_and_report(rag_eval, workspace):
     assert rag_eval("convert", RAILWAY, OBSERVATORY)[0] == 0
     code, out, _ = rag_eval("evaluate", RAILWAY, "--system", "embedded", "--json")
     evaluated = json.loads(out)[0]
-    assert rag_eval("evaluate", RAILWAY, "--system", "embedded-weak")[0] == 0
     report = rag_eval("report")[1].strip()
 
     assert code == 0
     assert evaluated["counts"]["asked"] == 40
     assert report == str(workspace.reports / "index.html")
-    assert "embedded-weak" in rag_eval("leaderboard")[1]
+    assert "embedded" in rag_eval("leaderboard")[1]
     assert rag_eval("validate", evaluated["results"], str(workspace.benchmark(RAILWAY).train_json))[0] == 0
-
-
-@pytest.mark.parametrize(("benchmark", "code"), [(RAILWAY, 3), (OBSERVATORY, 0)])  # 16 questions prove nothing
-def test_compare_exits_3_on_a_regression_and_0_without(rag_eval, workspace, benchmark, code):
-    (workspace.config / "verdicts.config.yaml").write_text("units: questions\n")  # of few documents nothing is sure
-    ids = [
-        json.loads(rag_eval("evaluate", benchmark, "--system", system, "--json")[1])[0]["evaluation_id"]
-        for system in ("embedded", "embedded-weak")
-    ]
-
-    assert rag_eval("compare", *ids)[0] == code
 
 
 def test_good_names_are_finished_although_another_is_bad(rag_eval, workspace):
@@ -143,21 +128,14 @@ def test_plan_says_a_fault_once_with_its_count_and_the_first_line(rag_eval, work
     ]
 
 
-def test_a_validation_fault_exits_2_and_names_the_place(rag_eval, workspace):
+def test_validate_exits_2_and_names_faults_and_good_files(rag_eval, workspace):
     (workspace.root / "train.json").write_text('[{"id": "x"}]')
+    good = str(workspace.benchmark(RAILWAY).train_json)
 
-    code, out, _ = rag_eval("validate", "train.json")
+    code, out, error = rag_eval("validate", "train.json", "absent.gt.json", good)
 
     assert code == 2
     assert "[bad_format]" in out
-
-
-def test_a_missing_file_costs_the_others_nothing(rag_eval, workspace):
-    good = str(workspace.benchmark(RAILWAY).train_json)
-
-    code, out, error = rag_eval("validate", "absent.gt.json", good)
-
-    assert code == 2
     assert "[missing_file]" in error
     assert f"{good}: valid" in out
 
@@ -254,26 +232,14 @@ def test_an_internal_error_exits_70(rag_eval, monkeypatch):
     assert "internal error [internal]" in error
 
 
-def test_doctor_checks_one_thing_or_all(rag_eval):
-    code, out, _ = rag_eval("doctor", "--json")
-
-    findings = json.loads(out)
-    names = ["browser", "sandbox", "egress", "fonts", "glyphs", "disk", "workspace"]
-    assert [finding["name"] for finding in findings] == names
-    assert code == (0 if all(finding["ok"] for finding in findings) else 4)
-    assert [finding["name"] for finding in json.loads(rag_eval("doctor", "--json", "--only", "disk")[1])] == ["disk"]
-    assert rag_eval("doctor", "--only", "luck")[0] == 2
+def test_every_command_has_help_an_example_and_a_place_in_the_readme():
+    readme = (REPOSITORY / "README.md").read_text()
+    for name, command in COMMANDS.items():
+        assert f"Example: rag-eval {name}" in command.help
+        assert f"`{name}" in readme
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_an_example_and_a_place_in_the_readme(name):
-    text = COMMANDS[name].help
-
-    assert f"Example: rag-eval {name}" in text
-    assert f"`{name}" in (REPOSITORY / "README.md").read_text()
-
-
-def test_a_place_that_cannot_be_written_is_one_line(rag_eval, workspace):
+def test_a_place_that_cannot_be_written_is_one_line(rag_eval, workspace, monkeypatch, tmp_path):
     shutil.rmtree(workspace.reports, ignore_errors=True)
     workspace.reports.write_text("a file where a folder should be")
 
@@ -282,35 +248,28 @@ def test_a_place_that_cannot_be_written_is_one_line(rag_eval, workspace):
     assert code == 2
     assert one_line(error)
     assert "[os_error]" in error
-
-
-def test_a_workspace_named_by_the_environment_must_be_one(rag_eval, monkeypatch, tmp_path):
     monkeypatch.setenv("RAG_EVAL_WORKSPACE", str(tmp_path / "nowhere"))
-
     code, _, error = rag_eval("report")
-
     assert (code, "[no_workspace]" in error) == (2, True)
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_answers_that_the_judge_could_not_judge_are_said_and_strict_counts_them(rag_eval, workspace, server):
+def test_evaluate_names_answers_that_the_judge_could_not_judge_and_strict_counts_them(rag_eval, workspace, server):
     set_judge(workspace, server)
-    command = ("evaluate", OBSERVATORY, "--system", "embedded", "--strict")
 
-    code, out, err = rag_eval(*command)
-    as_json = rag_eval(*command, "--json")
+    code, out, err = rag_eval("evaluate", OBSERVATORY, "--system", "embedded", "--strict", "--json")
 
-    evaluation_id = out.partition(":")[0]
-    said = "the judge could not judge 16 of 16 answers: 16 judge_http_400."
+    [found] = json.loads(out)
+    evaluation_id = found["evaluation_id"]
+    note = "the judge could not judge 16 of 16 answers: 16 judge_http_400."
     again = ("rescore", OBSERVATORY, "embedded", evaluation_id)
     assert code == 1
-    assert err.startswith(f"rag-eval: {OBSERVATORY} x embedded: {said} To judge them again")
+    assert err.startswith(f"rag-eval: {OBSERVATORY} x embedded: {note} To judge them again")
     assert err.endswith(f": rag-eval {' '.join(again)}\n")
-    assert "judged_correct" not in out
-    assert (as_json[0], said in as_json[2]) == (1, True)
-    assert json.loads(as_json[1])[0]["judge"] == {"judged": 0, "failed": 16, "reasons": {"judge_http_400": 16}}
+    assert found["headline"]["judged_correct"] is None
+    assert found["judge"] == {"judged": 0, "failed": 16, "reasons": {"judge_http_400": 16}}
     code, out, err = rag_eval(*again)
-    assert (code, err) == (0, f"rag-eval: {out.strip()}: {said}\n")
+    assert (code, err) == (0, f"rag-eval: {out.strip()}: {note}\n")
 
 
 def test_a_mean_that_failed_questions_are_missing_from_says_so(rag_eval, workspace, server):

@@ -69,23 +69,19 @@ def heard(done, where):
     return {way for way in WAYS if f"{way} in {where}" in done.stderr}
 
 
-def test_a_system_that_prints_leaves_json_alone(rag_eval):
-    done = rag_eval("evaluate", OBSERVATORY, "--system", "loud", "--json")
-
-    assert (done.returncode, json.loads(done.stdout)[0]["counts"]["asked"]) == (0, 16)
-    assert heard(done, "the system") == heard(done, "the module") == set(WAYS)
-
-
-def test_a_metric_that_prints_leaves_json_alone(rag_eval, workspace):
+def test_a_system_and_a_metric_that_print_leave_json_alone(rag_eval, workspace):
     defaults = workspace.defaults_config
     defaults.write_text(defaults.read_text() + "custom_metrics: ['loud_metric:LOUD']\n")
-    evaluated = rag_eval("evaluate", OBSERVATORY, "--system", "embedded", "--json")
+    evaluated = rag_eval("evaluate", OBSERVATORY, "--system", "loud", "--json")
     defaults.write_text(defaults.read_text().replace("tolerance_chars: 10", "tolerance_chars: 3"))
-    rescored = rag_eval("rescore", OBSERVATORY, "embedded", "--json")
+    rescored = rag_eval("rescore", OBSERVATORY, "loud", "--json")
 
-    for done in (evaluated, rescored):
-        assert len(json.loads(done.stdout)) == 1
-        assert heard(done, "the metric") == set(WAYS)
+    assert (evaluated.returncode, json.loads(evaluated.stdout)[0]["counts"]["asked"]) == (0, 16)
+    assert (
+        heard(evaluated, "the system") == heard(evaluated, "the module") == heard(evaluated, "the metric") == set(WAYS)
+    )
+    assert len(json.loads(rescored.stdout)) == 1
+    assert heard(rescored, "the metric") == set(WAYS)
 
 
 def test_a_reader_that_goes_away_is_no_error(rag_eval, workspace):

@@ -1,5 +1,6 @@
-"""The doctor says what the browser really does on this machine: its sandbox, its user, its way out, its scripts."""
+"""The doctor reports how the browser works on this machine: its sandbox, its user, its network, its scripts."""
 
+import json
 import os
 import shlex
 import shutil
@@ -7,11 +8,15 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.cli.doctor import CHECKS, SCRIPTS, Finding, Machine, lost_scripts
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import Workspace
 
 OF_THE_BROWSER = ("browser", "sandbox", "egress", "glyphs")
@@ -22,17 +27,14 @@ def has_sandbox() -> bool:
 
 
 @pytest.fixture
-def examine(tmp_path: Path) -> Callable[..., dict[str, Finding]]:
-    """The findings of some checks by name, in a workspace whose egress settings are as given."""
+def machine(tmp_path: Path) -> Machine:
+    workspace = Workspace(tmp_path)
+    workspace.config.mkdir(parents=True)
+    return Machine(workspace)
 
-    def look(*names: str, settings: str = "") -> dict[str, Finding]:
-        workspace = Workspace(tmp_path)
-        workspace.config.mkdir(parents=True, exist_ok=True)
-        workspace.egress_config.write_text(settings)
-        machine = Machine(workspace)
-        return {name: CHECKS[name](machine) for name in names}
 
-    return look
+def examine(machine: Machine, *names: str) -> dict[str, Finding]:
+    return {name: CHECKS[name](machine) for name in names}
 
 
 @pytest.fixture
@@ -68,50 +70,57 @@ exec "$REAL" "$@"
 
 
 @pytest.mark.browser
-def test_the_browser_is_seen_at_work(examine):
-    found = examine(*OF_THE_BROWSER)
+def test_doctor_starts_the_browser_or_checks_one_thing(workspace):
+    def doctor(*words: str) -> tuple[int, list[dict[str, Any]]]:
+        done = CliRunner().invoke(app, ["doctor", "--json", *words, "--workspace", str(workspace.root)])
+        return done.exit_code, json.loads(done.stdout)
 
+    code, findings = doctor()
+
+    assert [finding["name"] for finding in findings] == list(CHECKS)
+    assert code == (0 if all(finding["ok"] for finding in findings) else 4)
+    found = {finding["name"]: Finding(**finding) for finding in findings}
     assert (found["browser"].ok, found["egress"].ok) == (True, True)
     assert found["sandbox"].ok == has_sandbox()
     user = "nobody" if os.geteuid() == 0 and has_sandbox() else ""
     assert f"by the user {user}" in found["sandbox"].found or not has_sandbox()
     assert found["glyphs"].found == f"printed and read back: {', '.join(SCRIPTS)}" or not found["glyphs"].ok
+    assert [finding["name"] for finding in doctor("--only", "disk")[1]] == ["disk"]
+    with pytest.raises(InputError, match="unknown_check"):
+        CliRunner().invoke(app, ["doctor", "--only", "luck"], catch_exceptions=False)
 
 
 @pytest.mark.browser
-def test_a_machine_that_refuses_the_sandbox_is_told_what_follows(examine, stand_in):
+def test_doctor_names_what_follows_without_a_sandbox(machine, stand_in):
     stand_in(WITHOUT_SANDBOX)
 
-    refused = examine("sandbox", "egress", "glyphs")
+    refused = examine(machine, "sandbox", "egress")
+    machine.workspace.egress_config.write_text("allow_no_sandbox: true\n")
+    allowed = examine(machine, "sandbox")["sandbox"]
+    machine.workspace.egress_config.write_text("allow_no_sandbox: maybe\n")
+    unreadable = examine(machine, "sandbox")["sandbox"]
 
-    assert not refused["sandbox"].ok
+    assert (refused["sandbox"].ok, refused["egress"].ok) == (False, True)
     assert "pages from URLs not" in refused["sandbox"].found
     assert "allow_no_sandbox" in refused["sandbox"].found
-    assert refused["egress"].ok
-
-
-@pytest.mark.browser
-def test_settings_that_do_without_the_sandbox_are_named(examine, stand_in):
-    stand_in(WITHOUT_SANDBOX)
-
-    allowed = examine("sandbox", settings="allow_no_sandbox: true\n")["sandbox"]
-
     assert allowed.ok
     assert allowed.found.startswith("off, as ")
     assert "egress.config.yaml" in allowed.found
+    assert not unreadable.ok
+    assert "[bad_config]" in unreadable.found
 
 
 @pytest.mark.browser
-def test_a_browser_that_is_started_without_its_proxy_is_behind_the_guard_all_the_same(examine, stand_in):
+def test_a_browser_that_is_started_without_its_proxy_is_behind_the_guard_all_the_same(machine, stand_in):
     stand_in(PAST_THE_PROXY)
 
-    assert examine("egress")["egress"].ok  # each page's context names the guard itself
+    assert examine(machine, "egress")["egress"].ok  # each page's context names the guard itself
 
 
-def test_without_a_browser_every_check_of_it_says_so(examine, monkeypatch):
+def test_without_a_browser_every_check_of_it_says_so(machine, monkeypatch):
     monkeypatch.setenv(EXECUTABLE_VARIABLE, "/nowhere/chromium")
 
-    found = examine(*OF_THE_BROWSER)
+    found = examine(machine, *OF_THE_BROWSER)
 
     assert {finding.ok for finding in found.values()} == {False}
     assert all("[browser_missing]" in finding.found for finding in found.values())
@@ -130,12 +139,3 @@ LOST = {
 @pytest.mark.parametrize(("text", "lost"), LOST.values(), ids=LOST)
 def test_a_script_is_lost_with_its_first_character(text, lost):
     assert lost_scripts(text) == lost
-
-
-def test_egress_settings_that_cannot_be_read_are_told_and_not_raised(examine, stand_in):
-    stand_in(WITHOUT_SANDBOX)
-
-    found = examine("sandbox", settings="allow_no_sandbox: maybe\n")["sandbox"]
-
-    assert not found.ok
-    assert "[bad_config]" in found.found

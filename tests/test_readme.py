@@ -17,7 +17,7 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
 from rag_eval_pipeline.systems.config import parse_system
 from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import REPOSITORY
+from tests.conftest import CONVERTED, REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
 NUMBER = re.compile(r"[01]\.\d{3}")
@@ -25,12 +25,13 @@ BLOCKS = [(kind, body) for kind, body in re.findall(r"```(\w+)\n(.*?)```", READM
 
 
 @pytest.fixture(scope="module")
-def demo(bundled, tmp_path_factory):
+def demo(bundled, _evaluated, tmp_path_factory):
     """The bundled benchmarks as `make demo` leaves them."""
     root = tmp_path_factory.mktemp("demo") / "workspace"
     shutil.copytree(bundled, root, symlinks=True)
+    shutil.copytree(_evaluated / "data" / "evaluation", root / "data" / "evaluation", dirs_exist_ok=True)
     workspace = Workspace(root)
-    for benchmark in workspace.benchmarks():
+    for benchmark in set(workspace.benchmarks()) - set(CONVERTED):
         for system in workspace.systems():
             evaluate(workspace, load_pair(workspace, benchmark, system))
     return workspace

@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -28,7 +27,6 @@ from rag_eval_pipeline.cli.output import (
 from rag_eval_pipeline.errors import InputError
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.conversion.report import Counts
     from rag_eval_pipeline.conversion.stamp import Recheck
     from rag_eval_pipeline.corpus.documents import CorpusDocument
     from rag_eval_pipeline.web.egress import EgressPolicy
@@ -108,17 +106,13 @@ def plan(
         value["power"] = power.record()
         value["sentences"] = [*plan_sentences(planned.counts), power.sentence(settings)]
         lines = [*quarantine_notes(name, planned.quarantine), *planned.notes, *value["sentences"]]
-        emit(value, as_json, [*_plan_lines(planned.counts, len(files)), *lines])
+        counts = planned.counts
+        rows_line = f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped by where, "
+        found = f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents"
+        first = [f"{rows_line}{counts.quarantined} quarantined", f"{found} in {len(files)} files"]
+        emit(value, as_json, [*first, *lines])
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
-
-
-def _plan_lines(counts: "Counts", files: int) -> Iterable[str]:
-    yield (
-        f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped by where, "
-        f"{counts.quarantined} quarantined"
-    )
-    yield f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents in {files} files"
 
 
 def convert(
@@ -152,7 +146,9 @@ def convert(
     def one(name: str) -> dict[str, Any]:
         nonlocal quarantined
         with progress_bars() as bar:
-            reports = run(root, name, progress=bar, done=print_notes, replace=replace, recheck=look)
+            reports = run(
+                root, name, progress=bar, done=lambda step: print_notes(step.notes), replace=replace, recheck=look
+            )
         counts = {report.record.step: report.record.counts for report in reports}
         report_to_dagster(root, tuple(counts), name)
         quarantined += counts["train_json"]["quarantined"]
@@ -243,8 +239,7 @@ def export(
 
     options = ExportOptions(documents=documents, level=level, overwrite=overwrite)
     report = run(find_workspace(workspace), name, format, target, evaluation=evaluation, options=options)
-    for note in report.notes:
-        print(f"rag-eval: {note}", file=sys.stderr)
+    print_notes(report.notes)
     emit(report.record(), as_json, [report.line()])
 
 
@@ -280,23 +275,22 @@ def render(
     """
     from dataclasses import asdict
 
+    from rag_eval_pipeline.conversion.report import missing_note
     from rag_eval_pipeline.corpus.standalone import is_url, render_documents
 
     policy = _egress_policy(workspace, allow or [])
     code = 0
-    found = []
-    for source in sources:
-        if is_url(source) or Path(source).is_file():
-            found.append(source)
-            continue
-        hint = "A URL begins with http:// or https://."
+    found = [source for source in sources if is_url(source) or Path(source).is_file()]
+    hint = "A URL begins with http:// or https://."
+    for source in [source for source in sources if source not in found]:
         code = print_error(InputError("missing_file", source, "a file that can be read", hint=hint))
     with progress_bars() as bar:
         rows = render_documents(found, out, policy, manifest=manifest, overwrite=overwrite, progress=bar("render"))
     missing = [row for row in rows if row.origin == "missing"]
     emit([asdict(row) for row in rows], as_json, (_document_line(row) for row in rows if row.origin != "missing"))
     for row in missing:
-        code = max(code, _print_missing(row))
+        print(f"rag-eval: {missing_note(row)}", file=sys.stderr, flush=True)
+        code = max(code, BAD_INPUT if row.url is None else UNAVAILABLE)
     if code:
         raise typer.Exit(code)
 
@@ -320,11 +314,3 @@ def _document_line(row: "CorpusDocument") -> str:
     pages = "1 page" if row.pages == 1 else f"{row.pages} pages"
     unchanged = () if row.seconds else ("unchanged",)
     return ", ".join([f"{row.file_name}: {pages}", *unchanged, *row.flags])
-
-
-def _print_missing(row: "CorpusDocument") -> int:
-    """Print why a document is missing; return bad input for a file, unavailable for a URL."""
-    from rag_eval_pipeline.conversion.report import missing_note
-
-    print(f"rag-eval: {missing_note(row)}", file=sys.stderr, flush=True)
-    return BAD_INPUT if row.url is None else UNAVAILABLE

@@ -1,7 +1,4 @@
-"""`rag-eval doctor`: checks that a machine has what the pipeline needs.
-
-The browser is checked by use: it is started once, behind the egress proxy, and prints one page.
-"""
+"""`rag-eval doctor`: checks of a machine. The browser is started once, behind the egress proxy, and prints one page."""
 
 import functools
 import shutil
@@ -57,10 +54,7 @@ class Finding(NamedTuple):
 
 
 class Machine:
-    """The machine under check, with one trial run of its browser for all checks.
-
-    The workspace need not exist for checks that do not concern it.
-    """
+    """The machine under check, with one trial run of its browser for all checks."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -121,7 +115,11 @@ def fonts(machine: Machine) -> Finding:
     """There are fonts for all scripts; without them, characters are missing from the text of PDFs."""
     if shutil.which("fc-list") is None:
         return Finding("fonts", False, "fc-list is missing: install fontconfig")
-    missing = [name for name, script in SCRIPTS.items() if not _listed(script.pattern)]
+    found = {
+        name: subprocess.run(["fc-list", script.pattern], capture_output=True, check=False).stdout
+        for name, script in SCRIPTS.items()
+    }
+    missing = [name for name, fonts in found.items() if not fonts.strip()]
     if missing:
         return Finding("fonts", False, f"no font for {', '.join(missing)}: install {PACKAGES}")
     return Finding("fonts", True, ", ".join(SCRIPTS))
@@ -178,10 +176,6 @@ CHECKS: dict[str, Callable[[Machine], Finding]] = {
     "disk": disk,
     "workspace": registry,
 }
-
-
-def _listed(pattern: str) -> bool:
-    return bool(subprocess.run(["fc-list", pattern], capture_output=True, check=False).stdout.strip())
 
 
 _NEED_WORKSPACE = {None, "workspace", "disk"}

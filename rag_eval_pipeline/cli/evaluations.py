@@ -1,6 +1,5 @@
 """Commands on evaluations: evaluate, rescore, calibrate, compare, leaderboard, report."""
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,6 +17,7 @@ from rag_eval_pipeline.cli.output import (
     find_workspace,
     find_workspace_if_any,
     for_each,
+    print_notes,
     progress_bars,
     report_to_dagster,
     results,
@@ -74,8 +74,7 @@ def evaluate(
         report_evaluated(root, name, system, published)
         judging = published.judging
         failed += answered.failed + len(published.faults) + judging.failed
-        for note in [*published.warnings, *published.faults, *_notes(f"{name} x {system}", answered, published)]:
-            print(f"rag-eval: {note}", file=sys.stderr)
+        print_notes([*published.warnings, *published.faults, *_notes(f"{name} x {system}", answered, published)])
         return {
             "benchmark": name,
             "system": system,
@@ -91,11 +90,10 @@ def evaluate(
         }
 
     def line(done: dict[str, Any]) -> str:
-        scores = ", ".join(
-            f"{name} {value:.3f}{_share(done['partial'].get(name))}"
-            for name, value in done["headline"].items()
-            if value is not None
-        )
+        # Of a mean without all questions, how many have a score.
+        shares = {name: f" ({n} of {total})" for name, (n, total) in done["partial"].items()}
+        means = {name: value for name, value in done["headline"].items() if value is not None}
+        scores = ", ".join(f"{name} {value:.3f}{shares.get(name, '')}" for name, value in means.items())
         text = f"{done['evaluation_id']}: {done['benchmark']} x {system}: {scores}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
@@ -113,7 +111,6 @@ def report_evaluated(root: Workspace, benchmark: str, system: str, published: "P
 
 
 def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[str]:
-    """Return what the scores do not show: answers scored again, questions not judged."""
     notes = []
     if published.rescored_from is not None and not answered.asked:
         notes.append(
@@ -124,10 +121,6 @@ def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[
         again = f"rag-eval rescore {pair.replace(' x ', ' ')} {published.evaluation_id}"
         notes.append(f"{pair}: {sentence}. To judge them again without asking the system: {again}")
     return notes
-
-
-def _share(partial: tuple[int, int] | None) -> str:
-    return "" if partial is None else f" ({partial[0]} of {partial[1]})"
 
 
 def _estimate(root: Workspace, name: str, system: str, which: Literal["missing", "failed"]) -> dict[str, Any]:
@@ -173,8 +166,7 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
     from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
 
     board = read_leaderboard(find_workspace(workspace))
-    for note in board.notes:
-        print(f"rag-eval: {note}", file=sys.stderr)
+    print_notes(board.notes)
     if as_json:
         emit(board.records(), as_json, ())
     else:
@@ -260,7 +252,7 @@ def rescore(
     for rescored in run(root, load_pair(root, benchmark, system), evaluations or ()):
         done.append({"evaluation_id": rescored.evaluation_id, "benchmark": benchmark, "system": system})
         if sentence := judging_report(load_evaluation(root, rescored.evaluation_id)).sentence:
-            print(f"rag-eval: {rescored.evaluation_id}: {sentence}.", file=sys.stderr)
+            print_notes([f"{rescored.evaluation_id}: {sentence}."])
     emit(done, as_json, (str(one["evaluation_id"]) for one in done))
 
 

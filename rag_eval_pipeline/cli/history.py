@@ -7,8 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from rag_eval_pipeline.cli.evaluations import report_evaluated
-from rag_eval_pipeline.cli.output import BAD_INPUT, AsJson, Root, emit, find_workspace, instance_folder, progress_bars
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.cli.output import (
+    BAD_INPUT,
+    AsJson,
+    Root,
+    emit,
+    find_workspace,
+    instance_folder,
+    print_notes,
+    progress_bars,
+)
 
 
 def history(
@@ -31,16 +39,16 @@ def history(
 
     Example: rag-eval history skarn-railway embedded
     """
-    from rag_eval_pipeline.reporting.history import history_rows
+    from rag_eval_pipeline.reporting.history import history_rows, query_history
 
     root = find_workspace(workspace)
     if sql is not None:
-        _query(root, sql, as_json)
+        found = query_history(root, sql)
+        emit(found, as_json, ("\t".join(str(value) for value in row.values()) for row in found))
         return
     rows, damaged = history_rows(root, benchmark, system, verify=verify)
     emit(rows, as_json, (_history_line(row) for row in rows))
-    for line in damaged:
-        typer.echo(f"rag-eval: {line}", err=True)
+    print_notes(damaged)
     if damaged:
         raise typer.Exit(BAD_INPUT)
 
@@ -67,13 +75,6 @@ def power(
     emit(found.record(), as_json, found.lines())
 
 
-def _query(root: Workspace, sql: str, as_json: bool) -> None:
-    from rag_eval_pipeline.reporting.history import query_history
-
-    rows = query_history(root, sql)
-    emit(rows, as_json, ("\t".join(str(value) for value in row.values()) for row in rows))
-
-
 def pin(
     benchmark: Annotated[str, typer.Argument(help="A benchmark.")],
     system: Annotated[str, typer.Argument(help="A system.")],
@@ -95,29 +96,22 @@ def pin(
 
     Example: rag-eval pin skarn-railway embedded
     """
+    from rag_eval_pipeline.evaluation.pair import load_pair
+    from rag_eval_pipeline.evaluation.pipeline import evaluate
     from rag_eval_pipeline.metrics.verdicts import flip_sentence
-    from rag_eval_pipeline.reporting.baselines import baseline_flip_share
+    from rag_eval_pipeline.reporting.baselines import baseline_flip_share, missing_runs
     from rag_eval_pipeline.reporting.baselines import pin as run
 
     root = find_workspace(workspace)
-    if ask:
-        _ask_missing(root, benchmark, system)
+    while ask and (missing := missing_runs(root, pair := load_pair(root, benchmark, system))):
+        with progress_bars() as bar:
+            _, published = evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))
+        report_evaluated(root, benchmark, system, published)
     pinned = run(root, benchmark, system, evaluations or (), now=datetime.now(UTC), note=note)
     share = baseline_flip_share(root, pinned)
     record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}
     lines = [f"{benchmark} x {system} is compared with {', '.join(pinned.evaluations)}.", flip_sentence(share)]
     emit(record, as_json, lines)
-
-
-def _ask_missing(root: Workspace, benchmark: str, system: str) -> None:
-    from rag_eval_pipeline.evaluation.pair import load_pair
-    from rag_eval_pipeline.evaluation.pipeline import evaluate
-    from rag_eval_pipeline.reporting.baselines import missing_runs
-
-    while missing := missing_runs(root, pair := load_pair(root, benchmark, system)):
-        with progress_bars() as bar:
-            _, published = evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))
-        report_evaluated(root, benchmark, system, published)
 
 
 def prune(
@@ -133,23 +127,16 @@ def prune(
     """
     from rag_eval_pipeline.corpus.rendering.browser import browser_temp, stale_folders
     from rag_eval_pipeline.reporting.maintenance import prune as run
+    from rag_eval_pipeline.reporting.maintenance import read_retention_settings
 
     root, now = find_workspace(workspace), datetime.now(UTC)
     found = run(root, now=now, dry_run=dry_run, leftovers=stale_folders(browser_temp()))
-    found.runs = _prune_runs(root, now=now, dry_run=dry_run)
-    emit(found.record(), as_json, found.lines())
-
-
-def _prune_runs(root: Workspace, *, now: datetime, dry_run: bool) -> list[str] | None:
-    """Remove old runs of Dagster; None if there is no instance or its runs are kept for ever."""
-    from rag_eval_pipeline.reporting.maintenance import read_retention_settings
-
     days, home = read_retention_settings(root).runs, instance_folder(root)
-    if days is None or home is None:
-        return None
-    from rag_eval_pipeline.defs.instance import prune_instance
+    if days is not None and home is not None:
+        from rag_eval_pipeline.defs.instance import prune_instance
 
-    return prune_instance(home, days=days, now=now, dry_run=dry_run)
+        found.runs = prune_instance(home, days=days, now=now, dry_run=dry_run)
+    emit(found.record(), as_json, found.lines())
 
 
 def ab(
@@ -167,11 +154,9 @@ def ab(
 
     root = find_workspace(workspace)
     done = run_ab_tests(root, config, now=datetime.now(UTC))
-    emit(
-        [
-            {**test.record, "evaluations": [one.model_dump(mode="json", exclude_none=True) for one in test.evaluations]}
-            for test in done
-        ],
-        as_json,
-        (line for test in done for line in (f"{test.path}", *(f"  {sentence}" for sentence in test.sentences()))),
-    )
+    records = []
+    for test in done:
+        evaluations = [one.model_dump(mode="json", exclude_none=True) for one in test.evaluations]
+        records.append({**test.record, "evaluations": evaluations})
+    lines = (line for test in done for line in (str(test.path), *(f"  {sentence}" for sentence in test.sentences())))
+    emit(records, as_json, lines)

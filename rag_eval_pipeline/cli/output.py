@@ -1,4 +1,4 @@
-"""What the commands share: options, results on standard output, errors and progress on standard error, exit codes."""
+"""Options, exit codes, results on standard output, errors and progress on standard error: shared by all commands."""
 
 import ctypes
 import functools
@@ -18,8 +18,6 @@ from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_r
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rag_eval_pipeline.conversion.stamp import StepReport
-
 
 Root = Annotated[
     Path | None,
@@ -37,27 +35,23 @@ STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 def find_workspace(given: Path | None) -> Workspace:
     """Return the workspace given, or the nearest folder upwards that holds data/sources."""
-    if given is None and (variable := os.environ.get(WORKSPACE_VARIABLE)):
-        given = Path(variable)
-    if given is not None:
-        if not (given / "data" / "sources").is_dir():
-            raise InputError("no_workspace", given, "a folder that holds data/sources")
-        return Workspace(given.resolve())
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "data" / "sources").is_dir():
-            return Workspace(folder)
-    raise InputError(
-        "no_workspace", here, "a folder that holds data/sources here or above", hint="Name one: --workspace DIR"
-    )
+    workspace = find_workspace_if_any(given)
+    if workspace is None:
+        expected = "a folder that holds data/sources here or above"
+        raise InputError("no_workspace", Path.cwd(), expected, hint="Name one: --workspace DIR")
+    return workspace
 
 
 def find_workspace_if_any(given: Path | None) -> Workspace | None:
-    """Return the workspace, for commands that can do without one; None if none is named and none is found upwards."""
+    """Return the workspace; None if none is named and none is found upwards."""
+    if given is None and (variable := os.environ.get(WORKSPACE_VARIABLE)):
+        given = Path(variable)
     here = Path.cwd()
-    named = given is not None or os.environ.get(WORKSPACE_VARIABLE)
-    if named or any((folder / "data" / "sources").is_dir() for folder in (here, *here.parents)):
-        return find_workspace(given)
+    for folder in [given] if given else [here, *here.parents]:
+        if (folder / "data" / "sources").is_dir():
+            return Workspace(folder.resolve())
+    if given is not None:
+        raise InputError("no_workspace", given, "a folder that holds data/sources")
     return None
 
 
@@ -85,11 +79,7 @@ def for_each(
 
 
 def instance_folder(workspace: Workspace) -> Path | None:
-    """Return the folder of the Dagster instance that shows a workspace, None if there is none.
-
-    DAGSTER_HOME, if that instance works on this workspace (RAG_EVAL_WORKSPACE, else the project's own), or the
-    workspace's `.dagster`, as `make` has it.
-    """
+    """Return the folder of a workspace's Dagster instance: DAGSTER_HOME if that works on it, else `.dagster`."""
     home = os.environ.get("DAGSTER_HOME")
     named = [Path(home)] if home and Path(default_root()).resolve() == workspace.root else []
     return next((folder for folder in (*named, workspace.root / ".dagster") if folder.is_dir()), None)
@@ -124,9 +114,9 @@ def print_error(error: InputError | ServiceError | OSError) -> int:
     return BAD_INPUT if isinstance(error, InputError) else UNAVAILABLE
 
 
-def print_notes(report: "StepReport") -> None:
-    """Print the notes of a step on single rows and documents."""
-    for note in report.notes:
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes on standard error."""
+    for note in notes:
         print(f"rag-eval: {note}", file=sys.stderr)
 
 
@@ -145,8 +135,7 @@ def results() -> TextIO:
 def keep_stdout_for_results(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap a command so that only its results reach standard output.
 
-    What a system under test, a metric or a library prints goes to standard error, whether it comes from Python's
-    print, from a C library that writes to descriptor 1, or from a child process.
+    Whatever a system under test, a metric, a C library or a child process prints goes to standard error.
     """
 
     @functools.wraps(command)
@@ -192,7 +181,7 @@ def _stdout_moved_away() -> "Iterator[TextIO]":
 
 @contextmanager
 def progress_bars() -> "Iterator[Callable[[str], Callable[[int, int], None]]]":
-    """Yield a function that adds a progress bar for a step; bars appear on standard error, and only on a terminal."""
+    """Yield a function that adds a progress bar on standard error; there are none without a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,13 +1,12 @@
 """Commands that score files, without a workspace: score, spans."""
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rag_eval_pipeline.cli.output import AsJson, emit
+from rag_eval_pipeline.cli.output import AsJson, emit, print_notes
 
 
 def score(
@@ -31,8 +30,7 @@ def score(
     from rag_eval_pipeline.metrics.retrieval.names import parse_measures, shows_run_id
 
     scores, run_id = score_file(run, qrels, parse_measures(measures), level=level)
-    for note in notes(scores):
-        print(f"rag-eval: {note}", file=sys.stderr)
+    print_notes(notes(scores))
     shown = run_id if shows_run_id(measures) else None
     emit(
         to_json(scores, run_id=run_id, by_query=by_query) if as_json else None,
@@ -89,8 +87,7 @@ def spans(
     known = names | set(texts or ())
     given = read_predicted(predicted, ReadOptions(known, end_inclusive in (Sides.predicted, Sides.both)))
     report = compare_spans(wanted, given, tolerance=tolerance, texts=texts)
-    for note in notes(report):
-        print(f"rag-eval: {note}", file=sys.stderr)
+    print_notes(notes(report))
     emit(
         to_json(report, by_query=by_query) if as_json else None,
         as_json,

@@ -1,11 +1,18 @@
 """Commands on systems under test: system probe."""
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
-from rag_eval_pipeline.cli.output import UNAVAILABLE, AsJson, Root, emit, find_workspace, keep_stdout_for_results
+from rag_eval_pipeline.cli.output import (
+    UNAVAILABLE,
+    AsJson,
+    Root,
+    emit,
+    find_workspace,
+    keep_stdout_for_results,
+    print_notes,
+)
 
 EXCERPT_CHARS = 300
 
@@ -41,14 +48,14 @@ def probe(
 
     found = run(find_workspace(workspace), name, benchmark, questions=questions)
     emit(found, as_json, [line for row in found["questions"] for line in _lines(row)])
-    for warning in found["warnings"]:
-        print(f"rag-eval: {warning}", file=sys.stderr)
+    print_notes(found["warnings"])
     if not found["answered"]:
         raise typer.Exit(UNAVAILABLE)
 
 
 def _lines(row: dict[str, Any]) -> list[str]:
-    usage = row["usage"]
+    usage, ms = row["usage"], row["latency_ms"]
+    latency = "latency not measured" if ms is None else f"{ms:.0f} ms"
     state = "abstained" if row["abstained"] else row["status"]
     if row["error"]:
         state = f"{state}: {row['error']} [{row['error_code']}]"
@@ -57,7 +64,7 @@ def _lines(row: dict[str, Any]) -> list[str]:
     paged = sum(passage["page"] is not None for passage in passages)
     return [
         f"{row['query_id']}  {row['question']}",
-        f"  {state}, {_milliseconds(row['latency_ms'])}, {usage['requests']} requests, "
+        f"  {state}, {latency}, {usage['requests']} requests, "
         f"{usage['prompt_tokens']} tokens read, {usage['completion_tokens']} written, "
         f"{usage['estimated_cost_usd']:g} US dollars" + (f", {row['model']}" if row["model"] else ""),
         f"  answer: {_excerpt(row['answer'])}",
@@ -86,7 +93,3 @@ def _excerpt(text: str | None, limit: int = EXCERPT_CHARS) -> str:
         return "(none)"
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def _milliseconds(latency_ms: float | None) -> str:
-    return "latency not measured" if latency_ms is None else f"{latency_ms:.0f} ms"

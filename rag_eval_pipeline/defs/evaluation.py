@@ -8,7 +8,7 @@ import pydantic
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
-from rag_eval_pipeline.defs.metadata import numbers, report_link, run_page, svg_image, table
+from rag_eval_pipeline.defs.metadata import numbers, report_link, svg_image, table
 from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 
@@ -162,7 +162,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     return dg.MaterializeResult(
         metadata={
             "evaluation_id": published.evaluation_id,
-            "report": report_link(root, run_page(published.evaluation_id)),
+            "report": report_link(root, f"runs/{published.evaluation_id}/index.html"),
             "path": dg.MetadataValue.path(published.path),
             **numbers(published.headline),
             "chart": svg_image(metric_bars(published.metrics, published.title), "scores"),

@@ -1,4 +1,4 @@
-"""What surrounds the call of each asset: errors as one line, progress in the log, and which runs are unfinished."""
+"""Errors of assets as one line, progress in their log, and which runs are unfinished."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +20,7 @@ UNFINISHED = [
 
 @contextmanager
 def as_dagster_failure() -> Iterator[None]:
-    """Convert our errors to a `dg.Failure` of one line, without a traceback.
-
-    Bad input would fail again, so Dagster may not retry it. A server or a browser may work the next time.
-    """
+    """Convert our errors to a `dg.Failure` of one line; bad input, which would fail again, is not retried."""
     try:
         yield
     except InputError as error:

@@ -25,13 +25,10 @@ def report_materializations(
 ) -> None:
     """Report assets that `rag-eval` made, so that the UI does not show their partition as missing.
 
-    A missing partition would be made again by a backfill of what is missing.
-
     Args:
         home: The instance's DAGSTER_HOME.
         assets: Keys, each after those that it is made from.
-        benchmark: Of the partition; None for assets without partitions.
-        system: Of the partition of a pair.
+        benchmark: None for assets without partitions.
         metadata: Numbers and texts that every event carries.
     """
     partition = None if benchmark is None else benchmark if system is None else pair_key(benchmark, system)
@@ -47,15 +44,10 @@ def report_materializations(
 
 
 def fail_orphaned_runs(reason: str) -> int:
-    """Mark the runs of a server that is gone as failed, and return their number.
+    """Mark the runs of a server that is gone as failed, so that Dagster retries them, and return their number.
 
-    After a power cut or a kill Dagster takes its runs for running until `max_runtime_seconds`, six hours in which their
-    systems are asked nothing and no report is made. Marking them failed makes Dagster retry them; they resume from
-    their journals. This is right only where runs are processes below the instance's one code server, as with Dagster's
-    default launcher, and before that server starts.
-
-    Args:
-        reason: Written to each run's log.
+    Otherwise Dagster takes them for running until `max_runtime_seconds`. This is right only before the server starts,
+    and where runs are processes below the instance's one code server, as with Dagster's default launcher.
     """
     with dg.DagsterInstance.get() as instance:
         if type(instance.run_launcher).__name__ != DEFAULT_LAUNCHER:
@@ -77,8 +69,7 @@ def prune_instance(home: Path, *, days: int, now: datetime, dry_run: bool = Fals
 def prune_runs(instance: dg.DagsterInstance, *, days: int, now: datetime, dry_run: bool = False) -> list[str]:
     """Delete finished runs that are older than `days`, with their events and logs; return their ids, newest first.
 
-    Dagster keeps runs for ever, and `delete_run` takes a run's materializations and checks with it. A partition
-    that lost its newest one would be shown as missing, so a run stays that made the newest one of any partition.
+    A run with the newest materialization of any partition stays, or the partition would be shown as missing.
     """
     wanted = dg.RunsFilter(statuses=FINISHED, created_before=now - timedelta(days=days))
     old = [record.dagster_run.run_id for record in instance.get_run_records(wanted)]

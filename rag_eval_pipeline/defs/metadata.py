@@ -1,7 +1,4 @@
-"""Metadata of materializations: numbers that Dagster plots, tables, images, and links to the report.
-
-The UI's metadata column is as wide as six narrow columns and cuts off what is wider, so tables are split by subject.
-"""
+"""Metadata of materializations: numbers that Dagster plots, tables, images, and links to the report."""
 
 import base64
 import contextlib
@@ -19,7 +16,7 @@ DIGITS = 6
 TABLE_ROWS = 200  # the UI draws every row at once
 REPORT_URL_VARIABLE = "RAG_EVAL_REPORT_URL"
 
-# Table -> heading -> column of the leaderboard.
+# Table -> heading -> column of the leaderboard. The UI cuts off a table of more than six narrow columns.
 LEADERBOARD_TABLES = {
     "leaderboard": {"n": "questions", "failed": "failed", "nDCG@10": "ndcg@10", "F1": "f1"},
     "answers": {"correct": "judged_correct", "EM": "exact_match", "abst.": "abstention_f1"},
@@ -78,35 +75,19 @@ def _image(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue
     return dg.MetadataValue.md(f"![{title}](data:{media_type};base64,{base64.b64encode(data).decode()})")
 
 
-def run_page(evaluation_id: str) -> str:
-    """Return the page of an evaluation, relative to the report's folder."""
-    return f"runs/{evaluation_id}/index.html"
-
-
-def benchmark_page(benchmark: str) -> str:
-    """Return the page of a benchmark, relative to the report's folder."""
-    return f"benchmarks/{benchmark}.html"
-
-
 def report_link(workspace: Workspace, page: str = "index.html") -> dg.UrlMetadataValue | dg.PathMetadataValue:
-    """Return the address of a page of the report, or its path where the report has no address.
+    """Return the address of a page of the report, or its path if the report has no address.
 
-    A browser follows no link from a server's page to a file. The address is `report_url` of alerts.config.yaml, else
-    that of the server that `make up` runs beside the UI. The page is there after the next aggregation.
+    The address is `report_url` of alerts.config.yaml, else that of the server that `make up` runs beside the UI.
     """
-    base = _report_url(workspace)
-    if base is None:
-        return dg.MetadataValue.path(workspace.reports / page)
-    return dg.MetadataValue.url(f"{base.rstrip('/')}/{quote(page)}")
-
-
-def _report_url(workspace: Workspace) -> str | None:
     from rag_eval_pipeline.reporting.alerts import read_alert_settings
 
+    base = os.environ.get(REPORT_URL_VARIABLE)
     with contextlib.suppress(InputError):  # broken alert settings are reported where alerts are sent
-        if url := read_alert_settings(workspace).report_url:
-            return url
-    return os.environ.get(REPORT_URL_VARIABLE) or None
+        base = read_alert_settings(workspace).report_url or base
+    if not base:
+        return dg.MetadataValue.path(workspace.reports / page)
+    return dg.MetadataValue.url(f"{base.rstrip('/')}/{quote(page)}")
 
 
 def leaderboard_table(cells: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -119,12 +100,7 @@ def leaderboard_table(cells: Sequence[Mapping[str, Any]], columns: Mapping[str, 
 
 
 def trend_lines(values: Mapping[str, float | None], *, n_pairs: int) -> dict[str, float | None]:
-    """Return the values that are plotted over nights: whole metrics, as many as `MAX_TREND_LINES` allow.
-
-    Args:
-        values: `<metric>/<benchmark>/<system>` -> value.
-        n_pairs: Lines that each metric has.
-    """
+    """Return the values that are plotted over nights: whole metrics of `n_pairs` lines, up to `MAX_TREND_LINES`."""
     metrics = list(dict.fromkeys([*TREND_ORDER, *(name.partition("/")[0] for name in values)]))
     plotted = metrics[: MAX_TREND_LINES // max(1, n_pairs)]
     return {name: value for name, value in values.items() if name.partition("/")[0] in plotted}
@@ -159,5 +135,4 @@ def not_compared_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def _comparison(cell: Mapping[str, Any]) -> str:
-    """Name the comparison of a night, or the system whose week it is."""
     return f"{cell['benchmark']}: {cell.get('comparison') or cell['system']}"

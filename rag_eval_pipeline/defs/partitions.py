@@ -36,10 +36,7 @@ def partition_changes(
 
 
 def add_missing_partitions(instance: dg.DagsterInstance, *on_disk: dict[str, str]) -> None:
-    """Add the partitions of folders and files that no sensor has seen yet.
-
-    A request for an unknown partition fails the whole tick, for every pair, and a failed tick is not retried.
-    """
+    """Add the partitions of new folders and files: a request for an unknown one fails the whole tick."""
     for change in partition_changes(instance, *on_disk):
         if isinstance(change, dg.AddDynamicPartitionsRequest):
             instance.add_dynamic_partitions(change.partitions_def_name, list(change.partition_keys))

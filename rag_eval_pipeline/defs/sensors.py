@@ -33,7 +33,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     """Make the partitions equal to the folders, and request runs for what is new, edited or lost.
 
     The cursor holds, for each target, the digest that was last requested and how often. Run keys are made of both, so
-    a tick that is killed half-way requests nothing twice, and a dataset that was deleted is made again.
+    that a killed tick requests nothing twice, and a deleted dataset is made again.
     """
     from rag_eval_pipeline.evaluation.registry import invalid_configs, pending_evaluation, read_registry
 
@@ -53,7 +53,9 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     # A benchmark that is being converted has no stamp; it is neither converted twice nor evaluated meanwhile.
     busy = _busy_partitions(context.instance)
     due = [target for target, digest in wanted.items() if cursor["asked"].get(target) != digest]
-    targets = [target for target in due if not _is_busy(target, busy)][:MAX_REQUESTS_PER_TICK]
+    keys = {target: target.partition(":")[2] for target in due}
+    free = [target for target, key in keys.items() if not {key, key.partition("|")[0]} & busy]
+    targets = free[:MAX_REQUESTS_PER_TICK]
     times = cursor["times"] | {target: cursor["times"].get(target, 0) + 1 for target in targets}
     asked = {target: digest for target, digest in cursor["asked"].items() if target in wanted}
     asked |= {target: wanted[target] for target in targets}
@@ -69,11 +71,6 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
 def _busy_partitions(instance: dg.DagsterInstance) -> set[str]:
     runs = instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
     return {run.tags[PARTITION_TAG] for run in runs if PARTITION_TAG in run.tags}
-
-
-def _is_busy(target: str, busy: set[str]) -> bool:
-    key = target.partition(":")[2]
-    return key in busy or key.partition("|")[0] in busy
 
 
 def _run_request(target: str, run_key: str) -> dg.RunRequest:
@@ -93,8 +90,7 @@ def _run_request(target: str, run_key: str) -> dg.RunRequest:
 def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
     """Request one aggregation when the results files differ from those aggregated last and no run is unfinished.
 
-    Files decide, so that what `rag-eval evaluate` published is aggregated too. The cursor holds the mark of the files
-    that were aggregated, and since when others have been waiting for runs to finish.
+    The cursor holds the mark of the files that were aggregated, and since when others have been waiting.
     """
     from rag_eval_pipeline.reporting.baselines import results_mark
 

@@ -1,7 +1,7 @@
 """`make up`: the Dagster UI, its daemon and the report beside them. Ctrl-C ends all of them within 10 s.
 
-`dagster dev` was still alive ten seconds after SIGTERM while runs were active, and killing only the parent left its
-webserver and daemon running. So it gets a session of its own, which is asked to end and killed after a grace period.
+`dagster dev` alone is still alive ten seconds after SIGTERM while runs are active, so it gets a session that is killed
+after a grace period.
 """
 
 import argparse
@@ -97,10 +97,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def _own_instance(home: str | None) -> Iterator[None]:
-    """Hold the instance's folder, and fail the runs that an earlier server lost.
-
-    Where another server has the instance, on another port, its runs are left alone.
-    """
+    """Lock the instance, and fail the runs that an earlier server lost, unless another server has it."""
     with contextlib.ExitStack() as stack:
         if home is not None and Path(home).is_dir():
             with contextlib.suppress(ServiceError):
@@ -202,17 +199,13 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
 def _report(reports: Path, host: str, port: int) -> Iterator[str]:
     """Serve the report, and yield its address; empty when the port is taken, since the UI works without it."""
     with contextlib.ExitStack() as stack:
+        address = ""
         try:
             address = stack.enter_context(report_server(reports, host, port))
-        except OSError as error:
-            print(
-                f"make up: cannot serve the report on {host}:{port}: {error.strerror}; it is {reports}/index.html. "
-                "To use another port: --report-port N",
-                file=sys.stderr,
-            )
-            address = ""
-        else:
             print(f"Report: {address}", flush=True)
+        except OSError as error:
+            place = f"{host}:{port}: {error.strerror}; it is {reports}/index.html"
+            print(f"make up: cannot serve the report on {place}. To use another port: --report-port N", file=sys.stderr)
         yield address
 
 
@@ -241,11 +234,11 @@ def report_server(reports: Path, host: str, port: int) -> Iterator[str]:
 def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlette":
     """Return the application that serves the report: files only, no listings, no hidden files, no links to outside.
 
-    On a loopback address only requests that name this machine are answered. Otherwise a page on the web could resolve
-    its own name to that address and read the report in a visitor's browser.
+    On a loopback address only requests that name this machine are answered: a page on the web could resolve its own
+    name to that address and read the report in a visitor's browser.
 
     Args:
-        reports: `data/reports`; of the default workspace when None.
+        reports: By default of the default workspace.
         host: Address that the server listens on.
     """
     from starlette.applications import Starlette

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -73,14 +73,6 @@ class AskingReport:
         """The numbers by name."""
         names = ("questions", "asked", "reused", "resumed", "failed", "abstained", "coverage")
         return {name: getattr(self, name) for name in names}
-
-
-@dataclass(slots=True)
-class ResourceSamples:
-    """Resource use of this process and its children, one entry per sample; `cpu_percent` is of one core."""
-
-    memory_mb: list[float] = field(default_factory=list)
-    cpu_percent: list[float] = field(default_factory=list)
 
 
 def ask(
@@ -164,7 +156,7 @@ async def _ask_missing(
         warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
         seconds = evaluation.record.asking_seconds + time.monotonic() - started
         evaluation.save(asking_seconds=seconds, warnings=tuple(warnings))
-    atomic_write_json(evaluation.resources, asdict(samples))
+    atomic_write_json(evaluation.resources, samples)
 
 
 def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: int) -> AskingReport:
@@ -222,8 +214,8 @@ async def run_queries(
     """Ask questions in order, several at once; memory does not grow with their number.
 
     Args:
-        keep: Takes each terminal answer, in the order of arrival.
-        reserve: Awaited before each question, for room in a budget. What it or `keep` raises ends the asking.
+        keep: Takes each terminal answer, in the order of arrival; what it raises ends the asking.
+        reserve: Awaited before each question, for a budget; what it raises ends the asking.
     """
     pending = iter(queries)
 
@@ -255,9 +247,12 @@ async def _answer(system: System, query: Query, timeout_s: float | None) -> RagA
 
 
 @contextlib.contextmanager
-def sample_resources() -> Iterator[ResourceSamples]:
-    """Sample once a second while a block runs, and once at its end."""
-    samples = ResourceSamples()
+def sample_resources() -> Iterator[dict[str, list[float]]]:
+    """Sample this process and its children once a second while a block runs, and once at its end.
+
+    Memory is in 10^6 bytes; `cpu_percent` is of one core.
+    """
+    samples: dict[str, list[float]] = {"memory_mb": [], "cpu_percent": []}
     process = psutil.Process()
     process.cpu_percent()  # the first call sets the mark from which the next one counts
     known: dict[int, psutil.Process] = {}  # a process counts from the mark that its own object carries
@@ -274,8 +269,8 @@ def sample_resources() -> Iterator[ResourceSamples]:
                 continue  # it ended after it was listed
         known.clear()
         known.update(children)
-        samples.memory_mb.append(memory / 1e6)
-        samples.cpu_percent.append(percent)
+        samples["memory_mb"].append(memory / 1e6)
+        samples["cpu_percent"].append(percent)
 
     def watch() -> None:
         while not stop.wait(SAMPLE_SECONDS):

@@ -46,43 +46,31 @@ class CorpusFiles:
 
     def __init__(self, paths: BenchmarkPaths, documents: Iterable[CorpusDocument]) -> None:
         self._paths = paths
-        self._canonical: dict[str, str] = {}
+        self.aliases: dict[str, str] = {}  # every name of a document -> its first file name
         first_of: dict[str, str] = {}
         present = [document for document in documents if document.origin != "missing"]
         for document in present:
-            self._canonical[document.file_name] = first_of.setdefault(document.key, document.file_name)
+            self.aliases[document.file_name] = first_of.setdefault(document.key, document.file_name)
         for document in present:  # a bare stem, unless it is itself a file's name
-            self._canonical.setdefault(document.file_name.removesuffix(SUFFIX), self._canonical[document.file_name])
+            self.aliases.setdefault(document.file_name.removesuffix(SUFFIX), self.aliases[document.file_name])
 
     @classmethod
     def read(cls, paths: BenchmarkPaths) -> Self:
         """Read the manifest of a converted benchmark."""
         return cls(paths, read_manifest(paths.documents))
 
-    def names(self) -> frozenset[str]:
-        """Return every file name, with and without `.pdf`."""
-        return frozenset(self._canonical)
-
-    def aliases(self) -> dict[str, str]:
-        """Return every name of a document -> its first file name."""
-        return dict(self._canonical)
-
-    def count(self) -> int:
-        """Return the number of documents, each counted once."""
-        return len(set(self._canonical.values()))
-
     def __contains__(self, name: str) -> bool:
-        return name in self._canonical
+        return name in self.aliases
 
     def most_like(self, name: str) -> str | None:
         """Return the file name most similar to a name; None for an empty corpus."""
         last = name.rsplit("/", 1)[-1]
-        found = process.extractOne(last, self._canonical.values(), scorer=fuzz.WRatio, processor=str.casefold)
+        found = process.extractOne(last, self.aliases.values(), scorer=fuzz.WRatio, processor=str.casefold)
         return None if found is None else str(found[0])
 
     def canonical(self, name: str) -> str:
         """Return the first file name of the document that a name means; the name itself if the corpus has none."""
-        return self._canonical.get(name, name)
+        return self.aliases.get(name, name)
 
     def pages(self) -> list[PageText]:
         """Return the pages of each document once."""
@@ -96,12 +84,11 @@ class CorpusFiles:
 def system_corpus(workspace: Workspace, paths: BenchmarkPaths, system: str, *, fingerprint: str) -> SystemCorpus:
     """Return what a system is given of a converted benchmark; `fingerprint` is the corpus's."""
     files = CorpusFiles.read(paths)
-    aliases = files.aliases()
     return SystemCorpus(
         benchmark=paths.name,
         folder=paths.corpus,
-        files=sorted(set(aliases.values())),
-        aliases=aliases,
+        files=sorted(set(files.aliases.values())),
+        aliases=files.aliases,
         fingerprint=fingerprint,
         pages=files.pages,
         settings_folder=workspace.system_file(system).parent,

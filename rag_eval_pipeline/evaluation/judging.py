@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -25,21 +25,9 @@ from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newes
 from rag_eval_pipeline.evaluation.storage import QueryScores, iter_responses
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.judges.calibration import (
-    CalibrationRequest,
-    LabelledAnswers,
-    calibrate,
-    pool_answers,
-    read_labels,
-)
+from rag_eval_pipeline.judges.calibration import CalibrationRequest, Label, calibrate, name_by_system, read_labels
 from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
-from rag_eval_pipeline.judges.judgement import (
-    LANGUAGE_NOT_SUPPORTED,
-    Case,
-    CitedText,
-    Judge,
-    Judgement,
-)
+from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, CitedText, Judge, Judgement
 from rag_eval_pipeline.judges.settings import JudgeSettings, open_judge
 from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
 from rag_eval_pipeline.metrics.claims import (
@@ -61,14 +49,38 @@ SUPPORT_MEASURES = (
     "hallucination_vs_retrieved",
 )  # fmt: skip
 RAGCHECKER = "ragchecker/"  # prefix, because three of RAGChecker's names are names of other measures, too
-CASES_AT_ONCE = 256  # in memory; the judge limits its own concurrency
+CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once
 PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
 
-def judge_budget(workspace: Workspace, settings: JudgeSettings, account: str) -> UsageLedger:
-    """Return the daily budget of a judge; `account` is the id of an evaluation or of a calibration."""
-    clock = partial(datetime.now, UTC)
-    return UsageLedger(workspace.spending, f"judge-{settings.kind}", account, settings.budget, clock=clock)
+class BudgetedJudge:
+    """A judge whose usage is booked with its daily budget; a context manager.
+
+    Args:
+        account: The id of an evaluation or of a calibration.
+    """
+
+    def __init__(self, judge: Judge, workspace: Workspace, settings: JudgeSettings, account: str) -> None:
+        self.fingerprint = judge.fingerprint
+        self.judges_support = judge.judges_support
+        self.may_differ = judge.may_differ
+        self._judge = judge
+        clock = partial(datetime.now, UTC)
+        name = f"judge-{settings.kind}"
+        self._ledger = UsageLedger(workspace.spending, name, account, settings.budget, clock=clock)
+
+    async def judge(self, case: Case, repeat: int = 0) -> Judgement:
+        """Judge one answer; raises `ServiceError` `budget_spent`."""
+        await self._ledger.reserve()
+        judgement = await self._judge.judge(case, repeat)
+        self._ledger.book(judgement.usage)
+        return judgement
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ledger.flush()
 
 
 def judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
@@ -156,10 +168,10 @@ async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pai
         rows: list[QueryScores] = []
         answers = iter_responses(evaluation.responses)
         account = evaluation.record.evaluation_id
-        with judge_budget(workspace, settings, account) as budget, publishing(evaluation.judgements) as file:
+        with BudgetedJudge(judge, workspace, settings, account) as paid, publishing(evaluation.judgements) as file:
             cases = make_cases(pair, iter_responses(evaluation.responses))
             while batch := list(islice(cases, CASES_AT_ONCE)):
-                for case, judgement in zip(batch, await _judge_batch(judge, batch, budget), strict=True):
+                for case, judgement in zip(batch, await _judge_batch(paid, batch), strict=True):
                     answer = next(answers)
                     if case is None or judgement is None:
                         rows.append(_not_judged(answer))
@@ -169,16 +181,9 @@ async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pai
         return rows
 
 
-async def _judge_batch(judge: Judge, cases: list[Case | None], budget: UsageLedger) -> list[Judgement | None]:
-    async def one(case: Case | None) -> Judgement | None:
-        if case is None:
-            return None
-        await budget.reserve()
-        judgement = await judge.judge(case)
-        budget.book(judgement.usage)
-        return judgement
-
-    return list(await asyncio.gather(*(one(case) for case in cases)))
+async def _judge_batch(judge: Judge, cases: list[Case | None]) -> list[Judgement | None]:
+    judged = iter(await asyncio.gather(*(judge.judge(case) for case in cases if case is not None)))
+    return [None if case is None else next(judged) for case in cases]
 
 
 def _not_judged(answer: RagAnswer) -> QueryScores:
@@ -308,15 +313,14 @@ def calibrate_judge(
                 "other_judge", one.name, f"the judge of {labelled[0].name}", field="evaluation.judge",
                 hint="A card is about one judge: calibrate these systems separately.",
             )  # fmt: skip
-    answers = [
-        LabelledAnswers(
-            one.system or found.record.evaluation_id,
-            [case for case in make_cases(other, iter_responses(found.responses)) if case is not None],
-            own,
-        )
-        for one, (other, found), own in zip(labelled, answered, labels, strict=True)
-    ]
-    cases, pooled = pool_answers(answers)
+    cases: list[Case] = []
+    pooled: list[Label] = []
+    for one, (other, found), given in zip(labelled, answered, labels, strict=True):
+        made = [case for case in make_cases(other, iter_responses(found.responses)) if case is not None]
+        several = len(labelled) > 1
+        new_cases, new_labels = name_by_system(one.name, made, given) if several else (made, given)
+        cases += new_cases
+        pooled += new_labels
     request = CalibrationRequest(
         benchmark=benchmark,
         judge=settings.title,
@@ -333,9 +337,9 @@ def calibrate_judge(
             if judge is None:
                 raise InputError("no_judge", "evaluation settings", "a judge", field="judge.kind", found="none")
             account = f"calibration_{evaluation.record.evaluation_id}"
-            with judge_budget(workspace, settings, account) as budget:
+            with BudgetedJudge(judge, workspace, settings, account) as paid:
                 report = progress(f"calibrate {settings.title}")
-                return await calibrate(judge, cases, pooled, request, progress=report, budget=budget)
+                return await calibrate(paid, cases, pooled, request, progress=report)
 
     return asyncio.run(run())
 

@@ -45,54 +45,59 @@ class JudgedShares:
 
     def completeness(self) -> form.ClaimShare:
         """Return the share of claims with a citation."""
-        if self._rows and not all("cited_claims" in row.scores for row in self._rows):
-            return form.ClaimShare(total_claims=sum(self._counts("claims")), reason=NEEDS_SUPPORT_JUDGE)
         claims, cited = self._counts("claims"), self._counts("cited_claims")
-        return self._share(cited, claims, "no_claims", total_claims=sum(claims), cited_claims=sum(cited))
+        is_known = all("cited_claims" in row.scores for row in self._rows)
+        total = {"total_claims": sum(claims)}
+        return self._share(cited, claims, "no_claims", total, is_known=is_known, cited_claims=sum(cited))
 
     def correctness(self) -> form.ClaimShare:
         """Return the share of citations whose text supports their claim."""
         citations = self._counts("citations")
-        if self._rows and not self._judges_support:
-            return form.ClaimShare(total_citations=sum(citations), reason=NEEDS_SUPPORT_JUDGE)
         correct = self._weighted("citation_correctness", "citations")
-        return self._share(
-            correct, citations, "no_citations", total_citations=sum(citations), correct_citations=sum(correct)
-        )
+        total = {"total_citations": sum(citations)}
+        return self._share(correct, citations, "no_citations", total, correct_citations=sum(correct))
 
     def consistency(self) -> form.ClaimShare:
         """Return the share of claims supported by their cited texts, of those whose citations exist."""
-        if self._rows and not self._judges_support:
-            return form.ClaimShare(reason=NEEDS_SUPPORT_JUDGE)
         claims, good = self._counts("resolved_claims"), self._weighted("factual_consistency", "resolved_claims")
         scores = tuple(row.scores["citation_support"] for row in self._rows if "citation_support" in row.scores)
+        facts: dict[str, Any] = {"total_claims": sum(claims), "consistency_scores": scores}
         mean = sum(scores) / len(scores) if scores else None
-        return self._share(
-            good, claims, "no_citations", total_claims=sum(claims), mean_consistency=mean, consistency_scores=scores
-        )
+        return self._share(good, claims, "no_citations", {}, mean_consistency=mean, **facts)
 
     def hallucination(self, *, against: Literal["citations", "retrieved"]) -> form.ClaimShare:
         """Return the share of claims that nothing cited, or nothing retrieved, supports."""
-        n_claims = sum(self._counts("claims"))
-        if self._rows and not self._judges_support:
-            return form.ClaimShare(total_claims=n_claims, reason=NEEDS_SUPPORT_JUDGE)
         measure = f"hallucination_vs_{against}"
-        claims: list[int] = [int(row.scores["claims"]) if measure in row.scores else 0 for row in self._rows]
+        claims = self._counts("claims")
+        if self._judges_support:
+            claims = [n if measure in row.scores else 0 for n, row in zip(claims, self._rows, strict=True)]
         bad = self._weighted(measure, "claims")
-        if against == "citations" and any(claims) and not any(self._counts("citations")):
-            return form.ClaimShare(total_claims=sum(claims), reason="no_citations")
-        return self._share(bad, claims, "no_claims", total_claims=sum(claims), hallucinated_claims=sum(bad))
+        total = {"total_claims": sum(claims)}
+        if self._judges_support and against == "citations" and any(claims) and not any(self._counts("citations")):
+            return form.ClaimShare(**total, reason="no_citations")
+        return self._share(bad, claims, "no_claims", total, hallucinated_claims=sum(bad))
 
     def _counts(self, name: str) -> list[int]:
-        return [int(row.scores[name]) for row in self._rows]
+        return [int(row.scores.get(name, 0)) for row in self._rows]
 
     def _weighted(self, share: str, count: str) -> list[int]:
         """Convert shares back to counts, which is exact for shares of whole numbers."""
         return [round(row.scores[share] * row.scores[count]) if share in row.scores else 0 for row in self._rows]
 
-    def _share(self, parts: Sequence[int], wholes: Sequence[int], reason: str, **facts: Any) -> form.ClaimShare:
+    def _share(
+        self,
+        parts: Sequence[int],
+        wholes: Sequence[int],
+        reason: str,
+        total: Mapping[str, int],
+        *,
+        is_known: bool | None = None,
+        **facts: Any,
+    ) -> form.ClaimShare:
         if not self._rows:
             return form.ClaimShare(reason=self._nothing)
+        if not (self._judges_support if is_known is None else is_known):
+            return form.ClaimShare(**total, reason=NEEDS_SUPPORT_JUDGE)
         if not sum(wholes):
             return form.ClaimShare(reason=reason)
         names = [self._clusters[row.query_id] for row in self._rows]
@@ -105,6 +110,7 @@ class JudgedShares:
             confidence_interval=found.confidence_interval,
             method=found.method,
             n_clusters=found.n_clusters,
+            **total,
             **facts,
         )
 

@@ -52,8 +52,6 @@ from rag_eval_pipeline.web.settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-NO_BASELINE = "no_baseline"
-IN_VERDICTS = "in_verdict_file"
 VERDICTS_FILE = "verdicts.config.yaml"
 THRESHOLDS_KEY = "quality_thresholds"  # in that file
 JUDGED = frozenset({"citation_validity", "answer_consistency", "hallucination_tolerance"})
@@ -124,7 +122,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
             average_latency_ms=latency_stats(measured_latencies(parts.answers)).mean,
             total_evaluation_time_seconds=record.asking_seconds,
         ),
-        retrieval_level=retrieval_level(files.count(), documents, pages),
+        retrieval_level=retrieval_level(len(set(files.aliases.values())), documents, pages),
         retrieval_metrics=documents,
         page_retrieval_metrics=pages,
         citation_metrics=citations,
@@ -348,7 +346,7 @@ def against_baseline(workspace: Workspace, record: EvaluationRecord) -> form.Sig
         path = verdict_file(workspace, record.benchmark, record.system)
     except InputError as error:  # results are published; the comparison reports what is wrong with the file
         return form.SignificanceTest(reason=error.code)
-    reason = NO_BASELINE if path.name == REGRESSIONS else IN_VERDICTS
+    reason = "no_baseline" if path.name == REGRESSIONS else "in_verdict_file"
     return form.SignificanceTest(reason=reason, verdicts=path.relative_to(workspace.root).as_posix())
 
 

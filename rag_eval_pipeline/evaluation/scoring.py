@@ -65,10 +65,6 @@ class ScoringReport:
         """Return the number of questions with an outcome."""
         return sum(row.outcome == outcome for row in self.rows)
 
-    def faults(self) -> list[str]:
-        """Return one line for each error of a custom metric."""
-        return [line for row in self.rows for line in row.faults.values() if is_fault(line)]
-
     def mean(self, measure: str) -> float | None:
         """Return the mean of a measure over the questions that have it; None if none has."""
         values = [row.scores[measure] for row in self.rows if measure in row.scores]
@@ -151,12 +147,11 @@ def add_custom_scores(
     files: CorpusFiles,
 ) -> tuple[list[QueryScores], list[EvaluationOfQuestion]]:
     """Return the rows with the scores of custom metrics, and the evaluation records that these returned."""
-    names = files.names()
     added: list[QueryScores] = []
     records: list[EvaluationOfQuestion] = []
     for row, (query, answer) in zip(rows, asked, strict=True):
         scores, faults = dict(row.scores), dict(row.faults)
-        question = _question(query, answer, row, files, names) if answer.status == "ok" else None
+        question = _question(query, answer, row, files) if answer.status == "ok" else None
         for metric in metrics:
             key = metric.metric.name
             if not _applies(metric.metric, query, answer, row):
@@ -189,9 +184,7 @@ def _applies(metric: MetricInfo, query: EvaluationQuery, answer: RagAnswer, row:
     return all(has.get(need, True) for need in metric.needs)
 
 
-def _question(
-    query: EvaluationQuery, answer: RagAnswer, row: QueryScores, files: CorpusFiles, names: frozenset[str]
-) -> AnsweredQuestion:
+def _question(query: EvaluationQuery, answer: RagAnswer, row: QueryScores, files: CorpusFiles) -> AnsweredQuestion:
     text = answer.answer or ""
     return AnsweredQuestion(
         query_id=query.query_id,
@@ -202,7 +195,7 @@ def _question(
         gold_citations=places(query.citations, files),
         metadata=query.metadata,
         answer=text,
-        text="" if answer.abstained else strip_citations(text, names),
+        text="" if answer.abstained else strip_citations(text, files.aliases),
         is_abstention=answer.abstained,
         citations=places(answer.citations, files),
         passages=[Passage(files.canonical(one.document), one.page, one.text, one.score) for one in _ranked(answer)],
@@ -265,12 +258,11 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Score answer texts, such as SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
     files = CorpusFiles.read(pair.paths)
-    names = files.names()
     language = pair.dataset.metadata.language
     texts = CorpusTexts(files.pages())
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
-        text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer, names)
+        text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer, files.aliases)
         scores = answer_scores(text, query.accepted_answers, language=language)
         scores |= joint_scores(
             text, query.accepted_answers, places(answer.citations, files), places(query.citations, files)

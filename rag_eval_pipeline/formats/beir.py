@@ -3,10 +3,8 @@
 Documents are `{_id, title, text}`, queries `{_id, text, metadata}`, judgements a table with the header `query-id`,
 `corpus-id`, `score`, quoted as by Python's csv module. Other keys in the JSON lines are ignored.
 
-A query's further fields are one flat mapping, for formats that know an id, a text and `metadata`: the source's own
-metadata beside `query_type`, `difficulty`, `ground_truth_answer`, `citations` and, where the format cannot say it
-otherwise, `relevant_documents`. A key of the source with one of these names, or that starts with `metadata.`, gets
-`metadata.` before it, so that `unpack_metadata(pack_metadata(query)) == query` for every query.
+The other fields of a query are in its `metadata`, beside the source's; a key of the source that is called like one of
+them, or that starts with `metadata.`, gets `metadata.` before it.
 """
 
 import contextlib
@@ -26,6 +24,7 @@ from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.trec import Qrel, read_json_lines
 from rag_eval_pipeline.storage.files import publishing
 
+QRELS = Path("qrels", "test.tsv")
 HEADER = ("query-id", "corpus-id", "score")
 FIELDS = ("query_type", "difficulty", "ground_truth_answer", "citations", "relevant_documents")
 SOURCE_PREFIX = "metadata."
@@ -59,12 +58,7 @@ class Beir(NamedTuple):
 
 
 def write_beir(
-    folder: Path,
-    queries: Iterable[BeirQuery],
-    corpus: Iterable[BeirDocument],
-    qrels: Iterable[Qrel],
-    *,
-    split: str = "test",
+    folder: Path, queries: Iterable[BeirQuery], corpus: Iterable[BeirDocument], qrels: Iterable[Qrel]
 ) -> None:
     """Publish the three files, each in constant memory."""
     for name, records in (("corpus.jsonl", corpus), ("queries.jsonl", queries)):
@@ -74,17 +68,17 @@ def write_beir(
                 # Not msgspec's encoder: metadata may hold integers beyond 64 bits.
                 text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, allow_nan=False)
                 file.write(text.encode() + b"\n")
-    path = qrels_path(folder, split)
+    path = folder / QRELS
     with publishing(path) as file:
         file.write("\t".join(HEADER).encode() + b"\n")
         for query, document, grade in qrels:
             file.write(f"{_cell(query)}\t{_cell(document)}\t{grade}\n".encode())
 
 
-def read_beir(folder: Path, *, split: str = "test") -> Beir:
+def read_beir(folder: Path) -> Beir:
     """Return the folder's content."""
     qrels: dict[str, dict[str, int]] = {}
-    for query, document, grade in _read_qrels(qrels_path(folder, split)):
+    for query, document, grade in _read_qrels(folder / QRELS):
         qrels.setdefault(query, {})[document] = grade
     return Beir(
         queries={query.id: query for query in read_json_lines(folder / "queries.jsonl", BeirQuery)},
@@ -103,11 +97,6 @@ def _read_qrels(path: Path) -> Iterator[Qrel]:
                 expected = f"{', '.join(HEADER)} with tabs between, a whole number as score"
                 raise InputError("bad_fields", path, expected, row=table.line_num, found=cells)
             yield Qrel(cells[0], cells[1], int(cells[2]))
-
-
-def qrels_path(folder: Path, split: str) -> Path:
-    """Return the path of `qrels/<split>.tsv`."""
-    return folder / "qrels" / f"{split}.tsv"
 
 
 def beir_query(query: EvaluationQuery, *, judged: Iterable[str]) -> BeirQuery:

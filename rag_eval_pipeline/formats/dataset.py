@@ -1,9 +1,8 @@
 """`<id>_v<version>.eval.json`: questions with their relevant documents, accepted answers and expected citations.
 
-Datasets are read from `.eval.json`, `.eval.json.gz`, `.eval.yaml`, `.eval.yml` and `.eval.csv`, and written as JSON.
-The older form without name or version is read with both filled in. In CSV a row is a question; the dataset's own fields
-have separate columns (`dataset_id`, `name`, ..., `dataset_metadata`, `documents`), each with one value that any
-row may hold, so that sorting the rows in a spreadsheet loses nothing.
+Datasets are read from JSON, YAML and CSV, and written as JSON. The older form without name or version is read with both
+filled in. In CSV a row is a question; the dataset's fields have separate columns (`dataset_id`, `dataset_metadata`,
+`documents`, ...), each with one value that any row may hold, so that sorting the rows loses nothing.
 Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
 """
 
@@ -168,13 +167,7 @@ class ReadDataset(NamedTuple):
 
 
 def read_evaluation_dataset(path: Path) -> ReadDataset:
-    """Return the dataset of a file; a finding names the fields that were filled in.
-
-    Raises:
-        InputError: The file cannot be read (`missing_file`, `unreadable_file`, `bad_gzip`, `bad_json`, `bad_yaml`,
-            `bad_csv`, `bad_encoding`, `unknown_form`), or its content is wrong (`bad_format`, `bad_version`,
-            `duplicate_id`, `newer_schema`): the first error, with the number of the others.
-    """
+    """Return the dataset of a file; a finding names the fields that were filled in."""
     try:
         return parse_evaluation_dataset(path)
     except pydantic.ValidationError as error:
@@ -230,10 +223,7 @@ def has_key(text: bytes, key: str) -> bool:
 
 
 def read_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
-    """Return the dataset of Evret's JSON or CSV, named after the file.
-
-    Evret's datasets have neither id nor version: `flights.json` is `flights` 0.0.0, `flights_v1.2.0.json` is 1.2.0.
-    """
+    """Return the dataset of Evret's JSON or CSV, with id and version from its name: `flights_v1.2.0.json`."""
     read = parse_evret_dataset(path, strict=strict)
     if errors := errors_in(read.findings):
         raise errors[0].as_error(len(errors) - 1)
@@ -319,8 +309,6 @@ def _only_value(table: CsvTable, column: str, path: Path) -> CsvRow:
     holders = [row for row in table.rows if row.cells.get(column)]
     for row in holders[1:]:
         if row.cells[column] != holders[0].cells[column]:
-            raise InputError(
-                "bad_csv", path, f"the same in every row, {holders[0].cells[column]!r}", row=row.number, field=column,
-                found=row.cells[column],
-            )  # fmt: skip
+            expected, found = f"the same in every row, {holders[0].cells[column]!r}", row.cells[column]
+            raise InputError("bad_csv", path, expected, row=row.number, field=column, found=found)
     return holders[0] if holders else CsvRow(0, {})

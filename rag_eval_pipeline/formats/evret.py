@@ -1,15 +1,13 @@
 """Read Evret's evaluation datasets, JSON and CSV, record by record: every error and doubt is a finding.
 
-Field names of three ages are understood: `query_id | id`, `query_text | query`, and for relevant documents
-`relevant_doc_ids | relevant_docs | expected_doc_ids`. Document labels become `relevant_documents`, expected answers
-`metadata.expected_answers`; a query may have both, either or none. Labels are compared exactly; nothing is lower-cased
-or stripped.
+Field names of three ages are understood. Document labels become `relevant_documents`, expected answers
+`metadata.expected_answers`; a query may have both, either or none.
 Source: Evret: Dataset Format.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,21 +47,19 @@ def read_evret_json(path: Path, *, strict: bool = False) -> EvretRecords:
     for name in sorted(value.keys() - {"queries", "documents"}):
         expected = "a field of Evret's; it is not read"
         reader.findings.append(finding("warning", "unknown_field", path, expected, field=name))
-    read = [reader.query(item, row) for row, item in enumerate(value["queries"], start=1)]
-    bodies = None if documents is None else [reader.document(item, row) for row, item in enumerate(documents, start=1)]
-    return reader.records(read, bodies)
+    read = [reader.read(reader.query, item, row) for row, item in enumerate(value["queries"], start=1)]
+    bodies = [reader.read(reader.document, item, row) for row, item in enumerate(documents or (), start=1)]
+    return reader.records(read, None if documents is None else bodies)
 
 
 def read_evret_csv(path: Path, *, strict: bool = False) -> EvretRecords:
     """Return the records of Evret's CSV, which has no documents."""
     table = read_csv_table(path)
     if not set(TEXTS) & set(table.columns):
-        raise InputError(
-            "missing_column", path, f"a column {' or '.join(TEXTS)}", found=list(table.columns),
-            hint="The first line names the columns.",
-        )  # fmt: skip
+        expected, hint = f"a column {' or '.join(TEXTS)}", "The first line names the columns."
+        raise InputError("missing_column", path, expected, found=list(table.columns), hint=hint)
     reader = _Reader(path, is_csv=True, strict=strict)
-    return reader.records([reader.query(row.cells, row.number) for row in table.rows], None)
+    return reader.records([reader.read(reader.query, row.cells, row.number) for row in table.rows], None)
 
 
 def is_evret_csv(columns: Sequence[str]) -> bool:
@@ -95,21 +91,15 @@ class _Reader:
             (*self.findings, *notes),
         )
 
-    def query(self, item: Any, row: int) -> Record | None:
+    def read(self, record: Callable[[Any, int], Record], item: Any, row: int) -> Record | None:
+        """Return a record; None if it is bad, which is a finding."""
         try:
-            return self._query(item, row)
+            return record(item, row)
         except InputError as error:
             self.findings.append(Finding.from_error(error))
             return None
 
-    def document(self, item: Any, row: int) -> Record | None:
-        try:
-            return self._document(item, row)
-        except InputError as error:
-            self.findings.append(Finding.from_error(error))
-            return None
-
-    def _query(self, item: Any, row: int) -> Record:
+    def query(self, item: Any, row: int) -> Record:
         if not isinstance(item, Mapping):
             raise self._error("bad_format", row, "queries", "an object", item)
         text = self._first_text(item, TEXTS, row)
@@ -128,7 +118,7 @@ class _Reader:
         metadata = self._unknown(item, QUERY_FIELDS, "query", row) | ({"expected_answers": answers} if answers else {})
         return {"query_id": query_id, "query_text": text, "relevant_documents": documents, "metadata": metadata}
 
-    def _document(self, item: Any, row: int) -> Record:
+    def document(self, item: Any, row: int) -> Record:
         place = f"documents[{row - 1}]"
         if not isinstance(item, Mapping):
             raise self._error("bad_format", None, place, "an object", item)

@@ -240,10 +240,6 @@ def read_annotation_file(
         version: Of that dataset, likewise; else 0.0.0.
         annotator_id: Of annotations without one.
         end_inclusive: The file's `end_char` is the last character, not the one after it.
-
-    Raises:
-        InputError: The file cannot be read, `unknown_form`, `bad_format`, `bad_version`, `newer_schema`,
-            `missing_dataset_id`.
     """
     fields, items = _container(path)
     ending = next((ending for ending in GROUND_TRUTH_ENDINGS if path.name.endswith(ending)), "")

@@ -29,7 +29,7 @@ def read_bytes(path: Path) -> bytes:
 
     Raises:
         InputError: `missing_file`, or `unreadable_file` for a folder.
-        OSError: The machine could not read it, which says nothing about the file (EIO, EMFILE, no permission).
+        OSError: The machine could not read it (EIO, EMFILE, no permission); the file may be good.
     """
     try:
         return path.read_bytes()
@@ -55,10 +55,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_bytes(path: Path) -> bytes:
-    """Return a JSON file's bytes, decompressed when its name ends in `.gz`, checked, without a byte order mark.
-
-    For decoders that build typed records: a file of a million questions costs its bytes and a second per 100 MB.
-    """
+    """Return a JSON file's bytes, decompressed when its name ends in `.gz`, checked, without a byte order mark."""
     return checked_json(read_plain_bytes(path), path)
 
 
@@ -161,10 +158,7 @@ def gzip_bytes(data: bytes, *, level: int = GZIP_LEVEL) -> bytes:
 
 
 def compress_evaluation_data(data: Any, *, level: int = GZIP_LEVEL) -> bytes:
-    """Return a JSON value as gzip of compact JSON.
-
-    Source: Evaluation Data Formats 3.4.
-    """
+    """Return a JSON value as gzip of compact JSON. Source: Evaluation Data Formats 3.4."""
     return gzip_bytes(_dump(data, separators=(",", ":")), level=level)
 
 
@@ -174,11 +168,7 @@ def decompress_evaluation_data(packed: bytes, *, source: Path | str = "compresse
 
 
 def compression_ratio(data: Any) -> float:
-    """Return the size of the data as ordinary JSON divided by its size as gzip.
-
-    Source: Evaluation Data Formats 3.4, `estimate_compression_ratio`; this one counts UTF-8 as it is written, not the
-    six-byte escapes of the specification's sample.
-    """
+    """Return the size of the data as JSON in UTF-8 divided by its size as gzip (`estimate_compression_ratio`)."""
     return len(_dump(data)) / len(compress_evaluation_data(data))
 
 

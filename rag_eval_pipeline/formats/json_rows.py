@@ -72,7 +72,7 @@ def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
 
 
 def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None) -> pa.Array:
-    """Return objects whose first member may be missing, so that each needs its own commas."""
+    """Return objects whose first member may be missing, so that the commas differ."""
     before, between, after = _layout(depth)
     filled = functools.reduce(pc.or_, (column.is_valid() for column in columns))
     present = [column.filter(filled) for column in columns]  # Arrow joins nothing but nulls to nothing at all
@@ -110,8 +110,7 @@ def _layout(depth: int | None) -> tuple[str, str, str]:
 
 def _strings(column: pa.Array) -> pa.Array:
     data = text_bytes(column)
-    controls = {byte for byte in set(data) if byte < 32} if _has_controls(data) else set()
-    if controls - _SHORT:
+    if data and (np.frombuffer(data, np.uint8) < 32).any() and {byte for byte in set(data) if byte < 32} - _SHORT:
         return pa.array([None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()])
     for character, escaped in _ESCAPES.items():
         if character.encode() in data:
@@ -133,10 +132,6 @@ def _values(column: pa.Array) -> pa.Buffer | bytes:
     return data.slice(first, bounds[column.offset + len(column)] - first)
 
 
-def _has_controls(data: bytes) -> bool:
-    return bool(len(data)) and bool((np.frombuffer(data, np.uint8) < 32).any())
-
-
 def write_rows(
     path: Path,
     batches: Iterable[pa.RecordBatch],
@@ -150,12 +145,8 @@ def write_rows(
     """Publish an array of rows atomically; equal batches give equal bytes.
 
     Args:
-        path: The file.
-        batches: The rows.
-        render: JSON text of each row of a batch, at `depth`.
-        depth: Nesting level of a row.
-        head: Text before the array.
-        tail: Text after it.
+        render: Returns JSON text of each row of a batch, at the nesting level `depth`.
+        head: Text before the array; `tail` comes after it.
         check: Called with the bytes of each batch's rows, with commas between them, in order.
     """
     between = ("\n" + INDENT * depth).encode()

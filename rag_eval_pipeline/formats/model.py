@@ -1,6 +1,6 @@
 """The base of all file models: frozen, strict about unknown keys, read from JSON or YAML, written as JSON.
 
-JSON says what is a number and what is text, so text is never read as a number. YAML does not: an unquoted scalar is a
+JSON distinguishes numbers from text, so text is never read as a number. YAML does not: an unquoted scalar is a
 number, true or false where the model takes one, and text where it takes text (`query_id: 12`, `version: 1.10`).
 """
 
@@ -47,14 +47,9 @@ SchemaVersion = Annotated[str, pydantic.Field(json_schema_extra={"pattern": r"^[
 class FileModel(Model):
     """A whole file. A file that states no schema version is of the current one."""
 
-    file_type: ClassVar[str] = "file"
-    """What people call the file, such as `results file`."""
-
-    current_version: ClassVar[str] = SCHEMA_VERSION
-    """The schema version that is written, and the only one that is read until a release has published another."""
-
-    keeps_nulls: ClassVar[bool] = False
-    """Whether nulls are written, for readers that expect every key."""
+    file_type: ClassVar[str] = "file"  # in messages
+    current_version: ClassVar[str] = SCHEMA_VERSION  # that is written, and the only one that is read
+    keeps_nulls: ClassVar[bool] = False  # whether nulls are written, for readers that expect every key
 
     @pydantic.field_validator("schema_version", check_fields=False)
     @classmethod
@@ -86,11 +81,9 @@ def check_schema_version(version: str, file_type: str, current: str) -> str:
     parts, newest = _numbers(version), _numbers(current)
     if parts is None or newest is None:
         raise PydanticCustomError("bad_version", "a schema version such as 1.0")
-    code, remedy = (
-        ("newer_schema", "upgrade rag-eval-pipeline, a later release wrote it")
-        if parts > newest
-        else ("old_schema", "the release of rag-eval-pipeline that wrote it reads it")
-    )
+    code, remedy = "old_schema", "the release of rag-eval-pipeline that wrote it reads it"
+    if parts > newest:
+        code, remedy = "newer_schema", "upgrade rag-eval-pipeline, a later release wrote it"
     expected = {"version": current, "type": file_type, "remedy": remedy}
     raise PydanticCustomError(code, "schema version {version} of the {type} ({remedy})", expected)
 

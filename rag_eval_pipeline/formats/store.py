@@ -124,18 +124,12 @@ class DatasetStore:
     def dataset_file(self, dataset_id: str, version: str | None = None) -> Path:
         """Return the file of a dataset's version, or of its highest.
 
-        Args:
-            dataset_id: The id that the file states, with or without `_v<version>`, or the file's exact name.
-            version: With or without `v`.
-
-        Raises:
-            InputError: `no_dataset` listing what exists, `ambiguous_dataset`, `bad_version`, or the error of the file
-                that has the dataset's name.
+        The id may end in `_v<version>` or be the file's exact name; the version may begin with `v`.
         """
         return _require_file(self.datasets, DATASET_ENDINGS, _dataset_ref, "no_dataset", dataset_id, version)
 
     def load_dataset(self, dataset_id: str, version: str | None = None) -> EvaluationDataset:
-        """Return a dataset's version, or its highest; arguments and errors as `dataset_file`."""
+        """Return a dataset's version, or its highest; arguments as `dataset_file`."""
         return EvaluationDataset.read(self.dataset_file(dataset_id, version))
 
     def load_ground_truth(self, dataset_id: str, version: str | None = None) -> GroundTruth:
@@ -168,10 +162,9 @@ class DatasetStore:
             difference = _difference(EvaluationDataset.read(target), dataset)
             if difference is None:
                 return target
-            raise InputError(
-                "version_conflict", target, f"no change under version {dataset.version}, but {difference}",
-                hint="Raise the version, or overwrite the published one.",
-            )  # fmt: skip
+            expected = f"no change under version {dataset.version}, but {difference}"
+            hint = "Raise the version, or overwrite the published one."
+            raise InputError("version_conflict", target, expected, hint=hint)
         dataset.write(target)
         return target
 
@@ -184,10 +177,9 @@ class DatasetStore:
             if published == results:
                 return target
             differing = [name for name, value in results if value != getattr(published, name)]
-            raise InputError(
-                "results_conflict", target, f"the published results, but they differ in {', '.join(differing)}",
-                hint="Give the evaluation another id, or overwrite the published one.",
-            )  # fmt: skip
+            expected = f"the published results, but they differ in {', '.join(differing)}"
+            hint = "Give the evaluation another id, or overwrite the published one."
+            raise InputError("results_conflict", target, expected, hint=hint)
         results.write(target)
         return target
 
@@ -219,10 +211,8 @@ class DatasetStore:
         files = _files_in(self.results, RESULTS_ENDINGS)
         found = [path for path in files if dataset_stem(path) == evaluation_id]
         if len(found) > 1:
-            raise InputError(
-                "ambiguous_results", self.results, f"one file of evaluation {evaluation_id!r}",
-                found=[path.name for path in found], hint="Remove all but one.",
-            )  # fmt: skip
+            expected, names = f"one file of evaluation {evaluation_id!r}", [path.name for path in found]
+            raise InputError("ambiguous_results", self.results, expected, found=names, hint="Remove all but one.")
         return found[0] if found else None
 
 
@@ -319,11 +309,9 @@ def _find_file(
     # Of files that state the same, the one whose name is exactly the id that was asked for.
     found = [ref for ref in found if dataset_stem(ref.path) == dataset_id] or found
     if len(found) > 1:
-        raise InputError(
-            "ambiguous_dataset", found[0].path.parent, f"one file of {_shown(asked.dataset_id, asked.version)}",
-            found=[ref.path.name for ref in found],
-            hint="Remove all but one, or give the exact name of a file.",
-        )  # fmt: skip
+        expected = f"one file of {_shown(asked.dataset_id, asked.version)}"
+        names, hint = [ref.path.name for ref in found], "Remove all but one, or give the exact name of a file."
+        raise InputError("ambiguous_dataset", found[0].path.parent, expected, found=names, hint=hint)
     return found[0].path
 
 
@@ -360,10 +348,8 @@ def _files_in(folder: Path, endings: tuple[str, ...]) -> list[Path]:
 
 def _check_identifier(text: str, field: str) -> None:
     if not PLAIN_NAME.fullmatch(text):
-        raise InputError(
-            "bad_identifier", field, "letters, digits, `.`, `_` and `-`, at most 128, a letter or digit first",
-            found=text, hint="It becomes a file name.",
-        )  # fmt: skip
+        expected = "letters, digits, `.`, `_` and `-`, at most 128, a letter or digit first"
+        raise InputError("bad_identifier", field, expected, found=text, hint="It becomes a file name.")
 
 
 def version_difference(old: Path, new: Path) -> str | None:

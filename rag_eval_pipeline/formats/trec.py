@@ -1,16 +1,11 @@
 r"""TREC's text files: qrels (`qid iteration docid grade`), runs (`qid Q0 docid rank score tag`) and topics.
 
 Qrels and runs are read line by line as trec_eval reads them, with the same values: in runs blank lines, comments and
-fields after the tag, in qrels comments; any word as iteration, Q0 and rank; every spelling of a number that C's `atof`
-and `atol` read to its end. Where those would make a number of something that is none (`0,5`, `high`), and where a
-document is repeated for a query, the line is an error. Ids stay as they are written.
+fields after the tag, in qrels comments; any word as iteration, Q0 and rank. Where C's `atof` and `atol` would make a
+number of something that is none (`0,5`, `high`), and where a document is repeated for a query, the line is an error.
 
-Topics are read as `num<TAB>text` or in the `<top>` form of the TREC tracks, distinguished by the first line, and
-written in the first form, which Anserini, PyTerrier and ir_datasets read; the second cannot hold a question with one
-of its tags.
-
-Gzip is recognised by content on reading and by name on writing. Errors of single lines are `bad_fields`, `bad_number`,
-`bad_score`, `bad_topic`, `bad_encoding`, `duplicate_document` and `duplicate_query`, with the line.
+Topics are read as `num<TAB>text` or in the `<top>` form of the TREC tracks, and written in the first form, which
+Anserini, PyTerrier and ir_datasets read. Gzip is recognised by content on reading and by name on writing.
 
 `encode_id` makes any text an id that can be written to such a file, and changes nothing else: each white-space
 character becomes `%XX` of its UTF-8 bytes (upper-case hex), NUL likewise, and `25` is put after a `%` that such an
@@ -23,7 +18,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -43,9 +37,9 @@ SPLITTING = re.compile(r"[\s\0]")
 _INTEGER = re.compile(rb"([+-]?[0-9]{1,18})(?:\.0*)?")
 _RANK = re.compile(rb"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
-_HEX_NUMBER = re.compile(rb"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE)
 
-_TOP = re.compile(r"</?top>", re.IGNORECASE)
+_TOP = re.compile(r"<top>", re.IGNORECASE)
+_TOP_END = re.compile(r"</top>", re.IGNORECASE)
 # Fields of the ad hoc tracks since 1992; only four are kept.
 _FIELD = re.compile(r"<(num|title|desc|narr|head|dom|smry|con|fac|def|nat|time)>", re.IGNORECASE)
 _END = re.compile(r"</(num|title|desc|narr|head|dom|smry|con|fac|def|nat|time)>", re.IGNORECASE)
@@ -61,14 +55,11 @@ class Qrel(NamedTuple):
 
 
 class RunLine(NamedTuple):
-    """One retrieved document. trec_eval orders by score, then by document id descending, and ignores ranks.
-
-    The rank is None where the file has a word that is no whole number.
-    """
+    """One retrieved document. trec_eval orders by score, then by document id descending, and ignores ranks."""
 
     query_id: str
     document_id: str
-    rank: int | None
+    rank: int | None  # None for a word that is no whole number
     score: float
     tag: str
 
@@ -98,11 +89,7 @@ def iterate_run(path: Path) -> Iterator[RunLine]:
 
 
 def checked_qrels(path: Path) -> Iterator[Qrel | InputError]:
-    """Yield the judgements of a file in its order, and in place of a bad line its error.
-
-    Raises:
-        InputError: The file as a whole cannot be read.
-    """
+    """Yield the judgements of a file in its order, and in place of a bad line its error."""
     return parsed(path, _qrel_parser(path))
 
 
@@ -161,9 +148,8 @@ def write_topics(path: Path, topics: Iterable[Topic]) -> int:
     with packing(path) as file:
         for count, topic in enumerate(topics, start=1):
             if not topic.text or BREAKING.search(topic.text):
-                raise InputError(
-                    "bad_topic", path, "a text without tab and line break", row=count, field="text", found=topic.text
-                )
+                expected = "a text without tab and line break"
+                raise InputError("bad_topic", path, expected, row=count, field="text", found=topic.text)
             file.write(f"{check_id(path, topic.query_id, 'query id')}\t{topic.text}\n".encode())
     return count
 
@@ -332,10 +318,8 @@ def _run_parser(path: Path) -> Parse[RunLine]:
 def _fields(path: Path, line: bytes, row: int, names: str, fields: list[bytes]) -> list[bytes]:
     expected = names.count(",") + 1
     if len(fields) != expected:
-        raise InputError(
-            "bad_fields", path, f"{expected} fields ({names})", row=row,
-            found=f"{len(fields)} in {_shown(line[:100])!r}",
-        )  # fmt: skip
+        found = f"{len(fields)} in {_shown(line[:100])!r}"
+        raise InputError("bad_fields", path, f"{expected} fields ({names})", row=row, found=found)
     return fields
 
 
@@ -355,8 +339,6 @@ def _score(path: Path, text: bytes, row: int) -> float:
         raise InputError("bad_score", path, "a number, which NaN is not", row=row, field="score", found=shown)
     if _NUMBER.fullmatch(text):
         return float(text)
-    if _HEX_NUMBER.fullmatch(text):
-        return float.fromhex(shown)
     raise InputError("bad_number", path, "a decimal number", row=row, field="score", found=shown)
 
 
@@ -390,41 +372,26 @@ def _topic_parser(path: Path) -> Parse[Topic]:
 
 
 def _marked_up(path: Path) -> Iterator[Topic | InputError]:
-    """Yield topics of the `<top>` form; an error ends its topic."""
+    """Yield topics of the `<top>` form; whatever is not between the tags of a topic is an error."""
+    kept: list[str] = []
+    for row, line in lines(path):
+        try:
+            kept.append(line.decode())
+        except UnicodeDecodeError as error:
+            yield InputError("bad_encoding", path, "UTF-8", row=row, found=line[error.start : error.end])
+            kept.append("")
     seen: set[str] = set()
-    parts: list[str] | None = None
-    begun = 0
-
-    def fault(expected: str, row: int, found: str | None = None) -> InputError:
-        return InputError("bad_topic", path, expected, row=row, found=found)
-
-    for line in parsed(path, lambda line, row: (row, line.decode())):
-        if isinstance(line, InputError):
-            yield line
-            continue
-        row, text = line
-        place = 0
-        for mark in chain(_TOP.finditer(text), (None,)):
-            between = text[place : mark.start() if mark else None]
-            place = mark.end() if mark else len(text)
-            if parts is not None:
-                parts.append(between)
-            elif between.strip():
-                yield fault("nothing between </top> and <top>", row, between.strip())
-            if mark is None:
-                continue
-            if mark[0].startswith("</"):
-                if parts is None:
-                    yield fault("<top> before </top>", row)
-                else:
-                    yield _topic(path, "\n".join(parts), begun, seen)
-                parts = None
-            else:
-                if parts is not None:
-                    yield fault("</top> before the next <top>", begun)
-                parts, begun = [], row
-    if parts is not None:
-        yield fault("</top> before the file's end", begun)
+    before, *parts = _TOP.split("\n".join(kept))
+    row = 1 + before.count("\n")
+    if before.strip():
+        yield InputError("bad_topic", path, "<top> before a topic", row=row, found=before.strip())
+    for part in parts:
+        body, *rest = _TOP_END.split(part)
+        if len(rest) == 1 and not rest[0].strip():
+            yield _topic(path, body, row, seen)
+        else:
+            yield InputError("bad_topic", path, "one </top> after each topic, and <top> after it", row=row)
+        row += part.count("\n")
 
 
 def _topic(path: Path, text: str, row: int, seen: set[str]) -> Topic | InputError:

@@ -5,7 +5,7 @@ raises nothing.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -46,13 +46,9 @@ def examine(path: Path, *, corpus: Path | None = None, strict: bool = False) -> 
     """Return everything found in a file: errors, warnings, and what was not checked.
 
     Args:
-        path: The file.
-        corpus: A folder of documents in which references are looked up; without it, in a dataset's inline documents,
-            and for `train.json` in the folder `corpus` beside it.
+        corpus: Documents in which references are looked up; without it, a dataset's inline documents, and for
+            `train.json` the folder `corpus` beside it.
         strict: Evret's queries may not have both document labels and expected answers.
-
-    Raises:
-        InputError: `unknown_form` if neither name nor content is known, or `missing_file`.
     """
     name = path.name
     check: Callable[[], list[Finding]]
@@ -189,6 +185,9 @@ class RegisteredDocument:
     title: str | None = None
 
 
+_Named = defaultdict[str, list[RegisteredDocument]]
+
+
 class DocumentRegistry:
     """The documents of a corpus, found by any of their names.
 
@@ -198,19 +197,18 @@ class DocumentRegistry:
     """
 
     def __init__(self, documents: Iterable[RegisteredDocument]) -> None:
-        self.documents = tuple(documents)
-        # The kinds of names, in the order in which they are looked up.
-        self._by_name: tuple[dict[str, list[RegisteredDocument]], ...] = ({}, {}, {}, {}, {})
-        ids, basenames, paths, stems, titles = self._by_name
-        for document in self.documents:
-            ids.setdefault(document.document_id, []).append(document)
-            basenames.setdefault(document.basename, []).append(document)
+        kinds: tuple[_Named, ...] = tuple(defaultdict(list) for _ in range(5))
+        by_id, by_basename, by_path, self._by_stem, self._by_title = kinds
+        for document in documents:
+            by_id[document.document_id].append(document)
+            by_basename[document.basename].append(document)
             if document.path is not None:
-                paths.setdefault(document.path, []).append(document)
+                by_path[document.path].append(document)
             for stem in {without_extension(document.document_id), without_extension(document.basename)}:
-                stems.setdefault(stem, []).append(document)
+                self._by_stem[stem].append(document)
             if document.title:
-                titles.setdefault(document.title, []).append(document)
+                self._by_title[document.title].append(document)
+        self._by_name = {**by_path, **by_basename, **by_id}
 
     @classmethod
     def from_documents(cls, documents: Iterable[SourceDocument]) -> Self:
@@ -238,10 +236,7 @@ class DocumentRegistry:
     def candidates(self, name: str) -> tuple[RegisteredDocument, ...]:
         """Return the documents that a name can mean: several if it is ambiguous, none if it is unknown."""
         stem = without_extension(name)
-        for documents, wanted in zip(self._by_name, (name, name, name, stem, name), strict=True):
-            if found := documents.get(wanted):
-                return tuple(found)
-        return ()
+        return tuple(self._by_name.get(name) or self._by_stem.get(stem) or self._by_title.get(name) or ())
 
     def resolve(self, name: str) -> RegisteredDocument | None:
         """Return the document that a name means; None if it is unknown or ambiguous."""
@@ -312,10 +307,7 @@ def _references(query: EvaluationQuery, registry: DocumentRegistry, path: Path, 
 
 
 def _citations(query: EvaluationQuery, registry: DocumentRegistry | None, path: Path, place: str) -> Iterator[Finding]:
-    """Yield cited documents that are not relevant, and relevant ones that are not cited although others are.
-
-    The first contradict the labels; the second are only worth knowing.
-    """
+    """Yield cited documents that are not relevant, and relevant ones that are not cited although others are."""
     if not query.citations:
         return
     relevant = {_identity(name, registry): name for name in query.relevant_documents}

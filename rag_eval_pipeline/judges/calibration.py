@@ -8,19 +8,16 @@ Labels are JSON Lines or CSV, one label a line:
 ```
 
 A label of `support` is about the claim it names, else about all claims of the answer; by the evidence it names, else by
-what the claim cites, else by what was retrieved. Several people may label the same thing.
-
-Labels of a task are enough if there are 100, at least a tenth of either verdict, and people gave them; the judge passes
-if kappa's lower 95 % limit is 0.60 or more. Until then its scores are shown as not calibrated.
+what the claim cites, else by what was retrieved.
 """
 
 import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import NormalDist
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import NamedTuple, Self
 
 import krippendorff
 import msgspec
@@ -40,7 +37,6 @@ from rag_eval_pipeline.judges.judgement import (
     Claim,
     Judge,
     Judgement,
-    JudgeUsage,
     Support,
 )
 from rag_eval_pipeline.judges.trust_card import (
@@ -62,14 +58,14 @@ MIN_CLASS_SHARE = 0.10  # of either verdict; kappa means little if nearly all la
 MIN_AGREEMENT = 0.60  # of kappa's lower limit
 WORST_LISTED = 20
 TEXT_SHOWN = 200  # characters
-CASES_AT_ONCE = 32  # how many are with the server is the endpoint's own limit
-SECOND_JUDGING = 1_000  # a number that no setting of repeats reaches
+CASES_AT_ONCE = 32  # the endpoint limits how many are sent at once
+SECOND_JUDGING = 1_000  # its entries in the cache are not those of the first
 LABELS: dict[Task, tuple[frozenset[str], frozenset[str]]] = {
     "correctness": (frozenset({"correct"}), frozenset({"incorrect"})),
     "support": (frozenset({"supported"}), frozenset({"not_supported", "not_found", "conflicting"})),
     "refusal": (frozenset({"refused"}), frozenset({"answered"})),
 }
-"""Labels of each task: those that say yes, those that say no."""
+"""Labels of each task that mean yes, and those that mean no."""
 
 
 # --- labels
@@ -134,14 +130,6 @@ class Truth(NamedTuple):
     alpha: dict[Task, float | None]
 
 
-class LabelledAnswers(NamedTuple):
-    """One system's answers that arrived, and their labels."""
-
-    system: str
-    cases: Sequence[Case]
-    labels: Sequence[Label]
-
-
 def read_labels(path: Path) -> list[Label]:
     """Read the labels of a `.jsonl` or `.csv` file.
 
@@ -186,22 +174,16 @@ def majority_labels(labels: Sequence[Label]) -> Truth:
     )
 
 
-def pool_answers(answers: Sequence[LabelledAnswers]) -> tuple[list[Case], list[Label]]:
-    """Return the cases and labels of all systems together; of several, question 12 of `ours` becomes `ours/12`.
-
-    A card holds for a benchmark and a judge, whoever answered.
-    """
-    if len(answers) == 1:
-        return list(answers[0].cases), list(answers[0].labels)
-    cases, labels = [], []
-    for system, own_cases, own_labels in answers:
-        cases += [msgspec.structs.replace(case, query_id=f"{system}/{case.query_id}") for case in own_cases]
-        labels += [label.model_copy(update={"query_id": f"{system}/{label.query_id}"}) for label in own_labels]
-    return cases, labels
+def name_by_system(system: str, cases: Iterable[Case], labels: Iterable[Label]) -> tuple[list[Case], list[Label]]:
+    """Return cases and labels under the name of their system: question 12 of `ours` becomes `ours/12`."""
+    return (
+        [msgspec.structs.replace(case, query_id=f"{system}/{case.query_id}") for case in cases],
+        [label.model_copy(update={"query_id": f"{system}/{label.query_id}"}) for label in labels],
+    )
 
 
 def _alpha(votes: Iterable[Sequence[bool]]) -> float | None:
-    counts = np.array([[own.count(False), own.count(True)] for own in votes if len(own) > 1])
+    counts = np.array([[given.count(False), given.count(True)] for given in votes if len(given) > 1])
     if not counts.size or not counts.any(axis=0).all():
         return None
     return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))
@@ -318,7 +300,7 @@ def _analytic_interval(table: Confusion, kappa: float) -> Limits | None:
 
 
 def _interval_without_disagreement(table: Confusion) -> Limits:
-    """Source: Hanley and Lippman-Hand 1983, If nothing goes wrong, is everything all right?."""
+    # Hanley and Lippman-Hand 1983, If nothing goes wrong, is everything all right?
     unseen = min(-math.log((1 - CONFIDENCE) / 2), sum(table) / 2)
     moved = [table.both_yes - unseen / 2, unseen / 2, unseen / 2, table.both_no - unseen / 2]
     return Limits(low=float(_kappas(np.maximum(np.array([moved]), 0.0))[0]), high=1.0)
@@ -367,27 +349,6 @@ class ItemVerdict(NamedTuple):
     against: str = ""
 
 
-class JudgeBudget(Protocol):
-    """The daily budget of judging."""
-
-    async def reserve(self) -> None:
-        """Wait for room; raise `ServiceError` `budget_spent` if nothing is left today."""
-        ...
-
-    def book(self, usage: JudgeUsage) -> None:
-        """Book what one answer took."""
-        ...
-
-
-@runtime_checkable
-class RepeatableJudge(Protocol):
-    """A judge whose second verdict may differ."""
-
-    async def judge_again(self, case: Case, repeat: int) -> Judgement:
-        """Judge a case one of several times."""
-        ...
-
-
 async def calibrate(
     judge: Judge,
     cases: Sequence[Case],
@@ -395,24 +356,18 @@ async def calibrate(
     request: CalibrationRequest,
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    budget: JudgeBudget | None = None,
 ) -> TrustCard:
     """Return how far the judge agrees with the labels.
 
-    Args:
-        cases: Answers; those without labels are not judged, and labels without an answer are counted as `no_answer`.
-
-    Raises:
-        ServiceError: `budget_spent`; what was judged is kept in the judge's cache.
+    Answers without labels are not judged; labels without an answer are counted as `no_answer`.
     """
     truth = majority_labels(labels)
     known = {case.query_id: case for case in cases}
     asked = {item: _case_of(item, known[item.query_id]) for item in truth.values if item.query_id in known}
-    first = await _judge_all(asked.values(), judge.judge, progress, budget)
+    first = await _judge_all(asked.values(), judge, 0, progress)
     second: dict[Case, Judgement] = {}
-    if request.judges_twice and isinstance(judge, RepeatableJudge):
-        judge_again = judge.judge_again
-        second = await _judge_all(asked.values(), lambda case: judge_again(case, SECOND_JUDGING), progress, budget)
+    if request.judges_twice and judge.may_differ:
+        second = await _judge_all(asked.values(), judge, SECOND_JUDGING, progress)
 
     def verdicts(judgements: dict[Case, Judgement]) -> dict[Item, ItemVerdict]:
         return {
@@ -440,10 +395,7 @@ async def calibrate(
 
 
 async def _judge_all(
-    cases: Iterable[Case],
-    judge: Callable[[Case], Awaitable[Judgement]],
-    progress: Callable[[int, int], None],
-    budget: JudgeBudget | None,
+    cases: Iterable[Case], judge: Judge, repeat: int, progress: Callable[[int, int], None]
 ) -> dict[Case, Judgement]:
     """Return each case's judgement; a case with several labels is judged once."""
     distinct = list(dict.fromkeys(cases))
@@ -453,11 +405,7 @@ async def _judge_all(
     async def one(case: Case) -> Judgement:
         nonlocal done
         async with slots:
-            if budget:
-                await budget.reserve()
-            judgement = await judge(case)
-            if budget:
-                budget.book(judgement.usage)
+            judgement = await judge.judge(case, repeat)
         done += 1
         progress(done, len(distinct))
         return judgement

@@ -161,18 +161,18 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 class Judge(Protocol):
-    """Anything that judges answers."""
+    """Anything that judges answers.
 
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever the same case may be judged differently."""
-        ...
+    Args:
+        fingerprint: Changes whenever the same case may be judged differently.
+        judges_support: Whether it compares claims with texts; without that, support has no value.
+        may_differ: Whether its second verdict on a case may be another one.
+    """
 
-    @property
-    def judges_support(self) -> bool:
-        """Whether it compares claims with texts; without that, support has no value (`needs_support_judge`)."""
-        ...
+    fingerprint: str
+    judges_support: bool
+    may_differ: bool
 
-    async def judge(self, case: Case) -> Judgement:
-        """Judge one answer; a failure is a status, not an exception."""
+    async def judge(self, case: Case, repeat: int = 0) -> Judgement:
+        """Judge one answer, each `repeat` anew; a failure is a status, not an exception."""
         ...

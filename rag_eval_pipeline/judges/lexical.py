@@ -123,22 +123,19 @@ class LexicalJudge:
     """Judges correctness by words and numbers; defaults are used without settings."""
 
     judges_support = False
+    may_differ = False
 
     def __init__(self, settings: LexicalSettings | None = None) -> None:
         self.settings = settings or LexicalSettings()
-
-    @property
-    def fingerprint(self) -> str:
-        """Covers the rules' version, all settings, and the versions of what they are computed with."""
         parts = {
             "rules": RULES,
             "settings": self.settings.model_dump(mode="json"),
             "libraries": {name: version(name) for name in _LIBRARIES},
             "unicode": unicodedata.unidata_version,
         }
-        return f"{RULES}-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
+        self.fingerprint = f"{RULES}-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
 
-    async def judge(self, case: Case) -> Judgement:
+    async def judge(self, case: Case, repeat: int = 0) -> Judgement:
         """Judge one answer."""
         return self.judge_case(case)
 

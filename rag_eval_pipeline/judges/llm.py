@@ -59,7 +59,7 @@ def _known_rating(rating: object) -> object:
     if not isinstance(rating, str):
         return rating
     if rating not in BUILT_IN:
-        raise ValueError(f"one of {', '.join(BUILT_IN)}, or a protocol of your own")
+        raise ValueError(f"one of {', '.join(BUILT_IN)}, or a custom protocol")
     return BUILT_IN[rating]
 
 
@@ -74,7 +74,7 @@ class LlmSettings(Model):
     ratings: tuple[Annotated[RatingProtocol, pydantic.BeforeValidator(_known_rating)], ...] = pydantic.Field(
         (),
         description="Ratings beside the verdicts, one or two calls more an answer each: answer_accuracy, "
-        "answer_relevance, groundedness, quality, relevance, toxicity, or protocols of your own.",
+        "answer_relevance, groundedness, quality, relevance, toxicity, or custom protocols.",
     )
     evidence_chars: int = pydantic.Field(
         12_000, ge=1_000, le=1_000_000,
@@ -177,7 +177,7 @@ class _CachedChat:
         """Return the verdict that `parse` makes of a reply; raises `JudgeFailedError`.
 
         Args:
-            repeat: Number of the judging; each has its own entry in the cache.
+            repeat: Number of the judging; each has an entry in the cache.
         """
         sampling = self._settings.chat.model_dump(exclude={"prices"})
         key = cache_key(self._settings.endpoint.base_url, sampling, (prompt, schema, repeat))
@@ -245,6 +245,7 @@ class LlmJudge:
     """The judge by one model; opened by `open_llm_judge`."""
 
     judges_support = True
+    may_differ = True
 
     def __init__(self, chat: Chat, cache: JudgementCache, settings: LlmSettings) -> None:
         self._chat = _CachedChat(chat, cache, settings)
@@ -252,11 +253,7 @@ class LlmJudge:
         self._lexical = LexicalJudge(settings.lexical)
         self.fingerprint = settings.fingerprint
 
-    async def judge(self, case: Case) -> Judgement:
-        """Judge one answer; a failure is a status, not an exception."""
-        return await self.judge_again(case, 0)
-
-    async def judge_again(self, case: Case, repeat: int) -> Judgement:
+    async def judge(self, case: Case, repeat: int = 0) -> Judgement:
         """Judge one answer; each `repeat` is asked and cached separately."""
         started = time.perf_counter()
         tally = _UsageTally()

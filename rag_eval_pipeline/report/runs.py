@@ -222,7 +222,7 @@ class DatasetCache:
             return DatasetSources(queries, DocumentTexts([], {}), False)
         paths = workspace.benchmark(header.benchmark)
         try:
-            texts = DocumentTexts(read_pages(paths.pages), CorpusFiles.read(paths).aliases())
+            texts = DocumentTexts(read_pages(paths.pages), CorpusFiles.read(paths).aliases)
         except InputError:
             return DatasetSources(queries, DocumentTexts([], {}), False)
         return DatasetSources(queries, texts, True)

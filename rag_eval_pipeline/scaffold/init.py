@@ -9,8 +9,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -32,38 +31,25 @@ _SUFFIXES = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,9}){1,2}$")
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A proposed benchmark.yaml.
-
-    Args:
-        text: The file, comments included.
-        guesses: The assumptions that it makes, one sentence each.
-        files: Paths of the benchmark's files relative to its folder; empty for a URL.
-        shape: What was recognised.
-        missing: What has to be filled in before the benchmark converts; empty if it converts as it is.
-    """
+    """A proposed benchmark.yaml."""
 
     text: str
-    guesses: list[str]
-    files: list[str]
-    shape: str
-    missing: list[str]
+    guesses: list[str]  # the assumptions that it makes, one sentence each
+    files: list[str]  # of the benchmark, relative to its folder; empty for a URL
+    shape: str  # what was recognised
+    missing: list[str]  # what has to be filled in; empty if the benchmark converts as it is
 
 
 def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Download | None = None) -> Proposal:
-    """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace.
-
-    Raises:
-        InputError: `bad_name`, `benchmark_exists`, `missing_origin`, `already_a_benchmark`, `nothing_to_propose`, and
-            the readers' own errors if a single file cannot be read.
-    """
-    _check_free(workspace, name)
+    """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace."""
+    _check_free(workspace.benchmark(name))
     if not (isinstance(origin, str) and origin.lower().startswith(("http://", "https://"))):
         folder, files, notes = _list_files(Path(origin))
         return _proposal(name, folder, files, notes)
     if download is None:
         raise InputError("missing_origin", origin, "a file or a folder", hint="Download it first.")
     suffixes = _SUFFIXES.search(unquote(urlsplit(origin).path))
-    file = f"source{suffixes[0] if suffixes else ''}"  # the suffix tells formats apart that look alike
+    file = f"source{suffixes[0] if suffixes else ''}"  # the suffix decides between formats with equal content
     with tempfile.TemporaryDirectory(prefix="rag-eval-init-") as scratch:
         download(origin, Path(scratch) / file)
         return _proposal(name, Path(scratch), [file], [], url=origin)
@@ -72,24 +58,21 @@ def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Do
 def start_benchmark(
     workspace: Workspace, name: str, origin: Path | str, *, download: Download | None = None
 ) -> tuple[BenchmarkPaths, Proposal]:
-    """Copy the files into `data/sources/<name>/` and write the proposed benchmark.yaml beside them.
-
-    Raises:
-        InputError: As `propose`; nothing is left behind then.
-    """
+    """Copy the files into `data/sources/<name>/` and write the proposed benchmark.yaml beside them."""
     paths = workspace.benchmark(name)
     proposal = propose(workspace, name, origin, download=download)
-    with _staging_folder(workspace) as staging:
+    staging = workspace.sources / f"{STAGING_PREFIX}{secrets.token_hex(8)}"
+    staging.mkdir()  # not by mkdtemp, which makes folders that only their owner may enter
+    try:
         for file in proposal.files:
             target = staging / file
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(_folder(Path(origin)) / file, target, follow_symlinks=False)
         atomic_write(staging / SPEC_NAME, proposal.text.encode())
-        _check_free(workspace, name)
-        try:
-            os.rename(staging, paths.source)
-        except OSError as error:
-            raise _exists(paths) from error
+        _check_free(paths)
+        os.rename(staging, paths.source)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
     fsync_folder(workspace.sources)
     return paths, proposal
 
@@ -97,16 +80,6 @@ def start_benchmark(
 def _folder(origin: Path) -> Path:
     origin = origin.resolve()
     return origin.parent if origin.is_file() else origin
-
-
-@contextmanager
-def _staging_folder(workspace: Workspace) -> Iterator[Path]:
-    staging = workspace.sources / f"{STAGING_PREFIX}{secrets.token_hex(8)}"
-    staging.mkdir()  # not by mkdtemp, which makes folders that only their owner may enter
-    try:
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _proposal(name: str, folder: Path, files: list[str], notes: list[str], *, url: str | None = None) -> Proposal:
@@ -166,12 +139,7 @@ def _is_encodable(name: str) -> bool:
     return True
 
 
-def _check_free(workspace: Workspace, name: str) -> None:
-    paths = workspace.benchmark(name)
+def _check_free(paths: BenchmarkPaths) -> None:
     if os.path.lexists(paths.source):
-        raise _exists(paths)
-
-
-def _exists(paths: BenchmarkPaths) -> InputError:
-    hint = "Choose another name, or remove the folder."
-    return InputError("benchmark_exists", paths.source, "a name that is free", found=paths.name, hint=hint)
+        hint = "Choose another name, or remove the folder."
+        raise InputError("benchmark_exists", paths.source, "a name that is free", found=paths.name, hint=hint)

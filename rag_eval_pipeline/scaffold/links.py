@@ -27,7 +27,7 @@ BODIES = "text contents content body passage_text passage document_text document
 TITLES = "title heading headline"
 SEPARATORS = ("\n", ";", "|", ",")
 
-# A column with one of these words in its name may say which document a question is about.
+# A column with one of these words in its name may name the document of a question.
 DOCUMENT_WORDS = frozenset(
     "article articles chunk chunks context contexts corpus doc docid docids docs document documents evidence file "
     "files filename gold page pages passage passages pid relevant retrieval source sources support supporting".split()
@@ -74,21 +74,13 @@ class Corpus:
 
 
 class Target(NamedTuple):
-    """A set of documents that values can name.
+    """A set of documents that values can name."""
 
-    Args:
-        field: The field of a context that names one: `document` or `file`.
-        named: Makes the SQL of that field from the SQL of a value.
-        share: Returns the share of the values that it knows.
-        corpus: Returns its documents, given the values that name some.
-        shown: A description of the values for users.
-    """
-
-    field: str
-    named: Callable[[str], str]
-    share: Callable[[Sequence[str]], float]
-    corpus: Callable[[Sequence[str]], Corpus]
-    shown: str
+    field: str  # of a context that names one: `document` or `file`
+    named: Callable[[str], str]  # makes the SQL of that field from the SQL of a value
+    share: Callable[[Sequence[str]], float]  # of the values that it knows
+    corpus: Callable[[Sequence[str]], Corpus]  # its documents, given the values that name some
+    shown: str  # the values, for users
 
 
 class DocumentTable(NamedTuple):
@@ -244,7 +236,7 @@ def _document_table(profile: FolderProfile, file: DataFile, key: Column, name: s
 
 
 def _top_folder(name: str) -> str:
-    return PurePosixPath(name).parts[0] if "/" in name else ""
+    return name.partition("/")[0] if "/" in name else ""
 
 
 def _is_url(column: Column) -> bool:
@@ -263,37 +255,24 @@ def _page_sql(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A way from questions to documents.
+    """A way from questions to documents."""
 
-    Args:
-        exprs: `urls` or `contexts`; empty if there are documents and no question names them.
-        used: Columns of the file that the expressions read.
-        scalar: The fields of a context, in SQL, if each row names one document; None for lists.
-    """
-
-    exprs: dict[str, ColumnExpr] = field(default_factory=dict)
-    used: frozenset[str] = frozenset()
+    exprs: dict[str, ColumnExpr] = field(default_factory=dict)  # `urls` or `contexts`; empty if questions name none
+    used: frozenset[str] = frozenset()  # columns of the file that the expressions read
     corpus: Corpus = field(default_factory=Corpus)
     guesses: tuple[Guess, ...] = ()
-    scalar: dict[str, str] | None = None
+    scalar: dict[str, str] | None = None  # a context's fields in SQL if each row names one document
 
 
 class Structs(NamedTuple):
-    """A column of lists of structs.
-
-    Args:
-        sql: The list.
-        fields: Our field <- their field.
-        values: The structs of the sample, flattened.
-        gold: Their field that marks the structs that support the answer; None if all do.
-    """
+    """A column of lists of structs."""
 
     column: Column
-    sql: str
-    fields: dict[str, Field]
-    values: list[dict[str, Any]]
+    sql: str  # of the list
+    fields: dict[str, Field]  # our field <- their field
+    values: list[dict[str, Any]]  # the structs of the sample
     is_json: bool = False
-    gold: str | None = None
+    gold: str | None = None  # their field that marks the structs that support the answer; None if all do
 
 
 def find_link(profile: FolderProfile, file: DataFile, taken: Iterable[str] = ()) -> Link | None:
@@ -358,7 +337,7 @@ def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: 
 
 
 def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link | None:
-    """Return a link with gold texts, in the document that each row names if `link` says so; None without texts."""
+    """Return a link with gold texts, in the document that `link` finds for each row; None without texts."""
     taken = set(taken)
     columns = {normalised(column.name): column for column in reversed(file.columns) if column.name not in taken}
     for column in (columns[name] for name in GOLD_TEXTS if name in columns):

@@ -30,7 +30,7 @@ DATA_SUFFIXES = frozenset({".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".jsonli
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
 NOT_CONTENT = frozenset("authors changelog citation contributing copying licence license notice readme source".split())
-HIDDEN_COLUMNS = frozenset({"source_file", "source_row", "source_item"})  # SQL sees its own columns of these names
+HIDDEN_COLUMNS = frozenset({"source_file", "source_row", "source_item"})  # SQL sees other columns of these names
 
 _QRELS_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\S+[ \t]+-?\d+[ \t]*")
 _TOPIC = re.compile(r"<top>.*?<num>", re.DOTALL | re.IGNORECASE)
@@ -38,8 +38,7 @@ _TOPIC = re.compile(r"<top>.*?<num>", re.DOTALL | re.IGNORECASE)
 Kind = Literal["text", "integer", "number", "boolean", "texts", "text lists", "structs", "struct", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a relation comes from, as `source:` and `tables:` state it; exactly one of path, files and url is set."""
 
     path: str | None = None
@@ -50,8 +49,7 @@ class Origin:
 
     def keys(self) -> dict[str, str]:
         """Return the keys that are set, in the order in which they are written."""
-        named = {"path": self.path, "files": self.files, "url": self.url, "root": self.root, "format": self.format}
-        return {key: value for key, value in named.items() if value is not None}
+        return {key: value for key, value in self._asdict().items() if value is not None}
 
     @property
     def shown(self) -> str:
@@ -70,19 +68,13 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a relation.
-
-    Args:
-        values: Of the first rows, NULL included.
-        fields: Of a struct, or of the structs in a list.
-        is_unique: Whether every row has a value and no two rows have the same.
-    """
+    """A column of a relation."""
 
     name: str
     kind: Kind
-    values: tuple[Any, ...] = field(repr=False)
-    fields: tuple[Field, ...] = ()
-    is_unique: bool = False
+    values: tuple[Any, ...] = field(repr=False)  # of the first rows, NULL included
+    fields: tuple[Field, ...] = ()  # of a struct, or of the structs in a list
+    is_unique: bool = False  # every row has a value, and no two rows have the same
 
     @property
     def present(self) -> list[Any]:
@@ -148,11 +140,7 @@ class FolderProfile:
 
 
 def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None) -> FolderProfile:
-    """Read the relations among some files of a folder.
-
-    Raises:
-        InputError: The reader's own, if the only file cannot be read.
-    """
+    """Read the relations among some files of a folder."""
     paths = BenchmarkPaths(folder.name, folder, folder, folder)
     candidates = [name for name in files if len(files) == 1 or _can_be_data(folder, name)]
     notes = []
@@ -297,7 +285,7 @@ def _field(name: str, kind: pa.DataType) -> Field:
 
 def _shorten(value: object) -> str:
     """Return a sample value for users; a text is cut before it is quoted."""
-    if isinstance(value, str):
-        return repr(value if len(value) <= SAMPLE_VALUE_CHARACTERS else value[:SAMPLE_VALUE_CHARACTERS] + "…")
-    shown = repr(value)
-    return shown if len(shown) <= SAMPLE_VALUE_CHARACTERS else shown[:SAMPLE_VALUE_CHARACTERS] + "…"
+    shown = value if isinstance(value, str) else repr(value)
+    if len(shown) > SAMPLE_VALUE_CHARACTERS:
+        shown = shown[:SAMPLE_VALUE_CHARACTERS] + "…"
+    return repr(shown) if isinstance(value, str) else shown

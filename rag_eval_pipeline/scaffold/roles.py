@@ -50,34 +50,21 @@ _SEPARATOR_NAMES = {";": "separated by ';'", "|": "separated by '|'", "\n": "one
 
 
 class Roles(NamedTuple):
-    """The meaning of a file's columns, except those that name documents.
+    """The meaning of a file's columns, except those that name documents."""
 
-    Args:
-        exprs: The columns of `questions`, in order.
-        used: Columns of the file that the expressions read.
-        metadata: Columns with short values that are kept with the question.
-    """
-
-    exprs: dict[str, ColumnExpr]
-    used: frozenset[str]
-    metadata: tuple[str, ...]
+    exprs: dict[str, ColumnExpr]  # the columns of `questions`, in order
+    used: frozenset[str]  # columns of the file that the expressions read
+    metadata: tuple[str, ...]  # columns with short values that are kept with the question
     guesses: tuple[Guess, ...]
 
 
 class ListForm(NamedTuple):
-    """One way to read a column's cells as lists of texts.
+    """One way to read a column's cells as lists of texts."""
 
-    Args:
-        sql: The list; NULL for a NULL cell.
-        values: The lists of the sample cells that are not empty.
-        shown: A description for users.
-        item: The SQL of the value if each cell is a single one; None for lists.
-    """
-
-    sql: str
-    values: list[list[str]]
-    shown: str
-    item: str | None = None
+    sql: str  # of the list; NULL for a NULL cell
+    values: list[list[str]]  # of the sample cells that are not empty
+    shown: str  # for users
+    item: str | None = None  # the SQL of the value if each cell is a single one
 
     @property
     def distinct(self) -> list[str]:
@@ -92,7 +79,7 @@ def normalised(name: str) -> str:
 
 
 def is_gold(column: Column) -> bool:
-    """Return whether no word of the name says that the column holds something other than the truth."""
+    """Return whether no word of the name means something other than the truth."""
     return NOT_GOLD.isdisjoint(normalised(column.name).split("_"))
 
 

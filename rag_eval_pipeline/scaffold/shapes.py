@@ -65,10 +65,7 @@ def recognise(profile: FolderProfile) -> Draft | None:
 
 
 def nested_squad(profile: FolderProfile) -> Draft | None:
-    """Draft SQuAD as it is published: articles with `paragraphs`, each with its `context` and `qas`.
-
-    `plausible_answers` of unanswerable questions are never read.
-    """
+    """Draft SQuAD as it is published: articles with `paragraphs`, each with its `context` and `qas`."""
     for file in profile.data:
         paragraphs = file.column("paragraphs")
         qas = _struct_list(paragraphs.fields, "qas") if paragraphs is not None else None
@@ -289,7 +286,7 @@ class _Topics(NamedTuple):
 
 
 def qrels(profile: FolderProfile) -> Draft | None:
-    """Draft BEIR or TREC: questions, judgements and documents in relations of their own."""
+    """Draft BEIR or TREC: questions, judgements and documents in separate relations."""
     found = sorted(_find_qrels(profile), key=lambda item: item.split)
     for judgements in found:
         topics = _find_topics(profile, judgements)
@@ -436,11 +433,7 @@ def _evret_texts(profile: FolderProfile, file: DataFile, link: Link | None, text
 
 
 def rows(profile: FolderProfile) -> Draft | None:
-    """Draft one question per row, with roles by column names and documents by what the cells name.
-
-    FRAMES, FeTaQA, TruthfulQA, AutoRAG, KG-RAG and chunking evaluation have this shape; they differ in how a question
-    names its documents.
-    """
+    """Draft one question per row, with roles by column names and documents by what the cells name."""
     file = max(profile.data, key=_question_score, default=None)
     if file is None or not _question_score(file):
         return None
@@ -529,7 +522,7 @@ def _no_documents(column: str) -> str:
 
 
 def _question_score(file: DataFile) -> int:
-    """Return how much a relation looks like questions; 0 if it has none."""
+    """Return a score of how many roles of a question a relation has; 0 without questions."""
     exprs = find_roles(file).exprs
     has_answers = bool({"answer", "answers"} & set(exprs))
     return 2 + 2 * has_answers + ("is_impossible" in exprs) if "question" in exprs else 0

@@ -38,29 +38,20 @@ class ColumnExpr(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The content of a benchmark.yaml.
+    """The content of a benchmark.yaml."""
 
-    Args:
-        shape: What was recognised, as a noun phrase for users.
-        questions: A whole SELECT, or an expression for each column in order.
-        metadata: Columns of the source that are kept with the question; only used with expressions.
-        missing: What the user has to fill in before the benchmark converts, one sentence each.
-        unused: Descriptions of the columns that nothing was made from.
-        choices: Lines that are added below `questions`, commented out.
-    """
-
-    shape: str
+    shape: str  # what was recognised, as a noun phrase
     source: Origin
-    questions: str | dict[str, ColumnExpr]
-    metadata: tuple[str, ...] = ()
+    questions: str | dict[str, ColumnExpr]  # a whole SELECT, or an expression for each column in order
+    metadata: tuple[str, ...] = ()  # columns kept with the question; only used with expressions
     tables: dict[str, Origin] | None = None
     documents: str | None = None
     retrieval_only: bool = False
     on_missing_document: str | None = None
     guesses: tuple[Guess, ...] = ()
-    missing: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what has to be filled in before the benchmark converts, one sentence each
+    unused: tuple[str, ...] = ()  # descriptions of the columns that nothing was made from
+    choices: tuple[str, ...] = ()  # lines below `questions`, commented out
 
 
 def write_yaml(name: str, draft: Draft, profiled: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -56,32 +56,17 @@ def open_decoded(
     Args:
         shown: The file's name in messages.
         max_ratio: Decompressed bytes for each byte of the file; enforced from 10 MB.
-
-    Raises:
-        InputError: On reading, `bad_compression` for cut or damaged data and for anything after its end, with the
-            position; `archive_bomb` at a limit; `double_compression` if the content is compressed again.
     """
     if compression is None:
         return path.open("rb")
     file = path.open("rb", buffering=0)
     try:
-        limits = _Limits(shown, max_bytes, max_ratio)
         decoder = _Frames(file) if compression == "zst" else _Members(file, compression)
-        return io.BufferedReader(_CountingReader(file, decoder, compression, limits), _BUFFER_BYTES)
+        reader = _CountingReader(file, decoder.read, f"{compression} data", shown, max_bytes, max_ratio)
+        return io.BufferedReader(reader, _BUFFER_BYTES)
     except BaseException:
         file.close()
         raise
-
-
-class _Limits(NamedTuple):
-    shown: str
-    max_bytes: int
-    max_ratio: float
-
-
-class _Decoder(Protocol):
-    def read(self, size: int) -> bytes:
-        """Return at most `size` decompressed bytes; none only at the end."""
 
 
 class _DamageError(Exception):
@@ -93,10 +78,24 @@ class _DamageError(Exception):
 
 
 class _CountingReader(io.RawIOBase):
-    """Compares what comes out with what went in, and converts errors of the decoders."""
+    """Compares what comes out with what went in, and converts errors of the decoders.
 
-    def __init__(self, file: io.FileIO, decoder: _Decoder, compression: Compression, limits: _Limits) -> None:
-        self._file, self._decoder, self._compression, self._limits = file, decoder, compression, limits
+    Args:
+        decode: Returns at most so many decompressed bytes; none only at the end.
+        kind: What is decompressed, in messages.
+    """
+
+    def __init__(
+        self,
+        file: io.FileIO,
+        decode: Callable[[int], bytes],
+        kind: str,
+        shown: str,
+        max_bytes: int,
+        max_ratio: float,
+    ) -> None:
+        self._file, self._decode, self._kind, self._shown = file, decode, kind, shown
+        self._max_bytes, self._max_ratio = max_bytes, max_ratio
         self._size = 0
         self._head = b""
 
@@ -108,7 +107,7 @@ class _CountingReader(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader and `read` pass
         try:
-            data = self._decoder.read(len(buffer)) if len(buffer) else b""
+            data = self._decode(len(buffer)) if len(buffer) else b""
         except _DamageError as damage:
             raise self._damaged(damage.what, damage.at) from None
         except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
@@ -119,9 +118,8 @@ class _CountingReader(io.RawIOBase):
             self._head = (self._head + data)[:_HEAD_BYTES]
             again = detect_compression(self._head)
             if again is not None:
-                found, hint = f"{again} data inside {self._compression} data", "Decode it once by hand."
-                expected = "a file compressed once"
-                raise InputError("double_compression", self._limits.shown, expected, found=found, hint=hint)
+                found, hint = f"{again} data inside {self._kind}", "Decode it once by hand."
+                raise InputError("double_compression", self._shown, "a file compressed once", found=found, hint=hint)
         self._size += len(data)
         self._check_limits()
         buffer[: len(data)] = data
@@ -132,26 +130,19 @@ class _CountingReader(io.RawIOBase):
         super().close()
 
     def _check_limits(self) -> None:
-        limits, read = self._limits, self._file.tell()
-        if self._size > limits.max_bytes:
-            expected = f"at most {limits.max_bytes:,} bytes decoded"
-            found = f"more, from {read:,} bytes of the file"
-        elif self._size > max(RATIO_FLOOR_BYTES, limits.max_ratio * read):
-            expected = f"at most {limits.max_ratio:g} bytes for each byte of the file"
-            found = f"{self._size:,} bytes from {read:,}"
+        read = self._file.tell()
+        if self._size > self._max_bytes:
+            expected = f"at most {self._max_bytes:,} bytes decoded"
+        elif self._size > max(RATIO_FLOOR_BYTES, self._max_ratio * read):
+            expected = f"at most {self._max_ratio:g} bytes for each byte of the file"
         else:
             return
-        hint = "If the file is to be trusted, decode it by hand and name the decoded file."
-        raise InputError("archive_bomb", limits.shown, expected, found=found, hint=hint)
+        found, hint = f"{self._size:,} bytes from {read:,}", "To trust the file, decode it by hand and name the result."
+        raise InputError("archive_bomb", self._shown, expected, found=found, hint=hint)
 
     def _damaged(self, what: str, at: int) -> InputError:
-        return InputError(
-            "bad_compression",
-            self._limits.shown,
-            f"whole {self._compression} data",
-            found=f"{what} (byte {at:,} of the file)",
-            hint="Download or compress the file anew.",
-        )
+        found, hint = f"{what} (byte {at:,} of the file)", "Download or compress the file anew."
+        return InputError("bad_compression", self._shown, f"whole {self._kind}", found=found, hint=hint)
 
 
 class _GzipMember:
@@ -227,7 +218,7 @@ class _Members:
 
 
 class _Frames:
-    """Frames of zstandard in sequence, read by Arrow; Python 3.11 has no decoder of its own."""
+    """Frames of zstandard in sequence, read by Arrow; Python 3.11 has no decoder."""
 
     def __init__(self, file: io.FileIO) -> None:
         self._head = file.read(_HEAD_BYTES) or b""

@@ -1,12 +1,10 @@
 """Read CSV and TSV: every cell is text, and every record is a row or a rejected row.
 
 Numbers, `NA` and `None` stay the texts they are. A record of the wrong width is a rejected row, and so is a last line
-that was cut inside quotes. A quote that swallowed several lines is an error of the file, because then nobody can say
-how many rows it has.
+that was cut inside quotes. A quote that swallowed several lines is an error of the file, whose rows cannot be counted.
 
-The file is cut into blocks of whole records. Where all quotes of a block enclose whole cells or are doubled, as in RFC
-4180, Arrow's parser and Python's give the same cells, and Arrow's is used because it is several times faster. Python's
-parser reads the other blocks and those that Arrow refuses, and says what is wrong with which row.
+Arrow parses the blocks in which all quotes enclose whole cells or are doubled, as in RFC 4180, because it is several
+times faster; Python parses the others, and those that Arrow refuses, and names what is wrong with which row.
 """
 
 import csv
@@ -20,7 +18,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.batches import LONE_SURROGATE, DecodedBatch, InputFile, RejectedRow, RowError
+from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK
+from rag_eval_pipeline.sources.batches import LONE_SURROGATE, UTF8, DecodedBatch, InputFile, RejectedRow, RowError
 from rag_eval_pipeline.sources.detect import sniff_delimiter
 
 BLOCK_BYTES = 1 << 20
@@ -28,19 +27,12 @@ MAX_BLOCK_BYTES = 64 << 20  # a longer record lost a quote
 MAX_CELL = 10_000_000  # characters; a longer cell lost a quote
 BATCH_ROWS = 5_000  # of Python's parser
 
-_UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
 
 def read_csv(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a CSV or TSV file.
-
-    Raises:
-        InputError: `unclosed_quote`, `bad_quoting` over several lines, `duplicate_column`, `bad_encoding`.
-    """
+    """Decode a CSV or TSV file."""
     csv.field_size_limit(sys.maxsize)  # a cell that is too long is one rejected row, not the end of the file
     parser = _Parser(file)
-    if file.encoding not in _UTF8:
+    if file.encoding not in UTF8:
         yield from parser.parse_with_python(handle)
         return
     try:
@@ -55,14 +47,10 @@ def read_csv(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 class _Block(NamedTuple):
-    """Whole records.
-
-    Args:
-        record_lines: For each record, the number of lines of the block before it.
-    """
+    """Whole records."""
 
     data: bytes
-    record_lines: Any
+    record_lines: Any  # for each record, the number of lines of the block before it
     line_count: int
 
 
@@ -80,7 +68,7 @@ def _regular_blocks(handle: BinaryIO, delimiter: str, quote: str) -> Iterator[_B
     Raises:
         _IrregularQuotes: At the first block where they do not.
     """
-    rest = handle.read(3).removeprefix(_BYTE_ORDER_MARK)
+    rest = handle.read(3).removeprefix(BYTE_ORDER_MARK)
     if not (delimiter.isascii() and quote.isascii()):
         raise _IrregularQuotes(rest)
     while chunk := handle.read(BLOCK_BYTES):
@@ -161,7 +149,7 @@ class _Parser:
         self._line = 1  # of the next record
 
     def parse_with_arrow(self, block: _Block) -> DecodedBatch | None:
-        """Return the rows of a block; None if Python's parser has to say what is wrong with them."""
+        """Return the rows of a block; None if Python's parser has to find what is wrong with them."""
         if b"\x00" in block.data or len(block.data) > MAX_CELL:
             return None
         names = self.names or []
@@ -280,14 +268,9 @@ def _header(record: Sequence[str], file: InputFile, line: int) -> list[str]:
             hint = "State `encoding` in benchmark.yaml."
             raise InputError("bad_encoding", place, f"{file.encoding} text", found=name, hint=hint)
         if name.casefold() in seen:
-            raise InputError(
-                "duplicate_column",
-                place,
-                "column names that differ in more than case",
-                field=name,
-                found=list(record),
-                hint="State `columns` and `header: replace` in benchmark.yaml.",
-            )
+            expected = "column names that differ in more than case"
+            hint = "State `columns` and `header: replace` in benchmark.yaml."
+            raise InputError("duplicate_column", place, expected, field=name, found=list(record), hint=hint)
         seen.add(name.casefold())
     return names
 

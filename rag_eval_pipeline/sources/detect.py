@@ -53,17 +53,9 @@ def looks_like_utf16(sample: bytes) -> bool:
 
 
 def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole: bool) -> Format:
-    """Return the format of a file.
+    """Return the format of a file by its first bytes; `name` decides between formats with equal content.
 
-    Args:
-        sample: The first `SAMPLE_BYTES`.
-        name: The basename; decides between formats with equal content.
-        shown: The name in messages.
-        encoding: From `detect_encoding`.
-        whole: Whether the sample is the whole file.
-
-    Raises:
-        InputError: `empty_source`, `unsupported_format`.
+    `whole` is whether the sample is the whole file.
     """
     if sample.startswith(b"PAR1"):
         return "parquet"
@@ -87,11 +79,7 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
 
 
 def refuse_stand_in(sample: bytes, shown: str) -> None:
-    """Refuse a Git LFS pointer, whatever format is stated for it.
-
-    Raises:
-        InputError: `unsupported_format`.
-    """
+    """Refuse a Git LFS pointer, whatever format is stated for it."""
     if sample.startswith(GIT_LFS_POINTER):
         raise _unsupported(shown, "a Git LFS pointer", "Fetch the file itself: git lfs pull.")
 

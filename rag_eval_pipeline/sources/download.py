@@ -59,11 +59,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def cached(url: str, cache: Path) -> Path | None:
-    """Return the body of a URL in the cache; None if it has to be downloaded.
-
-    Raises:
-        InputError: `bad_url`, `scheme`.
-    """
+    """Return the body of a URL in the cache; None if it has to be downloaded."""
     record = _read_index(cache).get(_key(url))
     if record is None:
         return None
@@ -84,20 +80,11 @@ def download(
     """Return the body behind a URL as a file; nothing is requested when the cache has it.
 
     May be called from any thread that runs no event loop. Of two processes that want the same URL, one downloads it and
-    the other waits.
+    the other waits. The policy's limit of a body's size does not hold here.
 
     Args:
-        policy: Its settings hold for redirects, attempts and the seconds without progress (at most 25), but not for the
-            size.
-        headers: Sent to the URL's own origin only; `${NAME}` in a value is an environment variable. They are not part
-            of the cache's key.
+        headers: Sent to the URL's origin only; `${NAME}` in a value is an environment variable.
         max_bytes: Decoded size of the body.
-
-    Raises:
-        InputError: `download_failed` with the HTTP status or the connection's error; `tls_untrusted`, `bad_ca_file`;
-            `egress_blocked`, `too_many_redirects`, `body_too_large`, `bad_url`, `scheme`; `bad_header`,
-            `missing_variable`.
-        ServiceError: `locked`, when another process has been downloading it for more than an hour.
     """
     known = cached(url, cache)
     if known is not None:
@@ -122,11 +109,7 @@ def download(
 
 
 def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the headers as they are sent, by lower-case name; `${NAME}` is an environment variable.
-
-    Raises:
-        InputError: `bad_header`; `missing_variable` for one that is unset or empty. No message holds a value.
-    """
+    """Return the headers as they are sent, by lower-case name; `${NAME}` is an environment variable."""
     values: dict[str, str] = {}
     for name, stated in headers.items():
         lower = name.lower()

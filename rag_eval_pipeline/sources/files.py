@@ -1,4 +1,4 @@
-"""Resolve the files that a benchmark names (its own, members of archives, URLs) to local paths.
+"""Resolve the files that a benchmark names (in its folder, members of archives, URLs) to local paths.
 
 Archives are unpacked and URLs downloaded into a cache. Messages and rows keep the stated name, such as
 `docs.zip/a.pdf` or `https://x.org/q.csv`.
@@ -6,7 +6,6 @@ Archives are unpacked and URLs downloaded into a cache. Messages and rows keep t
 
 import errno
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -17,11 +16,10 @@ from rag_eval_pipeline.sources.download import cached, download
 from rag_eval_pipeline.sources.spec import SourceSpec, shown_path
 from rag_eval_pipeline.storage.files import ScratchFolder, file_sha256
 from rag_eval_pipeline.web.egress import EgressPolicy
+from rag_eval_pipeline.web.fetcher import Progress
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 _GLOB = re.compile(r"[*?\[]")
-
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +43,7 @@ class SourceFiles:
     _unpacked: dict[str, Path] = field(default_factory=dict)  # archive -> folder of its files
 
     def data_files(self, spec: SourceSpec) -> list[SourceFile]:
-        """Return the data files of a source in stated order; files of a glob are ordered by name.
-
-        Raises:
-            InputError: `missing_file`, `path_outside`, `archive_member`, `not_downloaded`, those of archives and
-                downloads.
-        """
+        """Return the data files of a source in stated order; files of a glob are ordered by name."""
         found = {}
         for name, path in self._stated(spec):
             packing = detect_container(path, shown_path(self.paths, name))
@@ -64,11 +57,7 @@ class SourceFiles:
         return list(found.values())
 
     def listed_files(self, spec: SourceSpec) -> list[SourceFile]:
-        """Return the files that `files:` matches in the benchmark's folder or in archives, ordered by name.
-
-        Raises:
-            InputError: As `data_files`.
-        """
+        """Return the files that `files:` matches in the benchmark's folder or in archives, ordered by name."""
         pattern = spec.files or ""
         if not spec.path and not spec.url:
             return [SourceFile(name, self.local(name)) for name in self._matching(pattern)]
@@ -80,11 +69,7 @@ class SourceFiles:
         return found
 
     def local(self, name: str) -> Path:
-        """Return the absolute path of a regular file of the benchmark's folder or of an unpacked archive.
-
-        Raises:
-            InputError: `missing_file`, `path_outside`.
-        """
+        """Return the absolute path of a regular file of the benchmark's folder or of an unpacked archive."""
         for archive, folder in self._unpacked.items():
             if name.startswith(f"{archive}/"):
                 return _inside(folder, name.removeprefix(f"{archive}/"), shown_path(self.paths, name))
@@ -112,13 +97,10 @@ class SourceFiles:
     def _members(self, name: str, path: Path, wanted: str | None) -> list[SourceFile]:
         members = self._matching_members(name, path, wanted or "**")
         if wanted is None and len(members) > 1:
-            raise InputError(
-                "archive_member",
-                shown_path(self.paths, name),
-                "one file in the archive, or `member` in benchmark.yaml",
-                found=[member.name.removeprefix(f"{name}/") for member in members[:10]],
-                hint="State `member`, a name or a glob.",
-            )
+            expected = "one file in the archive, or `member` in benchmark.yaml"
+            found = [member.name.removeprefix(f"{name}/") for member in members[:10]]
+            hint = "State `member`, a name or a glob."
+            raise InputError("archive_member", shown_path(self.paths, name), expected, found=found, hint=hint)
         return members
 
     def _matching_members(self, name: str, path: Path, pattern: str) -> list[SourceFile]:
@@ -157,9 +139,8 @@ def _inside(folder: Path, name: str, shown: str) -> Path:
         if _is_too_long(path):
             raise InputError("bad_path", shown, "a path that the file system can hold", found=name)
         if path.is_symlink():
-            raise InputError(
-                "path_outside", shown, "a file, not a link", found=part, hint="Copy the file into the folder."
-            )
+            hint = "Copy the file into the folder."
+            raise InputError("path_outside", shown, "a file, not a link", found=part, hint=hint)
     if not path.is_file():
         raise InputError("missing_file", shown, "a file", hint="Check `path` in benchmark.yaml.")
     return path

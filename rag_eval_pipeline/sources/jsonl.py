@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.io import JsonError, strict_json
+from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, JsonError, strict_json
 from rag_eval_pipeline.sources.arrow_types import (
     EXACT_FLOAT,
     ColumnTypes,
@@ -27,28 +27,16 @@ from rag_eval_pipeline.sources.arrow_types import (
     contains_json_text,
     merge_columns,
 )
-from rag_eval_pipeline.sources.batches import (
-    DecodedBatch,
-    InputFile,
-    RejectedRow,
-    RowError,
-    batch_of_objects,
-)
+from rag_eval_pipeline.sources.batches import UTF8, DecodedBatch, InputFile, RejectedRow, RowError, batch_of_objects
 
 BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends
 BATCH_ROWS = 20_000  # of a JSON file
 
-_UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})
-
 
 def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a file with one JSON object a line.
-
-    Raises:
-        InputError: `bad_encoding`, if the file does not have its stated encoding.
-    """
-    if file.encoding not in _UTF8:
+    """Decode a file with one JSON object a line."""
+    if file.encoding not in UTF8:
         handle = io.BytesIO(_whole_text(handle, file).encode())
     types = file.types
     number, line = 1, 1
@@ -64,11 +52,7 @@ def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a JSON file: an array of objects, an object of objects, or an object of lists of one length.
-
-    Raises:
-        InputError: `bad_json`, `bad_encoding`, `bad_number`, `duplicate_key`, `missing_root`.
-    """
+    """Decode a JSON file: an array of objects, an object of objects, or an object of lists of one length."""
     try:
         value = json_value(_whole_text(handle, file), allow_nan=file.spec.allow_nan)
     except RowError as fault:
@@ -95,11 +79,7 @@ def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 def json_value(text: str, *, allow_nan: bool = False) -> Any:
-    """Return the value of strict JSON; with `allow_nan`, NaN and infinities are null.
-
-    Raises:
-        RowError: `bad_encoding`, `bad_json`, `bad_number`, `duplicate_key`.
-    """
+    """Return the value of strict JSON; with `allow_nan`, NaN and infinities are null."""
     try:
         return strict_json(text, allow_nan=allow_nan)
     except json.JSONDecodeError as error:
@@ -113,18 +93,14 @@ def _whole_text(handle: BinaryIO, file: InputFile) -> str:
     try:
         return handle.read().decode(file.encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InputError(
-            "bad_encoding",
-            file.shown,
-            f"{file.encoding} text at byte {error.start}",
-            found=error.object[error.start : error.start + 8],
-            hint="State `encoding` in benchmark.yaml.",
-        ) from None
+        expected, hint = f"{file.encoding} text at byte {error.start}", "State `encoding` in benchmark.yaml."
+        found = error.object[error.start : error.start + 8]
+        raise InputError("bad_encoding", file.shown, expected, found=found, hint=hint) from None
 
 
 def _blocks(handle: BinaryIO) -> Iterator[bytes]:
     """Yield whole lines, about `BLOCK_BYTES` at a time, without a byte order mark."""
-    rest = handle.read(3).removeprefix(b"\xef\xbb\xbf")
+    rest = handle.read(3).removeprefix(BYTE_ORDER_MARK)
     while chunk := handle.read(BLOCK_BYTES):
         end = chunk.rfind(b"\n") + 1
         if end:
@@ -137,7 +113,7 @@ def _blocks(handle: BinaryIO) -> Iterator[bytes]:
 
 
 def _parse_with_arrow(block: bytes, types: ColumnTypes, number: int, line: int) -> DecodedBatch | None:
-    """Return the rows of a block; None if Python has to say what is wrong with them, or if types differ."""
+    """Return the rows of a block; None if Python has to find what is wrong with them, or if types differ."""
     if any(map(contains_json_text, types.values())):
         return None
     count = _count_objects(block)
@@ -162,11 +138,7 @@ def _parse_with_arrow(block: bytes, types: ColumnTypes, number: int, line: int) 
 
 
 def _narrow_type(values: pa.Array, json_type: JsonType) -> JsonType | None:
-    """Return the type of an array that Arrow parsed as `json_type`; None if parsing may have changed its values.
-
-    JSON cannot write infinities, so one in a double was a number too large for it; a whole number above 2**53 may have
-    been rounded.
-    """
+    """Return the type of an array that Arrow parsed as `json_type`; None if parsing may have changed its values."""
     if isinstance(json_type, ListOf):
         item = _narrow_type(values.flatten(), json_type.item)
         return None if item is None else ListOf(item)
@@ -183,6 +155,7 @@ def _narrow_type(values: pa.Array, json_type: JsonType) -> JsonType | None:
         limit = EXACT_FLOAT - (json_type == "float")
         is_exact = least is None or (least >= -limit and most <= limit)
         if json_type == "float":
+            # JSON cannot write infinities, so one in a double was a number too large for it.
             return json_type if is_exact and pc.all(pc.is_finite(values)).as_py() is not False else None
         return json_type if is_exact else "long"
     return json_type
@@ -250,10 +223,7 @@ def _items(value: Any, file: InputFile) -> list[Any]:
         if len(lengths) == 1 and not has_objects:
             return [dict(zip(value, cells, strict=True)) for cells in zip(*value.values(), strict=True)]
     lists = [key for key, item in value.items() if isinstance(item, list)] if isinstance(value, dict) else []
-    raise InputError(
-        "missing_root",
-        file.shown,
-        "an array of objects, an object of objects, or lists of one length",
-        found=list(value) if isinstance(value, dict) else value,
-        hint=f"State `root: {lists[0]}`." if lists else "State `root` in benchmark.yaml.",
-    )
+    expected = "an array of objects, an object of objects, or lists of one length"
+    found = list(value) if isinstance(value, dict) else value
+    hint = f"State `root: {lists[0]}`." if lists else "State `root` in benchmark.yaml."
+    raise InputError("missing_root", file.shown, expected, found=found, hint=hint)

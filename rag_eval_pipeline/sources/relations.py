@@ -81,11 +81,8 @@ def read_relation(
 ) -> Relation:
     """Read all files of a source as one relation, in stated order; files of a glob are ordered by name.
 
-    With `source_columns`, it also has `source_file` and `source_row`; tables lack them, so that they are unambiguous in
-    a join with `source`. Without `files`, the files are looked up in the benchmark's folder, without network access.
-
-    Raises:
-        InputError: `unsupported_format`, `empty_source`, `mixed_types`, those of `SourceFiles` and of the readers.
+    Tables lack the `source_columns`, so that these are unambiguous in a join with `source`. Without `files`, the files
+    are looked up in the benchmark's folder, without network access.
     """
     files = files or SourceFiles(paths)
     found = {file.name: file for file in (files.data_files if spec.files is None else files.listed_files)(spec)}
@@ -107,11 +104,7 @@ def read_relation(
 
 
 def spool_relation(paths: Mapping[str, Path], read: Read, shown: str, *, source_columns: bool) -> Relation:
-    """Write the rows of some files, given by name and in order, to an Arrow file; `shown` names them in messages.
-
-    Raises:
-        InputError: `duplicate_column`, `mixed_types`, and whatever `read` raises.
-    """
+    """Write the rows of some files, given by name and in order, to an Arrow file; `shown` names them in messages."""
     folder = ScratchFolder("source")
     types = _ColumnInference(shown)
     relation = _spool(folder, paths, read, types, source_columns)
@@ -161,7 +154,7 @@ class _ColumnInference:
 
 
 def _output_schema(schema: pa.Schema, source_columns: bool, shown: str) -> pa.Schema:
-    """Return the schema under names that SQL can tell apart, with the source columns if they are wanted.
+    """Return the schema under names that SQL can distinguish, with the source columns if they are wanted.
 
     A column of the source that is called `source_file` or `source_row` gets an underscore.
     """
@@ -275,29 +268,14 @@ def _decode(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 def _read_qrels(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    return _trec_batches(
-        file,
-        checked_qrels(file.path),
-        lambda qrel: {"query_id": qrel.query_id, "document_id": qrel.document_id, "relevance": qrel.grade},
-    )
+    return _trec_batches(file, checked_qrels(file.path), ("query_id", "document_id", "relevance"))
 
 
 def _read_topics(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    return _trec_batches(
-        file,
-        checked_topics(file.path),
-        lambda topic: {
-            "query_id": topic.query_id,
-            "title": topic.text,
-            "description": topic.description,
-            "narrative": topic.narrative,
-        },
-    )
+    return _trec_batches(file, checked_topics(file.path), ("query_id", "title", "description", "narrative"))
 
 
-def _trec_batches(
-    file: InputFile, records: Iterable[Any], row: Callable[[Any], dict[str, Any]]
-) -> Iterator[DecodedBatch]:
+def _trec_batches(file: InputFile, records: Iterable[Any], names: Sequence[str]) -> Iterator[DecodedBatch]:
     numbered = enumerate(records, start=1)
     while group := list(islice(numbered, TREC_BATCH_ROWS)):
         good = [(number, record) for number, record in group if not isinstance(record, InputError)]
@@ -306,9 +284,8 @@ def _trec_batches(
             for number, error in group
             if isinstance(error, InputError)
         ]
-        yield batch_of_objects(
-            [row(record) for _, record in good], [number for number, _ in good], (), rejected, file.types
-        )
+        rows = [dict(zip(names, record, strict=True)) for _, record in good]
+        yield batch_of_objects(rows, [number for number, _ in good], (), rejected, file.types)
 
 
 READERS: dict[Format, Reader] = {

@@ -245,9 +245,9 @@ class Endpoint:
         Args:
             method: HTTP method.
             path: Below the base URL; empty for the base URL itself.
-            json: The body, as a JSON value.
+            json: As for httpx, like `params`, `files` and `data`; an open file is read from its start each time.
             params: The query.
-            files: Parts of a multipart body, as for httpx; an open file is read from its start each time.
+            files: Parts of a multipart body.
             data: Form fields beside the files.
             headers: Further ones; none may be secret.
             retried: False for a request that must not be repeated.
@@ -279,18 +279,14 @@ class Endpoint:
         return StreamReply(**self._facts(outcome), events=events, is_cut=outcome.fault is not None)
 
     async def _send(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any],
-        *,
-        retried: bool,
-        as_events: bool,
+        self, method: str, path: str, body: Mapping[str, Any], *, retried: bool, as_events: bool
     ) -> "_Outcome":
         """Send until there is a response to return; raise the failure of the last attempt otherwise."""
         total_s = self.settings.total_seconds
         url = f"{self.settings.base_url}/{path.lstrip('/')}" if path.strip("/") else self.settings.base_url
-        build = _request_builder(method, url, body)
+        request_id = uuid.uuid4().hex
+        headers = {**(body.get("headers") or {}), "X-Request-Id": request_id, "Idempotency-Key": request_id}
+        given = {name: value for name, value in body.items() if value is not None} | {"headers": headers}
         attempts = 1 + (self.settings.max_retries if retried else 0)
         left_s, started, sent, number = total_s, None, 0, 0
         while True:
@@ -302,7 +298,9 @@ class Endpoint:
                 response = _Response(self._max_bytes, started, as_events=as_events)
                 limit_s = min(self.settings.attempt_seconds, left_s)
                 with self._client() as client:
-                    fault = await _attempt(client, build, response, limit_s)
+                    # Built anew for each attempt: sending uses up a body.
+                    request = client.build_request(method, _parsed_url(url), **given)
+                    fault = await _attempt(client, request, response, limit_s)
                 now = time.monotonic()
                 asked_s = None
                 if response.status in RETRIED_STATUSES:
@@ -330,7 +328,7 @@ class Endpoint:
         body = self._kept(response.body) or None
         status: Failure | None = None
         if fault is not None:
-            code, found = fault
+            code, found = fault.code, fault.found
             if code in _CUT and response.is_success and body:
                 status = "truncated"
         else:
@@ -366,15 +364,13 @@ class Endpoint:
         return self._credentials.masked_body(bytes(body))
 
 
-class _Fault(NamedTuple):
+class _Fault(Exception):
     """Why an attempt gave no whole response: a code of `EndpointError`, and a description."""
 
-    code: str
-    found: str
-
-
-class _BadResponse(Exception):
-    """Why a response is not read to its end: code and description."""
+    def __init__(self, code: str, found: str) -> None:
+        super().__init__(code, found)
+        self.code = code
+        self.found = found
 
 
 class _Response:
@@ -399,14 +395,14 @@ class _Response:
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in {"", "identity"}:
             # None was accepted. Decoding it anyway would let a small body become a large one.
-            raise _BadResponse("bad_response", f"a body in the encoding {encoding[:40]!r}, which was not asked for")
+            raise _Fault("bad_response", f"a body in the encoding {encoding[:40]!r}, which was not asked for")
         announced = response.headers.get("content-length", "")
         if announced.isdecimal() and len(announced) < 20 and int(announced) > self._max_bytes:
-            raise _BadResponse("body_too_large", f"a body of {announced} bytes, more than {self._max_bytes}")
+            raise _Fault("body_too_large", f"a body of {announced} bytes, more than {self._max_bytes}")
         parser = self._parser if self.is_success else None
         async for chunk in response.aiter_raw():
             if len(self.body) + len(chunk) > self._max_bytes:
-                raise _BadResponse("body_too_large", f"a body of more than {self._max_bytes} bytes")
+                raise _Fault("body_too_large", f"a body of more than {self._max_bytes} bytes")
             self.body += chunk
             if parser is not None:
                 self.events += parser.feed(chunk, (time.monotonic() - self._started) * 1000)
@@ -436,34 +432,19 @@ class _Outcome(NamedTuple):
         return self.fault.code in RETRIED_CODES if self.fault else self.response.status in RETRIED_STATUSES
 
 
-def _request_builder(method: str, url: str, body: Mapping[str, Any]) -> Callable[[httpx.AsyncClient], httpx.Request]:
-    """Return a function that builds the request anew for each attempt: sending uses up a body."""
-    request_id = uuid.uuid4().hex
-    headers = {**(body.get("headers") or {}), "X-Request-Id": request_id, "Idempotency-Key": request_id}
-    given = {name: value for name, value in body.items() if value is not None and name != "headers"}
-
-    def build(client: httpx.AsyncClient) -> httpx.Request:
-        return client.build_request(method, _parsed_url(url), headers=headers, **given)
-
-    return build
-
-
 async def _attempt(
-    client: httpx.AsyncClient,
-    build: Callable[[httpx.AsyncClient], httpx.Request],
-    received: _Response,
-    limit_s: float,
+    client: httpx.AsyncClient, request: httpx.Request, received: _Response, limit_s: float
 ) -> _Fault | None:
     """Send a request and read the response; return None when it is whole, whatever its HTTP status."""
     try:
         async with asyncio.timeout(limit_s):
-            response = await client.send(build(client), stream=True)
+            response = await client.send(request, stream=True)
             try:
                 await received.read(response)
             finally:
                 await response.aclose()
-    except _BadResponse as error:
-        return _Fault(*error.args)
+    except _Fault as fault:
+        return fault
     except UnicodeDecodeError as error:
         return _Fault("bad_response", f"a stream that is not UTF-8: {error.object[error.start : error.end]!r}")
     except TimeoutError:
@@ -525,10 +506,8 @@ def _error_text(body: bytes) -> str:
     return f": {line!r}" if line else ""
 
 
-@functools.lru_cache(maxsize=1000)
-def _parsed_url(url: str) -> httpx.URL:
-    """Cache parsed URLs: parsing one takes a tenth of a request's processor time."""
-    return httpx.URL(url)
+# Parsing a URL takes a tenth of a request's processor time.
+_parsed_url = functools.lru_cache(maxsize=1000)(httpx.URL)
 
 
 @functools.cache

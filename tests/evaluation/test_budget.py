@@ -62,22 +62,15 @@ def test_budget_names_the_limit_reached(budget, spent, words, tmp_path):
     assert error.value.code == "budget_spent"
 
 
-def test_budget_is_shared_by_evaluations_of_one_account(tmp_path):
-    with account(tmp_path, "eval_run_20261121_001") as first:
-        first.book(JudgeUsage(requests=2))
-
-    second = account(tmp_path, "eval_run_20261121_002", requests=3)
-    second.book(JudgeUsage(requests=1))
-
-    assert second.reached() == "3 of 3 requests of 2026-11-21"
-
-
-def test_ledger_continues_for_a_resumed_evaluation(tmp_path):
+def test_ledger_continues_and_is_shared_by_evaluations_of_one_account(tmp_path):
     for _ in range(2):
         with account(tmp_path) as spending:
             spending.book(JudgeUsage(1, 0, 10, 0.25))
 
     assert spent_today(tmp_path, "system-s", EVENING) == Usage(2, 20, 0.5)
+    other = account(tmp_path, "eval_run_20261121_002", requests=3)
+    other.book(JudgeUsage(requests=1))
+    assert other.reached() == "3 of 3 requests of 2026-11-21"
 
 
 def test_ledger_starts_a_new_account_at_midnight(tmp_path):

@@ -8,7 +8,7 @@ import httpx
 import psutil
 import pytest
 
-from examples.mock_rag_server import HUGE_BYTES, FaultScript, mock_rag_server
+from examples.mock_rag_server import FaultScript, mock_rag_server
 from rag_eval_pipeline.web.sse import DONE, json_values, parse_events
 from tests.examples import plain_http
 from tests.examples.papers import BELL, HARBOUR, LIGHT, paper, write_papers
@@ -77,12 +77,6 @@ def test_chat_stream_says_the_same_and_ends_with_its_usage(server):
     assert (chunks[-1]["choices"], chunks[-1]["usage"]) == ([], chat(server).json()["usage"])
 
 
-def test_chat_reads_the_passages_of_a_prompt(canned):
-    prompt = "[1] a.pdf\nThe harbour has a bell of bronze.\n\n[2] b.pdf\nThe tower was built in 1887.\n"
-
-    assert content(chat(canned, f"{prompt}\n\nQuestion: When was the tower built?")) == "1887 [2]"
-
-
 def test_chat_fills_a_json_schema(server):
     schema = {
         "type": "object",
@@ -105,7 +99,6 @@ def test_chat_fills_a_json_schema(server):
 
 REFUSALS = {
     "unknown model":   ("gpt", {}, 404, "model"),
-    "schema":          ("mock-object", {"response_format": {"type": "json_schema", "json_schema": {}}}, 400, "response_format"),
     "any JSON":        ("mock-plain", {"response_format": {"type": "json_object"}}, 400, "response_format"),
     "old parameter":   ("mock-reasoning", {"max_tokens": 5}, 400, "max_tokens"),
 }  # fmt: skip
@@ -118,22 +111,21 @@ def test_chat_models_refuse_what_they_do_not_support(server, model, parameters, 
     assert (reply.status_code, reply.json()["error"]["param"]) == (status, param)
 
 
-def test_chat_judge_repeats_the_nonce_and_its_attempts_are_one_question():
+def test_chat_judge_repeats_the_nonce_and_its_attempts_are_one_question(canned):
     prompts = [f'Judge this.\nDATA {nonce}\n{{"answer": "a }} b"}}\nEND {nonce}' for nonce in ("a1", "b2")]
-    with mock_rag_server(canned=True) as server:
-        replies = [json.loads(content(chat(server, prompt, model="mock-judge"))) for prompt in prompts]
+    canned.reset()
+    replies = [json.loads(content(chat(canned, prompt, model="mock-judge"))) for prompt in prompts]
 
-        assert [reply["nonce"] for reply in replies] == ["a1", "b2"]
-        assert list(server.counts()["attempts_by_question"]["chat"].values()) == [2]
+    assert [reply["nonce"] for reply in replies] == ["a1", "b2"]
+    assert list(canned.counts()["attempts_by_question"]["chat"].values()) == [2]
 
 
 # NVIDIA and JSON
 
 
-@pytest.mark.parametrize("prefix", ["/rag", ""])
-def test_generate_streams_citations_first_and_usage_last(server, prefix):
+def test_generate_streams_citations_first_and_usage_last(server):
     body = {"messages": [{"role": "user", "content": "When was the Marsh Point light first lit?"}]}
-    reply = plain_http.post(f"{server.url}{prefix}/v1/generate", json=body)
+    reply = plain_http.post(f"{server.url}/v1/generate", json=body)  # as behind a port of its own, without /rag
 
     first, *middle, last = events(reply)
     assert text(reply) == "3 May 1887 [light.pdf:1:0-64]"
@@ -143,28 +135,9 @@ def test_generate_streams_citations_first_and_usage_last(server, prefix):
     assert b"[DONE]" not in reply.content
 
 
-def test_generate_sends_every_second_passage_as_a_picture_with_a_description(server):
-    results = events(generate(server, BREAKWATER))[0]["citations"]["results"]
-
-    assert [result["document_type"] for result in results[:6]] == ["text", "chart", "text", "image", "text", "table"]
-    assert all((r["content"] == r["metadata"]["description"]) == (r["document_type"] == "text") for r in results)
-
-
-def test_generate_as_an_agent_marks_its_final_answer(server):
-    chunks = events(generate(server, "Who was the keeper in 1911?", agentic=True))
-
-    kinds = [chunk["event_type"] for chunk in chunks]
-    assert kinds[:5] == ["stage_start", "intermediate_reasoning", "intermediate_output", "stage_end", "final_reasoning"]
-    assert set(kinds[5:]) == {"final_answer"}
-    assert [chunk["citations"]["total_results"] > 0 for chunk in chunks].index(True) == 5
-
-
 BAD_PROMPTS = {
     "more passages than allowed":    {"reranker_top_k": 26},
-    "more read than retrieved":      {"reranker_top_k": 10, "vdb_top_k": 5},
-    "temperature above one":         {"temperature": 1.1},
     "misspelt field":                {"rerank_top_k": 3},
-    "no message":                    {"messages": []},
     "last message not the user's":   {"messages": [{"role": "assistant", "content": "Hello"}]},
 }  # fmt: skip
 
@@ -183,20 +156,10 @@ def test_unknown_collection_is_refused(server):
     assert searched.json()["message"].startswith("Collection nowhere does not exist.")
 
 
-def test_search_counts_pages_from_the_page_base(papers, server):
-    body = {"query": "keeper in 1911", "reranker_top_k": 3}
-    with mock_rag_server(corpus=papers, page_base=0) as other:
-        found = [plain_http.post(f"{each.rag}/v1/search", json=body).json() for each in (server, other)]
-
-        assert "[light.pdf:1:" in content(chat(other, "Who was the keeper in 1911?"))
-    assert [each["total_results"] for each in found] == [3, 3]
-    assert [each["results"][0]["metadata"]["page_number"] for each in found] == [2, 1]
-
-
 def test_ingestor_reads_lists_and_deletes_documents(server):
-    def upload(*files, method="POST", blocking=True):
+    def upload(*files, method="POST"):
         parts = [("documents", (name, body, "application/pdf")) for name, body in files]
-        data = {"data": json.dumps({"collection_name": "new", "blocking": blocking})}
+        data = {"data": json.dumps({"collection_name": "new", "blocking": True})}
         return plain_http.request(method, f"{server.ingestor}/v1/documents", files=parts, data=data).json()
 
     def listed(**params):
@@ -213,22 +176,12 @@ def test_ingestor_reads_lists_and_deletes_documents(server):
     assert [document["document_name"] for document in first["failed_documents"]] == ["torn.pdf", "a.exe"]
     assert "is given twice" in first["validation_errors"][0]["error"]
     assert "already exists" in again["failed_documents"][0]["error_message"]
-    assert "[bell.pdf:1:" in text(generate(server, "What does the bell weigh?", collection_names=["new"]))
     upload(("bell.pdf", paper(HARBOUR)), ("tollan.pdf", paper(HARBOUR)), method="PATCH")
     assert text(generate(server, BREAKWATER, collection_names=["new"])).startswith("240 metres")
     assert listed(max_results=1) == (["bell.pdf"], 2)
     plain_http.request("DELETE", f"{server.ingestor}/v1/documents?collection_name=new", json=["bell.pdf"])
     assert listed() == (["tollan.pdf"], 1)
-
-    task = {"task_id": upload(("light.pdf", paper(LIGHT)), blocking=False)["task_id"]}
-    while (status := plain_http.get(f"{server.ingestor}/v1/status", params=task).json())["state"] == "PENDING":
-        pass
-    assert (status["state"], status["nv_ingest_status"]["document_wise_status"]) == (
-        "FINISHED",
-        {"light.pdf": "completed"},
-    )
     plain_http.request("DELETE", f"{server.ingestor}/v1/collections", json=["new"])
-    assert plain_http.get(f"{server.ingestor}/v1/documents?collection_name=new").status_code == 400
 
 
 def test_json_endpoint_answers_with_its_sources(server):
@@ -276,39 +229,6 @@ def test_fault_breaks_the_connection(canned, fault, error):
         generate(canned, f"[[fault {fault}]]", timeout=httpx.Timeout(60, read=0.5 if fault == "half_open" else 60))
 
 
-BODIES = {
-    "html":            lambda body: body.startswith(b"<!doctype html>"),
-    "not_json":        lambda body: body == b"upstream said: OK",
-    "truncated_json":  lambda body: body.startswith(b'{"choices"') and not body.endswith(b"}"),
-    "empty":           lambda body: body == b"",
-    "huge":            lambda body: HUGE_BYTES * 0.999 < len(body) <= HUGE_BYTES,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", BODIES)
-def test_fault_replaces_the_body(canned, fault):
-    reply = generate(canned, f"[[fault {fault}]]")
-
-    assert (reply.status_code, BODIES[fault](reply.content)) == (200, True)
-
-
-def test_spoilt_answers_have_the_form_of_the_interface(canned):
-    cut, spoilt, empty = (events(generate(canned, f"[[fault {n}]]")) for n in ("cut", "error_event", "no_generator"))
-
-    assert {event["choices"][0]["finish_reason"] for event in cut} == {None}
-    assert [event["event_type"] for event in spoilt][-2:] == ["error", None]
-    assert [event["choices"] for event in empty] == [[]]
-    assert text(generate(canned, "[[fault error_text]]")).startswith("Error from rag-server.")
-    assert b'"error"' in chat(canned, "[[fault error_event]]", stream=True).content
-    assert not chat(canned, "[[fault cut]]", stream=True).content.endswith(b"[DONE]\n\n")
-
-
-def test_unknown_fault_lists_the_known_ones(canned):
-    replies = [generate(canned, "[[fault fire]]").json(), chat(canned, "[[fault fire]]").json()["error"]]
-
-    assert all("half_open" in reply["message"] for reply in replies)
-
-
 # The process
 
 PARENT = """
@@ -321,11 +241,7 @@ with mock_rag_server(canned=True) as server:
 """
 
 
-def test_server_ends_with_its_block_and_with_a_killed_parent():
-    with mock_rag_server(canned=True) as server, pytest.raises(httpx.ReadTimeout):
-        generate(server, "[[fault half_open]]", timeout=httpx.Timeout(5, read=0.1))
-    assert not psutil.pid_exists(server.process_id)
-
+def test_server_ends_with_a_killed_parent():
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     child = psutil.Process(int(parent.stdout.readline()))
     parent.kill()
@@ -341,11 +257,7 @@ def test_server_requires_its_key_and_gets_no_other_secret(monkeypatch):
         process = psutil.Process(server.process_id)
         shown = " ".join([*process.cmdline(), *process.environ()])
 
+    assert not psutil.pid_exists(server.process_id)
     assert statuses == [401, 401, 200]
     assert "canary-key" not in shown
     assert "SOME_API_KEY" not in shown
-
-
-def test_server_that_cannot_start_says_why():
-    with pytest.raises(RuntimeError, match="kinds"), mock_rag_server(faults={"kinds": ["fire"]}):
-        pass

@@ -182,7 +182,7 @@ ROWS = {
     "46: broken connections": (
         "web/test_client.py::test_request_that_fails_has_a_code_and_counts_what_was_sent",
         "web/test_client.py::test_request_to_a_closed_port_or_an_unknown_name_counts_nothing",
-        "web/test_client.py::test_request_to_a_server_without_tls_is_a_tls_fault",
+        "web/test_client.py::test_endpoint_trusts_the_authority_of_its_ca_file",
         "web/test_client.py::test_request_gives_up_an_attempt_that_takes_too_long",
     ),
     "47: what is no reply": (

@@ -1,7 +1,5 @@
 """Citations are read from answers as the grammar has them, whatever the file is called."""
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,20 +35,27 @@ def test_parse(answer, expected):
     assert found == expected
 
 
-@given(
-    file=st.text(
-        st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="\n\x85\u2028\u2029"), min_size=1
-    ).filter(lambda name: not re.search(r":\d+:\d+-\d", name)),
-    page=st.integers(1, 9999),
-    start=st.integers(0, 10**6),
-    length=st.integers(1, 500),
-)
-def test_what_is_formatted_is_parsed_again(file, page, start, length):
-    answer = f"An answer {format_citation(file, page, [(start, start + length)])}"
+span = st.tuples(st.integers(0, 10**6), st.integers(1, 500)).map(lambda pair: (pair[0], sum(pair)))
+# Ends and beginnings of citations, escapes, lines.
+excerpt = st.none() | st.text(st.sampled_from('a:1-2,[]|"\\\\n \n]ü'), max_size=16)
+NAMES = {"one citation, hostile name": ("a:1-2,[]|#. ü", 1), "several in a row": ("ab:#,-1 ü漢.", 4)}
 
-    assert parse_citations(answer, {file}) == [
-        CitationSpan(file_name=file, page_number=page, start_char=start, end_char=start + length)
+
+@pytest.mark.parametrize(("signs", "most"), NAMES.values(), ids=NAMES)
+@given(data=st.data())
+def test_citations_are_read_as_they_were_written(signs, most, data):
+    name = st.text(st.sampled_from(signs), min_size=1, max_size=16).map(lambda text: f"{text}.pdf")
+    citation = st.tuples(name, st.integers(1, 9999), st.lists(span, min_size=1, max_size=4), excerpt)
+    drawn = data.draw(st.lists(citation, min_size=1, max_size=most))
+    written = [format_citation(name, page, spans, excerpt=text) for name, page, spans, text in drawn]
+    answer, known = f"It opened in 1887 {' '.join(written)}.", {name for name, *_ in drawn}
+
+    assert parse_citations(answer, known) == [
+        CitationSpan(file_name=name, page_number=page, start_char=start, end_char=end, context_text=text)
+        for name, page, spans, text in drawn
+        for start, end in spans
     ]
+    assert strip_citations(answer, known) == "It opened in 1887."
 
 
 def test_the_answer_without_its_citations_is_what_scorers_compare():

@@ -18,7 +18,6 @@ from rag_eval_pipeline.formats.dataset import (
 )
 from rag_eval_pipeline.formats.validation import (
     DocumentRegistry,
-    RegisteredDocument,
     check_dataset,
     without_extension,
 )
@@ -263,17 +262,3 @@ def test_registry_resolves_a_name(name, document_id):
     found = DocumentRegistry.from_documents([GUIDE, notes]).resolve(name)
 
     assert (None if found is None else found.document_id) == document_id
-
-
-def test_registry_prefers_surer_names_and_returns_all_candidates():
-    registry = DocumentRegistry(
-        [
-            RegisteredDocument("a.pdf", "a.pdf"),
-            RegisteredDocument("a.txt", "a.txt"),
-            RegisteredDocument("b", "c", title="a.pdf"),
-        ]
-    )
-
-    assert registry.resolve("a.pdf").document_id == "a.pdf"
-    assert registry.resolve("a") is None
-    assert [document.document_id for document in registry.candidates("a")] == ["a.pdf", "a.txt"]

@@ -255,27 +255,19 @@ def test_import_refuses_different_annotations_of_one_question(tmp_path):
     # A judgement of q1 is not compared with citations for q1, nor with a judgement of another answer.
     written(tmp_path, [cites("q1"), cites("q2"), judges("q1"), judges("q1", "B", annotation_id="j2")], "ann/d_v1.0.0.gt.json")  # fmt: skip
     written(tmp_path, container(cites("q1", 2, citations=[])), "ann/a-again.json")
+    written(tmp_path, container(cites("q1")), "bob/one.json")
+    written(tmp_path, container(cites("q1")), "bob/the same.json")
 
     result = import_annotations(tmp_path)
 
-    assert ids(result) == [[("ann", "c1_q2"), ("ann", "j_q1"), ("ann", "j2")]]
-    first, second = (str(finding) for finding in result.findings)
-    assert codes(result) == ["duplicate_annotation"] * 2
+    assert ids(result) == [[("ann", "c1_q2"), ("ann", "j_q1"), ("ann", "j2"), ("bob", "c1_q1")]]
+    first, second, equal = (str(finding) for finding in result.findings)
+    assert codes(result) == ["duplicate_annotation"] * 3
+    assert "the first is imported" in equal
     assert "a-again.json, annotation 'c2_q1'" in first
     assert "d_v1.0.0.gt.json, annotation 'c1_q1'" in first
     assert "annotation 'c1_q1'" in second.partition("found")[0]
-    assert (result.read, result.imported, result.refused) == (5, 3, 2)
-
-
-def test_import_counts_equal_annotations_once(tmp_path):
-    for name in ("a.json", "copy of a.json", "third.json"):
-        written(tmp_path, container(cites("q1")), f"ann/{name}")
-
-    result = import_annotations(tmp_path)
-
-    assert ids(result) == [[("ann", "c1_q1")]]
-    assert codes(result) == ["duplicate_annotation"] * 2
-    assert (result.read, result.imported, result.refused) == (3, 1, 2)
+    assert (result.read, result.imported, result.refused) == (7, 4, 3)
 
 
 @pytest.mark.parametrize("name", ["-x", "a" * 129])

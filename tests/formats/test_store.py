@@ -218,7 +218,6 @@ def query(number, **fields):
     return QUERY | {"query_id": str(number)} | fields
 
 
-SPAN = {"file_name": "a.pdf", "start_char": 0, "end_char": 4}
 QUERIES = [query(number) for number in range(9)]
 OLD = {"dataset_id": "d", "name": "D", "version": "1.0.0", "queries": QUERIES}
 DIFFERENCES = {

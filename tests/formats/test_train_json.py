@@ -39,12 +39,8 @@ def test_train_json_is_written_to_the_letter(tmp_path):
     context = {"filename": "A%20b#c.pdf", "text": "Text"}
     row = {"id": 0, "question": "Wo?", "answer": "Ångström", "is_impossible": False, "contexts": [context, "plain"]}
     assert path.read_text() == json.dumps([row], indent=2, ensure_ascii=False) + "\n"
-
-
-def test_train_json_without_rows_is_an_empty_array(tmp_path):
-    write_train_json(tmp_path / "train.json", [])
-
-    assert (tmp_path / "train.json").read_text() == "[]\n"
+    write_train_json(path, [])
+    assert path.read_text() == "[]\n"
 
 
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD)

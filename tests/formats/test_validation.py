@@ -114,16 +114,6 @@ def test_validation_recognises_every_form_of_a_dataset(form, tmp_path):
     assert "[missing_document]" in line
 
 
-def test_validation_looks_references_up_in_a_given_corpus(tmp_path):
-    path = written(tmp_path / "d.eval.json", DATASET)
-    (tmp_path / "documents").mkdir()
-
-    assert [found.code for found in examine(path)] == ["references_unchecked"]
-    assert ["[missing_document]" in line for line in validate(path, corpus=tmp_path / "documents")] == [True]
-    (tmp_path / "documents" / "a.pdf").touch()
-    assert examine(path, corpus=tmp_path / "documents") == []
-
-
 ROW = {"id": 0, "question": "q", "answer": "a", "is_impossible": False, "contexts": []}
 
 
@@ -221,7 +211,7 @@ def test_validation_recognises_evrets_files_by_their_content(name, text, codes, 
 
 
 UNKNOWN = {
-    "a name that says nothing": ("data.txt", "{}"),
+    "an unknown name": ("data.txt", "{}"),
     "JSON of another kind": ("data.json", '{"rows": []}'),
     "results of several evaluations": ("benchmark_weekly_20250830.results.json", "{}"),
 }

@@ -132,16 +132,10 @@ HARMLESS = {
     "a system in prose": "The nervous system: neurons and glia. The system must be closed.",
     "a judge": "The judge ruled that the verdict is final. Judges must recuse themselves.",
     "a score of a game": "The final score was 1-0; the striker scored in the 10th minute.",
-    "grades": "Students of grade 1 to 5 read the assignment and mark the correct box.",
     "a disclaimer of a model": "As an AI language model, I cannot give medical advice.",
-    "ignoring": "The committee chose to ignore the report. Drivers who disregard signs are fined.",
-    "code": "if (a < b) { return x | y; } // <p>text</p>",
     "joiners of Persian and Hindi": "می\u200cخواهم क्\u200dष",
-    "a family": "👩\u200d👩\u200d👧 at the sea",
     "marks of direction": "\u200fשלום\u200f (2020)",
     "a soft hyphen": "light\u00adhouse keeper",
-    "a zero width space after a slash": "and/\u200bor",
-    "a citation": "[report.pdf:3:10-20] as stated on page 3",
     "an answer to a user": "You are required to submit the form. Reply by 1 May.",
 }
 

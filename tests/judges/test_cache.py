@@ -88,10 +88,8 @@ def test_cache_survives_damage_while_it_is_open(tmp_path, caplog):
 def test_cache_that_cannot_be_opened_has_a_code(tmp_path):
     (tmp_path / FILE_NAME).mkdir()
 
-    with pytest.raises(ServiceError) as error:
+    with pytest.raises(ServiceError, match="cache_unusable"):
         JudgementCache(tmp_path)
-
-    assert error.value.code == "cache_unusable"
 
 
 def test_cache_prune_by_age_spares_what_was_used(cache, now):

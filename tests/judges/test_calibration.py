@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import spent_today
-from rag_eval_pipeline.evaluation.judging import judge_budget
+from rag_eval_pipeline.evaluation.judging import BudgetedJudge
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION
 from rag_eval_pipeline.judges.calibration import (
     CalibrationRequest,
@@ -200,19 +200,18 @@ class Scripted:
 
     fingerprint = "scripted/1"
     judges_support = False
+    may_differ = True
 
     def __init__(self, verdicts, *, again=None, failing=()):
         self._verdicts, self._again, self._failing = verdicts, again or {}, failing
         self.asked = []
 
-    async def judge(self, case):
-        self.asked.append(case.query_id)
-        return self._judgement(case, self._verdicts[case.query_id])
-
-    async def judge_again(self, case, repeat):
-        return self._judgement(case, self._again.get(case.query_id, self._verdicts[case.query_id]))
-
-    def _judgement(self, case, verdict):
+    async def judge(self, case, repeat=0):
+        verdict = self._verdicts[case.query_id]
+        if repeat:
+            verdict = self._again.get(case.query_id, verdict)
+        else:
+            self.asked.append(case.query_id)
         if case.query_id in self._failing:
             return Judgement(case.query_id, "failed", error="-", error_code="judge_unparsable")
         return Judgement(
@@ -220,14 +219,9 @@ class Scripted:
         )
 
 
-def outcome(people, judges):
-    """Labels and a judge's verdicts, by question."""
-    labels = [label(f"{n}", "correct" if is_right else "incorrect") for n, is_right in enumerate(people)]
-    return labels, {f"{n}": verdict for n, verdict in enumerate(judges)}
-
-
 async def card_of(people, judges, occasion=HUMAN, **more):
-    labels, verdicts = outcome(people, judges)
+    labels = [label(f"{n}", "correct" if is_right else "incorrect") for n, is_right in enumerate(people)]
+    verdicts = {f"{n}": verdict for n, verdict in enumerate(judges)}
     return await calibrate(Scripted(verdicts, **more), [case(query_id) for query_id in verdicts], labels, occasion)
 
 
@@ -299,8 +293,9 @@ class Supporting:
 
     fingerprint = "supporting/1"
     judges_support = True
+    may_differ = False
 
-    async def judge(self, case):
+    async def judge(self, case, repeat=0):
         def support(texts):
             held = any("true" in text for text in texts)
             return Support("supported" if held else "not_found", float(held)) if texts else None
@@ -321,8 +316,6 @@ SUPPORTS = {
     "the cited claim":          ("A b",   None,          ("true",),    "not_supported",  True),
     "the claim that cites nothing": ("C d", None,        ("true",),    "supported",      True),
     "a claim and its text":     ("A b",   "it is true",  (),           "supported",      True),
-    "a claim and another text": ("A b",   "it is not",   ("true",),    "not_supported",  True),
-    "a claim that is not there": ("X",    None,          ("true",),    "supported",      None),
     "nothing to compare with":  ("C d",   None,          (),           "supported",      None),
 }  # fmt: skip
 
@@ -339,7 +332,7 @@ async def test_labels_of_support(claim, evidence, contexts, text, agrees):
     assert (found, trust.n_compared) == ((1, 1) if agrees else (0, 0))
 
 
-async def test_card_is_written_with_its_text(tmp_path):
+async def test_card_is_written_with_its_text_and_a_damaged_one_skipped(tmp_path, caplog):
     card = await card_of(HALF, GOOD, HUMAN._replace(labels_by="model ratings"))
     path = write_trust_card(card, tmp_path)
 
@@ -351,6 +344,9 @@ async def test_card_is_written_with_its_text(tmp_path):
     assert "## Correctness: not calibrated" in text
     assert "ratings of another model, which are no truth" in text
     assert "| labels: correct | 56 | 4 |" in text
+    (tmp_path / "frames.0.human.trust.json").write_text('{"benchmark": "frames"')
+    assert read_trust_cards(tmp_path) == (card,)
+    assert "is skipped" in caplog.text
 
 
 async def test_card_text_is_inert():
@@ -363,35 +359,6 @@ async def test_card_text_is_inert():
     assert row.startswith("| 1 | not correct | correct | 1.00 | why | ")
     assert "\\<script\\>alert(1)\\</script\\> \\| \\!\\[x\\](http://x)" in row
     assert "\x1b" not in row
-
-
-def test_damaged_card_is_skipped(tmp_path, caplog):
-    (tmp_path / "frames.0.human.trust.json").write_text('{"benchmark": "frames"')
-
-    assert read_trust_cards(tmp_path) == ()
-    assert "is skipped" in caplog.text
-    assert read_trust_cards(tmp_path / "none") == ()
-
-
-async def test_ratings_of_a_model_calibrate_nothing(shared):
-    """200 answers with citations, rated 1 to 5 by GPT-4: 4 and more is correct, or grounded in what was retrieved."""
-    path = shared / "oracles" / "ai-rag-chat-evaluator" / "eval_results.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    cases, labels = [], []
-    for number, row in enumerate(rows):
-        cases.append(Case(f"{number}", row["question"], (row["truth"],), False, row["answer"], (), (row["context"],)))
-        labels.append(label(f"{number}", "correct" if row["gpt_relevance"] >= 4 else "incorrect"))
-        labels.append(label(f"{number}", "supported" if row["gpt_groundedness"] >= 4 else "not_supported", "support"))
-
-    judge = LexicalJudge()
-    card = await calibrate(judge, cases, labels, CalibrationRequest("northwind", "lexical", "model ratings"))
-
-    correctness, support = card.tasks
-    assert (correctness.n_labels, support.n_labels, correctness.n_compared) == (200, 200, 200)
-    # 193 of 200 rated 4 or more; a rarer label of 3 % says nothing about agreement.
-    assert any("rarer label" in sentence for sentence in correctness.shortcomings)
-    assert support.not_judged == {"needs_support_judge": 200}
-    assert not is_calibrated([card], benchmark="northwind", fingerprint=judge.fingerprint, task="correctness")
 
 
 # --- a model judge ---
@@ -414,8 +381,8 @@ async def test_calibration_books_its_usage_with_the_judges_budget(opened, case, 
     workspace = Workspace(tmp_path)
 
     async with opened(chat={"prices": {"usd_per_request": 0.01}}, ratings=["answer_accuracy"]) as (judge, server):
-        with judge_budget(workspace, judge_settings(server.url), "calibration_x") as budget:
-            card = await calibrate(judge, *labelled(case, 2), LIGHTS, budget=budget)
+        with BudgetedJudge(judge, workspace, judge_settings(server.url), "calibration_x") as paid:
+            card = await calibrate(paid, *labelled(case, 2), LIGHTS)
 
     # Two answers: verdicts once and again, each with a rating of two directions.
     assert (card.tasks[0].repeat_agreement.value, card.models, len(server.bodies)) == (1.0, ("judge-1",), 12)
@@ -428,13 +395,14 @@ async def test_calibration_stops_at_the_days_budget(opened, case, tmp_path):
     workspace = Workspace(tmp_path)
 
     async with opened() as (judge, server):
-        with judge_budget(workspace, judge_settings(server.url, requests=1), "eval_run_20261121_001") as evaluating:
-            evaluating.book((await judge.judge(case)).usage)
+        settings = judge_settings(server.url, requests=1)
+        with BudgetedJudge(judge, workspace, settings, "eval_run_20261121_001") as evaluating:
+            await evaluating.judge(case)
         with (
-            judge_budget(workspace, judge_settings(server.url, requests=1), "calibration_x") as budget,
+            BudgetedJudge(judge, workspace, settings, "calibration_x") as calibrating,
             pytest.raises(ServiceError) as error,
         ):
-            await calibrate(judge, *labelled(case, 2), LIGHTS, budget=budget)
+            await calibrate(calibrating, *labelled(case, 2), LIGHTS)
 
     assert (error.value.code, len(server.bodies)) == ("budget_spent", 1)
     assert spent_today(workspace.spending, "judge-openai", datetime.now(UTC)).requests == 1

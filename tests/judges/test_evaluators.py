@@ -47,11 +47,9 @@ RANGE = {"min_words": 10, "max_words": 40}
 BEST = RANGE | {"optimal_words": 20}
 LENGTHS = {
     #                                    words  options  score
-    "inside":                           (10,    RANGE,   1.0),
     "half of the least":                (5,     RANGE,   5 / 10),
     "the best":                         (20,    BEST,    1.0),
     "between the best and the most":    (30,    BEST,    1 - 0.5 * 10 / 20),
-    "at the least":                     (10,    BEST,    0.5),
     "above the most":                   (80,    BEST,    0.5 * 40 / 80),
 }  # fmt: skip
 
@@ -122,7 +120,6 @@ def test_factual_accuracy_of_judged_claims():
 UNCHECKED = {
     #                               answer              judgement                                                 claims  explanation
     "no judge":                    ("It opened. [1]",   None,                                                     1,      "no judge: nothing was checked"),
-    "a refusal without a judge":   ("I don't know.",    None,                                                     0,      "no judge: nothing was checked"),
     "no support judge":            ("It opened.",       Judgement("q", "completed", claims=(Claim(0, 10, ()),)),  1,      "none of 1 claims checked"),
 }  # fmt: skip
 
@@ -192,7 +189,6 @@ def test_batch_has_evaluations_in_order_with_statistics_and_summaries(tmp_path):
 
 BAD = {
     "a misspelt evaluator": (("lenght",), {}, "unknown_evaluator"),
-    "options of another": (("length",), {"quality": {}}, "unknown_evaluator"),
     "an option of an evaluator without": (("quality",), {"quality": {"language": "en"}}, "bad_format"),
     "an optimum outside its range": (("length",), {"length": {"min_words": 5, "optimal_words": 4}}, "bad_format"),
 }
@@ -239,7 +235,6 @@ QUALITY = {
     #                                   evaluations                                                            agreement      r     reason
     "lower is better":                 (pairs("quality", "toxicity", [(0.2, 0.8), (0.4, 0.6), (0.9, 0.1)]),    1.0,           1.0,  None),
     "one of them is constant":         (pairs("length", "quality", [(0.1, 0.1), (0.1, 0.2), (0.1, 0.3)]),      0.9,           None, "constant"),
-    "two events":                      (pairs("length", "quality", [(0.5, 0.7), (0.5, 0.9)]),                  0.7,           None, "too_few_events"),
     "failed ones are left out":        ([*pairs("length", "quality", [(0.5, 0.7)]), evaluation("quality", event="1", **FAILED), evaluation("length", 0.5, "1")], 0.8, None, "too_few_events"),
 }  # fmt: skip
 
@@ -251,15 +246,6 @@ def test_evaluation_quality_of_two_evaluators(evaluations, agreement, r, reason)
     ((_, correlation),) = found["inter_evaluator_correlation"].items()
     assert (found["evaluator_agreement"], correlation["value"]) == (pytest.approx(agreement), r and pytest.approx(r))
     assert correlation["reason"] == reason
-
-
-def test_evaluator_agreement_is_the_mean_over_pairs_of_evaluators():
-    # quality and relevance share two events: 1 - 0.2 and 1 - 0.4, mean 0.7; length and relevance one: 1 - 0.1.
-    more = [evaluation("length", 0.6, "c"), evaluation("relevance", 0.7, "c")]
-    found = evaluation_quality([*pairs("quality", "relevance", [(0.5, 0.7), (0.5, 0.9)]), *more])
-
-    assert found["evaluator_agreement"] == pytest.approx(0.8)
-    assert found["inter_evaluator_correlation"].keys() == {"length_vs_relevance", "quality_vs_relevance"}
 
 
 def test_confidence_distribution_is_of_those_that_state_it():
@@ -295,7 +281,6 @@ def test_compare_systems_question_by_question():
 PREFERENCES = {
     #                                     wins of A, ties, wins of B   share   significant
     "even":                             ((5, 0, 5),                    0.5,    False),
-    "few, though most prefer A":        ((3, 0, 1),                    0.75,   False),
     "most of many":                     ((650, 0, 350),                0.65,   True),
     "nothing but ties decide nothing":  ((0, 10, 0),                   0.5,    None),
 }  # fmt: skip
@@ -317,7 +302,6 @@ PEOPLE = {
     #                                  evaluator     human  score  agreement  discrepancy
     "the evaluator is more lenient":  ("quality",    0.75,  1.0,   0.75,      "quality is 0.25 of its scale more lenient than the person"),
     "lower is better":                ("toxicity",   0.5,   0.25,  0.75,      "toxicity is 0.25 of its scale more lenient than the person"),
-    "they agree":                     ("quality",    0.5,   0.5,   1.0,       "none"),
     "no score":                       ("quality",    None,  0.5,   None,      "one of the two has no score"),
 }  # fmt: skip
 
@@ -338,7 +322,6 @@ TRENDS = {
     "worked out":                 ([0.75, 0.85, 0.86],       "no_clear_trend", 0.055,                  1 - 0.0037**0.5 / 0.82),
     "nothing changes":            ([0.3, 0.3, 0.3],          "stable",         0.0,                    1.0),
     "two cannot show a trend":    ([0.2, 0.4],               None,             0.2,                    1 - 0.02**0.5 / 0.3),
-    "all are 0":                  ([0.0, 0.0],               None,             0.0,                    None),
     "one":                        ([0.5],                    None,             None,                   None),
 }  # fmt: skip
 

@@ -86,24 +86,11 @@ def test_alce_labels_give_the_official_loops_scores(drawn):
     assert (scores["citation_recall"], scores["citation_precision"]) == walked(answer, entailing)
 
 
-def test_alce_statement_that_cites_a_missing_text_is_unsupported():
-    cited = (CitedText("a.pdf", "text", 0, 1), CitedText("b.pdf", None, 1, 2), CitedText("a.pdf", "text", 2, 3))
-    claims = (
-        Claim(0, 1, (0, 1), SUPPORTED, None, CitationLabels((True, False), (None, True))),
-        Claim(1, 2, (2,), SUPPORTED, None, CitationLabels((True,), (None,))),
-    )
-
-    scores = judgement_scores(Case("0", "?", (), False, "xxx", cited), Judgement("0", "completed", claims=claims, citation_support=(None,) * 3)).scores  # fmt: skip
-
-    assert (scores["citation_recall"], scores["citation_precision"]) == (1 / 2, 1.0)
-
-
 RELEVANT = {
     #                      outcomes                                   relevance
     "a wrong detail":     (("conflicting",),                          1.0),
     "of something else":  (("not_found", "supported"),                1 / 2),
     "not there":          ((None, "supported", "conflicting"),        2 / 3),
-    "no citations":       ((),                                        None),
 }  # fmt: skip
 
 

@@ -106,17 +106,6 @@ def test_url_body_is_read_and_not_kept(empty):
     assert f'source: {{url: "{URL}"}}\n' in proposal.text
 
 
-def test_url_serves_every_list_of_a_json_file(empty):
-    lists = {"queries": [{"query_id": "q", "query_text": "A", "relevant_doc_ids": ["d"]}]}
-    lists["documents"] = [{"doc_id": "d", "text": "x"}]
-    url = "https://data.example.org/evret.json"
-
-    text = propose(empty, "scratch", url, download=lambda _, target: target.write_text(json.dumps(lists))).text
-
-    assert f'source: {{url: "{url}", root: queries}}' in text
-    assert f'tables: {{documents: {{url: "{url}", root: documents}}}}' in text
-
-
 def test_failed_download_leaves_nothing(empty):
     before = everything(empty)
 

@@ -218,10 +218,6 @@ def test_squad_rows_convert_like_nested_articles(planned):
     assert [document.content for document in found.documents] == ["They lived.\n\nThey ate bread."]
 
 
-def test_hotpotqa_keeps_the_difficulty(planned):
-    assert planned({"dev.json": json.dumps([HOTPOT])}).questions[0].difficulty == "hard"
-
-
 def test_text_beside_a_url_is_the_gold_text_of_its_page(planned):
     found = planned({"t.csv": "question,answer,url,passage\nA?,a,https://a.org/1,gold\nB?,b,,\n"})
 

@@ -133,7 +133,6 @@ UNSAFE_NAMES = {
     "a newline": "a\nb",
     "a component of 256 bytes": "é" * 128,
     "a name of 1,025 bytes": "/".join(["x" * 204] * 5) + "x",
-    "33 components": "/".join("x" * 33),
 }
 
 
@@ -205,7 +204,7 @@ ALTERED_ZIPS = {
     "encrypted": (patched(zip_of({"a": b"x"}), {8: b"\x01\0"}), "unsafe_archive"),
     "an unknown method": (patched(zip_of({"a": b"x"}), {10: b"\x63\0"}), "unsafe_archive"),
     "a name cut by NUL": (patched(zip_of({"a.csv/../x": b"x"}), {46: b"a.csv\0/../"}), "unsafe_archive"),
-    "larger than it says": (patched(zip_of({"a": b"x" * 99}), {24: b"\x09\0\0\0"}), "bad_archive"),
+    "larger than stated": (patched(zip_of({"a": b"x" * 99}), {24: b"\x09\0\0\0"}), "bad_archive"),
     "another name before the data": (patched(zip_of({"a": b"x"}), {46: b"b"}), "bad_archive"),
     "data beyond the directory": (
         patched(zip_of({"a": b"x"}, zipfile.ZIP_STORED), {20: b"\xff\0\0\0"}),
@@ -334,22 +333,6 @@ def test_archive_unpacked_concurrently_gives_one_folder(tmp_path):
 
     assert len(set(results)) == 1
     assert len(content(results[0].folder)) == 300
-
-
-# Names that hold nothing unsafe, so that every one must come out as it went in.
-SAFE = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/\\:"), min_size=1, max_size=20)
-FILE_SETS = st.dictionaries(SAFE.filter(lambda name: name.strip(".")), st.binary(max_size=300), max_size=5)
-
-
-@settings(deadline=None, max_examples=40)
-@given(files=FILE_SETS, kind=st.sampled_from(list(PACKED)))
-def test_archive_round_trips_any_safe_files(tmp_path_factory, files, kind):
-    folder = tmp_path_factory.mktemp("any")
-    (folder / "a").write_bytes(PACKED[kind](files) if files or kind == "zip" else tar_of({"x": b""}))
-
-    extracted = extract(folder / "a", folder / "out", shown="a")
-
-    assert content(extracted.folder) == (files or ({} if kind == "zip" else {"x": b""}))
 
 
 @settings(deadline=None, max_examples=60)

@@ -1,8 +1,7 @@
-"""Packed, archived and remote files are read as the files they hold, under names that say where they are from."""
+"""Packed, archived and remote files are read as the files they hold, under names that show where they are from."""
 
 import gzip
 import io
-import json
 import zipfile
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ import pytest
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
 from rag_eval_pipeline.workspace import Workspace
@@ -38,7 +36,7 @@ def zipped(files):
 
 
 PACKED = {
-    "gz, under a name that says otherwise": ("q.csv", gzip.compress(CSV)),
+    "gz, under the name of a CSV": ("q.csv", gzip.compress(CSV)),
     "zst": ("q.zst", pa.compress(CSV, codec="zstd", asbytes=True)),
     "parquet, which is read from its end": ("q.bin", gzip.compress(parquet(ROWS))),
 }
@@ -53,14 +51,6 @@ def test_packed_files_are_read_by_what_they_hold(benchmark, name, content):
     rows = relation.table.to_pylist()
     assert [{"q": row["q"], "a": row["a"]} for row in rows] == ROWS
     assert {row["source_file"] for row in rows} == {name}
-
-
-def test_the_only_file_of_an_archive_needs_no_member(benchmark):
-    paths = benchmark(HEAD, {"q.zip": zipped({"data/q.csv": CSV})})
-
-    relation = read_relation(paths, SourceSpec(path=("q.zip",)), source_columns=True)
-
-    assert relation.table.column("source_file").to_pylist() == ["q.zip/data/q.csv"] * 2
 
 
 def test_members_are_chosen_by_a_glob_and_may_be_packed_themselves(benchmark):
@@ -128,35 +118,12 @@ def test_a_source_behind_a_url_is_downloaded_once_and_planned_without_the_networ
     assert not any(b"secret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-QRELS = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d2 1\nbroken line\n"
-TOPICS = "q1\twhere is the lamp\nq2\twho keeps it\n"
-TREC = """source: {path: topics.tsv, format: trec_topics}
-tables:
-  qrels: {path: qrels.txt, format: trec_qrels}
-  corpus: corpus.jsonl
-retrieval_only: true
-questions: |
-  SELECT t.title AS question, t.query_id AS source_id, t.source_row,
-         list({document: j.document_id, relevance: j.relevance} ORDER BY j.document_id)
-           FILTER (WHERE j.relevance > 0) AS contexts
-  FROM source t JOIN qrels j USING (query_id) GROUP BY ALL
-documents: SELECT _id AS name, text FROM corpus
-"""
+def test_qrels_and_topics_are_relations_whose_bad_lines_are_rejected(benchmark):
+    paths = benchmark(HEAD, {"topics.tsv": "q1\twhere?\n", "qrels.txt": "q1 0 d1 2\nbroken line\nq1 0 d2 0\n"})
 
+    topics = read_relation(paths, SourceSpec(path=("topics.tsv",), format="trec_topics"))
+    qrels = read_relation(paths, SourceSpec(path=("qrels.txt",), format="trec_qrels"))
 
-def test_topics_and_qrels_are_a_benchmark_without_answers(benchmark):
-    corpus = "".join(json.dumps({"_id": f"d{n}", "text": f"text {n}"}) + "\n" for n in (1, 2, 3))
-    paths = benchmark(HEAD + TREC, {"topics.tsv": TOPICS, "qrels.txt": QRELS, "corpus.jsonl": corpus})
-
-    found = plan(paths)
-
-    assert [(q.question, q.answer, q.answers, q.source_id) for q in found.questions] == [
-        ("where is the lamp", "", (), "q1"),
-        ("who keeps it", "", (), "q2"),
-    ]
-    assert [[(c.file_name, c.relevance) for c in q.contexts] for q in found.questions] == [
-        [("d1.pdf", 2)],
-        [("d2.pdf", 1)],
-    ]
-    assert ["broken" in note and "line 4" in note for note in found.notes] == [True]
-    assert SourceFiles(paths).local("qrels.txt").name == "qrels.txt"
+    assert topics.table.to_pylist() == [{"query_id": "q1", "title": "where?", "description": None, "narrative": None}]
+    assert [tuple(row.values()) for row in qrels.table.to_pylist()] == [("q1", "d1", 2), ("q1", "d2", 0)]
+    assert [(row.row, row.line, row.code) for row in qrels.rejected] == [(2, 2, "bad_fields")]

@@ -1,14 +1,11 @@
 """Files become relations: typed by all their rows, each row with its position, and nothing outside the folder is read."""
 
-import json
 import os
 
 import pyarrow as pa
 import pytest
 
-from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources import jsonl
 from rag_eval_pipeline.sources.batches import DecodedBatch
 from rag_eval_pipeline.sources.relations import read_relation, spool_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
@@ -100,41 +97,7 @@ def test_relation_renames_columns_called_like_source_columns():
     ]
 
 
-SHORT = HEAD + "source: q.jsonl\nquestions: {question: q, answer: a, metadata: [m]}\n"
-
-
-@pytest.fixture
-def mixed(benchmark, monkeypatch):
-    """Rows whose third column is a number first and a text later, in blocks of a few rows."""
-    monkeypatch.setattr(jsonl, "BLOCK_BYTES", 64)
-    values = [*range(6), "seven", None, 8]
-    rows = [{"q": f"question {number}", "a": "x", "m": value} for number, value in enumerate(values)]
-    return benchmark(SHORT, {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
-
-
-def test_plan_is_the_same_for_short_form_and_sql(mixed):
-    short = plan(mixed)
-    mixed.spec.write_text(SHORT.replace("metadata: [m]}", "metadata: [m]}\nwhere: 'true'"))
-
-    assert [question.metadata["m"] for question in short.questions] == [0, 1, 2, 3, 4, 5, "seven", None, 8]
-    assert short.questions == plan(mixed).questions
-
-
-def test_plan_quarantines_only_the_row_with_a_value_of_another_type(benchmark):
-    """`question: 5` among texts made every question JSON text, in quotes."""
-    rows = [{"q": 'say "so"', "a": "x"}, {"q": 5, "a": "x"}, {"q": "two", "a": ["y"]}, {"q": "last", "a": "z"}]
-    paths = benchmark(
-        HEAD + "source: q.jsonl\nquestions: {question: q, answer: a}\n",
-        {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)},
-    )
-
-    found = plan(paths)
-
-    assert [(question.id, question.question, question.answer) for question in found.questions] == [
-        (0, 'say "so"', "x"),
-        (3, "last", "z"),
-    ]
-    assert [(record.row, record.code, record.field, record.excerpt) for record in found.quarantine] == [
-        (2, "bad_type", "q", "5"),
-        (3, "bad_type", "a", "['y']"),
-    ]
+@pytest.mark.parametrize("stated", [{"path": "../q.csv"}, {"files": "/etc/*"}, {"path": "a.zip", "member": "../q.csv"}])
+def test_source_rejects_paths_outside(stated):
+    with pytest.raises(ValueError, match="a path inside the benchmark's folder"):
+        SourceSpec.model_validate(stated)

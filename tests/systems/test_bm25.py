@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import PageText, Query
-from rag_eval_pipeline.systems.bm25 import EmbeddedSettings, EmbeddedSystem, split_passages, split_sentences, stem
+from rag_eval_pipeline.systems.bm25 import EmbeddedSettings, EmbeddedSystem, split_passages, split_sentences
 from rag_eval_pipeline.systems.parsing import ABSTENTION
 from tests.conftest import REPOSITORY
 from tests.systems.conftest import PAGES
@@ -49,17 +49,6 @@ def test_passages_hold_every_sentence_once_in_order(text, words):
 
     assert [s for passage in found for s in passage.sentences] == list(split_sentences(page))
     assert all(len(p.text.split()) <= words or len(p.sentences) == 1 for p in found)
-
-
-STEMS = {
-    "bring": "bring", "flies": "fly", "based": "bas", "boxes": "box",
-    "cats": "cat", "glass": "glass", "house": "hous", "Thorne's": "thorn", "Café": "cafe",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("word", "expected"), STEMS.items())
-def test_stem_removes_endings_of_long_words(word, expected):
-    assert stem(word) == expected
 
 
 ANSWERS = {

@@ -193,12 +193,6 @@ def test_citations(value, citations, corpus):
     assert read(value, corpus).citations == citations
 
 
-def test_citation_offsets_of_pages_become_those_of_the_document(corpus):
-    value = {"answer": "a", "citations": [{"document": "cats", "start": 5, "end": 9, "page": 2}]}
-
-    assert read(value, corpus, offset_base="page").citations == (Citation("cats.pdf", 17, 21, 2),)
-
-
 USAGES = {
     "OpenAI's": ({"answer": "a", "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}, Usage(7, 0.0, 1, 3, 4)),
     "LangChain's, in a message": (

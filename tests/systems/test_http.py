@@ -108,18 +108,6 @@ async def test_passages_and_citations_need_no_paths_for_usual_keys(tmp_path):
     assert [(c.start_char, c.end_char, c.page_number) for c in answer.citations] == [(9, 49, 2)]
 
 
-async def test_prices_of_the_file_apply_if_the_server_states_no_cost(tmp_path):
-    async with asking(
-        tmp_path,
-        said(n=2_000),
-        prompt_tokens="data.n",
-        prices={"usd_per_million_prompt_tokens": 1.0, "usd_per_request": 0.5},
-    ) as (answer, _):
-        pass
-
-    assert answer.usage.estimated_cost_usd == pytest.approx(0.002 + 0.5)
-
-
 def events(*values, end=True):
     return stream(*[f"data: {json.dumps(value)}\n\n" for value in values], end=end)
 

@@ -141,20 +141,6 @@ async def test_reply_that_is_no_answer_is_a_status(steps, status, code, partial,
     assert "\n" not in answer.error
 
 
-ABSTENTIONS = {
-    "refusal":             ({}, "The documents do not answer this question.", True),
-    "answer":              ({}, "18", False),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("settings", "text", "abstained"), ABSTENTIONS.values(), ids=ABSTENTIONS)
-async def test_abstention(settings, text, abstained, tmp_path):
-    async with asking(tmp_path, said(text), **settings) as (answer, _):
-        pass
-
-    assert (answer.status, answer.answer, answer.abstained) == ("ok", text, abstained)
-
-
 async def test_empty_system_prompt_sends_the_question_alone(tmp_path):
     async with asking(tmp_path, said("a"), system_prompt="") as (_, server):
         pass

@@ -169,35 +169,20 @@ async def test_failure_is_a_status_in_one_line(code, error_code, error, opened):
     assert (found.status, found.answer, found.error_code, found.error) == ("error", None, error_code, error)
 
 
-async def test_threads_run_calls_side_by_side(opened):
+async def test_threads_run_calls_side_by_side_and_are_reused_so_that_thread_locals_stay(opened):
     code = """
         import threading
-        together = threading.Barrier(3)
-        running, most = [], []
+        together, kept = threading.Barrier(3), threading.local()
         def ask(question):
-            running.append(1); most.append(len(running))
             together.wait(20)
-            running.pop()
-            return str(max(most))
-    """
-
-    async with opened(code) as system:
-        answers = await asyncio.gather(*(system.answer(QUERY) for _ in range(3)))
-
-    assert [answer.answer for answer in answers] == ["3"] * 3
-
-
-async def test_threads_are_reused_so_that_thread_locals_stay(opened):
-    code = """
-        import threading
-        kept = threading.local()
-        def ask(question):
             kept.calls = getattr(kept, "calls", 0) + 1
             return str(kept.calls)
     """
 
     async with opened(code) as system:
-        assert [(await system.answer(QUERY)).answer for _ in range(3)] == ["1", "2", "3"]
+        rounds = [await asyncio.gather(*(system.answer(QUERY) for _ in range(3))) for _ in range(2)]
+
+    assert [[answer.answer for answer in answers] for answers in rounds] == [["1"] * 3, ["2"] * 3]
 
 
 HANGING = """

@@ -1,6 +1,7 @@
 """A server on loopback whose answers a test sets."""
 
 import http.server
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -13,8 +14,9 @@ Answer = tuple[int, dict[str, str], bytes]
 class Site:
     """A server on loopback whose answers a test sets, and which remembers what it was asked."""
 
-    def __init__(self, port: int, scheme: str = "http") -> None:
+    def __init__(self, port: int, scheme: str = "http", address: str = "127.0.0.1") -> None:
         self.port = port
+        self.address = address
         self.scheme = scheme
         self.answers: dict[str, Answer | Callable[[], Answer]] = {}
         self.asked: list[str] = []
@@ -22,7 +24,7 @@ class Site:
 
     @property
     def host(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
     def url(self, path: str) -> str:
         return f"{self.scheme}://{self.host}{path}"
@@ -32,7 +34,13 @@ class Site:
         return EgressPolicy(EgressConfig(allowed_hosts=(self.host,), **limits))
 
 
-def serve(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
+class _Server(http.server.ThreadingHTTPServer):
+    def __init__(self, host: str, handler: type[http.server.BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, 0), handler)
+
+
+def serve(tls: ssl.SSLContext | None = None, *, host: str = "127.0.0.1") -> Iterator[Site]:
     """The server, over TLS where it has something to answer with."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -52,8 +60,8 @@ def serve(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
         def log_message(self, *args: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    site = Site(server.server_address[1], "https" if tls else "http")
+    server = _Server(host, Handler)
+    site = Site(server.server_address[1], "https" if tls else "http", host)
     if tls is not None:
         # The handshake belongs to the connection's own thread; a client that refuses the certificate is no error here.
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)

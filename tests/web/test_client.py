@@ -135,38 +135,6 @@ async def test_request_to_a_closed_port_or_an_unknown_name_counts_nothing():
     assert (unknown.code, unknown.requests) == ("dns", 0)
 
 
-async def test_request_that_is_not_accepted_is_a_connect_timeout():
-    with socket.socket() as full:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        address = full.getsockname()
-        held = [socket.socket() for _ in range(3)]
-        for waiting in held:  # fill the queue of connections that nobody accepts
-            waiting.setblocking(False)
-            waiting.connect_ex(address)
-        settings = EndpointSettings(base_url=f"http://127.0.0.1:{address[1]}", attempt_seconds=0.4, max_retries=0)
-        async with Endpoint(settings) as endpoint:
-            error = await failure(endpoint)
-        for waiting in held:
-            waiting.close()
-
-    assert (error.code, error.status, error.requests) == ("connect_timeout", "timeout", 0)
-
-
-async def test_request_to_a_server_without_tls_is_a_tls_fault():
-    async def answer_at_once(reader, writer):
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(answer_at_once, "127.0.0.1", 0) as plain:
-        url = f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}"
-        async with Endpoint(EndpointSettings(base_url=url, backoff_seconds=0.001)) as endpoint:
-            error = await failure(endpoint)
-
-    assert (error.code, error.requests) == ("tls", 0)
-
-
 async def test_request_that_must_not_be_repeated_is_sent_once():
     async with serving(reply(503)) as server, opened(server) as endpoint:
         error = await failure(endpoint, retried=False)

@@ -17,11 +17,9 @@ CHARSETS = {
     "UTF-8 without a label": (b"<p>caf\xc3\xa9", "text/html", "utf-8", ()),
     "windows-1252 without a label": (b"<p>caf\xe9 d\xe9j\xe0", "text/html", "windows-1252", ()),
     "stated by the page": (b"<meta charset=koi8-r><p>\xc1", "text/html", None, ()),
-    "a right label": (b"<p>caf\xc3\xa9", "text/html; charset=UTF-8", "utf-8", ()),
     "a wrong label": (b"d\xe9j\xe0", "text/html; charset=utf-8", "windows-1252", ("charset_repaired",)),
     "one broken sequence among good ones": ("é".encode() * 9 + b"\xe2\x86", "text/html; charset=utf-8", "utf-8", ()),
     "a byte order mark": ("\ufeffx".encode("utf-16-le"), "text/plain", "utf-16", ()),
-    "another label": (b"\xa4", "text/plain; charset=euc-jp", "euc-jp", ()),
 }  # fmt: skip
 
 
@@ -33,12 +31,9 @@ def test_fetched_body_charset(data, label, charset, flags):
 
 
 TEXTS = {
-    "UTF-8 with a byte order mark": (b"\xef\xbb\xbfcaf\xc3\xa9", "text/plain", "café"),
-    "windows-1252": (b"caf\xe9 \x80", "text/plain", "café €"),
     "UTF-16": ("\ufeffé".encode("utf-16-le"), "text/plain", "é"),
     "an unknown charset": (b"x", "text/plain; charset=klingon", "x"),
     "a codec of Python's that decodes nothing": (b"x", "text/plain; charset=undefined", "x"),
-    "a codec of Python's for host names": (b"a..b", "text/plain; charset=idna", "a..b"),
 }
 
 
@@ -50,14 +45,10 @@ def test_decode_text(data, label, text):
 KINDS = {
     "html by label": (b"x", "text/html", "html"),
     "html by its start": (b"\xef\xbb\xbf <!-- c --> <!DOCTYPE html><p>", "application/octet-stream", "html"),
-    "json is text": (b"{}", "application/json", "text"),
     "markdown by its label": (b"# A", "text/markdown; charset=utf-8", "markdown"),
-    "text without a label": (b"hello", "", "text"),
     "junk before the magic of a PDF": (b"junk\n%PDF-1.7", "text/plain", "pdf"),
-    "xml is text": (b"<?xml version='1.0'?><a/>", "text/xml", "text"),
     "a picture by label and start": (b"\xff\xd8\xff\xe0\0", "image/jpeg", "image"),
     "a picture labelled as a page": (b"\x89PNG\r\n\x1a\n\0", "text/html", "image"),
-    "a picture without a label": (b"RIFF\1\2\n\4WEBPVP8 ", "", "image"),
     "a drawing by label": (b"<svg/>", "image/svg+xml; charset=utf-8", "image"),
     "a drawing by its start": (b"<?xml version='1.0'?>\n<!-- x --><svg xmlns='s'>", "binary/octet-stream", "image"),
     "a drawing labelled as text": (b"<svg/>", "text/plain", "text"),
@@ -71,7 +62,6 @@ def test_fetched_body_kind(data, label, kind):
 
 REFUSED = {
     "a picture that browsers do not show": (b"II*\0rest", "image/tiff", "unsupported_type"),
-    "an archive": (b"PK\3\4\0", "application/zip", "unsupported_type"),
     "white space": (b" \n", "text/html", "empty_body"),
     "a page in place of a PDF": (b"<html>", "application/pdf", "content_mismatch"),
 }
@@ -88,10 +78,8 @@ def test_fetched_body_refuses_what_is_no_document(data, label, code):
 FILES = {
     "page.HTM": (b"<p>x", "html"),
     "notes.md": (b"# x", "markdown"),
-    "page.markdown": (b"<html><p>x", "markdown"),
     "paper.md": (b"%PDF-1.4", "pdf"),
     "a.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image"),
-    "a.PNG": (b"\x89PNG\r\n\x1a\n\0", "image"),
     "a": (b"\x89PNG\r\n\x1a\n\0", "image"),
 }
 
@@ -116,9 +104,7 @@ BAD_FILES = {
     "an empty file": ("a.pdf", b"", "empty_body"),
     "a .pdf that is none": ("a.pdf", b"<html>", "pdf_damaged"),
     "a Git LFS pointer": ("a.txt", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a Git LFS pointer"),
-    "a Git LFS pointer in place of a PDF": ("a.pdf", b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS"),
     "an office document": ("a.md", b"PK\x03\x04xxxx", "an office document"),
-    "rich text": ("a.rtf", rb"{\rtf1\ansi Hello\par}", "an RTF document"),
 }
 
 
@@ -131,10 +117,3 @@ def test_local_body_refuses_a_file_that_is_no_document(tmp_path, name, data, fou
         local_body(planned(tmp_path / name))
 
     assert refused.value.code == found or (refused.value.code == "unsupported_type" and found in refused.value.message)
-
-
-def test_local_body_refuses_empty_content():
-    with pytest.raises(DocumentError) as refused:
-        local_body(planned(body="markdown", content=" \n"))
-
-    assert refused.value.code == "empty_body"

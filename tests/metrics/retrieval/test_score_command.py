@@ -93,7 +93,7 @@ def write(folder, kind):
     return paths
 
 
-@pytest.mark.parametrize("kind", ["trec", "trec.gz", "json", "json.gz", "parquet", "parquet of dictionaries"])
+@pytest.mark.parametrize("kind", ["trec.gz", "json", "parquet", "parquet of dictionaries"])
 def test_score_reads_every_kind_of_file(tmp_path, kind):
     qrels, rankings = write(tmp_path, kind)
 

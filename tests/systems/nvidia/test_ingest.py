@@ -100,14 +100,6 @@ async def test_documents_that_failed_with_status_200_are_named_with_their_reason
     assert "lacks 1 of 3 documents: 'light.pdf' (Document light.pdf could not be read" in error.message
 
 
-async def test_upload_of_a_missing_file_is_an_os_error(server, corpus, refused):
-    (corpus.folder / "light.pdf").unlink()
-
-    error = await refused(server, corpus)
-
-    assert (error.code, error.file) == ("os_error", str(corpus.folder / "light.pdf"))
-
-
 async def test_missing_collection_and_documents_are_refused_without_upload(server, tmp_path, refused):
     corpus = papers_corpus(tmp_path, {f"{number}.pdf": [] for number in range(9)})
     missing = await refused(server, corpus, upload={"enabled": False})

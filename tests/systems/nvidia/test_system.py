@@ -45,15 +45,6 @@ async def test_stored_name_is_resolved_in_contexts_and_citations(server, corpus,
     assert [citation.file_name for citation in answer.citations] == ['bell "one".pdf']
 
 
-async def test_drafts_of_an_agent_are_not_part_of_its_answer(server, corpus, opened):
-    async with opened(server, corpus, generate={"agentic": True}) as system:
-        answer = await system.answer(Query("1", "When was the harbour of Tollan built?"))
-        refusal = await system.answer(Query("2", "Which bishop blessed the wooden chapel?"))
-
-    assert (answer.answer, answer.contexts[0].document) == ("1901 [tollan.pdf:1:0-40]", "tollan.pdf")
-    assert (refusal.status, refusal.abstained, refusal.citations) == ("ok", True, ())
-
-
 async def test_html_escapes_are_undone_unless_configured(canned, corpus, opened):
     async with opened(canned, corpus) as plain, opened(canned, corpus, unescape_html=False) as raw:
         answers = [(await system.answer(Query("1", "Why?"))).answer for system in (plain, raw)]
@@ -136,17 +127,6 @@ async def test_failure_is_a_status_and_never_an_answer(server, corpus, opened, m
     assert answer.error
     assert "\n" not in answer.error
     assert mark != "cut" or answer.partial
-
-
-@pytest.mark.parametrize("disguise", ["split_utf8", "multi_line", "raw_lines"])
-async def test_answer_does_not_depend_on_how_events_are_sent(server, corpus, opened, disguise):
-    question = "What does the bell of Café Zürich weigh?"
-    async with opened(server, corpus) as system:
-        plain, disguised = [
-            await system.answer(Query("1", f"{question}{mark}")) for mark in ("", f" [[fault {disguise}]]")
-        ]
-
-    assert (disguised.answer, disguised.contexts) == (plain.answer, plain.contexts)
 
 
 async def test_every_question_is_answered_once_by_a_server_that_often_fails(canned, corpus, opened):
