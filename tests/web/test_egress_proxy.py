@@ -205,12 +205,12 @@ class Corporate:
         writer.close()
 
 
-async def nobody_knows(host, port):
+async def unresolved(host, port):
     raise HostUnresolved(f"{host} cannot be resolved")
 
 
 @contextlib.asynccontextmanager
-async def behind(corporate, resolver=nobody_knows, **settings):
+async def behind(corporate, resolver=unresolved, **settings):
     async with await asyncio.start_server(corporate.serve, "127.0.0.1", 0) as server:
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with EgressProxy(EgressPolicy(EgressConfig(proxy=address, **settings), resolver=resolver)) as proxy:
