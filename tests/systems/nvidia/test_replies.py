@@ -12,7 +12,6 @@ from rag_eval_pipeline.systems.nvidia_replies import (
     base_of,
     check_stream,
     find_sightings,
-    make_probes,
     read_stream,
 )
 from rag_eval_pipeline.web.client import EndpointError
@@ -165,13 +164,3 @@ FOUND = {
 @pytest.mark.parametrize(("found", "expected"), FOUND.values(), ids=FOUND)
 def test_sighting_needs_a_text_on_exactly_one_page(found, expected):
     assert list(find_sightings([found], PAGES, NAMES)) == expected
-
-
-def test_probes_are_of_late_pages_of_the_longest_documents():
-    def pages(name, count):
-        return [PageText(name, number, 0, f"{name} {number}") for number in range(1, count + 1)]
-
-    by_document = {name: pages(name, count) for name, count in {"a": 1, "b": 4, "c": 2, "d": 2}.items()}
-
-    assert list(make_probes(by_document)) == ["b 2", "b 4", "c 2", "d 2"]
-    assert list(make_probes({"scan.pdf": [PageText("scan.pdf", 1, 0, " \n")]})) == []
