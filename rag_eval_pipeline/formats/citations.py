@@ -115,7 +115,7 @@ def strip_citations(answer: str, known_files: Collection[str] = ()) -> str:
 def _name_start(matched: str, known_files: Collection[str]) -> int:
     """Return where the file name begins in the text between a first bracket and the page.
 
-    The longest tail that is a file of the corpus; else the shortest tail whose own brackets close.
+    The longest tail that is a file of the corpus; else the shortest tail whose brackets close.
     """
     starts = [0, *(bracket.end() for bracket in re.finditer(r"\[", matched))]
     known = next((start for start in starts if matched[start:] in known_files), None)

@@ -112,7 +112,7 @@ SEMVER = (
 
 
 class VersionedName(NamedTuple):
-    """An id and the version that stood at its end; None where it has none."""
+    """An id, and the version at its end if it has one."""
 
     dataset_id: str
     version: str | None

@@ -29,7 +29,7 @@ def read_bytes(path: Path) -> bytes:
 
     Raises:
         InputError: `missing_file`, or `unreadable_file` for a folder.
-        OSError: The machine could not read it, which says nothing about the file (EIO, EMFILE, no permission).
+        OSError: The machine could not read it (EIO, EMFILE, no permission); the file may be good.
     """
     try:
         return path.read_bytes()

@@ -72,7 +72,7 @@ def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
 
 
 def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None) -> pa.Array:
-    """Return objects whose first member may be missing, so that each needs its own commas."""
+    """Return objects whose first member may be missing, so that the commas differ."""
     before, between, after = _layout(depth)
     filled = functools.reduce(pc.or_, (column.is_valid() for column in columns))
     present = [column.filter(filled) for column in columns]  # Arrow joins nothing but nulls to nothing at all

@@ -1,6 +1,6 @@
 """The base of all file models: frozen, strict about unknown keys, read from JSON or YAML, written as JSON.
 
-JSON says what is a number and what is text, so text is never read as a number. YAML does not: an unquoted scalar is a
+JSON distinguishes numbers from text, so text is never read as a number. YAML does not: an unquoted scalar is a
 number, true or false where the model takes one, and text where it takes text (`query_id: 12`, `version: 1.10`).
 """
 

@@ -1,1 +1,1 @@
-"""`rag-eval init`: propose a benchmark.yaml for files in any layout, and say what was guessed from what."""
+"""`rag-eval init`: propose a benchmark.yaml for files in any layout, and list what was guessed from what."""

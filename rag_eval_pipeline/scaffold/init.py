@@ -49,7 +49,7 @@ def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Do
     if download is None:
         raise InputError("missing_origin", origin, "a file or a folder", hint="Download it first.")
     suffixes = _SUFFIXES.search(unquote(urlsplit(origin).path))
-    file = f"source{suffixes[0] if suffixes else ''}"  # the suffix tells formats apart that look alike
+    file = f"source{suffixes[0] if suffixes else ''}"  # the suffix decides between formats with equal content
     with tempfile.TemporaryDirectory(prefix="rag-eval-init-") as scratch:
         download(origin, Path(scratch) / file)
         return _proposal(name, Path(scratch), [file], [], url=origin)

@@ -27,7 +27,7 @@ BODIES = "text contents content body passage_text passage document_text document
 TITLES = "title heading headline"
 SEPARATORS = ("\n", ";", "|", ",")
 
-# A column with one of these words in its name may say which document a question is about.
+# A column with one of these words in its name may name the document of a question.
 DOCUMENT_WORDS = frozenset(
     "article articles chunk chunks context contexts corpus doc docid docids docs document documents evidence file "
     "files filename gold page pages passage passages pid relevant retrieval source sources support supporting".split()
@@ -337,7 +337,7 @@ def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: 
 
 
 def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link | None:
-    """Return a link with gold texts, in the document that each row names if `link` says so; None without texts."""
+    """Return a link with gold texts, in the document that `link` finds for each row; None without texts."""
     taken = set(taken)
     columns = {normalised(column.name): column for column in reversed(file.columns) if column.name not in taken}
     for column in (columns[name] for name in GOLD_TEXTS if name in columns):

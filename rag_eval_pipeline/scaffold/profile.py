@@ -30,7 +30,7 @@ DATA_SUFFIXES = frozenset({".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".jsonli
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
 NOT_CONTENT = frozenset("authors changelog citation contributing copying licence license notice readme source".split())
-HIDDEN_COLUMNS = frozenset({"source_file", "source_row", "source_item"})  # SQL sees its own columns of these names
+HIDDEN_COLUMNS = frozenset({"source_file", "source_row", "source_item"})  # SQL sees other columns of these names
 
 _QRELS_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\S+[ \t]+-?\d+[ \t]*")
 _TOPIC = re.compile(r"<top>.*?<num>", re.DOTALL | re.IGNORECASE)

@@ -79,7 +79,7 @@ def normalised(name: str) -> str:
 
 
 def is_gold(column: Column) -> bool:
-    """Return whether no word of the name says that the column holds something other than the truth."""
+    """Return whether no word of the name means something other than the truth."""
     return NOT_GOLD.isdisjoint(normalised(column.name).split("_"))
 
 

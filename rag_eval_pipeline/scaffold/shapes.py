@@ -286,7 +286,7 @@ class _Topics(NamedTuple):
 
 
 def qrels(profile: FolderProfile) -> Draft | None:
-    """Draft BEIR or TREC: questions, judgements and documents in relations of their own."""
+    """Draft BEIR or TREC: questions, judgements and documents in separate relations."""
     found = sorted(_find_qrels(profile), key=lambda item: item.split)
     for judgements in found:
         topics = _find_topics(profile, judgements)
@@ -522,7 +522,7 @@ def _no_documents(column: str) -> str:
 
 
 def _question_score(file: DataFile) -> int:
-    """Return how much a relation looks like questions; 0 if it has none."""
+    """Return a score of how many roles of a question a relation has; 0 without questions."""
     exprs = find_roles(file).exprs
     has_answers = bool({"answer", "answers"} & set(exprs))
     return 2 + 2 * has_answers + ("is_impossible" in exprs) if "question" in exprs else 0

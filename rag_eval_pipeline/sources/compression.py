@@ -218,7 +218,7 @@ class _Members:
 
 
 class _Frames:
-    """Frames of zstandard in sequence, read by Arrow; Python 3.11 has no decoder of its own."""
+    """Frames of zstandard in sequence, read by Arrow; Python 3.11 has no decoder."""
 
     def __init__(self, file: io.FileIO) -> None:
         self._head = file.read(_HEAD_BYTES) or b""

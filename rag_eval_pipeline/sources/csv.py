@@ -1,8 +1,7 @@
 """Read CSV and TSV: every cell is text, and every record is a row or a rejected row.
 
 Numbers, `NA` and `None` stay the texts they are. A record of the wrong width is a rejected row, and so is a last line
-that was cut inside quotes. A quote that swallowed several lines is an error of the file, because then nobody can say
-how many rows it has.
+that was cut inside quotes. A quote that swallowed several lines is an error of the file, whose rows cannot be counted.
 
 Arrow parses the blocks in which all quotes enclose whole cells or are doubled, as in RFC 4180, because it is several
 times faster; Python parses the others, and those that Arrow refuses, and names what is wrong with which row.
@@ -150,7 +149,7 @@ class _Parser:
         self._line = 1  # of the next record
 
     def parse_with_arrow(self, block: _Block) -> DecodedBatch | None:
-        """Return the rows of a block; None if Python's parser has to say what is wrong with them."""
+        """Return the rows of a block; None if Python's parser has to find what is wrong with them."""
         if b"\x00" in block.data or len(block.data) > MAX_CELL:
             return None
         names = self.names or []

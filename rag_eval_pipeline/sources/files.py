@@ -1,4 +1,4 @@
-"""Resolve the files that a benchmark names (its own, members of archives, URLs) to local paths.
+"""Resolve the files that a benchmark names (in its folder, members of archives, URLs) to local paths.
 
 Archives are unpacked and URLs downloaded into a cache. Messages and rows keep the stated name, such as
 `docs.zip/a.pdf` or `https://x.org/q.csv`.

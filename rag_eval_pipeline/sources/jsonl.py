@@ -113,7 +113,7 @@ def _blocks(handle: BinaryIO) -> Iterator[bytes]:
 
 
 def _parse_with_arrow(block: bytes, types: ColumnTypes, number: int, line: int) -> DecodedBatch | None:
-    """Return the rows of a block; None if Python has to say what is wrong with them, or if types differ."""
+    """Return the rows of a block; None if Python has to find what is wrong with them, or if types differ."""
     if any(map(contains_json_text, types.values())):
         return None
     count = _count_objects(block)

@@ -23,14 +23,14 @@ from rag_eval_pipeline.storage.process import child_environment, module_command
 MAX_DECODED_BYTES = 8 << 30  # on disk
 MAX_RATIO = 200  # decoded bytes for each byte of the file, as of archives
 RATIO_FLOOR_BYTES = 1 << 30  # decoded; below it, columns that repeat a value may have any ratio
-MEMORY_BYTES = 2 << 30  # address space beyond the interpreter's own
+MEMORY_BYTES = 2 << 30  # address space beyond the interpreter's
 DEADLINE_S = 600.0
 
 _WORKER = "rag_eval_pipeline.sources.parquet_worker"
 
 
 def read_parquet(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a parquet file with its own types; dictionaries and extension types become the types of their values."""
+    """Decode a parquet file with its types; dictionaries and extension types become the types of their values."""
     folder = ScratchFolder("parquet")
     with _on_disk(handle, folder.path) as plain:
         size = plain.seek(0, io.SEEK_END)
@@ -56,7 +56,7 @@ def _decode(plain: BinaryIO, folder: Path, max_bytes: int, shown: str) -> None:
         child = subprocess.run(
             module_command(_WORKER, str(folder)),
             cwd=folder,
-            # Arrow's own memory pool reserves address space by the gigabyte.
+            # Arrow's default memory pool reserves address space by the gigabyte.
             env={**child_environment(), "ARROW_DEFAULT_MEMORY_POOL": "system"},
             stdin=plain,
             capture_output=True,

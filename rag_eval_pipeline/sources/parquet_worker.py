@@ -80,7 +80,7 @@ def _decode(path: Path, max_bytes: int) -> None:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in batches of the target's size; a larger row is a batch of its own."""
+    """Yield the same rows in batches of the target's size; a larger row is a batch by itself."""
     waiting: list[pa.RecordBatch] = []
     rows, size = 0, 0
     for batch in batches:

@@ -154,7 +154,7 @@ class _ColumnInference:
 
 
 def _output_schema(schema: pa.Schema, source_columns: bool, shown: str) -> pa.Schema:
-    """Return the schema under names that SQL can tell apart, with the source columns if they are wanted.
+    """Return the schema under names that SQL can distinguish, with the source columns if they are wanted.
 
     A column of the source that is called `source_file` or `source_row` gets an underscore.
     """

@@ -23,7 +23,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "data" / "config"
 
 
 @dataclass(frozen=True)
-class House:
+class ConvertedBenchmarks:
     """A workspace with four converted benchmarks; tests read it and never write to it.
 
     Args:
@@ -35,7 +35,7 @@ class House:
 
 
 @pytest.fixture(scope="session")
-def house(shared: Path, made_once: MadeOnce) -> House:
+def converted(shared: Path, made_once: MadeOnce) -> ConvertedBenchmarks:
     def make(root: Path) -> None:
         shutil.copytree(CONFIG, root / "data" / "config")
         records = {}
@@ -44,23 +44,23 @@ def house(shared: Path, made_once: MadeOnce) -> House:
             records[name] = {report.record.step: report.record for report in convert(Workspace(root), name)}
         (root / RECORDS).write_bytes(pickle.dumps(records))
 
-    root = made_once("house", make)
-    return House(Workspace(root), pickle.loads((root / RECORDS).read_bytes()))
+    root = made_once("real-benchmarks", make)
+    return ConvertedBenchmarks(Workspace(root), pickle.loads((root / RECORDS).read_bytes()))
 
 
 @pytest.fixture(scope="session")
-def results(house: House, made_once: MadeOnce) -> dict[tuple[str, str], EvaluationResults]:
+def results(converted: ConvertedBenchmarks, made_once: MadeOnce) -> dict[tuple[str, str], EvaluationResults]:
     """What both systems did on the four benchmarks, read back from the published files."""
 
     def make(folder: Path) -> None:
         published = {}
         for name in NAMES:
             for system in SYSTEMS:
-                _, found = evaluate(house.workspace, load_pair(house.workspace, name, system))
+                _, found = evaluate(converted.workspace, load_pair(converted.workspace, name, system))
                 published[name, system] = found.path
         (folder / RESULTS).write_bytes(pickle.dumps(published))
 
-    paths = pickle.loads((made_once("house-results", make) / RESULTS).read_bytes())
+    paths = pickle.loads((made_once("real-results", make) / RESULTS).read_bytes())
     return {pair: EvaluationResults.read(path) for pair, path in paths.items()}
 
 
@@ -75,12 +75,12 @@ def scratch(shared: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def lend(house: House, scratch: Path) -> Callable[..., Workspace]:
+def lend(converted: ConvertedBenchmarks, scratch: Path) -> Callable[..., Workspace]:
     """`lend(name, ...)` is a workspace of the test's own with these benchmarks converted and nothing evaluated."""
 
     def copied(*names: str) -> Workspace:
         for name in names:
-            copy_benchmark(house.workspace, name, scratch)
+            copy_benchmark(converted.workspace, name, scratch)
         return Workspace(scratch)
 
     return copied

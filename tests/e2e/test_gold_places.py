@@ -13,23 +13,23 @@ pytestmark = pytest.mark.browser
 NEIGHBOURS = 60  # characters before and after: with them, every answer stands once in the three articles
 
 
-def queries(house, name):
-    [path] = house.workspace.evaluation_datasets.glob(f"{name}_v*.eval.json")
+def queries(converted, name):
+    [path] = converted.workspace.evaluation_datasets.glob(f"{name}_v*.eval.json")
     return EvaluationDataset.read(path).queries
 
 
-def texts(house, name):
+def texts(converted, name):
     """Document text as the offsets count it: line ends are one character."""
-    corpus = house.workspace.benchmark(name).corpus
-    cited = {citation.file_name for query in queries(house, name) for citation in query.citations}
+    corpus = converted.workspace.benchmark(name).corpus
+    cited = {citation.file_name for query in queries(converted, name) for citation in query.citations}
     return {file: pdf_text(corpus / file).replace("\r\n", "\n") for file in cited}
 
 
 @pytest.fixture(scope="module")
-def squad(house, shared):
+def squad(converted, shared):
     """Each answerable question of SQuAD: its paragraph, where its answer stands there, and what was located."""
     articles = json.loads((shared / "data" / DATA["squad2"][0] / "dev-sample.json").read_text())["data"]
-    located = {query.metadata["source_id"]: query.citations for query in queries(house, "squad2")}
+    located = {query.metadata["source_id"]: query.citations for query in queries(converted, "squad2")}
     return [
         (paragraph["context"], qa["answers"][0]["answer_start"], qa["answers"][0]["text"], located[qa["id"]])
         for article in articles
@@ -46,8 +46,8 @@ def test_answers_of_squad_are_located(squad):
     assert located >= 0.97 * 430
 
 
-def test_what_was_located_is_the_answer(house, squad):
-    documents = texts(house, "squad2")
+def test_what_was_located_is_the_answer(converted, squad):
+    documents = texts(converted, "squad2")
 
     for *_, answer, citations in squad:
         for citation in citations:
@@ -56,8 +56,8 @@ def test_what_was_located_is_the_answer(house, squad):
             assert citation.context_text == answer
 
 
-def test_answers_are_located_where_the_source_has_them(house, squad):
-    documents = texts(house, "squad2")
+def test_answers_are_located_where_the_source_has_them(converted, squad):
+    documents = texts(converted, "squad2")
     elsewhere = []
     for paragraph, start, answer, citations in squad:
         end = start + len(answer)
@@ -73,10 +73,10 @@ def test_answers_are_located_where_the_source_has_them(house, squad):
     assert elsewhere == []  # also where the source points into a word: the "Japan" of "Japanese"
 
 
-def test_offsets_of_pages_and_documents_name_the_same_characters(house):
+def test_offsets_of_pages_and_documents_name_the_same_characters(converted):
     for name in ("squad2", "hotpotqa"):
-        documents = texts(house, name)
-        for query in queries(house, name):
+        documents = texts(converted, name)
+        for query in queries(converted, name):
             for citation in query.citations:
                 sheet = documents[citation.file_name].split("\f")[citation.page_number - 1]
                 whole = documents[citation.file_name][citation.start_char : citation.end_char]
@@ -84,9 +84,9 @@ def test_offsets_of_pages_and_documents_name_the_same_characters(house):
                 assert citation.page_end > citation.page_start
 
 
-def test_supporting_paragraphs_of_hotpot_are_located_whole(house):
-    documents = texts(house, "hotpotqa")
-    citations = [citation for query in queries(house, "hotpotqa") for citation in query.citations]
+def test_supporting_paragraphs_of_hotpot_are_located_whole(converted):
+    documents = texts(converted, "hotpotqa")
+    citations = [citation for query in queries(converted, "hotpotqa") for citation in query.citations]
 
     assert len(citations) == 80
     elsewhere = {
@@ -98,8 +98,8 @@ def test_supporting_paragraphs_of_hotpot_are_located_whole(house):
     assert elsewhere == {"Eenasul Fateh.pdf"}  # pdfium itself puts blanks into its Bengali words, which we take out
 
 
-def test_unanswerable_questions_have_no_gold_place(house):
-    impossible = [query for query in queries(house, "squad2") if query.is_impossible]
+def test_unanswerable_questions_have_no_gold_place(converted):
+    impossible = [query for query in queries(converted, "squad2") if query.is_impossible]
 
     assert len(impossible) == 478
     assert all(query.citations == () and query.relevant_documents == () for query in impossible)

@@ -26,19 +26,22 @@ QUICK_VALIDATION = (
 )
 
 
-def train(house, name):
-    return json.loads(house.workspace.benchmark(name).train_json.read_text())
+def train(converted, name):
+    return json.loads(converted.workspace.benchmark(name).train_json.read_text())
 
 
-def dataset(house, name):
-    [path] = house.workspace.evaluation_datasets.glob(f"{name}_v*.eval.json")
+def dataset(converted, name):
+    [path] = converted.workspace.evaluation_datasets.glob(f"{name}_v*.eval.json")
     return EvaluationDataset.read(path)
 
 
-def products(house, name):
+def products(converted, name):
     """The files that others read."""
-    folders = (house.workspace.evaluation_datasets, house.workspace.ground_truth)
-    return [house.workspace.benchmark(name).train_json, *(f for folder in folders for f in folder.glob(f"{name}_v*"))]
+    folders = (converted.workspace.evaluation_datasets, converted.workspace.ground_truth)
+    return [
+        converted.workspace.benchmark(name).train_json,
+        *(f for folder in folders for f in folder.glob(f"{name}_v*")),
+    ]
 
 
 def source(shared, name, file):
@@ -59,45 +62,45 @@ def expected_counts(shared, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_counts_are_those_taken_from_the_source_independently(name, house, shared):
-    rows = train(house, name)
+def test_counts_are_those_taken_from_the_source_independently(name, converted, shared):
+    rows = train(converted, name)
 
     found = (
         len(rows),
         sum(row["is_impossible"] for row in rows),
         sum(len(row["contexts"]) for row in rows),
-        len(os.listdir(house.workspace.benchmark(name).corpus)),
+        len(os.listdir(converted.workspace.benchmark(name).corpus)),
     )
     assert found == expected_counts(shared, name)
-    counts = house.records[name]["train_json"].counts
+    counts = converted.records[name]["train_json"].counts
     assert counts["rows"] == counts["accepted"] == len(rows)
     assert (counts["dropped"], counts["quarantined"], counts["contexts_lost"]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_check_of_every_step_passes(name, house):
-    failed = [check for record in house.records[name].values() for check in record.checks if not check.passed]
+def test_every_check_of_every_step_passes(name, converted):
+    failed = [check for record in converted.records[name].values() for check in record.checks if not check.passed]
 
     assert failed == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_document_opens_and_has_text(name, house):
+def test_every_document_opens_and_has_text(name, converted):
     sheets = 0
-    for path in house.workspace.benchmark(name).corpus.iterdir():
+    for path in converted.workspace.benchmark(name).corpus.iterdir():
         document = pypdfium2.PdfDocument(path)
         sheets += len(document)
         document.close()
         assert letters(pdf_text(path))
 
-    assert sheets == house.records[name]["corpus"].counts["pages"]
+    assert sheets == converted.records[name]["corpus"].counts["pages"]
 
 
-def test_wikipedia_pdfs_carry_every_paragraph_of_their_pages(house, shared):
+def test_wikipedia_pdfs_carry_every_paragraph_of_their_pages(converted, shared):
     mirror = csv.DictReader(source(shared, "fetaqa", "mirror.csv").open(encoding="utf-8"))
     pages = {unquote(row["url"].rpartition("/")[2]): row["file"] for row in mirror}
     found = Counter()
-    for path in house.workspace.benchmark("fetaqa").corpus.iterdir():
+    for path in converted.workspace.benchmark("fetaqa").corpus.iterdir():
         text = letters(pdf_text(path))
         html = source(shared, "fetaqa", pages[unquote(path.name.removesuffix(".pdf"))]).read_text("utf-8", "replace")
         found.update(letters(paragraph) in text for paragraph in paragraphs(html) if len(letters(paragraph)) > 40)
@@ -106,11 +109,11 @@ def test_wikipedia_pdfs_carry_every_paragraph_of_their_pages(house, shared):
     assert found[True] > 150  # of 17 pages; there are 201 in the copies of 2018 and 2019
 
 
-def test_every_gold_cell_of_fetaqa_is_found_in_its_pdf(house, shared):
-    corpus = house.workspace.benchmark("fetaqa").corpus
+def test_every_gold_cell_of_fetaqa_is_found_in_its_pdf(converted, shared):
+    corpus = converted.workspace.benchmark("fetaqa").corpus
     questions = [json.loads(line) for line in source(shared, "fetaqa", "fetaqa_sample.jsonl").open(encoding="utf-8")]
     cells = []
-    for question, row in zip(questions, train(house, "fetaqa"), strict=True):
+    for question, row in zip(questions, train(converted, "fetaqa"), strict=True):
         assert row["question"] == question["question"]
         [context] = row["contexts"]
         text = squeezed(pdf_text(corpus / context["filename"]))
@@ -120,9 +123,9 @@ def test_every_gold_cell_of_fetaqa_is_found_in_its_pdf(house, shared):
     assert (len(cells), sum(cells)) == (129, 129)
 
 
-def test_squad_pdfs_carry_every_paragraph(house, shared):
+def test_squad_pdfs_carry_every_paragraph(converted, shared):
     articles = json.loads(source(shared, "squad2", "dev-sample.json").read_text())["data"]
-    corpus = house.workspace.benchmark("squad2").corpus
+    corpus = converted.workspace.benchmark("squad2").corpus
     texts = {article["title"]: letters(pdf_text(corpus / f"{article['title']}.pdf")) for article in articles}
 
     missing = [
@@ -134,72 +137,72 @@ def test_squad_pdfs_carry_every_paragraph(house, shared):
     assert missing == []
 
 
-def test_hotpot_pdfs_carry_the_paragraphs_that_their_questions_need(house):
-    corpus = house.workspace.benchmark("hotpotqa").corpus
-    contexts = [context for row in train(house, "hotpotqa") for context in row["contexts"]]
+def test_hotpot_pdfs_carry_the_paragraphs_that_their_questions_need(converted):
+    corpus = converted.workspace.benchmark("hotpotqa").corpus
+    contexts = [context for row in train(converted, "hotpotqa") for context in row["contexts"]]
 
     missing = [c for c in contexts if letters(c["text"]) not in letters(pdf_text(corpus / c["filename"]))]
     assert (len(contexts), missing) == (80, [])
 
 
-def test_publishers_pdfs_are_kept_byte_for_byte(house, shared):
+def test_publishers_pdfs_are_kept_byte_for_byte(converted, shared):
     docs = source(shared, "kg-rag-sec10q", "docs")
 
-    kept = {path.name: path.read_bytes() for path in house.workspace.benchmark("kg-rag-sec10q").corpus.iterdir()}
+    kept = {path.name: path.read_bytes() for path in converted.workspace.benchmark("kg-rag-sec10q").corpus.iterdir()}
     assert kept == {path.name: path.read_bytes() for path in docs.iterdir()}
 
 
-def test_globs_of_documents_give_one_context_a_file(house):
-    links = Counter(len(row["contexts"]) for row in train(house, "kg-rag-sec10q"))
+def test_globs_of_documents_give_one_context_a_file(converted):
+    links = Counter(len(row["contexts"]) for row in train(converted, "kg-rag-sec10q"))
 
     assert links == {1: 50, 4: 24}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_context_names_a_file_by_its_exact_basename(name, house):
-    corpus = house.workspace.benchmark(name).corpus
+def test_every_context_names_a_file_by_its_exact_basename(name, converted):
+    corpus = converted.workspace.benchmark(name).corpus
     on_disk = {entry.name for entry in os.scandir(corpus) if entry.is_file(follow_symlinks=False)}
 
-    named = {context["filename"] for row in train(house, name) for context in row["contexts"]}
+    named = {context["filename"] for row in train(converted, name) for context in row["contexts"]}
     assert named <= on_disk
-    through_the_root = house.workspace.benchmark(name).dataset / "corpus"
+    through_the_root = converted.workspace.benchmark(name).dataset / "corpus"
     assert set(os.listdir(through_the_root)) == on_disk
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_train_json_passes_the_quick_validation(name, house):
-    path = house.workspace.benchmark(name).train_json
+def test_train_json_passes_the_quick_validation(name, converted):
+    path = converted.workspace.benchmark(name).train_json
 
     subprocess.run([sys.executable, "-c", QUICK_VALIDATION, path], check=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_train_json_has_the_five_keys_and_integer_ids_in_the_source_order(name, house):
-    rows = train(house, name)
+def test_train_json_has_the_five_keys_and_integer_ids_in_the_source_order(name, converted):
+    rows = train(converted, name)
 
     assert [list(row) for row in rows] == [["id", "question", "answer", "is_impossible", "contexts"]] * len(rows)
     assert [row["id"] for row in rows] == list(range(len(rows)))
 
 
-def test_questions_keep_their_blanks_and_plausible_answers_do_not_leak(house, shared):
+def test_questions_keep_their_blanks_and_plausible_answers_do_not_leak(converted, shared):
     articles = json.loads(source(shared, "squad2", "dev-sample.json").read_text())["data"]
     asked = [qa for article in articles for paragraph in article["paragraphs"] for qa in paragraph["qas"]]
 
-    assert [(row["question"], row["answer"]) for row in train(house, "squad2")] == [
+    assert [(row["question"], row["answer"]) for row in train(converted, "squad2")] == [
         (qa["question"], qa["answers"][0]["text"] if qa["answers"] else "") for qa in asked
     ]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_product_loads_back_and_validates(name, house):
-    paths = products(house, name)
+def test_every_product_loads_back_and_validates(name, converted):
+    paths = products(converted, name)
 
     assert len(paths) == (3 if name in {"squad2", "hotpotqa"} else 2)  # without gold texts there is no .gt.json
     assert [validate(path) for path in paths] == [[]] * len(paths)
 
 
-def test_rag_eval_validate_says_so_of_every_file(house):
-    paths = [str(path) for name in NAMES for path in products(house, name)]
+def test_rag_eval_validate_says_so_of_every_file(converted):
+    paths = [str(path) for name in NAMES for path in products(converted, name)]
 
     done = rag_eval("validate", *paths)
 
@@ -209,8 +212,8 @@ def test_rag_eval_validate_says_so_of_every_file(house):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_evaluation_dataset_asks_the_questions_of_train_json(name, house):
-    queries = dataset(house, name).queries
+def test_the_evaluation_dataset_asks_the_questions_of_train_json(name, converted):
+    queries = dataset(converted, name).queries
 
     assert [
         (q.query_id, q.query_text, q.ground_truth_answer or "", q.is_impossible, q.relevant_documents) for q in queries
@@ -222,13 +225,13 @@ def test_the_evaluation_dataset_asks_the_questions_of_train_json(name, house):
             row["is_impossible"],
             tuple(dict.fromkeys(context["filename"] for context in row["contexts"])),
         )
-        for row in train(house, name)
+        for row in train(converted, name)
     ]
 
 
 @pytest.mark.parametrize("name", ["squad2", "hotpotqa"])
-def test_the_ground_truth_has_the_citations_of_the_dataset(name, house):
-    [path] = house.workspace.ground_truth.glob(f"{name}_v*.gt.json")
+def test_the_ground_truth_has_the_citations_of_the_dataset(name, converted):
+    [path] = converted.workspace.ground_truth.glob(f"{name}_v*.gt.json")
     annotated = {
         annotation.query_id: [(c.file_name, c.start_char, c.end_char) for c in annotation.citations]
         for annotation in GroundTruth.read(path).annotations
@@ -236,7 +239,7 @@ def test_the_ground_truth_has_the_citations_of_the_dataset(name, house):
 
     expected = {
         query.query_id: [(c.file_name, c.start_char, c.end_char) for c in query.citations]
-        for query in dataset(house, name).queries
+        for query in dataset(converted, name).queries
         if query.citations
     }
     assert annotated == expected

@@ -19,7 +19,7 @@ def on_disk(workspace, name):
     return {file: (found.st_ino, found.st_mtime_ns) for file, found in status.items()}
 
 
-def test_a_second_conversion_starts_no_browser_and_leaves_every_byte(house, lend, tmp_path):
+def test_a_second_conversion_starts_no_browser_and_leaves_every_byte(converted, lend, tmp_path):
     workspace = lend(*NAMES)
     before = {name: product_bytes(workspace, name) for name in NAMES}
     files = {name: on_disk(workspace, name) for name in NAMES}
@@ -37,7 +37,7 @@ def test_a_second_conversion_starts_no_browser_and_leaves_every_byte(house, lend
     assert started.read_text() == "--version\n"  # asked for its version, because another one would print anew
     assert {name: product_bytes(workspace, name) for name in NAMES} == before
     assert {name: on_disk(workspace, name) for name in NAMES} == files
-    assert before == {name: product_bytes(house.workspace, name) for name in NAMES}
+    assert before == {name: product_bytes(converted.workspace, name) for name in NAMES}
 
 
 def test_an_edited_page_is_the_only_one_that_is_printed_anew(lend):

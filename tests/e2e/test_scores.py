@@ -33,8 +33,8 @@ def metrics_in(value, place=""):
             yield from metrics_in(part, f"{place}/{name}")
 
 
-def accepted_answers(house, name):
-    [path] = house.workspace.evaluation_datasets.glob(f"{name}_v*.eval.json")
+def accepted_answers(converted, name):
+    [path] = converted.workspace.evaluation_datasets.glob(f"{name}_v*.eval.json")
     return {query.query_id: query.accepted_answers for query in EvaluationDataset.read(path).queries}
 
 
@@ -56,11 +56,11 @@ def official_f1(given, wanted):
 
 
 @pytest.mark.parametrize(("name", "system"), PAIRS)
-def test_results_validate_and_their_counts_add_up(name, system, house, results):
+def test_results_validate_and_their_counts_add_up(name, system, converted, results):
     found = results[name, system]
     summary = found.summary
 
-    assert validate(results_path(house.workspace, found.evaluation_id)) == []
+    assert validate(results_path(converted.workspace, found.evaluation_id)) == []
     assert (summary.total_queries, summary.failed_queries) == (QUESTIONS[name], 0)
     assert summary.successful_queries + summary.failed_queries == summary.total_queries == len(found.query_results)
     assert [row.query_id for row in found.query_results] == [str(number) for number in range(QUESTIONS[name])]
@@ -87,8 +87,8 @@ def test_every_mean_says_what_became_of_every_question(name, system, results):
 
 
 @pytest.mark.parametrize(("name", "system"), PAIRS)
-def test_answers_score_as_the_official_scorer_has_it(name, system, house, results):
-    accepted = accepted_answers(house, name)
+def test_answers_score_as_the_official_scorer_has_it(name, system, converted, results):
+    accepted = accepted_answers(converted, name)
     quality = results[name, system].answer_quality_metrics
     exact, f1 = [], []
     for row in results[name, system].query_results:
@@ -123,8 +123,8 @@ def test_retrieval_scores_follow_from_the_rankings(name, system, results):
         assert mean.value == pytest.approx(sum(scores) / len(scores), abs=1e-12)
 
 
-def test_abstention_is_counted_against_the_unanswerable_questions(house, results):
-    impossible = {query for query, accepted in accepted_answers(house, "squad2").items() if not accepted}
+def test_abstention_is_counted_against_the_unanswerable_questions(converted, results):
+    impossible = {query for query, accepted in accepted_answers(converted, "squad2").items() if not accepted}
     for system in SYSTEMS:
         found = results["squad2", system]
         table = Counter((row.query_id in impossible, row.abstained) for row in found.query_results)

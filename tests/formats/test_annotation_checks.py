@@ -13,7 +13,6 @@ from rag_eval_pipeline.formats.agreement import (
     score_agreement,
 )
 from rag_eval_pipeline.formats.annotation_checks import (
-    OFFENDERS_LISTED,
     DocumentText,
     check_quality,
     offset_base,
@@ -85,7 +84,7 @@ def test_quality_check_names_the_offender(annotations, name, offender):
 
     assert not found[name].passed
     assert found[name].offenders[0] == offender
-    if name == "every_cited_document_exists":  # the other checks have nothing to say about it
+    if name == "every_cited_document_exists":  # the other checks leave it out
         assert [one for one, check in found.items() if not check.passed] == [name]
 
 
@@ -125,11 +124,6 @@ def test_quality_check_names_texts_of_another_extraction():
     assert (same.passed, same.checked) == (True, 1)
     assert (other.passed, other.checked, other.failed) == (False, 2, 1)
     assert other.offenders == ("'b.pdf': another text than the one annotated; extracted by e 1",)
-
-
-def test_quality_check_lists_the_first_offenders_and_counts_all():
-    check = checks(*(judges(2, 0, 0, 0, 0, number=n) for n in range(OFFENDERS_LISTED + 5)))["scores_are_in_range"]
-    assert (len(check.offenders), check.failed) == (OFFENDERS_LISTED, OFFENDERS_LISTED + 5)
 
 
 # Page 1: "lamp at 0, lamp at 11" is 0..21, the break 21, page 2 from 22: "the\nlamp   was lit" is 22..40.
@@ -289,32 +283,10 @@ def test_score_agreement_by_distance_and_by_order():
     assert list(scores) == [*DIMENSIONS, "overall_score"]
     assert scores["accuracy"].interval.value == pytest.approx(8 / 11, abs=1e-15)
     assert scores["accuracy"].ordinal.value == pytest.approx(10 / 12, abs=1e-15)
-    assert scores["overall_score"].interval.reason == "nothing_to_compare"  # nobody gave one
+    assert scores["overall_score"].interval.reason == "nothing_to_compare"  # no annotation has one
     different_answers = by_dimension(judges(0, answer="A"), judges(1, annotator="bob", answer="B"))
     assert different_answers["clarity"].interval.reason == "nothing_to_compare"
-
-
-# Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C: four observers, twelve units, missing data.
-OBSERVERS = ["123321412...", "1233224125.3", ".3332342251.", "12332441251."]
-PUBLISHED = [[int(value) for value in unit if value != "."] for unit in zip(*OBSERVERS, strict=True)]
-ALPHAS = {
-    #                                units               level       value   reason
-    "published, nominal":           (PUBLISHED,          "nominal",  0.743,  None),
-    "published, interval":          (PUBLISHED,          "interval", 0.849,  None),
-    # n = 8, a 5 times, b 3 times: observed 2, expected (64 - 25 - 9) / 7; 1 - 14 / 30
-    "worked out":                   ([[0, 0], [0, 0], [1, 1], [0, 1]], "nominal", 0.533, None),
-    "systematic disagreement":      ([[1, 2], [2, 1]],   "nominal",  -0.5,   None),
-    "one value where two meet":     ([[1, 1], [2]],      "interval", None,   "no_variation"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("units", "level", "value", "reason"), ALPHAS.values(), ids=ALPHAS)
-def test_alpha(units, level, value, reason):
-    alpha = krippendorff_alpha(units, level)
-
-    assert (None if alpha.value is None else round(alpha.value, 3), alpha.reason) == (value, reason)
-    if units is PUBLISHED:
-        assert alpha[2:] == (11, 40)  # the last unit has one value
+    assert krippendorff_alpha([[1, 1], [2]], "interval") == (None, "no_variation", 1, 2)
 
 
 def test_blind_sample_is_a_tenth_rounded_up_and_depends_on_ids_and_seed():

@@ -59,7 +59,7 @@ def test_nulls_in_lists_are_null_and_null_fields_are_left_out():
 
 
 QUERY = {"query_id": "0", "query_text": "q", "relevant_documents": ["d.pdf"], "citations": [], "metadata": {}}
-SPAN = {"file_name": "d.pdf", "start_char": 0, "end_char": 4}
+SPAN = {"file_name": "d.pdf", "start_char": 0, "end_char": 4, "page_number": 1, "page_start": 0, "confidence_score": 1}
 CHECKED = {
     "good queries": ([QUERY, {**QUERY, "query_id": "7", "citations": [SPAN]}], []),
     "an id that is no number": ([{**QUERY, "query_id": "x"}], ["bad_format"]),

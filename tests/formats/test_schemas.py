@@ -73,7 +73,7 @@ CORPUS = [
     for name, cases in table.items()
     for why, value in cases.items()
 ]
-# `examine` also finds what no schema can say; these codes are those of the form itself.
+# `examine` also finds what no schema can express; these codes are those of the form itself.
 FORM = {"bad_format", "bad_version", "bad_span", "unknown_kind"}
 CHECKER = jsonschema.FormatChecker(())
 

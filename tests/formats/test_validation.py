@@ -211,7 +211,7 @@ def test_validation_recognises_evrets_files_by_their_content(name, text, codes, 
 
 
 UNKNOWN = {
-    "a name that says nothing": ("data.txt", "{}"),
+    "an unknown name": ("data.txt", "{}"),
     "JSON of another kind": ("data.json", '{"rows": []}'),
     "results of several evaluations": ("benchmark_weekly_20250830.results.json", "{}"),
 }

@@ -39,16 +39,13 @@ def test_abstention_rates_count_every_question_once():
     assert count_abstentions(QUESTIONS) == AbstentionCounts(50, 6, 4, 10, 30, 0)
 
 
-ALL_ANSWERABLE, ALL_UNANSWERABLE = asked(5, 1, 0, 0, 0, 0), asked(0, 0, 0, 2, 2, 0)
+ALL_ANSWERABLE = asked(5, 1, 0, 0, 0, 0)
 UNDEFINED = {
     "nothing was declined":               (asked(5, 0, 0, 3, 0, 0), "precision",    "no_abstentions"),
-    "nothing was declined, one failed":   (asked(5, 0, 1, 3, 0, 0), "precision",    "no_abstentions"),
     "every question has an answer":       (ALL_ANSWERABLE,     "recall",            "no_unanswerable_questions"),
     "F1 without unanswerable questions":  (ALL_ANSWERABLE,     "f1",                "no_unanswerable_questions"),
     "all unanswerable questions failed":  (asked(5, 0, 0, 0, 0, 2), "recall",       "all_failed"),
-    "no question has an answer":          (ALL_UNANSWERABLE,   "over_refusal_rate", "no_answerable_questions"),
     "all answerable questions failed":    (asked(0, 0, 1, 2, 2, 0), "over_refusal_rate", "all_failed"),
-    "no false answers without questions": (ALL_ANSWERABLE,     "false_answer_rate", "no_unanswerable_questions"),
     "no accuracy of nothing":             ([],                 "accuracy",          "nothing_to_score"),
 }  # fmt: skip
 

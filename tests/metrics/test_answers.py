@@ -27,14 +27,12 @@ CASES = {
     "half the tokens are right":          ("duke Rollo of Caen", ["duke Rollo Normandy"],    0.0, 4 / 7),
     # "new" is shared once only: P = 1/2, R = 1, so F1 = 1 / (3/2) = 2/3.
     "a repeated token counts once":       ("new new",           ["new"],                     0.0, 2 / 3),
-    "order is no matter for F1":          ("b c",               ["c b"],                     0.0, 1.0),
     "an abstention where none was due":   ("",                  ["Normandy"],                0.0, 0.0),
     "an abstention where one was due":    ("",                  [],                          1.0, 1.0),
     "an answer where there is none":      ("Rollo",             [],                          0.0, 0.0),
     "punctuation alone is an abstention": ("...",               [],                          1.0, 1.0),
     "an article is no accepted answer":   ("",                  ["the", "Normandy"],         0.0, 0.0),
     "case, punctuation, spaces":          (" The  Norman's\tKing! ", ["normans king"],       1.0, 1.0),
-    "an article inside a word stays":     ("theatre a la carte an", ["theatre la carte"],    1.0, 1.0),
     "only ASCII punctuation goes":        ("«Rollo» – duke",    ["«rollo»", "– duke"],       0.0, 4 / 5),
 }  # fmt: skip
 
@@ -52,7 +50,6 @@ MLQA = {
     "Chinese beside Latin":           ("zh", "iPhone 12 手机", "iPhone手机", 0.0, 0.8571428571428571),
     "German, an adjective's ending":  ("de", "Der große Turm", "ein großer Turm", 0.0, 0.5),
     "a German article":               ("de", "das Haus!", "Haus", 1.0, 1.0),
-    "Spanish articles":               ("es", "«La casa» de los Ríos", "casa de Ríos", 1.0, 1.0),
     "Vietnamese":                     ("vi", "cái nhà của tôi", "nhà tôi", 1.0, 1.0),
     "the Arabic article":             ("ar", "البيت الكبير", "بيت كبير", 1.0, 1.0),
     "Hindi's full stop":              ("hi", "ताज महल।", "ताज महल", 1.0, 1.0),
@@ -74,7 +71,6 @@ def test_scores_by_the_rules_of_a_language(language, answer, gold, exact, f1):
 ROUGE = {
     "another order": ("The quick brown fox jumps over the lazy dog.", "A quick brown dog outran the lazy fox!", 0.47058823529411764),
     "a clause moved": ("It opened in 1887, under Ada Thorne.", "Ada Thorne opened it in 1887", 0.4615384615384615),
-    "a hyphen separates": ("10th century", "in the 10th-century", 0.6666666666666666),
     "nothing shared": ("yes", "no", 0.0),
     "equal": ("Rollo", "Rollo", 1.0),
     "an underscore separates": ("a_b c", "a b c", 1.0),
@@ -97,14 +93,9 @@ def test_rouge_l_takes_the_best_accepted_answer_and_is_absent_without_one():
 
 ANSWERS = {
     #                                        answer               gold            em   f1     precision recall
-    "equal but for article and case":      ("the Normans",       "Normans",      1.0, 1.0,   1.0,      1.0),
-    # Shared: duke, rollo. P = 2/4, R = 2/3, so F1 = (2 x 1/3) / (7/6) = 4/7.
-    "half the tokens are right":           ("duke Rollo of Caen", "duke Rollo Normandy", 0.0, 4 / 7, 2 / 4, 2 / 3),
     "yes has no parts":                    ("yes it was",        "yes",          0.0, 0.0,   0.0,      0.0),
     "nor has no":                          ("no",                "no entry",     0.0, 0.0,   0.0,      0.0),
     "no answer is a single word":          ("No answer",         "noanswer",     0.0, 0.0,   0.0,      0.0),
-    "yes is yes":                          ("Yes.",              "yes",          1.0, 1.0,   1.0,      1.0),
-    "nothing shared":                      ("Rollo",             "Normandy",     0.0, 0.0,   0.0,      0.0),
     "no answer where nothing was gold": ("",                  "",             1.0, 0.0,   0.0,      0.0),
 }  # fmt: skip
 
@@ -121,14 +112,12 @@ def cite(start, end, file_name="a.pdf"):
 GOLD = [cite(0, 100), cite(200, 300)]
 CITED = {
     #                                     cited                            em   precision recall
-    "every fact, nothing else":         ([cite(0, 100), cite(200, 300)],   1.0, 1.0,      1.0),
     "half of a fact is enough":         ([cite(0, 50), cite(190, 300)],    1.0, 1.0,      1.0),
     "less than half is not":            ([cite(0, 49), cite(200, 300)],    0.0, 1.0,      1 / 2),
     "two citations may hold one fact":  ([cite(0, 30), cite(60, 90), cite(200, 300)], 1.0, 1.0, 1.0),
     "one citation may hold two facts":  ([cite(0, 300)],                   1.0, 1.0,      1.0),
     "a citation beside the facts":      ([cite(0, 100), cite(120, 130)],   0.0, 1 / 2,    1 / 2),
     "another file":                     ([cite(0, 100, "b.pdf")],          0.0, 0.0,      0.0),
-    "nothing cited":                    ([],                               0.0, 0.0,      0.0),
 }  # fmt: skip
 
 

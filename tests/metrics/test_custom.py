@@ -77,15 +77,5 @@ BAD = {
 
 @pytest.mark.parametrize(("score", "code"), BAD.values(), ids=BAD)
 def test_what_is_no_score_names_metric_and_question(score, code):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=rf"^metric kindness, question q7: expected .*\[{code}\]\.$"):
         score_question(metric(score), QUESTION)
-
-    assert error.value.code == code
-    assert str(error.value).startswith("metric kindness, question q7: expected ")
-    assert "\n" not in str(error.value)
-
-
-def test_metric_without_bounds_takes_any_finite_number():
-    assert score_question(metric(lambda q: -1e9, -math.inf, math.inf), QUESTION).value == -1e9
-    with pytest.raises(InputError):
-        score_question(metric(lambda q: math.inf, -math.inf, math.inf), QUESTION)

@@ -38,16 +38,11 @@ COMPARED = {
     "eleven falls of twelve metrics: 12 x 2^-11 = 0.0059": (
         [fallen(11), *others(11)], {}, "regressed", {"estimate": -11 / 500, "smallest_drop": 11 / 500, "p_value": 2**-11},
     ),
-    "nine falls of twelve metrics: 12 x 2^-9 = 0.023": ([fallen(9), *others(11)], {}, "inconclusive", {}),
     "unchanged": ([unchanged(), *others(1)], {}, "equivalent", {"p_value": 1.0, "is_exact": True}),
     "churn without a net change": ([CHURN], {}, "inconclusive", {}),
     "failures are no pairs": (
         [unchanged("EM", 200)._replace(current=[None] * 20 + [1.0] * 180)], {}, "withheld",
         {"n_pairs": 180, "coverage": 0.9},
-    ),
-    "failures are a metric": (
-        [fallen(0, 200)._replace(current=[1.0] * 20 + [0.0] * 180, baselines=[[0.0] * 200] * 5, higher_is_better=False)],
-        {}, "regressed", {"coverage": 1.0},
     ),
     "skipped questions do not lower the coverage": (
         [fallen(11, 100)._replace(applies=[True] * 40 + [False] * 60)], {}, "regressed",
@@ -65,18 +60,11 @@ COMPARED = {
         [fallen(50, 100), *others(7, 100)], documents(100, 5), "regressed",
         {"smallest_drop": 0.5, "needed_units": 10, "n_units": 20, "is_clustered": True},
     ),
-    "nine documents fell: 8 x 2^-9 = 0.0156": (
-        [fallen(45, 100), *others(7, 100)], documents(100, 5), "inconclusive", {},
-    ),
     "all of six documents fell: 2^-6, and one more is needed": (
         [fallen(60, 60)], documents(60, 10), "inconclusive",
         {"p_value": 2**-6, "n_pairs": 60, "n_units": 6, "needed_units": 7, "smallest_drop": None},
     ),
     "few large documents may move together": ([unchanged()], documents(500, 25), "inconclusive", {}),
-    "documents of one question": (
-        [fallen(11)], {"clusters": [f"z{i}" for i in range(500)]}, "regressed",
-        {"is_clustered": False, "p_value": 2**-11},
-    ),
     "a deterministic system: 11 wrong answers are 11": (
         [ONE_RUN], {"clusters": [f"handbook {i // 300}" for i in range(900)], "is_deterministic": True}, "regressed",
         {"is_clustered": False, "p_value": 2**-11},

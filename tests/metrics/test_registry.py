@@ -7,11 +7,10 @@ import pytest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.metrics import registry
 from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, joint_scores
-from rag_eval_pipeline.metrics.custom import find_metric, load_metric
+from rag_eval_pipeline.metrics.custom import find_metric
 from rag_eval_pipeline.metrics.registry import (
     QUESTION_METRICS,
     built_in_metrics,
-    find_metric_info,
     metric_label,
     metrics,
 )
@@ -32,7 +31,6 @@ HALF = Family(
     half, takes="cutoff",
 )
 COPY = Family(MetricInfo("ndcg@k", "Another ndcg.", "here", ("ranking",), ("document",)), half, takes="cutoff")
-NOT_ONE = 3
 """
 
 
@@ -91,11 +89,6 @@ def test_labels_are_made_from_keys():
     assert {key: metric_label(key) for key in LABELS} == LABELS
 
 
-def test_find_metric_info_ignores_cutoff_and_page():
-    assert find_metric_info("page/ndcg@10").name == "ndcg@k"
-    assert find_metric_info("politeness") is None
-
-
 def test_custom_family_is_a_measure_by_its_import_path(package):
     assert parse_measure("team_measures:HALF@3").meaning == "Half a point for a hit in the top 3."
     assert score_rankings([(["a"], {"a": 1})], ["team_measures:HALF@3"]) == [{"half@3": 0.5}]
@@ -105,7 +98,6 @@ def test_installed_metrics_join_by_entry_point(package):
     install(package, "half = team_measures:HALF")
 
     assert [row.name for row in metrics()][len(built_in_metrics()) :] == ["half@k"]
-    assert find_metric("half") is load_metric("team_measures:HALF")
     with pytest.raises(InputError, match=r"unknown_metric.*Entry points: half\."):
         find_metric("whole")
 
@@ -114,19 +106,7 @@ def test_installed_metric_with_a_taken_name_costs_only_itself(package):
     install(package, "copy = team_measures:COPY")
     registry.metrics_by_key.cache_clear()
 
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="duplicate_metric"):
         metrics()
-
-    assert error.value.code == "duplicate_metric"
     assert metric_label("ndcg@5") == "nDCG@5"
     registry.metrics_by_key.cache_clear()
-
-
-@pytest.mark.parametrize(
-    "path", ["team_measures", "no_such_module:HALF", "team_measures:NONE", "team_measures:NOT_ONE"]
-)
-def test_load_metric_refuses(package, path):
-    with pytest.raises(InputError) as error:
-        load_metric(path)
-
-    assert error.value.code == "bad_metric"

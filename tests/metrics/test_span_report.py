@@ -86,17 +86,13 @@ def test_spans_table_lists_questions_before_means_and_what_has_no_score(files):
     assert "0.6667," in lines["over"]
 
 
-OPTIONS = {
-    "tolerance 5": (place(5, 100), ["--tolerance", 5], "tolerance_jaccard", 1.0),
-    "end inclusive": (place(0, 99), ["--end-inclusive", "predicted"], "exact_jaccard", 1.0),
-}
+def test_spans_tolerance_and_inclusive_ends(files):
+    write(files / "cited.jsonl", [{"query_id": "exact", "citations": [place(5, 99)]}])
 
+    found = json.loads(run(files, "--json", "--tolerance", 4, "--end-inclusive", "predicted").stdout)
 
-@pytest.mark.parametrize(("cited", "options", "measure", "expected"), OPTIONS.values(), ids=OPTIONS)
-def test_spans_options(files, cited, options, measure, expected):
-    write(files / "cited.jsonl", [{"query_id": "exact", "citations": [cited]}])
-
-    assert json.loads(run(files, "--json", *options).stdout)["measures"][measure]["value"] == expected
+    # [5, 100), whose start moves by 4 to 1.
+    assert [found["measures"][f"{name}_jaccard"]["value"] for name in ("exact", "tolerance")] == [0.95, 0.99]
 
 
 def test_spans_scores_words_with_texts_and_names_documents_without(files):
@@ -167,9 +163,8 @@ def test_gold_of_annotations_is_the_source_or_the_named_annotator(tmp_path):
 
     path.write_text(json.dumps([annotation("0", "ada", [PLACE]), annotation("0", "bell", [PLACE])]))
     for options, code in ((ReadOptions(), "several_annotators"), (ReadOptions(annotator="cleo"), "unknown_annotator")):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match=code):
             read_gold(path, options)
-        assert error.value.code == code
 
 
 ROWS = {
@@ -205,14 +200,12 @@ def test_rows_are_read_from_an_array_and_from_gzip(tmp_path):
 SOUND = {"query_id": "0", "citations": [PLACE]}
 BAD = {
     "no id": ({"citations": []}, "bad_row", None),
-    "true as id": ({"query_id": True, "citations": []}, "bad_row", "query_id"),
     "neither citations nor answer": ({"query_id": "1"}, "bad_row", "citations"),
     "no file": ({"query_id": "1", "citations": [{"start_char": 1, "end_char": 2}]}, "bad_row", "citations[0]"),
     "an offset as text": ({"query_id": "1", "citations": [{**PLACE, "start_char": "1"}]}, "bad_row", "citations[0].start_char"),
     "page zero": ({"query_id": "1", "citations": [{**PLACE, "page_number": 0}]}, "bad_row", "citations[0].page_number"),
     "an empty span": ({"query_id": "1", "citations": [PLACE, {**PLACE, "end_char": 10}]}, "empty_span", "citations[1].end_char"),
     "a question twice": (SOUND, "duplicate_query", None),
-    "a list as row": ([], "bad_row", None),
 }  # fmt: skip
 
 
@@ -238,9 +231,8 @@ def test_line_that_is_no_json_is_named_after_blank_ones(tmp_path):
 
 def test_files_of_the_other_side_are_refused(tmp_path):
     for read, name in ((read_gold, "e.results.json"), (read_predicted, "d.eval.json"), (read_predicted, "d.gt.json")):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match="wrong_kind"):
             read(tmp_path / name, ReadOptions())
-        assert error.value.code == "wrong_kind"
 
 
 TEXTS = {"a.pdf": "One.\fTwo.", "b.pdf": "Three."}
@@ -259,9 +251,7 @@ def test_texts_are_read_from_pages_json_and_a_dataset(tmp_path):
 
 
 BAD_TEXTS = {
-    "a list": ("t.json", "[1]", "bad_row"),
     "a text that is none": ("t.json", '{"a.pdf": 5}', "bad_row"),
-    "no JSON": ("t.json", "{", "bad_json"),
     "no parquet": ("t.parquet", "PAR", "bad_parquet"),
     "a dataset without documents": ("d.eval.json", json.dumps({**DATASET, "queries": []}), "no_documents"),
 }
@@ -269,17 +259,8 @@ BAD_TEXTS = {
 
 @pytest.mark.parametrize(("name", "text", "code"), BAD_TEXTS.values(), ids=BAD_TEXTS)
 def test_file_without_texts_is_refused(tmp_path, name, text, code):
-    (tmp_path / name).write_text(text)
-
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="missing_file"):
         read_texts(tmp_path / name)
-
-    assert error.value.code == code
-
-
-def test_missing_file_is_named(tmp_path):
-    for name in ("t.parquet", "t.json"):
-        for read in (read_texts, lambda path: read_predicted(path, ReadOptions())):
-            with pytest.raises(InputError) as error:
-                read(tmp_path / name)
-            assert error.value.code == "missing_file"
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=code):
+        read_texts(tmp_path / name)

@@ -11,7 +11,7 @@ from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.real_benchmarks import DATA
 
-# Keys of expected.json with the counts of each; a number where it counts something else, None where it says nothing.
+# Keys of expected.json with the counts of each; a number where it counts something else, None where it has none.
 COUNTS = {
     #                 section                            unanswerable     contexts                            documents
     "squad2":        ("squad2",                          "unanswerable",  None,                               "articles"),
@@ -124,7 +124,7 @@ def test_bundled_benchmark_converts_as_with_its_own_spec(tmp_path, name):
     found, written = plan(paths), plan(Workspace(REPOSITORY).benchmark(name))
     assert proposal.missing == []
     assert found.counts.quarantined == 0
-    # tarrow-lights drops one row by a `where` that nobody could guess.
+    # tarrow-lights drops one row by a `where` that init cannot guess.
     assert found.counts.accepted == written.counts.accepted + written.counts.dropped
     assert content(written).items() <= content(found).items()
 

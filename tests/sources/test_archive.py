@@ -204,7 +204,7 @@ ALTERED_ZIPS = {
     "encrypted": (patched(zip_of({"a": b"x"}), {8: b"\x01\0"}), "unsafe_archive"),
     "an unknown method": (patched(zip_of({"a": b"x"}), {10: b"\x63\0"}), "unsafe_archive"),
     "a name cut by NUL": (patched(zip_of({"a.csv/../x": b"x"}), {46: b"a.csv\0/../"}), "unsafe_archive"),
-    "larger than it says": (patched(zip_of({"a": b"x" * 99}), {24: b"\x09\0\0\0"}), "bad_archive"),
+    "larger than stated": (patched(zip_of({"a": b"x" * 99}), {24: b"\x09\0\0\0"}), "bad_archive"),
     "another name before the data": (patched(zip_of({"a": b"x"}), {46: b"b"}), "bad_archive"),
     "data beyond the directory": (
         patched(zip_of({"a": b"x"}, zipfile.ZIP_STORED), {20: b"\xff\0\0\0"}),

@@ -1,4 +1,4 @@
-"""A compressed file is told by its content, and its stream is whole or an error; a bomb fills no memory."""
+"""A compressed file is recognised by its content, and its stream is whole or an error; a bomb fills no memory."""
 
 import bz2
 import gzip
@@ -20,7 +20,7 @@ def zstandard(data):
 
 
 COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstandard}
-SKIPPABLE = b"\x50\x2a\x4d\x18\x04\0\0\0size"  # a zstandard frame of 4 bytes that says nothing
+SKIPPABLE = b"\x50\x2a\x4d\x18\x04\0\0\0size"  # a zstandard frame of 4 bytes without data
 ROWS = b'{"question": "Who?", "answer": "Ada"}\n' * 1000
 
 
@@ -64,7 +64,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize(("sample", "expected"), SAMPLES.values(), ids=SAMPLES)
-def test_compression_is_told_by_content(sample, expected):
+def test_compression_is_detected_by_content(sample, expected):
     assert detect_compression(sample) == expected
 
 

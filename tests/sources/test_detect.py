@@ -1,4 +1,4 @@
-"""A file is what its content says; names decide only where contents cannot."""
+"""Formats are detected by content; names decide only where contents cannot."""
 
 import gzip
 
@@ -15,7 +15,7 @@ FORMATS = {
     "JSON lines called .json": (OBJECTS, "questions.json", "jsonl"),
     "one JSON line called .jsonl": (b'{"q": 1}\n', "q.jsonl", "jsonl"),
     "an indented object": (b'{\n "data": [\n  1\n ]\n}\n', "q.json", "json"),
-    "an indented object called .jsonl, with a key that stands twice": (b'{\n "a": 1,\n "a": 2\n', "q.jsonl", "json"),
+    "an indented object called .jsonl, with a repeated key": (b'{\n "a": 1,\n "a": 2\n', "q.jsonl", "json"),
     "an indented object called .jsonl, its first row on the first line": (
         b'{"data": [\n {"q": 1},\n',
         "q.jsonl",
@@ -65,10 +65,10 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize(("source", "raw", "said"), NAMED.values(), ids=NAMED)
-def test_a_file_that_is_no_table_is_named_for_what_it_is(source, raw, said, tmp_path):
+@pytest.mark.parametrize(("source", "raw", "message"), NAMED.values(), ids=NAMED)
+def test_a_file_that_is_no_table_is_named_for_what_it_is(source, raw, message, tmp_path):
     name = source.removeprefix("{path: ").partition(",")[0]
     spec = f"name: scratch\nversion: 1.0.0\nsource: {source}\nquestions: {{question: q, answer: a}}\n"
     with pytest.raises(InputError) as caught:
         plan(write_benchmark(tmp_path, spec, {name: raw}))
-    assert str(caught.value).endswith(said)
+    assert str(caught.value).endswith(message)

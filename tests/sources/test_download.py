@@ -59,27 +59,18 @@ def refusal(get, *args, **options):
     return refused.value
 
 
-def test_download_keeps_a_body_by_its_content(server, get, tmp_path):
-    server.answers["/data.csv"] = status(200, body=b"q,a\n1,2\n")
-
-    got = get()
-
-    digest = hashlib.sha256(b"q,a\n1,2\n").hexdigest()
-    assert got == tmp_path / "cache" / digest
-    assert got.read_bytes() == b"q,a\n1,2\n"
-    assert {path.suffix for path in (tmp_path / "cache" / "parts").iterdir()} == {".lock"}
-
-
-def test_download_asks_once(server, get, tmp_path):
+def test_download_asks_once_and_keeps_the_body_by_its_content(server, get, tmp_path):
     server.answers["/data.csv"] = status(200, body=BODY)
     assert cached(server.url(), tmp_path / "cache") is None
     assert not (tmp_path / "cache").exists()
 
     first = get()
 
-    assert get() == cached(server.url(), tmp_path / "cache") == first
+    assert first == tmp_path / "cache" / hashlib.sha256(BODY).hexdigest()
+    assert first.read_bytes() == BODY
+    assert {path.suffix for path in (tmp_path / "cache" / "parts").iterdir()} == {".lock"}
     spelled = server.url().replace("http", "HTTP").replace("/data.csv", "/data.csv#top")
-    assert cached(spelled, tmp_path / "cache") == first
+    assert get() == cached(spelled, tmp_path / "cache") == first
     assert len(server.asked) == 1
 
 

@@ -1,4 +1,4 @@
-"""Packed, archived and remote files are read as the files they hold, under names that say where they are from."""
+"""Packed, archived and remote files are read as the files they hold, under names that show where they are from."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ def zipped(files):
 
 
 PACKED = {
-    "gz, under a name that says otherwise": ("q.csv", gzip.compress(CSV)),
+    "gz, under the name of a CSV": ("q.csv", gzip.compress(CSV)),
     "zst": ("q.zst", pa.compress(CSV, codec="zstd", asbytes=True)),
     "parquet, which is read from its end": ("q.bin", gzip.compress(parquet(ROWS))),
 }

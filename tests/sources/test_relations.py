@@ -95,3 +95,9 @@ def test_relation_renames_columns_called_like_source_columns():
     assert made.table.to_pylist() == [
         {"source_row__": "x", "Source_File_": "y", "source_row_": "z", "source_file": "f", "source_row": 1}
     ]
+
+
+@pytest.mark.parametrize("stated", [{"path": "../q.csv"}, {"files": "/etc/*"}, {"path": "a.zip", "member": "../q.csv"}])
+def test_source_rejects_paths_outside(stated):
+    with pytest.raises(ValueError, match="a path inside the benchmark's folder"):
+        SourceSpec.model_validate(stated)

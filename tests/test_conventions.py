@@ -1,4 +1,4 @@
-"""Rules of the house that a reader cannot check at a glance."""
+"""Conventions of the code that a reader cannot check at a glance."""
 
 import ast
 import subprocess
@@ -28,7 +28,7 @@ def test_help_loads_without_heavy_packages():
     assert loaded_by(statement).isdisjoint(HEAVY)
 
 
-def test_the_library_stands_without_dagster():
+def test_library_loads_without_dagster():
     assert "dagster" not in loaded_by("import rag_eval_pipeline.cli, rag_eval_pipeline.conversion.steps")
 
 
