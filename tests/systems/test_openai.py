@@ -65,6 +65,7 @@ CITED = {
     "by number":                       ("1887 [1].",                           [("light.pdf", 0, 93, "[1]")]),
     "by both, in the answer's order":  ("1887 [1] 1888 [light.pdf:1:0-64] [1]", [("light.pdf", 0, 93, "[1]"), ("light.pdf", 0, 64, "[light.pdf:1:0-64]"), ("light.pdf", 0, 93, "[1]")]),
     "by several numbers in one":       ("1887 [1, 1].",                        [("light.pdf", 0, 93, "[1, 1]")] * 2),
+    "by a number that is none":        ("1887 [9] [0].",                       []),
     "a number in a file's name":       ("One [a[1].pdf:1:0-4].",               [("a[1].pdf", 0, 4, "[a[1].pdf:1:0-4]")]),
 }  # fmt: skip
 
