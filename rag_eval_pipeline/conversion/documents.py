@@ -172,7 +172,8 @@ class DocumentIndex:
         path = _body_path(origins, file) if file is not None else None
         if url is not None:
             check_url(url, "documents.url")
-            return Document(document_key(url), body, None, url, path, values.get(body), {url: None})
+            content = None if body == "file" else values.get(body)
+            return Document(document_key(url), body, None, url, path, content, {url: None})
         if file is not None:
             # The row's own name is how contexts may call it; the file on disk keeps the basename it had.
             return Document(name or file, "file", PurePosixPath(file).name, None, path)

@@ -59,7 +59,7 @@ def _known_rating(rating: object) -> object:
     if not isinstance(rating, str):
         return rating
     if rating not in BUILT_IN:
-        raise ValueError(f"one of {', '.join(BUILT_IN)}, or a protocol of your own")
+        raise ValueError(f"one of {', '.join(BUILT_IN)}, or a custom protocol")
     return BUILT_IN[rating]
 
 
@@ -74,7 +74,7 @@ class LlmSettings(Model):
     ratings: tuple[Annotated[RatingProtocol, pydantic.BeforeValidator(_known_rating)], ...] = pydantic.Field(
         (),
         description="Ratings beside the verdicts, one or two calls more an answer each: answer_accuracy, "
-        "answer_relevance, groundedness, quality, relevance, toxicity, or protocols of your own.",
+        "answer_relevance, groundedness, quality, relevance, toxicity, or custom protocols.",
     )
     evidence_chars: int = pydantic.Field(
         12_000, ge=1_000, le=1_000_000,
@@ -177,7 +177,7 @@ class _CachedChat:
         """Return the verdict that `parse` makes of a reply; raises `JudgeFailedError`.
 
         Args:
-            repeat: Number of the judging; each has its own entry in the cache.
+            repeat: Number of the judging; each has an entry in the cache.
         """
         sampling = self._settings.chat.model_dump(exclude={"prices"})
         key = cache_key(self._settings.endpoint.base_url, sampling, (prompt, schema, repeat))

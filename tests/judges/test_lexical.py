@@ -77,6 +77,7 @@ DETAILS = {
     #                                             gold answers                            answer           question, settings                                      verdict      reason
     "the best of the accepted answers":         (["Bob Hale", "Ada Thorne", ""],         "Ada Thorne.",   {},                                                     "correct",   "all of the gold"),
     "a year of the question is not asked for":  (["3 May 1890"],                         "On 3 May.",     {"question": "What were the tolls in 1890?"},           "correct",   ""),
+    "a year that the question lacks is":       (["1887"],                               "It was 1901.",  {"question": "What were the tolls in 1890?"},           "incorrect", "number"),
     "nor compared as a number":                 (["tolls of the harbour of Skarn in 1890"], "In Skarn.",  {"question": "What were the tolls of the harbour in 1890?"}, "unsure", "recall"),
     "No. 12 is not a no":                       (["No. 12"],                             "The documents do not answer this question.", {},                        "refused",   "refusal"),
 }  # fmt: skip

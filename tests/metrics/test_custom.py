@@ -77,5 +77,5 @@ BAD = {
 
 @pytest.mark.parametrize(("score", "code"), BAD.values(), ids=BAD)
 def test_what_is_no_score_names_metric_and_question(score, code):
-    with pytest.raises(InputError, match=rf"^metric kindness, question q7: expected .*\[{code}\]$"):
+    with pytest.raises(InputError, match=rf"^metric kindness, question q7: expected .*\[{code}\]\.$"):
         score_question(metric(score), QUESTION)
