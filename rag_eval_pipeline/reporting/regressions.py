@@ -286,20 +286,20 @@ def _check(name: str, offenders: Sequence[str], *, blocking: bool = False, **num
 def _broken(thresholds: QualityThresholds, rows: Sequence[ResultsHeader], trust: Trust) -> Iterator[str]:
     """Yield a line for each metric beyond its threshold; without a value, or of an uncalibrated judge, it passes."""
     for row in rows:
-        figures = {
+        values = {
             "span_accuracy": row.citation_metrics["span_accuracy"]["mean_tolerance_jaccard"],
             "citation_validity": _value(row.citation_metrics["citation_correctness"]),
             "answer_consistency": _value(row.answer_quality_metrics["factual_consistency"]),
             "hallucination_tolerance": _value(row.answer_quality_metrics["hallucination_rate"]),
         }
         is_calibrated = trust.doubt(row, "faithfulness") is None
-        for name, held in check_thresholds(thresholds, figures, is_calibrated=is_calibrated).items():
+        for name, held in check_thresholds(thresholds, values, is_calibrated=is_calibrated).items():
             if held.is_broken:
                 yield f"{row.benchmark} x {row.system}: {name} {held.value:.3f}, at {held.bound} {held.limit:g}"
 
 
-def _value(figure: Any) -> float | None:
-    if figure is None:
+def _value(metric: Any) -> float | None:
+    if metric is None:
         return None
-    value: float | None = msgspec.convert(figure["value"], float | None)
+    value: float | None = msgspec.convert(metric["value"], float | None)
     return value
