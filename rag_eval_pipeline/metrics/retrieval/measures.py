@@ -76,7 +76,6 @@ class Measure:
     name: str
     trec_name: str | None
     label: str
-    meaning: str
     family: Family
     parameters: Parameters
 
