@@ -207,8 +207,6 @@ def _tested_unit(clusters: Sequence[str] | None, n_runs: int, rules: Rules, *, i
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One metric's differences and what they are tested with."""
-
     metric: ComparedMetric
     n_asked: int  # questions that it applies to
     differences: Values  # (questions,), NaN where there is no pair
@@ -377,7 +375,6 @@ def _detectable_text(evidence: Evidence) -> str:
 
 
 def _unit_text(evidence: Evidence) -> str:
-    """Return what was tested if it was not simply questions."""
     if evidence.is_clustered:
         why = f", because fewer than {RUNS_FOR_NOISE} runs are pinned" if evidence.is_short_of_runs else ""
         return f"; n = {evidence.n_pairs} in {evidence.n_units} groups by document{why}"
@@ -408,7 +405,6 @@ def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
 
 
 def _change_text(evidence: Evidence, rules: Rules) -> str:
-    """Return change and p of a verdict that is withheld in spite of them."""
     if evidence.estimate is None or evidence.confidence_interval is None:
         return ""
     change = _format_points(100 / evidence.value_range * evidence.estimate)
