@@ -45,7 +45,24 @@ from rag_eval_pipeline.report.runs import DatasetCache, read_run  # noqa: E402
 from rag_eval_pipeline.report.site import write_site  # noqa: E402
 from rag_eval_pipeline.reporting.regressions import write_comparisons  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
-from tests.reporting.made_nights import many_nights, publish_night, register  # noqa: E402
+from tests.reporting.made_nights import publish_night, register  # noqa: E402
+
+
+def many_nights(root: Path, *, benchmarks: int, systems: int, nights: int, questions: int) -> Workspace:
+    """Evaluate every pair every night; the first system falls on the last but second night."""
+    workspace = Workspace(root)
+    names = [f"benchmark-{n:02d}" for n in range(benchmarks)]
+    kinds = [f"system-{'abcdefgh'[n]}" for n in range(systems)]
+    register(workspace, names, kinds)
+    for night in range(nights):
+        number = 0
+        for benchmark in names:
+            for place, system in enumerate(kinds):
+                number += 1
+                fallen = place == 0 and night >= nights - 3
+                skill = 0.7 - 0.08 * place - (0.15 if fallen else 0.0)
+                publish_night(workspace, benchmark, system, night, questions=questions, skill=skill, number=number)
+    return workspace
 
 
 def main() -> None:

@@ -42,9 +42,6 @@ def test_plan_counts_without_writing(rag_eval, workspace):
     assert code == 0
     assert out.splitlines()[0] == "40 rows: 40 accepted, 0 dropped by where, 0 quarantined"
     assert sorted(workspace.root.rglob("*")) == before
-
-
-def test_plan_names_the_file_of_each_document(rag_eval):
     _, out, _ = rag_eval("plan", RAILWAY, "--names")
 
     line = next(line for line in out.splitlines() if line.split("\t")[0].endswith("/history/line-opening"))
@@ -242,7 +239,7 @@ def test_every_command_has_help_an_example_and_a_place_in_the_readme():
         assert f"`{name}" in readme
 
 
-def test_a_place_that_cannot_be_written_is_one_line(rag_eval, workspace):
+def test_a_place_that_cannot_be_written_is_one_line(rag_eval, workspace, monkeypatch, tmp_path):
     shutil.rmtree(workspace.reports, ignore_errors=True)
     workspace.reports.write_text("a file where a folder should be")
 
@@ -251,13 +248,8 @@ def test_a_place_that_cannot_be_written_is_one_line(rag_eval, workspace):
     assert code == 2
     assert one_line(error)
     assert "[os_error]" in error
-
-
-def test_a_workspace_named_by_the_environment_must_be_one(rag_eval, monkeypatch, tmp_path):
     monkeypatch.setenv("RAG_EVAL_WORKSPACE", str(tmp_path / "nowhere"))
-
     code, _, error = rag_eval("report")
-
     assert (code, "[no_workspace]" in error) == (2, True)
     assert not (tmp_path / "nowhere").exists()
 

@@ -1,4 +1,4 @@
-"""`rag-eval render`: a line a document, faults one by one, and an exit code that says whether all came out."""
+"""`rag-eval render`: a line for each document, faults one by one, and the exit code."""
 
 import json
 from pathlib import Path
@@ -34,69 +34,42 @@ def render(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_it_needs_no_workspace_and_prints_a_line_a_document(render, site):
+def test_render_needs_no_workspace_and_finishes_the_others_beside_each_fault(render, site):
     site.answers["/a"] = (200, PDF, simple_pdf("a"))
-
-    done = render("paper.pdf", site.url("/a#x"), "--allow", site.host)
-
-    assert done == (0, "paper.pdf: 2 pages\na#x.pdf: 1 page\n", "")
-
-
-def test_a_page_that_cannot_be_had_is_a_line_and_exit_4_after_the_others(render, site):
-    code, out, error = render(site.url("/gone"), "paper.pdf", "--allow", site.host)
-
-    assert (code, out) == (4, "paper.pdf: 2 pages\n")
-    assert error.startswith(f"rag-eval: gone.pdf: {site.url('/gone')}: ")
-    assert error.endswith("[http_404]\n")
-    assert error.count("\n") == 1
-
-
-def test_a_file_that_cannot_be_rendered_is_a_line_and_exit_2_after_the_others(render):
     Path("broken.pdf").write_bytes(b"no PDF")
 
-    code, out, error = render("absent.html", "broken.pdf", "paper.pdf")
-
+    assert render("paper.pdf", site.url("/a#x"), "--allow", site.host) == (
+        0, "paper.pdf: 2 pages\na#x.pdf: 1 page\n", "",
+    )  # fmt: skip
+    code, out, error = render("absent.html", "broken.pdf", "paper.pdf", "--overwrite")
     assert (code, out) == (2, "paper.pdf: 2 pages\n")
     first, second = error.splitlines()
     assert first.startswith("rag-eval: absent.html: expected a file")
     assert "http://" in first  # a URL without scheme is the likelier slip
     assert second.startswith("rag-eval: broken.pdf: ")
     assert second.endswith("[pdf_damaged]")
+    code, out, error = render(site.url("/gone"), "absent.html", "http://xn--a/", "--allow", site.host)
+    assert (code, out) == (4, "")  # the graver of the two
+    _, gone, bad_url = error.splitlines()
+    assert gone.startswith(f"rag-eval: gone.pdf: {site.url('/gone')}: ")
+    assert gone.endswith("[http_404]")
+    assert bad_url.endswith("[bad_url]")
 
 
-def test_the_exit_code_is_the_graver_one(render, site):
-    assert render(site.url("/gone"), "absent.html", "--allow", site.host)[0] == 4
-
-
-def test_json_has_a_row_a_document_the_missing_ones_too(render, site):
-    code, out, _ = render("paper.pdf", site.url("/gone"), "--allow", site.host, "--json")
-
-    rows = json.loads(out)
-    assert code == 4
-    assert [(row["file_name"], row["pages"], row["error_code"]) for row in rows] == [
-        ("paper.pdf", 2, None),
-        ("gone.pdf", 0, "http_404"),
-    ]
-
-
-def test_json_is_json_when_a_page_had_to_be_asked_for_twice(render, site):
+def test_render_json_has_a_row_for_each_document_also_missing_and_repeated_ones(render, site):
     answers = iter([(503, {"Retry-After": "0"}, b""), (200, PDF, simple_pdf("a"))])
     site.answers["/a"] = lambda: next(answers)
 
-    code, out, _ = render(site.url("/a"), "--allow", site.host, "--json")
+    code, out, _ = render("paper.pdf", site.url("/a"), site.url("/gone"), "--allow", site.host, "--json")
 
-    assert (code, [row["file_name"] for row in json.loads(out)]) == (0, ["a.pdf"])
-    assert len(site.asked) == 2
-
-
-def test_a_url_that_is_none_is_a_line_and_not_the_end(render):
-    code, out, error = render("http://xn--a/", "paper.pdf")
-
-    assert (code, out) == (4, "paper.pdf: 2 pages\n")
-    assert error.endswith("[bad_url]\n")
+    assert code == 4
+    assert [(row["file_name"], row["pages"], row["error_code"]) for row in json.loads(out)] == [
+        ("paper.pdf", 2, None), ("a.pdf", 1, None), ("gone.pdf", 0, "http_404"),
+    ]  # fmt: skip
+    assert site.asked.count("/a") == 2
 
 
-def test_private_hosts_are_refused_unless_allowed(render, site):
+def test_render_refuses_private_hosts_unless_allowed(render, site):
     site.answers["/a"] = (200, PDF, simple_pdf("a"))
 
     code, _, error = render(site.url("/a"))
@@ -109,7 +82,7 @@ def test_private_hosts_are_refused_unless_allowed(render, site):
     )
 
 
-def test_hosts_and_limits_are_those_of_the_workspace(render, site, tmp_path):
+def test_render_follows_the_settings_of_the_workspace_which_must_be_one(render, site, tmp_path):
     (tmp_path / "data" / "sources").mkdir(parents=True)
     (tmp_path / "data" / "config").mkdir()
     settings = f"allowed_hosts: ['{site.host}']\nmax_body_bytes: 100\n"
@@ -118,17 +91,12 @@ def test_hosts_and_limits_are_those_of_the_workspace(render, site, tmp_path):
 
     code, _, error = render(site.url("/a"))
 
-    assert (code, "[body_too_large]" in error) == (4, True)
-    assert site.asked == ["/a"]
-
-
-def test_a_workspace_that_is_named_must_be_one(render, tmp_path):
+    assert (code, "[body_too_large]" in error, site.asked) == (4, True, ["/a"])
     code, _, error = render("paper.pdf", "--workspace", str(tmp_path / "nowhere"))
-
     assert (code, "[no_workspace]" in error) == (2, True)
 
 
-def test_a_name_that_is_taken_is_one_line_and_the_file_stays(render):
+def test_render_keeps_a_file_whose_name_is_taken_unless_it_may_overwrite(render):
     render("paper.pdf")
     Path("paper.pdf").write_bytes(simple_pdf("another"))
 
@@ -141,7 +109,7 @@ def test_a_name_that_is_taken_is_one_line_and_the_file_stays(render):
     assert Path("pdfs/paper.pdf").read_bytes() == simple_pdf("another")
 
 
-def test_a_manifest_lets_the_same_command_run_again(render, site):
+def test_render_with_a_manifest_fetches_nothing_again(render, site):
     site.answers["/a"] = (200, PDF, simple_pdf("a"))
     command = (site.url("/a"), "paper.pdf", "--manifest", "known.parquet", "--allow", site.host)
     render(*command)

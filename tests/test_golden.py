@@ -50,17 +50,6 @@ CHANGES = {
     "an answer": ({"answer": "no"}, ["results harbour replayed query_results 7 generated_answer"]),
     "a document's bytes": ({"pdf": b"%PDG"}, ["corpus/harbour/tide.pdf"]),
     "a table": ({"answers": ("a", "c")}, ["data/datasets/harbour/questions.parquet answer"]),
-    "a renamed metric": (
-        {"metric": "token_f1"},
-        [
-            "results harbour replayed answer_quality_metrics f1 value",
-            "results harbour replayed answer_quality_metrics f1 confidence_interval",
-            "results harbour replayed answer_quality_metrics f1 n_scored",
-            "results harbour replayed answer_quality_metrics token_f1 value",
-            "results harbour replayed answer_quality_metrics token_f1 confidence_interval",
-            "results harbour replayed answer_quality_metrics token_f1 n_scored",
-        ],
-    ),
 }
 
 

@@ -9,15 +9,13 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.charts import (
-    SERIES,
-    Dot,
+    Change,
     Line,
     Point,
     changes_chart,
     latency_histogram,
     sparkline,
     trend,
-    values_chart,
 )
 from rag_eval_pipeline.report.data import ReportData, comparison_name, recent_alerts
 from rag_eval_pipeline.report.metrics import (
@@ -99,7 +97,7 @@ def write_comparison(
         site.write(f"comparisons/{name}.js", data_script("comparison", table))
     ordered = by_weight(row.verdicts)
     dots = [
-        Dot(
+        Change(
             metric_view(metric).label,
             found.evidence.estimate / found.evidence.value_range,
             _scaled(found),
@@ -310,7 +308,6 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
         places=[report.systems.index(row.system) for row in rows],
         figures=figures,
         shown={(row.system, figure.name): shown(row, figure.name, report.trust) for row in rows for figure in figures},
-        side_by_side=[(figure, _dots(report, rows, figure)) for figure in figures if figure.is_share],
         trends=[(figure, _trend(report, benchmark, figure)) for figure in figures],
         n_nights=len({header.timestamp.date() for pair in pairs for header in report.nights[pair]}),
         n_runs=max(len(report.nights[pair]) for pair in pairs),
@@ -329,15 +326,6 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
         reruns=report.reruns,
     )
     site.write(f"benchmarks/{benchmark}.html", page)
-
-
-def _dots(report: ReportData, rows: list[Any], figure: MetricView) -> Any:
-    dots = []
-    for row in rows:
-        found = shown(row, figure.name, report.trust)
-        css = "doubted" if found.doubt else f"s{report.systems.index(row.system) % SERIES}"
-        dots.append(Dot(row.system, found.metric.value, found.metric.confidence_interval, css))
-    return values_chart(dots, f"{figure.label} of each system with 95 % intervals")
 
 
 def _trend(report: ReportData, benchmark: str, figure: MetricView) -> Any:

@@ -39,25 +39,17 @@ def ask(reports):
         yield run
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/", "overview"),
-        ("/index.html", "overview"),
-        ("/runs/one/", "run one"),
-        ("/runs/one/index.html?x=1", "run one"),
-    ],
-)
-def test_a_page_is_served(path, body, ask):
-    status, headers, found = ask(path)
-
-    assert (status, found) == (200, body)
-    assert headers["Cache-Control"] == "no-cache"
-    assert headers["X-Content-Type-Options"] == "nosniff"
-
-
-def test_a_script_has_its_type(ask):
+def test_report_server_serves_pages_and_scripts(ask):
+    pages = {
+        "/": "overview", "/index.html": "overview", "/runs/one/": "run one", "/runs/one/index.html?x=1": "run one",
+    }  # fmt: skip
+    for path, body in pages.items():
+        status, headers, found = ask(path)
+        assert (status, found) == (200, body)
+        assert (headers["Cache-Control"], headers["X-Content-Type-Options"]) == ("no-cache", "nosniff")
     assert ask("/page.js")[1]["Content-Type"] == "text/javascript; charset=utf-8"
+    assert ask("/", method="HEAD")[2] == ask("/absent", method="HEAD")[2] == ""
+    assert [ask("/index.html", method=method)[0] for method in ("POST", "PUT", "DELETE")] == [405] * 3
 
 
 ABSENT = {
@@ -74,34 +66,21 @@ ABSENT = {
 
 
 @pytest.mark.parametrize("path", ABSENT.values(), ids=ABSENT)
-def test_what_is_not_in_the_report_is_said_in_words(path, ask):
+def test_report_server_serves_nothing_else(path, ask):
     status, headers, body = ask(path)
 
-    assert status == 404
-    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert (status, headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
     assert "drawn by the aggregation that follows" in body
 
 
-HOSTS = {
-    "by address": ("127.0.0.1:3001", 200),
-    "by name": ("localhost:3001", 200),
-    "by a page's own name": ("evil.example", 400),
-    "by a name that looks alike": ("127.0.0.1.evil.example", 400),
-    "without a name": ("", 400),
-}
+def test_report_server_answers_only_requests_that_name_this_machine(ask):
+    hosts = {
+        "127.0.0.1:3001": 200, "localhost:3001": 200, "evil.example": 400, "127.0.0.1.evil.example": 400, "": 400,
+    }  # fmt: skip
+    assert {host: ask("/", host=host)[0] for host in hosts} == hosts
 
 
-@pytest.mark.parametrize(("host", "status"), HOSTS.values(), ids=HOSTS)
-def test_only_who_names_this_machine_is_answered(host, status, ask):
-    assert ask("/", host=host)[0] == status
-
-
-def test_head_has_no_body_and_nothing_is_written(ask):
-    assert ask("/", method="HEAD")[2] == ask("/absent", method="HEAD")[2] == ""
-    assert [ask("/index.html", method=method)[0] for method in ("POST", "PUT", "DELETE")] == [405] * 3
-
-
-def test_a_report_that_is_not_there_yet_is_served_later(tmp_path):
+def test_report_server_may_start_before_the_report_exists(tmp_path):
     with report_server(tmp_path / "reports", "127.0.0.1", 0) as address:
         connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=30)
         connection.request("GET", "/")

@@ -2,7 +2,6 @@
 
 import random
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from rag_eval_pipeline.evaluation.runs import Evaluation, EvaluationRecord
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
@@ -15,7 +14,7 @@ from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage, Usage
 from rag_eval_pipeline.workspace import Workspace
 
 FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
-WORDS = (
+WORDS = [
     "harbour",
     "granite",
     "ledger",
@@ -27,7 +26,7 @@ WORDS = (
     "lantern",
     "archive",
     "ferry",
-)
+]
 MEASURES = ("hit@1", "hit@5", "ndcg@10", "mrr")
 
 
@@ -231,20 +230,3 @@ def _write_folder(
             values = {name: found[name] for name in measures} if is_ok else {}
             scored.append(QueryScores(row.query_id, outcome, None, {n: v for n, v in values.items() if v is not None}))
         write_scores(evaluation.scores(kind), scored, measures, evaluation_id=results.evaluation_id)
-
-
-def many_nights(root: Path, *, benchmarks: int, systems: int, nights: int, questions: int) -> Workspace:
-    """A workspace in which every pair was evaluated every night; the first system falls on the last but second night."""
-    workspace = Workspace(root)
-    names = [f"benchmark-{n:02d}" for n in range(benchmarks)]
-    kinds = [f"system-{'abcdefgh'[n]}" for n in range(systems)]
-    register(workspace, names, kinds)
-    for night in range(nights):
-        number = 0
-        for benchmark in names:
-            for place, system in enumerate(kinds):
-                number += 1
-                fallen = place == 0 and night >= nights - 3
-                skill = 0.7 - 0.08 * place - (0.15 if fallen else 0.0)
-                publish_night(workspace, benchmark, system, night, questions=questions, skill=skill, number=number)
-    return workspace

