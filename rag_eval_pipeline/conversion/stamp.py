@@ -120,7 +120,7 @@ class StepReport:
     record: StepRecord
     preview: list[dict[str, Any]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    figures: dict[str, float] = field(default_factory=dict)  # differ from run to run, such as times
+    seconds: dict[str, float] = field(default_factory=dict)  # not in the record, as they differ from run to run
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     pictures: dict[str, Callable[[], bytes]] = field(default_factory=dict)  # draw PNG images
 
