@@ -97,11 +97,15 @@ def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -
     below = QUERY_DEPTH + 1
     answer, impossible = batch.column("answer"), batch.column("is_impossible")
     answered = pc.and_not(pc.not_equal(answer, ""), impossible)
+    contexts = batch.column("contexts")
+    places, counts = distinct_items(contexts, "file_name")
+    offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
+    relevant = pa.ListArray.from_arrays(offsets, contexts.flatten().field("file_name").take(places))
     return objects(
         {
             "query_id": texts(batch.column("id").cast(pa.string())),
             "query_text": texts(batch.column("question")),
-            "relevant_documents": texts(_relevant_documents(batch.column("contexts")), below),
+            "relevant_documents": texts(relevant, below),
             "query_type": texts(batch.column("query_type")),
             "difficulty": texts(batch.column("difficulty")),
             "ground_truth_answer": texts(pc.if_else(answered, answer, pa.scalar(None, pa.string()))),
@@ -110,13 +114,6 @@ def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -
         },
         QUERY_DEPTH,
     )
-
-
-def _relevant_documents(contexts: pa.Array) -> pa.Array:
-    """Return the documents of each question, each once."""
-    places, counts = distinct_items(contexts, "file_name")
-    offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
-    return pa.ListArray.from_arrays(offsets, contexts.flatten().field("file_name").take(places))
 
 
 def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: int) -> pa.Array:

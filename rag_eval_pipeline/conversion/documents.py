@@ -172,7 +172,8 @@ class DocumentIndex:
         path = _body_path(origins, file) if file is not None else None
         if url is not None:
             check_url(url, "documents.url")
-            return Document(document_key(url), body, None, url, path, values.get(body), {url: None})
+            content = None if body == "file" else values.get(body)
+            return Document(document_key(url), body, None, url, path, content, {url: None})
         if file is not None:
             # The row's own name is how contexts may call it; the file on disk keeps the basename it had.
             return Document(name or file, "file", PurePosixPath(file).name, None, path)
@@ -241,13 +242,9 @@ def _with_text(context: NamedContext, document: Document) -> NamedContext:
     if context.end > len(body):
         raise RowError("bad_span", "contexts.end", f"at most {len(body)}, the length of the body", context.end)
     cut = body[context.start : context.end]
-    if context.text is not None and not _is_same_text(context.text, cut):
+    # White space, case, quotes and the like may differ.
+    folded = "" if context.text is None else fold(context.text).text
+    if context.text not in (None, cut) and not (folded and folded == fold(cut).text):
         expected = f"the body's text from {context.start} to {context.end}, {cut!r}"
         raise RowError("span_mismatch", "contexts.text", expected, context.text)
     return context if context.text is not None else msgspec.structs.replace(context, text=cut)
-
-
-def _is_same_text(text: str, cut: str) -> bool:
-    """Whether two texts differ only in white space, case, quotes and the like."""
-    folded = fold(text).text
-    return text == cut or (folded != "" and folded == fold(cut).text)

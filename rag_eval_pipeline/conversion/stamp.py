@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]
 LogLine = Callable[[str], None]
 Recheck = Literal["no", "look", "accept"]
 
-CODE_VERSION = "conversion/5"  # raised when the same source may convert differently; then every benchmark converts anew
+CODE_VERSION = "conversion/6"  # raised when the same source may convert differently; then every benchmark converts anew
 
 
 class CheckFact(NamedTuple):
@@ -120,7 +120,7 @@ class StepReport:
     record: StepRecord
     preview: list[dict[str, Any]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    figures: dict[str, float] = field(default_factory=dict)  # differ from run to run, such as times
+    seconds: dict[str, float] = field(default_factory=dict)  # not in the record, as they differ from run to run
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     pictures: dict[str, Callable[[], bytes]] = field(default_factory=dict)  # draw PNG images
 

@@ -61,7 +61,6 @@ from rag_eval_pipeline.conversion.stamp import (
     source_digest,
 )
 from rag_eval_pipeline.corpus import manifest
-from rag_eval_pipeline.corpus.builder import Recheck as CorpusRecheck
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
@@ -128,6 +127,7 @@ def corpus(conversion: Conversion) -> StepReport:
     # Rows of an earlier build that was killed before it could write the manifest; later ones replace earlier ones.
     kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(paths.corpus_journal)]
     log = conversion.log if len(planned) <= LOG_EACH_LIMIT else None
+    accepts = conversion.recheck == "accept" or conversion.spec.on_drift == "update"
     known = {(document.file_name, document.pdf_sha256) for document in previous}
     with JournalWriter(paths.corpus_journal) as journal:
 
@@ -143,7 +143,7 @@ def corpus(conversion: Conversion) -> StepReport:
             policy,
             progress=conversion.progress,
             keep=keep,
-            recheck=_recheck(conversion),
+            recheck=None if conversion.recheck == "no" else "update" if accepts else "report",
             error_pages=conversion.spec.error_pages == "keep",
             min_page_words=conversion.spec.min_page_words,
         )
@@ -186,7 +186,7 @@ def corpus(conversion: Conversion) -> StepReport:
     sheet = first_pages(built, paths.corpus)
     return replace(
         report,
-        figures={"slowest_seconds": max((document.seconds for document in built), default=0.0)},
+        seconds={"slowest_seconds": max((document.seconds for document in built), default=0.0)},
         tables={"slowest": slowest(built)},
         pictures={} if sheet is None else {"first_pages": sheet},
     )
@@ -460,12 +460,6 @@ def _leftovers(paths: BenchmarkPaths) -> Iterator[Path]:
     yield from paths.corpus.parent.glob(f"{TEMP_PREFIX}{glob.escape(paths.name)}")
 
 
-def _recheck(conversion: Conversion) -> CorpusRecheck | None:
-    if conversion.recheck == "no":
-        return None
-    return "update" if conversion.recheck == "accept" or conversion.spec.on_drift == "update" else "report"
-
-
 def _logged(benchmark: str) -> Callable[[int, int | None], None]:
     """Return a function that logs the progress of a download at each tenth of it, or each 100 MB."""
     reported = 0
@@ -562,19 +556,16 @@ def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
         if name not in OF_THIS_CONVERSION
     }
     dataset = conversion.workspace.eval_json(spec.name, spec.version)
+    files = sorted(f"{d.file_name}\0{d.pdf_sha256}\n" for d in present(read_manifest(paths.documents)))
+    corpus_content = "".join([*files, extractor()]).encode("utf-8", "surrogateescape")
     Stamp(
         benchmark=paths.name,
         source_digest=conversion.digest,
         dataset_id=spec.name,
         dataset_version=spec.version,
         dataset_fingerprint=sha256_of(dataset),
-        corpus_fingerprint=_corpus_fingerprint(read_manifest(paths.documents)),
+        corpus_fingerprint=hashlib.sha256(corpus_content).hexdigest(),
         files={path.name: sha256_of(path) for path in (paths.documents, paths.pages)},
         counts=counts,
         checks={f"{record.step}.{check.name}": check.passed for record in records for check in record.checks},
     ).write(paths.stamp)
-
-
-def _corpus_fingerprint(documents: Iterable[CorpusDocument]) -> str:
-    lines = sorted(f"{d.file_name}\0{d.pdf_sha256}\n" for d in documents if d.origin != "missing")
-    return hashlib.sha256("".join([*lines, extractor()]).encode("utf-8", "surrogateescape")).hexdigest()

@@ -16,7 +16,7 @@ from urllib.parse import urldefrag
 from rag_eval_pipeline.corpus.documents import CorpusDocument, Drift, PlannedDocument, local_body
 from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import Rendered, render
-from rag_eval_pipeline.corpus.text.pdf import cached_texts, read_texts
+from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
 from rag_eval_pipeline.web.content_types import Body
@@ -95,7 +95,7 @@ class DocumentRenderer:
             row, pdf = await self._make_pdf(document, fetched.body)
         except DocumentError as error:
             return with_failed_check(known, error), None
-        if await asyncio.to_thread(_same_text, row, pdf, file):
+        if await asyncio.to_thread(_same_text, pdf, file):
             # The next check names this version, and need not print it again to find the same text.
             return _with_version(_with_drift(known), fetched.version), None
         if self._update:
@@ -178,12 +178,9 @@ def text_flags(texts: Sequence[str]) -> tuple[str, ...]:
     return () if any(text.strip() for text in texts) else (NO_TEXT,)
 
 
-def _same_text(row: CorpusDocument, pdf: bytes, file: Path) -> bool:
-    if row.pdf_sha256 is None:
-        return False
-    texts = cached_texts(row.pdf_sha256)
+def _same_text(pdf: bytes, file: Path) -> bool:
     try:
-        return (read_texts(pdf) if texts is None else texts) == read_texts(file)
+        return read_texts(pdf) == read_texts(file)
     except (DocumentError, OSError):
         return False
 

@@ -42,7 +42,7 @@ def _run(
     return dg.MaterializeResult(
         metadata={
             **numbers(report.record.counts),
-            **numbers(report.figures),
+            **numbers(report.seconds),
             "preview": table(report.preview),
             **{name: table(rows) for name, rows in report.tables.items()},
             **{name: png_image(draw, name.replace("_", " ")) for name, draw in report.pictures.items()},

@@ -214,8 +214,8 @@ async def run_queries(
     """Ask questions in order, several at once; memory does not grow with their number.
 
     Args:
-        keep: Takes each terminal answer, in the order of arrival.
-        reserve: Awaited before each question, for room in a budget. What it or `keep` raises ends the asking.
+        keep: Takes each terminal answer, in the order of arrival; what it raises ends the asking.
+        reserve: Awaited before each question, for a budget; what it raises ends the asking.
     """
     pending = iter(queries)
 

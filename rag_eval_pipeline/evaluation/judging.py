@@ -49,7 +49,7 @@ SUPPORT_MEASURES = (
     "hallucination_vs_retrieved",
 )  # fmt: skip
 RAGCHECKER = "ragchecker/"  # prefix, because three of RAGChecker's names are names of other measures, too
-CASES_AT_ONCE = 256  # in memory; the judge limits its own concurrency
+CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once
 PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
 

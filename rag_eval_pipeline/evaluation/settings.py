@@ -69,7 +69,9 @@ class EvaluationSettings(Model):
         description="Questions in flight at once; by default as many as the server's in_flight, 64 for replay, else 8.",
     )
     timeout_seconds: float = pydantic.Field(
-        30.0, gt=0, description="For one question; then its status is `timeout`. Servers have limits of their own."
+        30.0,
+        gt=0,
+        description="For one question; then its status is `timeout`. Limits of servers are in their endpoints.",
     )
 
     @pydantic.field_validator("measures")

@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS unusable (
 
 
 class CachedReply(NamedTuple):
-    """A reply as the model wrote it, and the model that the server says it used."""
+    """A reply as the model wrote it, and the model that the server reports."""
 
     reply: str
     model: str | None
@@ -141,7 +141,7 @@ class JudgementCache:
     def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         try:
             return work(self._database)
-        except sqlite3.OperationalError as error:  # no room, no rights: not the file's content
+        except sqlite3.OperationalError as error:  # a full disk or missing rights, not damage
             raise _unusable(self.path, error) from error
         except sqlite3.DatabaseError as error:
             self._database = self._start_anew(error)

@@ -58,14 +58,14 @@ MIN_CLASS_SHARE = 0.10  # of either verdict; kappa means little if nearly all la
 MIN_AGREEMENT = 0.60  # of kappa's lower limit
 WORST_LISTED = 20
 TEXT_SHOWN = 200  # characters
-CASES_AT_ONCE = 32  # how many are with the server is the endpoint's own limit
+CASES_AT_ONCE = 32  # the endpoint limits how many are sent at once
 SECOND_JUDGING = 1_000  # its entries in the cache are not those of the first
 LABELS: dict[Task, tuple[frozenset[str], frozenset[str]]] = {
     "correctness": (frozenset({"correct"}), frozenset({"incorrect"})),
     "support": (frozenset({"supported"}), frozenset({"not_supported", "not_found", "conflicting"})),
     "refusal": (frozenset({"refused"}), frozenset({"answered"})),
 }
-"""Labels of each task: those that say yes, those that say no."""
+"""Labels of each task that mean yes, and those that mean no."""
 
 
 # --- labels
@@ -183,7 +183,7 @@ def name_by_system(system: str, cases: Iterable[Case], labels: Iterable[Label]) 
 
 
 def _alpha(votes: Iterable[Sequence[bool]]) -> float | None:
-    counts = np.array([[own.count(False), own.count(True)] for own in votes if len(own) > 1])
+    counts = np.array([[given.count(False), given.count(True)] for given in votes if len(given) > 1])
     if not counts.size or not counts.any(axis=0).all():
         return None
     return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))

@@ -53,10 +53,10 @@ def split_claims(answer: str, citations: Sequence[CitedText] = ()) -> list[Answe
     marked = _citations_of_pieces(masked, found, citations)
     without_mark = [number for number, citation in enumerate(citations) if citation.has_no_mark]
     claims = []
-    for piece, own in zip(found, marked, strict=True):
+    for piece, cited in zip(found, marked, strict=True):
         text = " ".join(masked[piece.start : piece.end].replace(FILLER, " ").split())
         if _is_claim(piece, text):
-            claims.append(AnswerClaim(piece.start, piece.end, text, tuple(own or without_mark)))
+            claims.append(AnswerClaim(piece.start, piece.end, text, tuple(cited or without_mark)))
     return claims
 
 

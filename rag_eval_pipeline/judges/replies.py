@@ -286,15 +286,15 @@ def add_labels(case: Case, judgement: Judgement, labels: Sequence[Label], gold: 
     left = iter(labels)
     entailment = None
     if gold is not None:
-        own = tuple(islice(left, len(judgement.claims)))
-        theirs = tuple(islice(left, len(gold.claims)))
+        of_answer = tuple(islice(left, len(judgement.claims)))
+        of_gold = tuple(islice(left, len(gold.claims)))
         entailment = Entailment(
             gold=gold.text,
             gold_claims=tuple(gold.claims),
-            correct=tuple(label.entailed for label in own),
-            covered=tuple(label.entailed for label in theirs),
-            grounded=tuple(_by_context(label, case) for label in own),
-            retrieved=tuple(_by_context(label, case) for label in theirs),
+            correct=tuple(label.entailed for label in of_answer),
+            covered=tuple(label.entailed for label in of_gold),
+            grounded=tuple(_by_context(label, case) for label in of_answer),
+            retrieved=tuple(_by_context(label, case) for label in of_gold),
         )
     without = [list(claim.labels.without) if claim.labels else [] for claim in judgement.claims]
     for (number, place, _), label in zip(_spared_citations(case, judgement), left, strict=True):

@@ -1,4 +1,4 @@
-"""`judge:` of the evaluation settings: which judge, what it may cost, its own settings; and the judge they describe."""
+"""`judge:` of the evaluation settings: which judge, its settings, and what it may cost; and the judge they describe."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ class JudgeSettings(Model):
         0.60, ge=0, le=1, description="Lower limit of kappa with people's labels from which the judge is calibrated."
     )
     settings: pydantic.SerializeAsAny[Model] = pydantic.Field(
-        default_factory=dict,  # validated into the kind's own model
+        default_factory=dict,  # validated into the kind's model
         validate_default=True,
         description="Settings of the kind.",
     )

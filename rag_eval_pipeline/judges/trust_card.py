@@ -59,10 +59,10 @@ class KappaRecord(Model):
 class ConfusionRecord(Model):
     """Verdicts of both; yes is correct, supported or refused."""
 
-    both_yes: int = pydantic.Field(ge=0, description="Labels and judge say yes.")
+    both_yes: int = pydantic.Field(ge=0, description="Yes by labels and judge.")
     labels_yes_judge_no: int = pydantic.Field(ge=0, description="The judge is too strict.")
     labels_no_judge_yes: int = pydantic.Field(ge=0, description="The judge is too lenient.")
-    both_no: int = pydantic.Field(ge=0, description="Labels and judge say no.")
+    both_no: int = pydantic.Field(ge=0, description="No by labels and judge.")
 
 
 class Bias(Model):
@@ -76,7 +76,7 @@ class Disagreement(Model):
     """One of the worst disagreements."""
 
     query_id: str = pydantic.Field(description="The question's id.")
-    label: bool = pydantic.Field(description="What the labels say.")
+    label: bool = pydantic.Field(description="Yes or no by the labels.")
     judge: str = pydantic.Field(description="The judge's verdict.")
     score: float = pydantic.Field(ge=0, le=1, description="The judge's.")
     reason: str = pydantic.Field(description="The judge's.")
@@ -128,7 +128,7 @@ class TrustCard(FileModel):
     labels_sha256: str | None = pydantic.Field(
         None, description="Of the labels' file; of several, of their bytes one after the other."
     )
-    models: tuple[str, ...] = pydantic.Field((), description="The models that the judge's server says it used.")
+    models: tuple[str, ...] = pydantic.Field((), description="The models that the judge's server reports.")
     seed: int = pydantic.Field(description="Of the resamples.")
     tasks: tuple[TaskTrust, ...] = pydantic.Field(description="Each task that has labels.")
 

@@ -39,7 +39,7 @@ def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WA
         try:
             yield
         finally:
-            if exclusive:  # a later waiter must not be told of a process that is gone
+            if exclusive:  # the message of a later waiter must not name a process that is gone
                 os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)

@@ -114,7 +114,7 @@ class RagAnswer(msgspec.Struct, frozen=True):
         status: `ok`, or why there is no answer to score.
         answer: The text with its citations; None unless `ok` (a partial text is never scored).
         abstained: The answer is that the documents do not answer the question.
-        latency_ms: From asking to the whole answer; None if nobody measured it, as in some recordings.
+        latency_ms: From asking to the whole answer; None if it was not measured, as in some recordings.
         error: One line, unless `ok`.
         reused_from: The evaluation that measured this answer, if a deterministic system was not asked again.
         partial: What had arrived of a truncated answer; kept for people, never scored.

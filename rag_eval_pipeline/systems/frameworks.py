@@ -213,7 +213,7 @@ ADAPTERS: tuple[Callable[[Any], ParsedAnswer | None], ...] = (
 
 
 def unread_stream(value: Any) -> Iterator[str] | AsyncIterator[str] | None:
-    """Return the pieces of a LlamaIndex response whose text nobody has read yet; None for anything else.
+    """Return the pieces of a LlamaIndex response whose text was not read yet; None for anything else.
 
     Its text is empty until its generator is exhausted: another thread or task produces it meanwhile.
     """

@@ -21,10 +21,9 @@ from rag_eval_pipeline.systems.parsing import (
     merge_citations,
 )
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
-from rag_eval_pipeline.web.settings import EndpointSettings, Prices
+from rag_eval_pipeline.web.settings import HEADER_NAME, EndpointSettings, Prices
 from rag_eval_pipeline.web.sse import DONE, json_values
 
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api-?key", re.IGNORECASE)
 _QUESTION = "{question}"
 
@@ -93,7 +92,7 @@ class HttpSettings(ReadingSettings):
     @classmethod
     def _no_secrets(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if not _HEADER.fullmatch(name) or not text.isascii() or not text.isprintable():
+            if not HEADER_NAME.fullmatch(name) or not text.isascii() or not text.isprintable():
                 raise ValueError("names and values of headers, in ASCII")
             if _SECRET_HEADER.search(name):
                 raise PydanticCustomError(
@@ -222,7 +221,7 @@ class HttpSystem:
         path = self._settings.error
         for value in values if path is not None else ():
             if error := value_at(value, str(path)):
-                raise reply.failure("error_reply", f"the server says {str(error)[:300]!r} at {path!r}")
+                raise reply.failure("error_reply", f"the server states {str(error)[:300]!r} at {path!r}")
 
     def _items(self, values: Sequence[Any], name: str) -> tuple[str, Sequence[Any]]:
         """Return the path of a list and its items; the parts with a path of their own are under a usual key."""

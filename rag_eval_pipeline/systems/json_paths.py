@@ -1,4 +1,4 @@
-"""Find the parts of a server's JSON by JMESPath, and report paths that found nothing and keys that nobody read.
+"""Find the parts of a server's JSON by JMESPath, and report paths that found nothing and keys that were not read.
 
 Paths are compiled when the system's file is read, so a bad one is an error of the file and not of every question.
 Source: https://jmespath.org/specification.html
@@ -157,7 +157,7 @@ def mark_read(value: Any, known: Mapping[str, Any] | None) -> None:
 
 
 def unread_keys(value: Any) -> list[str]:
-    """Return the keys of an observed value that nobody read, as paths such as `data.hits[].author`, each once."""
+    """Return the keys of an observed value that were not read, as paths such as `data.hits[].author`, each once."""
     return list(dict.fromkeys(_unread(value, "")))
 
 

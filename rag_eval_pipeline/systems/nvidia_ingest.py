@@ -77,7 +77,7 @@ class StoredNames:
     """The files of a corpus by the names that the server has for them.
 
     Raises:
-        ServiceError: `ambiguous_names`, for two files that the server could not tell apart.
+        ServiceError: `ambiguous_names`, for two files that the server would store under one name.
     """
 
     def __init__(self, files: Sequence[str]) -> None:
@@ -203,11 +203,11 @@ class _Upload:
         if missing and not self._state.is_ours and await self._ingestor.documents(self._collection, 0):
             raise ServiceError(
                 "foreign_collection",
-                f"The {self._where} was created by somebody else and lacks "
+                f"The {self._where} was created by another program and lacks "
                 f"{len(missing)} of {len(self._corpus.files)} documents",
                 hint="Name another `collection`, or complete it by hand.",
             )
-        # Nobody knows whether an interrupted request was accepted: its documents are replaced, not added.
+        # An interrupted request may have been accepted: its documents are replaced, not added.
         in_doubt = set(self._state.sending)
         for batch in self._batches([file for file in missing if file in in_doubt]):
             await self._send(batch, replaces=True)
@@ -377,7 +377,7 @@ class Ingestor:
         """Send documents; return the id of the task that reads them, or the outcome if the ingestor did so at once.
 
         With `replaces` existing documents are replaced, which may be repeated. A request that only adds is sent once,
-        because nobody knows whether one that broke off was accepted.
+        because one that broke off may have been accepted.
         """
         data: dict[str, Any] = {"collection_name": collection, "blocking": False, "generate_summary": False}
         if self._settings.chunk_size is not None:

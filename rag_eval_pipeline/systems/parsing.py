@@ -68,8 +68,8 @@ AbstentionPatterns = Annotated[
     tuple[str, ...] | None,
     pydantic.AfterValidator(_regular_expressions),
     pydantic.Field(
-        description="Regular expressions, ignoring case; an answer that contains a match says that the documents do "
-        "not answer the question. By default the refusals that the lexical judge knows."
+        description="Regular expressions, ignoring case; an answer that contains a match is an "
+        "abstention. By default the refusals that the lexical judge knows."
     ),
 ]
 EmptyAnswers = Annotated[
@@ -91,7 +91,7 @@ class ReadingSettings(Model):
 
 
 class WrongShape(ValueError):
-    """A part of a reply that is missing or not what it should be; the text says what was expected and found."""
+    """A part of a reply that is missing or not what it should be; the message names what was expected and found."""
 
 
 def part(value: Any, *names: str) -> Any:
@@ -395,16 +395,8 @@ class AnswerReader:
         """Return the record of an answer; an empty one is an error, unless that is how the system abstains.
 
         Args:
-            query: The question.
-            text: The answer.
-            latency_ms: From asking to the whole answer.
-            usage: Also of an empty answer.
-            contexts: Retrieved passages, best first.
-            citations: In the order of the answer.
+            usage: Also counted for an empty answer.
             abstained: What the system states; None to decide by the text.
-            timings: Milliseconds by name.
-            raw_sha256: Of the received body.
-            model: As the server names it.
         """
         if not text.strip() and abstained is not True and self._empty_answer == "error":
             return failed_answer(

@@ -43,7 +43,7 @@ from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings, Wro
 
 ERROR_LENGTH = 300  # characters; some libraries put a whole response into their messages
 CLOSING_SECONDS = 10.0  # for the system's own `close`; one that takes longer is left behind
-# Threads, at 8 MB of address space each; a system that hangs this often will answer nobody.
+# Threads, at 8 MB of address space each; a system that hangs this often does not recover.
 ABANDONED_LIMIT = 256
 QUERY = "query"  # a parameter of this name gets the question with its id
 
@@ -149,9 +149,9 @@ class PythonSystem:
 
     async def answer(self, query: Query) -> RagAnswer:
         """Answer one question; what the callable raises is a status."""
-        clock = _Clock()
-        outcome = await self._call(query, clock)
-        latency_ms = (time.perf_counter() - clock.started) * 1000
+        started = time.perf_counter()
+        outcome = await self._call(query)
+        latency_ms = (time.perf_counter() - started) * 1000
         try:
             if outcome.error is None:
                 parsed = parse_answer(self._reader.observe(outcome.value))
@@ -177,19 +177,19 @@ class PythonSystem:
                         await outcome.value
         self._threads.close()
 
-    async def _call(self, query: Query, clock: "_Clock") -> "Outcome":
+    async def _call(self, query: Query) -> "Outcome":
         extra = {} if self._settings.factory else self._settings.arguments
         if self._code.takes_query:
             call = functools.partial(self._code.function, query=QueryText.of(query), **extra)
         else:
             call = functools.partial(self._code.function, query.text, **extra)
         if not self._code.is_async:
-            outcome = await self._threads.call(lambda: clock.time(call))
+            outcome = await self._threads.call(call)
             if outcome.error is not None:
                 return outcome
         task = asyncio.current_task()
         try:
-            value = clock.time(call) if self._code.is_async else outcome.value
+            value = call() if self._code.is_async else outcome.value
             return await self._exhaust(await value if inspect.isawaitable(value) else value)
         except asyncio.CancelledError as error:
             if task is not None and task.cancelling():
@@ -221,17 +221,6 @@ async def open_python(settings: PythonSettings, corpus: SystemCorpus) -> AsyncIt
             yield system
         finally:
             await system.close()
-
-
-class _Clock:
-    """Times one call; waiting for a free thread does not count."""
-
-    def __init__(self) -> None:
-        self.started = time.perf_counter()
-
-    def time(self, call: Callable[[], Any]) -> Any:
-        self.started = time.perf_counter()
-        return call()
 
 
 def _one_line(error: BaseException) -> str:

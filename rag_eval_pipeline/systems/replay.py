@@ -279,7 +279,7 @@ def _from_object(text: bytes, path: Path) -> Recordings:
 
 
 def _from_result(value: Any, number: int, path: Path) -> Recording:
-    """Read a question's part of a results file; the file's figures differ between releases and are not read."""
+    """Read a question's part of a results file; the file's metrics differ between releases and are not read."""
     try:
         result = parse_value(QueryResult, value)
     except pydantic.ValidationError as error:

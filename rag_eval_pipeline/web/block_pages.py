@@ -1,9 +1,8 @@
 """Detect block pages, which answer 200 in place of a document: errors, bot challenges, logins, consent, empty pages.
 
-A false alarm costs a real document and a missed block page costs one wrong one, so every rule asks for two signs: what
-the page says, and that it has hardly any other text. An article about captchas has all of their words; each sign
-therefore states how much visible text a page may hold and still be blocked, and words do not count on a page whose
-requested address names the subject (`SUBJECTS`). The phrases are in `block_pages.yaml`.
+A false alarm costs a real document and a missed block page costs one wrong one, so every rule asks for two signs: its
+pattern, and hardly any other text. Words do not count on a page whose requested address names the subject (`SUBJECTS`).
+The phrases are in `block_pages.yaml`.
 """
 
 import re

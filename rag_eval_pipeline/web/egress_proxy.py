@@ -1,12 +1,9 @@
 """The egress proxy: a forward proxy on 127.0.0.1 through which the fetcher and the browser reach the outside.
 
 It applies the egress policy to each connection, dials only addresses that the policy has checked, and answers one
-request a connection, so that nothing can be smuggled behind an allowed first request. Requests are read strictly: what
-two parsers could understand differently is refused (h11 accepts folded headers and bare newlines). Each host whose
-documents may ask a private host has its own port here, so that the port of a request identifies its document.
-
-A corporate proxy may be the only way out. The policy still decides first: private names and addresses are refused, and
-allowed hosts are dialled directly. A name that only the corporate proxy can resolve is left to it.
+request a connection, so that nothing can be smuggled behind an allowed first request. Requests that two parsers could
+read differently are refused (h11 accepts folded headers and bare newlines). Each host whose documents may ask a private
+host has its own port here, which identifies the document. A corporate proxy gets only what the policy allows.
 """
 
 import asyncio
@@ -129,7 +126,7 @@ async def open_tunnel(proxy: Streams, host: str, port: int, authorization: bytes
         raise Refused(504, "connect_failed", "the proxy does not answer") from error
     status = head.partition(b"\r\n")[0].decode("latin-1")
     if not re.match(r"HTTP/1\.[01] 2\d\d\b", status):
-        raise Refused(502, "connect_failed", f"the proxy says: {status}")
+        raise Refused(502, "connect_failed", f"the proxy answers: {status}")
 
 
 def for_proxy(head: bytes, host: str, port: int, authorization: bytes) -> bytes:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import string
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -72,174 +71,120 @@ def test_pinned_names_stay_with_their_documents(benchmark):
     assert again[0] == f"same~{hashlib.sha256(b'http://x.org/same').hexdigest()[:8]}.pdf"
 
 
-DOCUMENTS = (
-    HEAD
-    + """source: questions.jsonl
+SPEC = """source: questions.jsonl
 tables: {bodies: bodies.jsonl, docs: {files: "docs/**/*"}}
 questions: SELECT q AS question, 'a' AS answer, [context] AS contexts FROM source
 documents: SELECT * FROM bodies
 """
-)
+FILES = {
+    "docs/keep.txt": "kept",
+    "docs/b.txt": "b",
+    "docs/n/b.txt": "b",
+    "docs/latin.txt": "café noir".encode("latin-1"),
+}
+BODIES = [
+    {"url": "https://x.org/a", "file": "docs/keep.txt"},
+    {"url": "https://x.org/b#top", "html": "<p>b"},
+    {"name": "A title/1", "text": "0123456789"},
+    {"name": "notes", "markdown": "# Notes"},
+    {"name": "x.org/b", "text": "spelled like the URL"},
+    {"url": "https://x.org/gone", "file": "docs/absent.html"},
+    {"url": "https://x.org/fetched"},
+    {"url": "https://x.org/not-named"},
+    {"name": "bad"},
+    {"name": "bad path", "file": "a" * 5_000},
+]
+TITLE = "A title%2F1.pdf"
+SECOND_B = f"b.txt~{hashlib.sha256(b'b.txt').hexdigest()[:8]}.pdf"
+CONTEXTS = {
+    # context of a question, file name or code, gold text
+    "a URL":                         ({"url": "http://x.org/a#s"}, "a#s.pdf", None),
+    "a name":                        ({"document": "A title/1"}, TITLE, None),
+    "a file, the body of a URL":     ({"file": "keep.txt"}, "a#s.pdf", None),
+    "a text alone":                  ({"text": "only gold"}, None, "only gold"),
+    "a URL to be fetched":           ({"url": "https://x.org/fetched"}, "fetched.pdf", None),
+    "a name spelled like a URL":     ({"document": "x.org/b"}, "x.org%2Fb.pdf", None),
+    "that URL":                      ({"url": "http://x.org/b"}, "b.pdf", None),
+    "a file by its path":            ({"file": "docs/b.txt"}, "b.txt.pdf", None),
+    "a file of the same name":       ({"file": "docs/n/b.txt"}, SECOND_B, None),
+    "a file of two folders":         ({"file": "b.txt"}, "ambiguous_file", None),
+    "a name that no row has":        ({"document": "absent"}, "unknown_document", None),
+    "a file that no folder has":     ({"file": "absent.pdf"}, "unknown_document", None),
+    "the name of a bad row":         ({"document": "bad path"}, "unknown_document", None),
+    "offsets":                       ({"document": "A title/1", "start": 2, "end": 4}, TITLE, "23"),
+    "offsets and text":              ({"document": "A title/1", "start": 2, "end": 4, "text": "23"}, TITLE, "23"),
+    "other white space":             ({"document": "A title/1", "start": 2, "end": 4, "text": " 2\n3"}, TITLE, " 2\n3"),
+    "offsets of another text":       ({"document": "A title/1", "start": 2, "end": 4, "text": "34"}, "span_mismatch", None),
+    "offsets beyond the body":       ({"document": "A title/1", "start": 8, "end": 11}, "bad_span", None),
+    "offsets in a file":             ({"file": "keep.txt", "start": 1, "end": 3}, "a#s.pdf", "ep"),
+    "in a file that is not UTF-8":   ({"file": "latin.txt", "start": 5, "end": 9}, "latin.txt.pdf", "noir"),
+}  # fmt: skip
 
 
-def with_documents(benchmark, bodies, contexts, more="", files=()):
-    names = ("url", "file", "document", "text", "start", "end")
-    lines = [str({"q": "x", "context": {name: context.get(name) for name in names}}) for context in contexts]
-    source = "\n".join(lines).replace("'", '"').replace("None", "null")
-    table = "\n".join(
-        str({**dict.fromkeys(("url", "name", "file", "html", "markdown", "text")), **body}) for body in bodies
-    )
-    table = table.replace("'", '"').replace("None", "null")
-    paths = benchmark(
-        DOCUMENTS + more,
-        {
-            "questions.jsonl": source,
-            "bodies.jsonl": table,
-            "docs/keep.txt": "kept",
-            **dict.fromkeys(files, "some text"),
-        },
-    )
-    return plan(paths)
+def with_documents(benchmark, more=""):
+    contexts = [dict.fromkeys(("url", "file", "document", "text", "start", "end")) | c for c, _, _ in CONTEXTS.values()]
+    bodies = [dict.fromkeys(("url", "name", "file", "html", "markdown", "text")) | body for body in BODIES]
+    lines = {
+        "questions.jsonl": [{"q": name, "context": context} for name, context in zip(CONTEXTS, contexts, strict=True)],
+        "bodies.jsonl": bodies,
+    }
+    files = {name: "\n".join(map(json.dumps, rows)) for name, rows in lines.items()}
+    return plan(benchmark(HEAD + SPEC + more, files | FILES))
 
 
-def test_rows_of_the_documents_query_that_have_a_body_are_planned_whether_named_or_not(benchmark):
-    found = with_documents(
-        benchmark,
-        [
-            {"url": "https://x.org/a", "file": "docs/keep.txt"},
-            {"url": "https://x.org/b#top", "html": "<p>b"},
-            {"name": "A title/1", "text": "body"},
-            {"name": "notes", "markdown": "# Notes"},
-            {"file": "docs/keep.txt"},
-            {"url": "https://x.org/fetched"},
-            {"url": "https://x.org/not-named"},
-        ],
-        [{"url": "http://x.org/a#s"}, {"document": "A title/1"}, {"file": "keep.txt"}, {"text": "only gold"},
-         {"url": "https://x.org/fetched"}],
-    )  # fmt: skip
+def test_documents_are_found_by_url_name_or_file_or_their_question_is_quarantined(benchmark):
+    found = with_documents(benchmark)
 
+    named = {question.question: question.contexts[0] for question in found.questions}
+    codes = {list(CONTEXTS)[record.question_id]: record.code for record in found.quarantine}
+    assert {name: context.file_name for name, context in named.items()} | codes == {
+        name: expected for name, (_, expected, _) in CONTEXTS.items()
+    }
+    assert {name: context.text for name, context in named.items()} == {
+        name: text for name, (_, _, text) in CONTEXTS.items() if name in named
+    }
     assert outline(found) == [
         ("x.org/a", "file", ["a#s.pdf"]),
-        ("x.org/b", "html", ["b#top.pdf"]),
-        ("A title/1", "text", ["A title%2F1.pdf"]),
-        ("notes", "markdown", ["notes.pdf"]),
-        ("docs/keep.txt", "file", ["keep.txt.pdf"]),
+        ("x.org/b", "html", ["b.pdf"]),
+        ("A title/1", "text", [TITLE]),
+        ("notes", "markdown", ["notes.pdf"]),  # planned although no question names it, as it has a body
+        ("./x.org/b", "text", ["x.org%2Fb.pdf"]),
+        ("x.org/gone", "file", ["gone.pdf"]),  # so that the corpus lists it as missing
         ("x.org/fetched", "url", ["fetched.pdf"]),
-    ]
-    assert [question.contexts[0].file_name for question in found.questions] == [
-        "a#s.pdf",
-        "A title%2F1.pdf",
-        "a#s.pdf",  # the file is the body of the URL's document, which stands first
-        None,
-        "fetched.pdf",
-    ]
-    assert found.questions[3].contexts[0].text == "only gold"
-
-
-@pytest.mark.parametrize(("setting", "names"), [("", ["a.pdf"]), ("unnamed_urls: fetch\n", ["a.pdf", "b.pdf"])])
-def test_a_url_that_no_accepted_question_names_is_fetched_where_the_benchmark_asks_for_it(benchmark, setting, names):
-    paths = benchmark(
-        HEAD + "source: questions.csv\nquestions: {question: q, answer: a, urls: u}\n"
-        "tables: {docs: {path: docs.csv}}\ndocuments: SELECT url FROM docs\n" + setting,
-        {
-            "questions.csv": "q,a,u\nWho?,Ada,https://x.org/a\n,no question,https://x.org/b\n",
-            "docs.csv": "url\nhttps://x.org/a\nhttps://x.org/b\n",
-        },
-    )
-
-    found = plan(paths)
-
-    assert [document.names[0].name for document in found.documents] == names
-    assert [note for note in found.notes if "no question names" in note] == (
-        []
-        if setting
-        else [
-            "Not fetched, because no question names them: 1 URLs of `documents`; `unnamed_urls: fetch` in "
-            "benchmark.yaml adds them as distractors."
-        ]
-    )
-
-
-def test_files_of_a_table_are_planned_only_when_named(benchmark):
-    found = with_documents(
-        benchmark,
-        [{"name": "other", "text": "x"}],
-        [{"file": "b.txt"}, {"file": "docs/n/b.txt"}, {"file": "docs/b.txt"}],
-        files=["docs/b.txt", "docs/n/b.txt"],
-    )
-
-    assert [record.code for record in found.quarantine] == ["ambiguous_file"]
-    assert outline(found) == [
-        ("other", "text", ["other.pdf"]),
         ("docs/b.txt", "file", ["b.txt.pdf"]),
-        ("docs/n/b.txt", "file", [found.documents[2].names[0].name]),
+        ("docs/latin.txt", "file", ["latin.txt.pdf"]),
+        ("docs/n/b.txt", "file", [SECOND_B]),
     ]
-    assert found.documents[2].names[0].flags == ("collision",)
-
-
-MISSING = [{"document": "absent"}, {"file": "absent.pdf"}, {"document": "here"}]
-
-
-def test_a_question_that_names_an_unknown_document_is_quarantined(benchmark):
-    found = with_documents(benchmark, [{"name": "here", "text": "x"}], MISSING)
-
-    assert [(record.code, record.question_id) for record in found.quarantine] == [
-        ("unknown_document", 0),
-        ("unknown_document", 1),
-    ]
+    assert [note[:19] for note in found.notes[:2]] == ["documents, row 9: e", "documents, row 10: "]
+    assert found.notes[-1] == (
+        "Not fetched, because no question names them: 1 URLs of `documents`; `unnamed_urls: fetch` in benchmark.yaml "
+        "adds them as distractors."
+    )
     assert found.counts.conserved
 
 
-def test_with_keep_the_question_stays_and_the_context_is_counted(benchmark):
-    found = with_documents(benchmark, [{"name": "here", "text": "x"}], MISSING, more="on_missing_document: keep\n")
+def test_documents_that_are_unknown_or_unnamed_are_left_out_or_fetched_where_the_benchmark_asks_for_it(benchmark):
+    found = with_documents(benchmark, "on_missing_document: keep\nunnamed_urls: fetch\n")
 
-    assert [len(question.contexts) for question in found.questions] == [0, 0, 1]
-    assert found.notes[1:] == [
-        "contexts of unknown document 'absent' were left out (1).",
-        "contexts of unknown document 'absent.pdf' were left out (1).",
+    unknown = [name for name, (_, code, _) in CONTEXTS.items() if code == "unknown_document"]
+    assert [question.question for question in found.questions if not question.contexts] == unknown
+    assert found.notes[-3:] == [
+        f"contexts of unknown document '{name}' were left out (1)." for name in ("absent", "absent.pdf", "bad path")
     ]
+    assert ("x.org/not-named", "url", ["not-named.pdf"]) in outline(found)
 
 
-def test_offsets_cut_the_text_from_the_sources_own_body_and_are_checked_against_it(benchmark):
-    found = with_documents(
-        benchmark,
-        [{"name": "d", "text": "0123456789"}, {"file": "docs/keep.txt"}],
-        [
-            {"document": "d", "start": 2, "end": 4},
-            {"document": "d", "start": 2, "end": 4, "text": "23"},
-            {"document": "d", "start": 2, "end": 4, "text": "34"},
-            {"document": "d", "start": 8, "end": 11},
-            {"file": "keep.txt", "start": 1, "end": 3},
-            {"document": "d", "start": 2, "end": 4, "text": " 2\n3"},
-        ],
-    )
-
-    assert [question.contexts[0].text for question in found.questions] == ["23", "23", "ep", " 2\n3"]
-    assert [(record.code, record.question_id) for record in found.quarantine] == [("span_mismatch", 2), ("bad_span", 3)]
-
-
-def test_a_body_that_is_not_there_is_planned_so_that_the_corpus_lists_it_as_missing(benchmark):
-    found = with_documents(
-        benchmark, [{"url": "https://x.org/a", "file": "docs/absent.html"}], [{"url": "https://x.org/a"}]
-    )
-
-    [document] = found.documents
-    assert document.path is not None
-    assert not document.path.exists()
-
-
-BAD_LINKS = "q,a,u\nx,a,en.wikipedia.org/wiki/Ada\ny,b,https://x.org/y\n"
-URL_LISTS = (
-    HEAD
-    + """\
+URL_LISTS = """\
 source: questions.csv
 questions: SELECT q AS question, a AS answer, [u, 'https://x.org/' || q] AS urls FROM source
+on_missing_document: keep
 """
-)
 
 
 def test_with_keep_a_bad_url_is_a_lost_context_and_not_a_lost_question(benchmark):
-    found = plan(benchmark(URL_LISTS + "on_missing_document: keep\n", {"questions.csv": BAD_LINKS}))
+    links = "q,a,u\nx,a,en.wikipedia.org/wiki/Ada\ny,b,https://x.org/y\n"
+
+    found = plan(benchmark(HEAD + URL_LISTS, {"questions.csv": links}))
 
     assert [[context.url for context in question.contexts] for question in found.questions] == [
         ["https://x.org/x"],
@@ -247,40 +192,6 @@ def test_with_keep_a_bad_url_is_a_lost_context_and_not_a_lost_question(benchmark
     ]
     assert found.quarantine == []
     assert found.notes == ["contexts of the bad URL 'en.wikipedia.org/wiki/Ada' were left out (1)."]
-
-
-def test_a_file_that_no_file_system_holds_costs_its_row(benchmark):
-    bodies = [{"name": "good", "text": "x"}, {"name": "bad", "file": "a" * 5_000}, {"file": "a/" * 2_500 + "b"}]
-
-    found = with_documents(benchmark, bodies, [{"document": "good"}, {"document": "bad"}])
-
-    assert [key for key, _, _ in outline(found)] == ["good"]
-    assert [note[:20] for note in found.notes] == ["documents, row 2: ex", "documents, row 3: ex"]
-    assert all(note.endswith("[bad_path].") for note in found.notes)
-    assert [(record.code, record.question_id) for record in found.quarantine] == [("unknown_document", 1)]
-
-
-def test_offsets_into_a_file_that_is_not_utf_8_count_its_characters(benchmark):
-    spec = HEAD + (
-        'source: questions.jsonl\ntables: {docs: {files: "docs/*.txt"}}\nquestions: |\n'
-        "  SELECT q AS question, 'a' AS answer, [{'file': 'a.txt', 'start': 5, 'end': 9}] AS contexts FROM source\n"
-    )
-    files = {"questions.jsonl": '{"q": "x"}', "docs/a.txt": "café noir".encode("latin-1")}
-
-    found = plan(benchmark(spec, files))
-
-    assert [context.text for question in found.questions for context in question.contexts] == ["noir"]
-
-
-def test_a_documents_name_and_a_url_of_one_spelling_are_two_documents(benchmark):
-    found = with_documents(
-        benchmark,
-        [{"url": "https://x.org/a", "text": "of the URL"}, {"name": "x.org/a", "text": "of the name"}],
-        [{"document": "x.org/a"}, {"url": "http://x.org/a"}],
-    )
-
-    content = {document.key: document.content for document in found.documents}
-    assert [content[question.contexts[0].document] for question in found.questions] == ["of the name", "of the URL"]
 
 
 def test_bad_rows_of_tables_are_noted_and_do_not_count_as_questions(benchmark):

@@ -9,7 +9,6 @@ from rag_eval_pipeline.conversion.question_table import (
     Missing,
     MissingDocuments,
     batch_of,
-    distinct_items,
     iterate_batches,
     questions_of,
     write_batches,
@@ -76,16 +75,6 @@ def test_quarantine_records(tmp_path_factory, records):
     assert read_quarantine(path) == records
 
 
-def test_distinct_items_are_the_first_of_equal_values_in_each_question():
-    named = [["a", "b", "a", None], [], ["b", "b"], [None]]
-    rows = [[Context(name, None) for name in names] for names in named]
-    questions = [Question(n, "q", "a", ("a",), False, tuple(contexts)) for n, contexts in enumerate(rows)]
-
-    places, counts = distinct_items(batch_of(questions).column("contexts"), "document")
-
-    assert (places.to_pylist(), counts.tolist()) == ([0, 1, 4], [2, 0, 1, 0])
-
-
 def test_damaged_files_are_named(tmp_path):
     (tmp_path / "questions.parquet").write_bytes(b"PAR1")
     (tmp_path / "quarantine.jsonl").write_bytes(b'{"stage": 1}\n')
@@ -108,32 +97,17 @@ QUESTIONS = st.lists(NAMED_CONTEXTS, max_size=6).map(
 MISSING = st.dictionaries(NAMES, st.just(Missing("http_404", "the server said 404")))
 
 
-def drop(questions, missing, policy):
-    made = MissingDocuments(missing, policy)
-    return [q for batch in made.drop([batch_of(questions)]) for q in questions_of(batch)], made
+@given(questions=QUESTIONS, missing=MISSING, policy=st.sampled_from(["quarantine", "keep"]))
+def test_questions_with_missing_documents_go_or_lose_their_contexts_and_all_are_counted(questions, missing, policy):
+    settled = MissingDocuments(missing, policy)
+    kept = [question for batch in settled.drop([batch_of(questions)]) for question in questions_of(batch)]
 
-
-def contexts_of(questions):
-    return sum(len(question.contexts) for question in questions)
-
-
-@given(questions=QUESTIONS, missing=MISSING)
-def test_quarantine_takes_out_exactly_the_questions_that_lost_a_document(questions, missing):
-    kept_questions, settled = drop(questions, missing, "quarantine")
-
-    kept, gone = [q.id for q in kept_questions], [record.question_id for record in settled.quarantined]
-    assert sorted(kept + gone) == [q.id for q in questions]
-    assert gone == [q.id for q in questions if any(c.file_name in missing for c in q.contexts)]
-    assert settled.contexts_lost == 0
-    assert contexts_of(kept_questions) + settled.lost.total() == contexts_of(questions)
+    affected = [q.id for q in questions if any(c.file_name in missing for c in q.contexts)]
+    gone = [record.question_id for record in settled.quarantined]
+    assert gone == (affected if policy == "quarantine" else [])
+    assert sorted([q.id for q in kept] + gone) == [q.id for q in questions]
+    assert all(context.file_name not in missing for question in kept for context in question.contexts)
+    before, after = (sum(len(question.contexts) for question in some) for some in (questions, kept))
+    assert after + settled.lost.total() == before
+    assert settled.contexts_lost == (0 if policy == "quarantine" else settled.lost.total())
     assert settled.lost["http_404"] == sum(c.file_name in missing for q in questions for c in q.contexts)
-
-
-@given(questions=QUESTIONS, missing=MISSING)
-def test_keep_takes_out_the_contexts_and_counts_them(questions, missing):
-    kept_questions, settled = drop(questions, missing, "keep")
-
-    assert [q.id for q in kept_questions] == [q.id for q in questions]
-    assert contexts_of(kept_questions) + settled.contexts_lost == contexts_of(questions)
-    assert settled.lost.total() == settled.contexts_lost
-    assert all(c.file_name not in missing for q in kept_questions for c in q.contexts)

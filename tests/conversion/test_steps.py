@@ -102,6 +102,10 @@ def test_corpus_link_is_relative_and_never_replaces_a_folder(workspace, paths):
     assert str(paths.corpus_link.readlink()) == f"../../../corpus/{NAME}"
     assert {path.suffix for path in paths.corpus.iterdir()} == {".pdf"}
     paths.corpus_link.unlink()
+    paths.corpus_link.symlink_to("/elsewhere")
+    convert(workspace, NAME)
+    assert str(paths.corpus_link.readlink()) == f"../../../corpus/{NAME}"
+    paths.corpus_link.unlink()
     paths.corpus_link.mkdir()
 
     with pytest.raises(InputError, match="foreign_folder"):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -86,6 +87,7 @@ def planned(mirror, site) -> list[PlannedDocument]:
         remote(site.url("/nowhere"), "nowhere"),
         remote("file:///etc/passwd", "passwd"),
         remote("http://127.0.0.1:1/", "local"),
+        remote("http://xn--a/", "punycode"),
         PlannedDocument("odd", (FileName("odd.pdf"),), "file", None, Path("/a\0b.html")),  # no file system takes it
     ]
 
@@ -177,6 +179,7 @@ MISSING = {
     "nowhere": "http_404",
     "passwd": "scheme",
     "local": "egress_blocked",
+    "punycode": "bad_url",
     "odd": "internal_error",
 }
 
@@ -214,9 +217,10 @@ def test_build_of_an_unchanged_corpus_starts_no_browser_and_requests_nothing(bui
     asked = len(site.asked)
     reported = []
 
-    rows = build_corpus(
-        wanted, built.folder, built.rows, policy, progress=lambda done, total: reported.append((done, total))
-    )
+    def report(done: int, total: int) -> None:
+        reported.append((done, total))
+
+    rows = build_corpus(wanted, built.folder, built.rows, policy, progress=report)
 
     assert rows == [r for r in built.rows if r.origin != "missing"]
     assert {entry.name: (entry.stat().st_mtime_ns, entry.inode()) for entry in os.scandir(built.folder)} == before
@@ -224,22 +228,9 @@ def test_build_of_an_unchanged_corpus_starts_no_browser_and_requests_nothing(bui
     assert reported == [(len(wanted), len(wanted))]
 
 
-@pytest.mark.usefixtures("no_browser")
-def test_build_of_a_new_name_starts_no_browser(built, tmp_path, policy, mirror):
-    document = local(mirror, "folded.html", "https://example.org/wiki/folded.html")
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "folded.html.pdf").write_bytes((built.folder / "folded.html.pdf").read_bytes())
-    renamed = PlannedDocument(
-        document.key, (FileName("new.pdf"), FileName("newer.pdf")), "file", document.url, document.path
-    )
-
-    rows = build_corpus([renamed], tmp_path / "c", built.rows, policy)
-
-    assert [row.file_name for row in rows] == ["new.pdf", "newer.pdf"]
-    assert sorted(os.listdir(tmp_path / "c")) == ["new.pdf", "newer.pdf"]
-
-
-def test_build_renders_a_changed_picture_or_an_altered_file_again(built, tmp_path, own_temp, policy, mirror):
+def test_build_renders_a_changed_picture_or_an_altered_file_again_and_no_renamed_one(
+    built, tmp_path, own_temp, policy, mirror
+):
     folder, corpus = tmp_path / "mirror", tmp_path / "c"
     shutil.copytree(mirror, folder)
     shutil.copytree(built.folder, corpus)
@@ -247,11 +238,13 @@ def test_build_renders_a_changed_picture_or_an_altered_file_again(built, tmp_pat
     (corpus / "folded.html.pdf").write_bytes(b"altered")
     names = ("picture.html", "folded.html", "ready.pdf")
     planned = [local(folder, name, f"https://example.org/wiki/{name}") for name in names]
+    planned[2] = replace(planned[2], names=(FileName("new.pdf"), FileName("newer.pdf")))
     made = []
 
     again = Built(corpus, build_corpus(planned, corpus, built.rows, policy, keep=made.extend))
 
     assert sorted(row.file_name for row in made) == ["folded.html.pdf", "picture.html.pdf"]
+    assert sorted(os.listdir(corpus)) == ["folded.html.pdf", "new.pdf", "newer.pdf", "picture.html.pdf"]
     assert again.shows("picture.html", BLUE)
     assert again.by_name["folded.html"].pdf_sha256 == built.by_name["folded.html"].pdf_sha256
     assert "FOLDED" in again.text("folded.html")

@@ -11,29 +11,40 @@ from rag_eval_pipeline.corpus.naming import NameRequest, assign_names, document_
 from rag_eval_pipeline.errors import InputError
 
 STEMS = {
+    "last path segment": ("https://h/a/Article_Title", "Article_Title"),
     "fragment after a hash": ("https://h/a/Article_Title#Sec", "Article_Title#Sec"),
+    "percent-encoding stays": ("https://h/Another%20Article", "Another%20Article"),
     "an encoded slash stays": ("https://h/AC%2FDC", "AC%2FDC"),
     "the query is no part of it": ("https://h/w/index.php?title=A", "index.php"),
     "params are no part of it": ("https://h/p;v=1", "p"),
     "trailing slash": ("https://h/dir/", ""),
+    "no path": ("https://h", ""),
     "only a fragment": ("https://h/#x", "#x"),
+    "empty fragment": ("https://h/a#", "a"),
+    "text fragment": ("https://h/a#:~:text=foo", "a#:~:text=foo"),
     "slash in the fragment": ("https://h/a#b/c", "a#b/c"),
     "blanks around it": (" https://h/a ", "a"),
     "a host that urlparse refuses": ("http://[x/foo/bar#s", "bar#s"),
 }
 
 NAMES = {
+    "suffix appended": ("https://h/a/Article_Title", "Article_Title.pdf", ()),
     "suffix already there": ("https://h/Foo.pdf", "Foo.pdf", ()),
     "suffix inside the stem": ("https://h/Foo.pdf#page=3", "Foo.pdf#page=3.pdf", ()),
     "upper-case suffix is no suffix": ("https://h/Foo.PDF", "Foo.PDF.pdf", ()),
+    "html keeps its extension": ("https://h/index.html", "index.html.pdf", ()),
     "last non-empty segment": ("https://h/dir/", "dir.pdf", ("empty_segment",)),
+    "host": ("https://h:81/", "h:81.pdf", ("empty_segment",)),
     "host in lower case": ("https://Example.ORG/", "example.org.pdf", ("empty_segment",)),
     "host without the password": ("https://u:p@h", "h.pdf", ("empty_segment",)),
     "nothing at all": ("", "document.pdf", ("empty_segment",)),
     "parent folder is an ordinary stem": ("https://h/..", "...pdf", ()),
+    "this folder is an ordinary stem": ("https://h/a/.", "..pdf", ()),
+    "leading dash": ("https://h/-rf", "-rf.pdf", ()),
     "slash escaped": ("https://h/a#b/../c", "a#b%2F..%2Fc.pdf", ("escaped",)),
     "NUL escaped": ("https://h/x\0y", "x%00y.pdf", ("escaped",)),
     "lone surrogate escaped": ("https://h/x\ud800", "x%ED%A0%80.pdf", ("escaped",)),
+    "encoded NUL is verbatim": ("https://h/x%00y", "x%00y.pdf", ()),
     "tabs and newlines vanish as in urlparse": ("https://h/a\tb\nc", "abc.pdf", ()),
 }
 
@@ -42,8 +53,11 @@ KEYS = {
     "case of the host": ("http://H/a", "http://h/a", True),
     "fragment": ("http://h/a#x", "http://h/a#y", True),
     "percent-encoding of the path": ("http://h/Hiy%C5%8D", "http://h/Hiyō", True),
+    "no path": ("http://h", "http://h/", True),
     "port": ("http://h:81/a", "http://h/a", False),
+    "case of the path": ("http://h/A", "http://h/a", False),
     "query": ("http://h/a?b=1", "http://h/a?b=2", False),
+    "params": ("http://h/a;b=1", "http://h/a", False),
     "an encoded question mark is no query": ("http://h/a%3Fb", "http://h/a?b", False),
     "bytes that are no UTF-8": ("http://h/%FF", "http://h/%FE", False),
 }

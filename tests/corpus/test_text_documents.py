@@ -14,7 +14,7 @@ from corpus.making import png
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.rendering.browser import browser_pool
-from rag_eval_pipeline.corpus.rendering.render import Rendered, render
+from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.corpus.rendering.text_pages import LINES_MAX, check_length, markdown_page
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.errors import DocumentError
@@ -51,6 +51,10 @@ def sentences(count: int) -> list[PlannedDocument]:
     ]
 
 
+def text_body(text: str) -> Body:
+    return Body("text", text.encode(), "http://document.invalid/x", "utf-8")
+
+
 async def render_all(texts: Sequence[str], *, at_once: int) -> list[bytes]:
     """PDFs in the order of the texts, however they were made."""
     printed: dict[int, bytes] = {}
@@ -59,8 +63,7 @@ async def render_all(texts: Sequence[str], *, at_once: int) -> list[bytes]:
 
         async def work() -> None:
             for place, text in waiting:
-                body = Body("text", text.encode(), "http://document.invalid/x", "utf-8")
-                printed[place] = (await render(pool, body, load_limit_s=5)).pdf
+                printed[place] = (await render(pool, text_body(text), load_limit_s=5)).pdf
 
         await asyncio.gather(*(work() for _ in range(at_once)))
     return [printed[place] for place in range(len(texts))]
@@ -122,44 +125,26 @@ def test_text_that_is_too_long_is_refused():
 
 
 @pytest.mark.browser
-async def test_text_page_that_dies_is_printed_again(own_temp):
+async def test_text_page_that_dies_is_printed_again_and_an_idle_dead_one_is_not_used(own_temp):
     long = "\n".join(f"line {n}" for n in range(20_000))
     async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
         process = await pool.process()
         async with process.text_page() as page:
             await page.print("warm")
-        printing = asyncio.create_task(
-            render(pool, Body("text", long.encode(), "http://document.invalid/x", "utf-8"), load_limit_s=5)
-        )
-        await printing_has_begun()
         kill_renderers()
-        rendered: Rendered = await printing
+        while page.is_usable:
+            await asyncio.sleep(0.02)
+        first = await render(pool, text_body("x"), load_limit_s=5)
+        printing = asyncio.create_task(render(pool, text_body(long), load_limit_s=5))
+        before = renderer_seconds()
+        while renderer_seconds() < before + 0.1:  # printing takes seconds, and this a few hundredths
+            await asyncio.sleep(0.02)
+        kill_renderers()
+        second = await printing
         started = pool.started
 
-    assert rendered.pdf.startswith(b"%PDF-")
+    assert [rendered.pdf[:5] for rendered in (first, second)] == [b"%PDF-"] * 2
     assert started == 1  # the browser itself went on
-
-
-@pytest.mark.browser
-async def test_text_page_that_died_while_idle_is_not_used_again(own_temp):
-    async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
-        process = await pool.process()
-        async with contextlib.AsyncExitStack() as stack:
-            pages = [await stack.enter_async_context(process.text_page()) for _ in range(5)]
-            await pages[0].print("warm")
-        kill_renderers()
-        while any(page.is_usable for page in pages):
-            await asyncio.sleep(0.02)
-        rendered = await render(pool, Body("text", b"x", "http://document.invalid/x", "utf-8"), load_limit_s=5)
-
-    assert rendered.pdf.startswith(b"%PDF-")
-
-
-async def printing_has_begun() -> None:
-    """Waits until a renderer computes: printing takes seconds, and this a few hundredths."""
-    before = renderer_seconds()
-    while renderer_seconds() < before + 0.1:
-        await asyncio.sleep(0.02)
 
 
 def renderer_seconds() -> float:

@@ -127,32 +127,23 @@ def value_bomb(rows, size):
     return parquet({"q": value}, compression="zstd")
 
 
-def test_more_than_the_file_may_become_is_refused(monkeypatch):
-    monkeypatch.setattr(parquet_reader, "RATIO_FLOOR_BYTES", 50_000_000)
-    raw = value_bomb(4_000, 100_000)  # 400 MB
+LIMITS = {
+    # the limit, its value here, a file that needs more, what is said
+    "decoded bytes": ("RATIO_FLOOR_BYTES", 50_000_000, (4_000, 100_000), "at most 50,000,000 decoded bytes"),
+    "memory of a row": ("MEMORY_BYTES", 100 << 20, (1, 120_000_000), "within 100 MB"),
+    "time": ("DEADLINE_S", 0.01, (1, 1), "decoded within 0.01 s"),
+}
 
-    with pytest.raises(InputError, match="at most 50,000,000 decoded bytes") as caught:
+
+@pytest.mark.parametrize(("limit", "value", "size", "message"), LIMITS.values(), ids=LIMITS)
+def test_a_file_that_decodes_to_more_than_the_limits_allow_is_refused(limit, value, size, message, monkeypatch):
+    monkeypatch.setattr(parquet_reader, limit, value)
+    raw = value_bomb(*size)
+
+    with pytest.raises(InputError, match=message) as caught:
         pieces(raw)
 
     assert len(raw) < 50_000
-    assert caught.value.code == "bad_parquet"
-
-
-def test_a_row_that_does_not_fit_into_the_decoders_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(parquet_reader, "MEMORY_BYTES", 100 << 20)
-
-    with pytest.raises(InputError, match="within 100 MB") as caught:
-        pieces(value_bomb(1, 120_000_000))
-
-    assert caught.value.code == "bad_parquet"
-
-
-def test_a_decoder_that_does_not_end_is_ended(monkeypatch):
-    monkeypatch.setattr(parquet_reader, "DEADLINE_S", 0.01)
-
-    with pytest.raises(InputError, match="decoded within 0.01 s") as caught:
-        pieces(GOOD)
-
     assert caught.value.code == "bad_parquet"
 
 

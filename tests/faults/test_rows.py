@@ -145,9 +145,8 @@ ROWS = {
         "faults/test_parquet.py::test_what_only_its_writer_knows_is_read_as_what_it_holds",
     ),
     "36: parquet bombs": (
-        "faults/test_parquet.py::test_more_than_the_file_may_become_is_refused",
+        "faults/test_parquet.py::test_a_file_that_decodes_to_more_than_the_limits_allow_is_refused",
         "faults/test_parquet.py::test_a_bomb_leaves_the_reading_processs_memory_as_it_was",
-        "faults/test_parquet.py::test_a_row_that_does_not_fit_into_the_decoders_memory_is_refused",
     ),
     "37: YAML": (
         "faults/test_yaml.py::test_a_benchmark_is_refused_with_the_line",

@@ -16,10 +16,10 @@ RULES = {
     "yes with another number":      ("Yes, it rose by 5%",       "Yes, by 7 percent.",                        "unsure",    "yes/no"),
     "no changes are not a no":      ("No changes were made",     "Yes, no changes were made.",                "correct",   "all of the gold"),
     "a brief number":               ("$1,577.00",                "It was $1.577 billion.",                    "correct",   "number"),
-    "a sign":                       ("$(546)",                   "A gain of $546.",                           "unsure",    "number"),
+    "a sign":                       ("$(546)",                   "A gain of $546.",                           "unsure",    "number: 0 of 1 numbers, sign differs of $(546);"),
     "one is a number when alone":   ("one",                      "There was 1 child.",                        "correct",   "number"),
     "all numbers and the words":    ("Tolls rose by 12% to $4.5 million", "Tolls rose 12% to $4.5 million.",  "correct",   "numbers and words"),
-    "half of the numbers":          ("Tolls rose by 12% to $4.5 million", "Tolls rose 12% to $9.5 million.",  "unsure",    "numbers and words"),
+    "half of the numbers":          ("Tolls rose by 12% to $4.5 million", "Tolls rose 12% to $9.5 million.",  "unsure",    "numbers and words: 1 of 2 numbers, missing $4.5 million,"),
     "a misspelt name":              ("Ada Szczepanska",          "It was Ada Szczepansca.",                   "unsure",    "spelling"),
     "the words of a sentence":      ("The lamp was lit by the keepers of the harbour", "Harbour keepers lit the lamp.", "correct", "recall"),
     "half of the words":            ("The lamp was lit by the keepers of the harbour", "The lamp was lit by Ada.",      "unsure",    "recall"),
@@ -77,6 +77,7 @@ DETAILS = {
     #                                             gold answers                            answer           question, settings                                      verdict      reason
     "the best of the accepted answers":         (["Bob Hale", "Ada Thorne", ""],         "Ada Thorne.",   {},                                                     "correct",   "all of the gold"),
     "a year of the question is not asked for":  (["3 May 1890"],                         "On 3 May.",     {"question": "What were the tolls in 1890?"},           "correct",   ""),
+    "a year that the question lacks is":       (["1887"],                               "It was 1901.",  {"question": "What were the tolls in 1890?"},           "incorrect", "number"),
     "nor compared as a number":                 (["tolls of the harbour of Skarn in 1890"], "In Skarn.",  {"question": "What were the tolls of the harbour in 1890?"}, "unsure", "recall"),
     "No. 12 is not a no":                       (["No. 12"],                             "The documents do not answer this question.", {},                        "refused",   "refusal"),
 }  # fmt: skip

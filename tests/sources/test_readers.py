@@ -108,6 +108,7 @@ class TestCsv:
             range(1, len(rows.numbers) + len(rows.rejected) + 1)
         )
         assert all(len(values) == len(rows.numbers) for values in rows.columns.values())
+        assert "\x00" not in "".join(cell for cells in rows.columns.values() for cell in cells)
 
     # A carriage return alone ends a line for most readers, and Python's writer does not quote it.
     CELL = st.lists(st.sampled_from([*'ab ,;"\n\t\u2028é\x0b', "\r\n"]), max_size=6).map("".join)

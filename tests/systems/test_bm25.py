@@ -77,12 +77,6 @@ def test_abstention_follows_from_the_threshold():
     assert (nothing.abstained, nothing.contexts) == (True, ())
 
 
-def test_k_limits_the_passages():
-    answer = ask("harbour light", k=2, passage_words=10, abstention_threshold=0.0)
-
-    assert [context.rank for context in answer.contexts] == [1, 2]
-
-
 def test_ties_are_ordered_by_document():
     pages = [PageText(name, 1, 0, "The ferry sails at noon.") for name in ("c.pdf", "a.pdf", "b.pdf")]
 

@@ -26,31 +26,29 @@ async def opened(tmp_path, *steps, **settings):
             yield system, server
 
 
-@contextlib.asynccontextmanager
-async def asking(tmp_path, *steps, **settings):
-    """The answer over a server's script, and the server."""
+async def asked(tmp_path, *steps, **settings):
+    """Return the answer over a server's script, and the server."""
     async with opened(tmp_path, *steps, **settings) as (system, server):
-        yield await system.answer(ASKED), server
+        return await system.answer(ASKED), server
 
 
-def said(answer="In 1901.", **more):
+def answering(answer="In 1901.", **more):
     return reply(200, {"data": {"answer": answer, **more}})
 
 
 async def test_question_is_inserted_into_the_texts_of_the_template(tmp_path):
-    async with asking(tmp_path, said(), headers={"X-Team": "qa"}) as (_, server):
-        asked = server.asked[0]
+    _, server = await asked(tmp_path, answering(), headers={"X-Team": "qa"})
 
-    assert asked.json == {"q": ASKED.text, "k": 3, "tags": ["coast/7", "{other}"]}
-    assert (asked.method, asked.target, asked.headers["x-team"]) == ("POST", "/v1/ask", "qa")
+    [request] = server.asked
+    assert request.json == {"q": ASKED.text, "k": 3, "tags": ["coast/7", "{other}"]}
+    assert (request.method, request.target, request.headers["x-team"]) == ("POST", "/v1/ask", "qa")
 
 
 async def test_question_may_be_in_the_url(tmp_path):
-    async with asking(tmp_path, said(), method="GET", body=None, params={"q": "{question}"}) as (_, server):
-        asked = server.asked[0]
+    _, server = await asked(tmp_path, answering(), method="GET", body=None, params={"q": "{question}"})
 
-    assert (asked.method, asked.body) == ("GET", b"")
-    assert asked.target.startswith("/v1/ask?q=Who+said")
+    assert (server.asked[0].method, server.asked[0].body) == ("GET", b"")
+    assert server.asked[0].target.startswith("/v1/ask?q=Who+said")
 
 
 @given(st.text())
@@ -61,7 +59,7 @@ def test_question_arrives_unchanged(question):
 
 
 async def test_parts_are_found_at_their_paths(tmp_path):
-    step = said(
+    step = answering(
         "In 1901 [tollan.pdf:2:9-49].",
         hits=[{"meta": {"src": "in/light.pdf", "p": 1}, "body": "The light", "s": 0.5}],
         cites=[
@@ -79,8 +77,7 @@ async def test_parts_are_found_at_their_paths(tmp_path):
         "model": "data.meta.model",
         "cost": "data.meta.usd",
     }
-    async with asking(tmp_path, step, **paths) as (answer, _):
-        pass
+    answer, _ = await asked(tmp_path, step, **paths)
 
     assert (answer.status, answer.answer, answer.model) == ("ok", "In 1901 [tollan.pdf:2:9-49].", "m")
     assert [(p.document, p.page, p.text, p.score, p.rank) for p in answer.contexts] == [
@@ -99,8 +96,7 @@ async def test_passages_and_citations_need_no_paths_for_usual_keys(tmp_path):
     cites = [{"document": "tollan.pdf", "page": 1, "start": 0, "end": 40}]
     paths = {"contexts": {"path": "data.hits"}, "citations": {"path": "data.cites"}}
     conventions = {"page_base": 0, "offset_base": "page"}
-    async with asking(tmp_path, said(hits=hits, cites=cites), **paths, **conventions) as (answer, _):
-        pass
+    answer, _ = await asked(tmp_path, answering(hits=hits, cites=cites), **paths, **conventions)
 
     assert [(p.document, p.page, p.text) for p in answer.contexts] == [
         ("light.pdf", 1, "The light"), ("", None, "only text"),
@@ -117,8 +113,7 @@ SSE = {"streaming": "sse", "answer": "token", "contexts": {"path": "hits"}}
 
 async def test_stream_is_joined(tmp_path):
     script = events({"hits": [{"document": "light.pdf", "text": "x"}]}, {"token": "In "}, {"token": "1901"}, {"n": 5})
-    async with asking(tmp_path, script, **SSE, prompt_tokens="n") as (answer, _):
-        pass
+    answer, _ = await asked(tmp_path, script, **SSE, prompt_tokens="n")
 
     assert (answer.answer, answer.contexts[0].document, answer.usage.prompt_tokens) == ("In 1901", "light.pdf", 5)
     assert 0 < answer.timings["first_token"] <= answer.latency_ms
@@ -135,7 +130,7 @@ PAGES = {
 @pytest.mark.parametrize(("passage", "inner", "settings", "page"), PAGES.values(), ids=PAGES)
 async def test_pages_of_langchain_count_from_zero(passage, inner, settings, page, tmp_path):
     paths = {"contexts": {"path": "data.hits", **inner}}
-    async with opened(tmp_path, said(hits=[passage]), **paths, **settings) as (system, _):
+    async with opened(tmp_path, answering(hits=[passage]), **paths, **settings) as (system, _):
         answer = await system.answer(ASKED)
 
     assert [(c.document, c.page) for c in answer.contexts] == [("light.pdf", page)]
@@ -143,7 +138,7 @@ async def test_pages_of_langchain_count_from_zero(passage, inner, settings, page
 
 
 async def test_path_that_finds_nothing_in_any_reply_is_a_warning_with_the_keys(tmp_path):
-    step = said(hits=[{"name": "light.pdf", "body": "The light"}], usage={"in": 5})
+    step = answering(hits=[{"name": "light.pdf", "body": "The light"}], usage={"in": 5})
     paths = {
         "contexts": {"path": "data.hits", "document": "file", "text": "body"},
         "citations": {"path": "data.sources"},
@@ -161,10 +156,8 @@ async def test_path_that_finds_nothing_in_any_reply_is_a_warning_with_the_keys(t
 
 
 async def test_empty_answer_is_an_error_with_its_usage_or_an_abstention(tmp_path):
-    async with asking(tmp_path, said("", n=5), prompt_tokens="data.n") as (failed, _):
-        pass
-    async with asking(tmp_path, said(""), empty_answer="abstained") as (abstained, _):
-        pass
+    failed, _ = await asked(tmp_path, answering("", n=5), prompt_tokens="data.n")
+    abstained, _ = await asked(tmp_path, answering(""), empty_answer="abstained")
 
     assert (failed.status, failed.error_code, failed.usage.total_tokens) == ("error", "empty_answer", 5)
     assert (abstained.status, abstained.answer, abstained.abstained) == ("ok", "", True)
@@ -173,9 +166,9 @@ async def test_empty_answer_is_an_error_with_its_usage_or_an_abstention(tmp_path
 WRONG = {
     #                              script                                   settings                             status       code                what the message names
     "no answer":                  (reply(200, {"data": {}}),                {},                                  "error",     "bad_response",     "'data.answer'"),
-    "passages that are no list":  (said(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
-    "a citation of nothing":      (said(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "citations[0]"),
-    "a path that cannot be":      (said(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
+    "passages that are no list":  (answering(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
+    "a citation of nothing":      (answering(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "citations[0]"),
+    "a path that cannot be":      (answering(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
     "an error in a success":      (reply(200, {"error": "no index"}),       {"error": "error"},                  "error",     "error_reply",      "no index"),
     "a cut stream":               (events({"token": "In "}, end=False),     SSE,                                 "truncated", "stream_truncated", "1 events"),
     "a stream without JSON":      (stream("data: hello\n\n"),               SSE,                                 "error",     "bad_response",     "event 1"),
@@ -186,8 +179,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("step", "settings", "status", "code", "named"), WRONG.values(), ids=WRONG)
 async def test_reply_that_does_not_fit_is_a_status(step, settings, status, code, named, tmp_path):
-    async with asking(tmp_path, step, **settings) as (answer, server):
-        pass
+    answer, server = await asked(tmp_path, step, **settings)
 
     assert (answer.status, answer.error_code, answer.answer) == (status, code, None)
     assert named in answer.error

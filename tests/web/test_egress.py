@@ -8,7 +8,6 @@ from rag_eval_pipeline.web.egress import (
     EgressConfig,
     EgressPolicy,
     HostPort,
-    HostUnresolved,
     is_public,
     origin_of,
     read_egress_config,
@@ -85,13 +84,6 @@ async def test_policy_allows_a_private_host_by_exact_host_and_port():
             await policy.addresses(host, port, document=own)
     with pytest.raises(EgressBlocked, match=r"wiki\.corp:8081 is not open to documents from example\.org:443; `for`"):
         await policy.addresses("wiki.corp", 8081, document=HostPort("example.org", 443))
-
-
-async def test_policy_names_a_host_without_address():
-    with pytest.raises(HostUnresolved):
-        await EgressPolicy(resolver=resolving()).addresses("example.org", 443)
-    with pytest.raises(HostUnresolved):
-        await EgressPolicy(resolver=resolving("8.8.8.8")).addresses("document.invalid", 80)
 
 
 CONFIGS = {

@@ -105,13 +105,3 @@ async def test_robots_crawl_delay_is_bounded(stated, delay_s):
     robots = obeying(f"User-agent: *\nCrawl-delay: {stated}\n".encode())
 
     assert await robots.check(HOST + "/a") == delay_s
-
-
-async def test_robots_of_a_thousand_hosts_are_remembered():
-    hosts = Hosts(b"User-agent: *\nDisallow: /no\n")
-    robots = Robots(hosts.fetch, setting="obey")
-    for n in (*range(1001), 1000, 0):
-        assert await refusal(robots, f"https://h{n}.example/no") == "robots_disallowed"
-
-    assert hosts.asked.count("https://h1000.example:443/robots.txt") == 1
-    assert hosts.asked.count("https://h0.example:443/robots.txt") == 2

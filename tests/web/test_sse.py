@@ -1,7 +1,5 @@
 """Events do not depend on how their bytes are cut, and every form that servers send is parsed."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,13 +53,6 @@ def test_events_do_not_depend_on_chunks(pieces, cuts):
     events += [*parser.feed(body[at:]), *parser.close()]
 
     assert events == parse_events(body)
-
-
-@given(texts=st.lists(st.text(min_size=1), max_size=5), end=st.sampled_from(["\n", "\r", "\r\n"]))
-def test_json_in_events_is_read_whole(texts, end):
-    body = "".join(f"data: {json.dumps(text, ensure_ascii=False)}{end}{end}" for text in texts)
-
-    assert [value for event in parse_events(body.encode()) for value in json_values(event.data)] == texts
 
 
 VALUES = {

@@ -88,7 +88,9 @@ class TextPage:
             await asyncio.wait((printing, crash), return_when=asyncio.FIRST_COMPLETED)
             if printing.done() and printing.exception() is None:
                 return fix_dates(printing.result())
-            if await self._has_crashed():
+            with contextlib.suppress(TimeoutError):  # the notice of a crash comes a moment after its error
+                await asyncio.wait_for(self._crashed.wait(), _CRASH_NOTICE_LIMIT_S)
+            if self._crashed.is_set():
                 raise Error("the page crashed while it was printed")
             return fix_dates(await printing)
         finally:
@@ -106,12 +108,6 @@ class TextPage:
             self._session.send("Page.printToPDF", _COMMAND),
         )
         return base64.b64decode(answers[1]["data"])
-
-    async def _has_crashed(self) -> bool:
-        """Whether a crash made printing fail; the notice comes a moment later."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._crashed.wait(), _CRASH_NOTICE_LIMIT_S)
-        return self._crashed.is_set()
 
 
 async def open_text_page(context: BrowserContext) -> TextPage:

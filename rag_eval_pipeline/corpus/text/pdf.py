@@ -68,9 +68,13 @@ def fix_dates(data: bytes) -> bytes:
 
 def read_texts(source: bytes | Path) -> list[str]:
     """Return the text of each page of a PDF, as `PdfReader.texts`; texts of a PDF given as bytes are cached."""
-    texts = _reader(os.getpid(), PdfLimits()).texts(source)
-    if isinstance(source, bytes):
-        _cache.add(hashlib.sha256(source).hexdigest(), texts)
+    if isinstance(source, Path):
+        return _reader(os.getpid(), PdfLimits()).texts(source)
+    sha256 = hashlib.sha256(source).hexdigest()
+    texts = _cache.get(sha256)
+    if texts is None:
+        texts = _reader(os.getpid(), PdfLimits()).texts(source)
+        _cache.add(sha256, texts)
     return texts
 
 
@@ -218,7 +222,8 @@ class _TextCache:
 
     def add(self, sha256: str, texts: list[str]) -> None:
         with self._lock:
-            self._characters += sum(map(len, texts)) - sum(map(len, self._texts.get(sha256, [])))
+            known = self._texts.pop(sha256, [])  # two threads may have read the same file
+            self._characters += sum(map(len, texts)) - sum(map(len, known))
             self._texts[sha256] = texts
             while self._characters > CACHED_CHARACTERS_MAX:
                 _, oldest = self._texts.popitem(last=False)

@@ -476,7 +476,11 @@ class _Marks:
         identity = _identity(mark)
         if identity not in self._known:
             text = self._actual_text(mark)
-            self._known[identity] = not text and self._name(mark) == _REVERSED, text
+            name = ""
+            if raw.FPDFPageObjMark_GetName(mark, self._wide, len(self._buffer), self._size):
+                octets = self._buffer.raw[: min(self._size.value, len(self._buffer))]
+                name = octets.decode("utf-16-le", "replace").rstrip("\0")
+            self._known[identity] = not text and name == _REVERSED, text
         return self._known[identity]
 
     def _actual_text(self, mark: Any) -> str:
@@ -489,11 +493,6 @@ class _Marks:
         if value.startswith(codecs.BOM_UTF16_BE):
             return value[2:].decode("utf-16-be", errors="replace")
         return value.decode("latin-1")
-
-    def _name(self, mark: Any) -> str:
-        if not raw.FPDFPageObjMark_GetName(mark, self._wide, len(self._buffer), self._size):
-            return ""
-        return self._buffer.raw[: min(self._size.value, len(self._buffer))].decode("utf-16-le", "replace").rstrip("\0")
 
 
 def rtl_ratio(text: str) -> float:

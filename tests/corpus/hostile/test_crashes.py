@@ -11,6 +11,7 @@ from corpus.conftest import descendants
 from corpus.hostile.answers import page, paragraphs
 from corpus.hostile.rendering import make, make_all, rendering
 from corpus.hostile.site import Answers, Odd, Reply, Site, running, send
+from rag_eval_pipeline.corpus.rendering import page_loading
 
 pytestmark = pytest.mark.browser
 
@@ -80,7 +81,9 @@ class Session:
 @pytest.fixture(scope="module")
 def session(own_temp) -> Session:
     session = Session()
-    asyncio.run(session.run())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_loading, "ALIVE_LIMIT_S", 5.0)  # pages in endless loops take a whole core until then
+        asyncio.run(session.run())
     session.files = os.listdir(own_temp)
     return session
 

@@ -11,6 +11,7 @@ from corpus.hostile.cases import CASES, Case
 from corpus.hostile.drawing import shows
 from corpus.hostile.rendering import Outcome, make_all, rendering
 from corpus.hostile.site import running
+from rag_eval_pipeline.corpus.rendering import page_loading, render
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +40,10 @@ def session(request, own_temp) -> Session:
     items = [item for item in request.session.items if item.parent is request.node]
     cases = [item.callspec.params["case"] for item in items if hasattr(item, "callspec")]
     session = Session()
-    asyncio.run(session.run([case for case in cases if case.hangs]))
+    with pytest.MonkeyPatch.context() as patch:  # pages in endless loops take a whole core until they are given up
+        patch.setattr(page_loading, "ALIVE_LIMIT_S", 5.0)
+        patch.setattr(render, "PRINT_LIMIT_S", 10.0)
+        asyncio.run(session.run([case for case in cases if case.hangs]))
     asyncio.run(session.run([case for case in cases if not case.hangs], page_load_limit_s=30, fetch_limit_s=30))
     return session
 

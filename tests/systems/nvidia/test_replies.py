@@ -12,7 +12,6 @@ from rag_eval_pipeline.systems.nvidia_replies import (
     base_of,
     check_stream,
     find_sightings,
-    make_probes,
     read_stream,
 )
 from rag_eval_pipeline.web.client import EndpointError
@@ -20,8 +19,8 @@ from rag_eval_pipeline.web.sse import Event
 
 
 def chunk(content="", *, finish=None, kind=None, **facts):
-    said = {"role": None, "content": content, "reasoning_content": None}
-    choice = {"index": 0, "message": {**said, "role": "assistant"}, "delta": said, "finish_reason": finish}
+    message = {"role": None, "content": content, "reasoning_content": None}
+    choice = {"index": 0, "message": {**message, "role": "assistant"}, "delta": message, "finish_reason": finish}
     return {"choices": [choice], "event_type": kind, "citations": {"total_results": 0, "results": []}} | facts
 
 
@@ -36,14 +35,13 @@ END = chunk(finish="stop")
 RESULTS = {"total_results": 1, "results": [{"document_name": "a.pdf"}]}
 
 ANSWERS = {
-    "pieces in order":              ([chunk("3 May"), chunk(" 1887"), END], "3 May 1887"),
     "only the final answer counts": ([chunk("Plan", kind="stage_start"), chunk("Draft", kind="intermediate_output"),
                                       chunk("Hm", kind="final_reasoning"), chunk("31", kind="final_answer"),
                                       chunk(finish="stop", kind="final_answer")], "31"),
-    "escaped characters":           ([chunk("a &lt; b &amp;&amp; c &gt; d"), END], "a < b && c > d"),
+    "escaped characters":           ([chunk("a &l"), chunk("t; b &amp;&amp; c &gt; &amp;lt;"), END], "a < b && c > &lt;"),
     "entities of its own":          ([chunk("&eacute; &quot; &#60;"), END], "&eacute; &quot; &#60;"),
     "only a message":               ([{"choices": [{"message": {"content": "31"}, "finish_reason": "stop"}]}], "31"),
-    "an error is its subject":      ([chunk("The log said: Error from rag-server."), END], "The log said: Error from rag-server."),
+    "an error is its subject":      ([chunk("The log message: Error from rag-server."), END], "The log message: Error from rag-server."),
 }  # fmt: skip
 
 
@@ -78,7 +76,6 @@ def test_cut_stream_without_choices_is_truncated():
 
 
 CITATIONS = {
-    "on the first chunk":            [chunk("a", citations=RESULTS), chunk("b"), END],
     "on a later one":                [chunk("a"), chunk("b", citations=RESULTS), END],
     "the last that says something":  [chunk("a", citations={"results": [{"document_name": "b.pdf"}]}), chunk("b", citations=RESULTS), END],
 }  # fmt: skip
@@ -98,14 +95,6 @@ def test_stream_gives_usage_metrics_and_model():
 
     assert (found.usage, found.metrics, found.model) == ({"total_tokens": 7}, {"retrieval_time_ms": 5}, "m")
     assert found.first_token_ms == 1.0  # of the second event: the first carries no text
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 5))
-def test_stream_text_does_not_depend_on_its_chunks(text, size):
-    escaped = "x" + text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    pieces = [escaped[at : at + size] for at in range(0, len(escaped), size)]
-
-    assert read(*map(chunk, pieces), END).text == f"x{text}"
 
 
 JSON = st.recursive(
@@ -167,23 +156,11 @@ FOUND = {
     "spaces and hyphens differ":    (result(SECOND.replace(" ", "\n").replace("island", "is-land"), 1), [(1, 2)]),
     "a picture's description":      (result(SECOND, 2, kind="table"),                [(2, 2)]),
     "a text across two pages":      (result(f"{FIRST} {SECOND}", 1),                 []),
-    "a text of neither page":       (result("No such words anywhere at all, not on any page of this document.", 1), []),
     "too short to know":            (result("Jonas Fell", 1),                        []),
     "a text of both pages":         (result(FIRST, 1, name="twins.pdf"),             []),
-    "no result":                    ("text",                                         []),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("found", "expected"), FOUND.values(), ids=FOUND)
 def test_sighting_needs_a_text_on_exactly_one_page(found, expected):
     assert list(find_sightings([found], PAGES, NAMES)) == expected
-
-
-def test_probes_are_of_late_pages_of_the_longest_documents():
-    def pages(name, count):
-        return [PageText(name, number, 0, f"{name} {number}") for number in range(1, count + 1)]
-
-    by_document = {name: pages(name, count) for name, count in {"a": 1, "b": 4, "c": 2, "d": 2}.items()}
-
-    assert list(make_probes(by_document)) == ["b 2", "b 4", "c 2", "d 2"]
-    assert list(make_probes({"scan.pdf": [PageText("scan.pdf", 1, 0, " \n")]})) == []
