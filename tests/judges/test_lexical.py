@@ -14,6 +14,7 @@ RULES = {
     "an ambiguous refusal":         ("None",                     "The text gives no information on it.",      "unsure",    "refusal"),
     "yes for yes":                  ("Yes",                      "Yes, it did.",                              "correct",   "yes/no"),
     "yes with another number":      ("Yes, it rose by 5%",       "Yes, by 7 percent.",                        "unsure",    "yes/no"),
+    "now is not a no":              ("Yes",                      "Now, it rose.",                             "incorrect", "spelling"),
     "no changes are not a no":      ("No changes were made",     "Yes, no changes were made.",                "correct",   "all of the gold"),
     "a brief number":               ("$1,577.00",                "It was $1.577 billion.",                    "correct",   "number"),
     "a sign":                       ("$(546)",                   "A gain of $546.",                           "unsure",    "number: 0 of 1 numbers, sign differs of $(546);"),
