@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _run(defs: dg.Definitions, instance: dg.DagsterInstance, job: str, partition: str | None) -> bool:
-    """Execute one run, and print a line that says what it did."""
+    """Execute one run, and print its counts or its error."""
     what = f"{job} {partition}" if partition else job
     with console.status(f"{what} ..."):
         result = defs.resolve_job_def(job).execute_in_process(
@@ -61,18 +61,10 @@ def _run(defs: dg.Definitions, instance: dg.DagsterInstance, job: str, partition
 
 
 def _counts(result: dg.ExecuteInProcessResult) -> str:
-    """Return the counts of a run that say whether there was work to do."""
-    shown = (
-        "accepted",
-        "quarantined",
-        "files",
-        "new_or_changed",
-        "gold_texts_located",
-        "questions",
-        "asked",
-        "reused",
+    shown = [
+        "accepted", "quarantined", "files", "new_or_changed", "gold_texts_located", "questions", "asked", "reused",
         "f1",
-    )
+    ]  # fmt: skip
     found: dict[str, str] = {}
     for event in result.get_asset_materialization_events():
         for name, value in event.materialization.metadata.items():

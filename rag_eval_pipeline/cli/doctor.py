@@ -143,7 +143,7 @@ def lost_scripts(text: str) -> list[str]:
 
 
 def disk(machine: Machine) -> Finding:
-    """There is room for a corpus."""
+    """There is enough disk space for a corpus."""
     root = machine.workspace.root
     free = shutil.disk_usage(root).free
     return Finding("disk", free >= FREE_BYTES, f"{free / 1e9:.1f} GB free in {root}")

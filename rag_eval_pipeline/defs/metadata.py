@@ -38,7 +38,7 @@ METRICS_NAMED = 3
 
 
 def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:
-    """Round to the six digits of the results files, and leave out what has no value."""
+    """Round to the six digits of results files, and leave out None."""
     return {name: round(float(value), DIGITS) for name, value in values.items() if value is not None}
 
 

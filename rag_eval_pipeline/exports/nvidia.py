@@ -77,7 +77,6 @@ def _file_names(row: TrainRow) -> Iterator[str]:
 
 
 def _write_results(source: ExportSource, answers: Answers, rows: Sequence[TrainRow], folder: Path) -> Written:
-    """Write the driver's four files for the questions that were asked."""
     queries = source.dataset.queries
     asked = [(query, row) for query, row in zip(queries, rows, strict=True) if query.query_id in answers.given]
     usages = [_usage(answers.of(query)) for query, _ in asked]
@@ -120,12 +119,10 @@ def _row(row: TrainRow, answer: RagAnswer | None, usage: dict[str, int] | None) 
 
 
 def _retrieved_name(passage: RetrievedPassage) -> str:
-    """Return the driver's name of a passage: its document, and the page after the last underscore if it is known."""
     return passage.document if passage.page is None else f"{passage.document}_{passage.page}"
 
 
 def _usage(answer: RagAnswer | None) -> dict[str, int] | None:
-    """Return the token counts that a system reported; None if there are none or all are zero, as in the driver."""
     if answer is None:
         return None
     given = msgspec.to_builtins(answer.usage)
@@ -134,7 +131,6 @@ def _usage(answer: RagAnswer | None) -> dict[str, int] | None:
 
 
 def _token_usage(usages: Sequence[dict[str, int]]) -> dict[str, float | None]:
-    """Return sums and means over the answers with usage; null for counts that no answer has."""
     known = {name: [usage[name] for usage in usages if name in usage] for name in TOKENS}
     totals = {name: sum(counts) if counts or not usages else None for name, counts in known.items()}
     means = {

@@ -34,8 +34,6 @@ class RagasRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of `metadata.jsonl`."""
-
     query_id: str
     metadata: dict[str, Any]
 

@@ -43,8 +43,6 @@ Ranking = dict[str, float | None]
 
 
 class _Name(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A line of `names.jsonl`."""
-
     document: str | None = None
     query: str | None = None
     trec: str | None = None

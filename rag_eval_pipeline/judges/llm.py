@@ -19,31 +19,13 @@ import regex
 
 from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.judges import prompts, ratings
+from rag_eval_pipeline.judges import prompts, ratings, replies
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
 from rag_eval_pipeline.judges.claims import AnswerClaim, choose_gold, split_claims
 from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement, JudgeUsage
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
 from rag_eval_pipeline.judges.prompts import Prompt, injection_signs, judgement_prompt, label_prompt
 from rag_eval_pipeline.judges.ratings import BUILT_IN, RatingProtocol, rating_prompts
-from rag_eval_pipeline.judges.replies import (
-    JudgedPart,
-    Label,
-    Unparsable,
-    add_labels,
-    assemble_judgement,
-    declines,
-    drop_labels,
-    fallback_judgement,
-    judge_empty_answer,
-    judgement_schema,
-    labels_schema,
-    parse_judgement,
-    parse_labels,
-    parse_rating,
-    rating_schema,
-    wanted_labels,
-)
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings
 from rag_eval_pipeline.web.settings import EndpointSettings
@@ -183,7 +165,7 @@ class _CachedChat:
         key = cache_key(self._settings.endpoint.base_url, sampling, (prompt, schema, repeat))
         found = self._cache.find(key)
         if found is not None and self._is_of_this_model(found.model):
-            with contextlib.suppress(Unparsable):  # an older release read it differently
+            with contextlib.suppress(replies.Unparsable):  # an older release read it differently
                 verdict = parse(found.reply)
                 self._note_model(found.model, tally)
                 tally.cached += 1
@@ -196,9 +178,9 @@ class _CachedChat:
                 raise JudgeFailedError("judge_refused", f"the model refused: {excerpt(reply.refusal)}")
             try:
                 if reply.finish_reason == "length":
-                    raise Unparsable(_CUT)
+                    raise replies.Unparsable(_CUT)
                 verdict = parse(reply.text)
-            except Unparsable as error:
+            except replies.Unparsable as error:
                 self._cache.keep_unusable(key, error.fault, reply.text)
                 failed = _unreadable(error.fault, reply)
                 sent = prompt.repaired(error.fault)
@@ -284,43 +266,43 @@ class LlmJudge:
 
     async def _verdicts(self, case: Case, claims: list[AnswerClaim], repeat: int, tally: _UsageTally) -> Judgement:
         if not _ALPHANUMERIC.search(case.answer):
-            return judge_empty_answer(case)
+            return replies.judge_empty_answer(case)
         size = self._settings.claims_per_call
-        parts: list[JudgedPart] = []
+        parts: list[replies.JudgedPart] = []
         for start in range(0, max(len(claims), int(case.has_gold)), size):
             asked = judgement_prompt(
                 case, claims[start : start + size], asks_correctness=case.has_gold and start == 0,
                 evidence_chars=self._settings.evidence_chars, salt=f"{repeat}",
             )  # fmt: skip
-            schema = judgement_schema(asked.asks_correctness)
-            parse = partial(parse_judgement, asked=asked, case=case)
+            schema = replies.judgement_schema(asked.asks_correctness)
+            parse = partial(replies.parse_judgement, asked=asked, case=case)
             parts.append(await self._chat.ask(asked.prompt, schema, repeat, parse, tally))
             if parts[0].is_refusal:
                 break  # a refusal has no claims
-        return assemble_judgement(case, parts)
+        return replies.assemble_judgement(case, parts)
 
     async def _labelled(
         self, case: Case, judgement: Judgement, claims: list[AnswerClaim], repeat: int, tally: _UsageTally
     ) -> Judgement:
         """Return the judgement with labels if they are asked for; flagged and without any if they cannot be read."""
         if not self._settings.claim_labels:
-            return drop_labels(judgement)
+            return replies.drop_labels(judgement)
         gold = choose_gold(case)
         # A refusal has no claims, however many its text would have.
-        items = wanted_labels(case, judgement, [claim.text for claim in claims[: len(judgement.claims)]], gold)
+        items = replies.wanted_labels(case, judgement, [claim.text for claim in claims[: len(judgement.claims)]], gold)
         size = self._settings.claims_per_call
-        labels: list[Label] = []
+        labels: list[replies.Label] = []
         try:
             for start in range(0, len(items), size):
                 asked = label_prompt(
                     case, None if gold is None else gold.text, items[start : start + size],
                     evidence_chars=self._settings.evidence_chars, salt=f"{repeat}",
                 )  # fmt: skip
-                parse = partial(parse_labels, asked=asked)
-                labels += await self._chat.ask(asked.prompt, labels_schema(), repeat, parse, tally)
+                parse = partial(replies.parse_labels, asked=asked)
+                labels += await self._chat.ask(asked.prompt, replies.labels_schema(), repeat, parse, tally)
         except JudgeFailedError:
-            return msgspec.structs.replace(drop_labels(judgement), flags=(*judgement.flags, "labels_failed"))
-        return add_labels(case, judgement, labels, gold)
+            return msgspec.structs.replace(replies.drop_labels(judgement), flags=(*judgement.flags, "labels_failed"))
+        return replies.add_labels(case, judgement, labels, gold)
 
     async def _ratings(self, case: Case, repeat: int, tally: _UsageTally) -> tuple[dict[str, float], list[str]]:
         """Return scores by name, and a flag for each rating that could not be read."""
@@ -342,13 +324,13 @@ class LlmJudge:
     async def _rating(self, protocol: RatingProtocol, case: Case, repeat: int, tally: _UsageTally) -> dict[str, float]:
         found: list[dict[str, float]] = []
         for prompt in rating_prompts(protocol, case, evidence_chars=self._settings.evidence_chars, salt=f"{repeat}"):
-            parse = partial(parse_rating, protocol=protocol, nonce=prompt.nonce)
-            found.append(await self._chat.ask(prompt, rating_schema(protocol), repeat, parse, tally))
+            parse = partial(replies.parse_rating, protocol=protocol, nonce=prompt.nonce)
+            found.append(await self._chat.ask(prompt, replies.rating_schema(protocol), repeat, parse, tally))
         return {name: sum(scores[name] for scores in found) / len(found) for name in found[0]}
 
     def _failed(self, case: Case, claims: list[AnswerClaim], error: JudgeFailedError) -> Judgement:
         if self._settings.fallback_scoring is not None and error.code in _UNREADABLE:
-            return fallback_judgement(case, claims, self._settings.fallback_scoring)
+            return replies.fallback_judgement(case, claims, self._settings.fallback_scoring)
         return Judgement(case.query_id, "failed", error=" ".join(str(error).split()), error_code=error.code)
 
 
@@ -365,7 +347,7 @@ async def open_llm_judge(settings: LlmSettings, cache_folder: Path) -> AsyncIter
 
 
 def _unreadable(fault: str, reply: ChatReply) -> JudgeFailedError:
-    code = "judge_refused" if declines(reply.text) else "judge_unparsable"
+    code = "judge_refused" if replies.declines(reply.text) else "judge_unparsable"
     code = "judge_truncated" if fault == _CUT else code
     return JudgeFailedError(code, f"the reply to a repeated question could not be used: {fault}; {excerpt(reply.text)}")
 

@@ -36,8 +36,6 @@ def count_abstentions(questions: Iterable[AskedQuestion]) -> AbstentionCounts:
 
 
 class _Rate(NamedTuple):
-    """A rate over questions."""
-
     # (impossible, declined) of a question -> whether it raises the rate; None if it does not count.
     score: Callable[[bool, bool], bool | None]
     of: bool | None = None  # questions whose failures count: all, or those that are impossible or not

@@ -204,5 +204,4 @@ def citation_scores(
 
 
 def _best_hotpot(answer: str, accepted: Sequence[str]) -> HotpotScore:
-    """Return the best score over the accepted answers; the official scorer has a single one."""
     return max((hotpot_answer(answer, gold) for gold in accepted), key=lambda score: (score.em, score.f1))

@@ -294,7 +294,6 @@ def bootstrap_intervals(
 
 
 def _by_unit(column: Column) -> Values:
-    """Return the scores as one column, or each document's sum and size if documents hold several questions."""
     values, clusters = column
     units = number_units(clusters, values.size)
     sizes = unit_sizes(units)
@@ -356,7 +355,6 @@ def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
 
 
 def _few_distinct_rows(table: Values) -> tuple[Values, NDArray[np.intp]] | None:
-    """Return the distinct rows of a table in sorted order and how often each occurs; None if they are not few."""
     if table.shape[1] == 1:  # numpy sorts whole rows ten times slower than numbers
         values, counts = np.unique(table[:, 0], return_counts=True)
         rows = values[:, np.newaxis]

@@ -74,16 +74,15 @@ def unit_sums(differences: Values, clusters: Sequence[str] | None) -> Values:
 
 def sign_flip_p_values(
     differences: Values, *, seed: int, clusters: Sequence[str] | None = None, flips: int = FLIPS
-) -> list[float | None]:
+) -> list[float]:
     """Return the one-sided p of each metric's mean difference in its own direction, from randomly drawn signs.
 
     `differences` are (questions, metrics), NaN where a question has no pair; one sign matrix serves all metrics, and
     questions of one cluster get one sign. The p is (1 + assignments at least as extreme) / (flips + 1), to be compared
-    with alpha / 2, and None for a metric without pairs.
+    with alpha / 2.
 
     Source: Phipson and Smyth 2010 for the estimate of p; exact McNemar's test if the metric is binary.
     """
-    has_pairs = ~np.isnan(differences)
     sums = unit_sums(np.nan_to_num(differences), clusters)
     sums = sums[(sums != 0).any(axis=1)]
     observed = sums.sum(axis=0)
@@ -100,10 +99,7 @@ def sign_flip_p_values(
         positive = np.unpackbits(random_bytes, axis=1, count=n_units).astype(np.float64)
         flipped = 2 * (positive @ sums) - observed
         extreme += (flipped * direction >= reach).sum(axis=0)
-    return [
-        (1 + count) / (flips + 1) if has_pairs[:, metric].any() else None
-        for metric, count in enumerate(extreme.tolist())
-    ]
+    return [(1 + count) / (flips + 1) for count in extreme.tolist()]
 
 
 def needed_flips(n_metrics: int, *, alpha: float, least: int = FLIPS) -> int:

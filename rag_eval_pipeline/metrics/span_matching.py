@@ -155,7 +155,6 @@ def _overlapping(gold: SpanColumns, predicted: SpanColumns, rows: Ints, others: 
 
 
 def _match_groups(pairs: Pairs) -> Bools:
-    """Mark the matched pairs in groups of three spans and more."""
     group = _number_groups(pairs)
     n_groups = int(group.max()) + 1
     _, first_of_gold = np.unique(pairs.gold, return_index=True)
@@ -178,7 +177,6 @@ def _match_groups(pairs: Pairs) -> Bools:
 
 
 def _number_groups(pairs: Pairs) -> Ints:
-    """Number the connected component of each pair."""
     gold_names, gold = np.unique(pairs.gold, return_inverse=True)
     predicted_names, predicted = np.unique(pairs.predicted, return_inverse=True)
     n_spans = gold_names.size + predicted_names.size
@@ -209,7 +207,6 @@ def _match_square(pairs: Pairs, group: Ints, weight: Floats) -> Bools:
 
 
 def _match_hungarian(gold: Ints, predicted: Ints, weight: Floats) -> NDArray[np.intp]:
-    """Return which pairs of one group are matched."""
     gold_names, row = np.unique(gold, return_inverse=True)
     predicted_names, column = np.unique(predicted, return_inverse=True)
     weights = np.zeros((gold_names.size, predicted_names.size))
@@ -354,7 +351,6 @@ def add_tokens(
 
 
 def _coverage_ratios(covered: Coverage) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return precision, recall, F1 and Jaccard."""
     shared, gold, predicted = covered
     return (
         _divide(shared, predicted),
@@ -365,5 +361,4 @@ def _coverage_ratios(covered: Coverage) -> tuple[Floats, Floats, Floats, Floats]
 
 
 def _divide(part: Floats | Ints, whole: Ints) -> Floats:
-    """Return part / whole, 0.0 where the whole is 0."""
     return np.divide(part, whole, out=np.zeros(whole.size), where=whole > 0)

@@ -208,7 +208,6 @@ def _number_keys(keys: list[Ints], limit: int) -> Ints:
 
 
 def _union_size(answer: Ints, start: Ints, end: Ints, n_answers: int) -> Ints:
-    """Return the size of the union of each answer's spans."""
     if not start.size:
         return np.zeros(n_answers, dtype=np.int64)
     order = np.argsort(start, kind="stable")  # nearly free when the rows are in order already

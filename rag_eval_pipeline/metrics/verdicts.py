@@ -207,8 +207,6 @@ def _tested_unit(clusters: Sequence[str] | None, n_runs: int, rules: Rules, *, i
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One metric's differences and what they are tested with."""
-
     metric: ComparedMetric
     n_asked: int  # questions that it applies to
     differences: Values  # (questions,), NaN where there is no pair
@@ -358,9 +356,9 @@ def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules
         return Verdict(kind, f"{moved} {shown}, {sure}{unit}; {STANDING[confirmation]}.", confirmation, evidence)
     withheld_by = _withholding_rule(evidence, rules)
     margin = 100 * rules.equivalence_margin
-    low, high = _in_points(evidence, evidence.confidence_interval)
+    low, high = (100 / evidence.value_range * limit for limit in evidence.confidence_interval)
     if -margin < low and high < margin:
-        small = f"Any change is smaller than {margin:g} points ({_limits(evidence, evidence.confidence_interval)})"
+        small = f"Any change is smaller than {margin:g} points (95 % {_limits(evidence, evidence.confidence_interval)})"
         return Verdict("equivalent", f"{small}; {sure}{withheld_by}{_unit_text(evidence)}.", None, evidence)
     sentence = f"Inconclusive: {_format_points(change)} points {shown}, {sure}{withheld_by}{_unit_text(evidence)}."
     return Verdict("inconclusive", f"{sentence} {_detectable_text(evidence)}", None, evidence)
@@ -377,7 +375,6 @@ def _detectable_text(evidence: Evidence) -> str:
 
 
 def _unit_text(evidence: Evidence) -> str:
-    """Return what was tested, as the middle of a sentence; empty if it was simply questions."""
     if evidence.is_clustered:
         why = f", because fewer than {RUNS_FOR_NOISE} runs are pinned" if evidence.is_short_of_runs else ""
         return f"; n = {evidence.n_pairs} in {evidence.n_units} groups by document{why}"
@@ -387,11 +384,7 @@ def _unit_text(evidence: Evidence) -> str:
 
 
 def _interval_text(evidence: Evidence) -> str:
-    """Return the interval of the test in points."""
-    if evidence.adjusted_interval is None:  # recorded before there was one
-        return _limits(evidence, evidence.confidence_interval)
-    low, high = _in_points(evidence, evidence.adjusted_interval)
-    return f"adjusted interval {_format_points(low)} to {_format_points(high)}"
+    return f"adjusted interval {_limits(evidence, evidence.adjusted_interval)}"
 
 
 def _format_points(points: float) -> str:
@@ -412,7 +405,6 @@ def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
 
 
 def _change_text(evidence: Evidence, rules: Rules) -> str:
-    """Return change and p of a verdict that is withheld in spite of them."""
     if evidence.estimate is None or evidence.confidence_interval is None:
         return ""
     change = _format_points(100 / evidence.value_range * evidence.estimate)
@@ -426,20 +418,11 @@ def _withholding_rule(evidence: Evidence, rules: Rules) -> str:
     if not _is_large_enough(evidence, rules):
         points = 100 * rules.min_effect
         return f"; below the minimum effect of {points:g} point{'' if points == 1 else 's'}"
-    if evidence.confidence_interval is None:
-        return ""
-    return f"; bad luck of the baseline would show it as well ({_limits(evidence, evidence.confidence_interval)})"
-
-
-def _in_points(evidence: Evidence, interval: Interval) -> Interval:
-    return Interval(*(100 / evidence.value_range * limit for limit in interval))
+    return f"; bad luck of the baseline would show it as well (95 % {_limits(evidence, evidence.confidence_interval)})"
 
 
 def _limits(evidence: Evidence, interval: Interval | None) -> str:
-    if interval is None:
-        return "no interval"
-    low, high = _in_points(evidence, interval)
-    return f"95 % {_format_points(low)} to {_format_points(high)}"
+    return " to ".join(_format_points(100 / evidence.value_range * limit) for limit in interval or ())
 
 
 def night_state(verdict: Verdict) -> State:

@@ -93,14 +93,14 @@ def registry_digest() -> str:
 class MetricCell(NamedTuple):
     """A metric of one evaluation as a page shows it; `doubt` is why it must not be relied on."""
 
-    figure: MetricView
+    view: MetricView
     metric: MetricHeader
     doubt: str | None
 
     @property
     def text(self) -> str:
         """The value with its unit."""
-        return milliseconds(self.metric.value) if self.figure.unit == "ms" else number(self.metric.value)
+        return milliseconds(self.metric.value) if self.view.unit == "ms" else number(self.metric.value)
 
     @property
     def interval(self) -> str | None:
@@ -171,7 +171,7 @@ def _all(
     yield from ((PAGE, f"{PAGE}{name}", metric) for name, metric in header.page_retrieval_metrics.items())
     quality = header.answer_quality_metrics
     for name, raw in quality.items():
-        # A share of claims may stand among the judge's means too, with its interval.
+        # The judge's means may have it too, with its interval.
         if name not in header.judge_metrics and (metric := _metric(raw)) is not None:
             yield (_JUDGE if metric_view(name).category == _JUDGE else "answers"), name, metric
     for name, raw in quality.get("abstention", {}).items():

@@ -44,7 +44,6 @@ from rag_eval_pipeline.report.runs import (
     QuestionsFile,
     RunFile,
     RunSources,
-    Scores,
     change,
 )
 from rag_eval_pipeline.report.text import (
@@ -60,7 +59,6 @@ from rag_eval_pipeline.reporting.leaderboard import COLUMNS
 
 MARGIN = 0.02  # within it a change is small, as the verdicts have it
 _ORDER = ("regressed", "improved", "withheld", "inconclusive", "equivalent", "no_verdict")
-_DOTS = {"regressed": "regressed", "improved": "improved"}
 
 
 def strongest(row: Comparison) -> str:
@@ -101,7 +99,7 @@ def write_comparison(
             metric_view(metric).label,
             found.evidence.estimate / found.evidence.value_range,
             _scaled(found),
-            _DOTS.get(found.kind, "quietly"),
+            found.kind if found.kind in ("regressed", "improved") else "quietly",
         )
         for metric, found in ordered
         if found.evidence.estimate is not None
@@ -152,7 +150,13 @@ def _table(
     if rows is None or not olds:
         return None
     now = nights[new.evaluation_id].scores
-    shared = [row for row in rows if all(_same(now.get(row.query_id), one.scores.get(row.query_id)) for one in olds)]
+
+    def is_shared(row: QuestionRow) -> bool:
+        sides = (now, *(old.scores for old in olds))
+        texts = {found.text if (found := side.get(row.query_id)) else None for side in sides}
+        return len(texts) == 1 and None not in texts
+
+    shared = [row for row in rows if is_shared(row)]
     decisive = next((one for one in reversed(old_ids) if one in questions), None)
     answers = {one.query_id: one.generated_answer for one in questions[decisive]} if decisive else {}
 
@@ -192,13 +196,9 @@ def _table(
     }
 
 
-def _same(one: Scores | None, other: Scores | None) -> bool:
-    return one is not None and other is not None and one.text == other.text
-
-
 NIGHTS_IN_SPARKLINE = 30
 FIRST_SHOWN = "f1"
-DECISIVE = ("regressed", "improved", "equivalent")  # verdicts that say something of two systems
+DECISIVE = ("regressed", "improved", "equivalent")
 
 
 def overview_page(report: ReportData, data: dict[str, Any]) -> bytes:
@@ -226,7 +226,7 @@ def overview_page(report: ReportData, data: dict[str, Any]) -> bytes:
         first=[row for row in baselines if row.reason == "is_baseline"],
         refused=[row for row in baselines if row.reason not in (None, "no_baseline", "is_baseline")],
         alerts=recent_alerts(report),
-        figures=[metric_view(name) for name in COLUMNS],
+        metrics=[metric_view(name) for name in COLUMNS],
         first_shown=FIRST_SHOWN,
         matrices={name: _matrix(report, name) for name in COLUMNS},
         shown={(row.evaluation_id, name): shown(row, name, report.trust) for row in report.newest for name in COLUMNS},
@@ -275,12 +275,12 @@ def leaderboard_sheet(report: ReportData) -> bytes:
 def _matrix(report: ReportData, name: str) -> dict[str, dict[str, Any]]:
     """Return benchmark -> system -> header, cell, sparkline and mark."""
     matrix: dict[str, dict[str, Any]] = {}
-    figure = metric_view(name)
+    view = metric_view(name)
     for row in report.newest:
         pair = row.benchmark, row.system
         points = report.points(pair, name)[-NIGHTS_IN_SPARKLINE:]
-        title = f"{figure.label} of {row.system} on {row.benchmark}, last {len(points)} runs"
-        spark = sparkline(points, title, report.systems.index(row.system), is_share=figure.is_share)
+        title = f"{view.label} of {row.system} on {row.benchmark}, last {len(points)} runs"
+        spark = sparkline(points, title, report.systems.index(row.system), is_share=view.is_share)
         mark = points[-1].mark
         matrix.setdefault(row.benchmark, {})[row.system] = (row, shown(row, name, report.trust), spark, mark)
     return matrix
@@ -299,16 +299,16 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
     """Write the page of a benchmark."""
     pairs = [(benchmark, system) for system in report.systems if (benchmark, system) in report.by_pair]
     rows = [report.nights[pair][-1] for pair in pairs]
-    figures = [metric_view(name) for name in COLUMNS if any(row.metric(name).value is not None for row in rows)]
+    metrics = [metric_view(name) for name in COLUMNS if any(row.metric(name).value is not None for row in rows)]
     page = render(
         "benchmark.html",
         root="../",
         benchmark=benchmark,
         rows=rows,
         places=[report.systems.index(row.system) for row in rows],
-        figures=figures,
-        shown={(row.system, figure.name): shown(row, figure.name, report.trust) for row in rows for figure in figures},
-        trends=[(figure, _trend(report, benchmark, figure)) for figure in figures],
+        metrics=metrics,
+        shown={(row.system, view.name): shown(row, view.name, report.trust) for row in rows for view in metrics},
+        trends=[(view, _trend(report, benchmark, view)) for view in metrics],
         n_nights=len({header.timestamp.date() for pair in pairs for header in report.nights[pair]}),
         n_runs=max(len(report.nights[pair]) for pair in pairs),
         comparisons=[
@@ -328,13 +328,13 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
     site.write(f"benchmarks/{benchmark}.html", page)
 
 
-def _trend(report: ReportData, benchmark: str, figure: MetricView) -> Any:
+def _trend(report: ReportData, benchmark: str, view: MetricView) -> Any:
     """Draw a line for each system over the days on which any was evaluated."""
     nights = {}
     for system in report.systems:
         pair = benchmark, system
         if pair in report.by_pair:
-            nights[system] = zip(report.nights[pair], report.points(pair, figure.name), strict=True)
+            nights[system] = zip(report.nights[pair], report.points(pair, view.name), strict=True)
     # Of several nights on one day, the n-th of each system share a place.
     places: set[tuple[str, int]] = set()
     placed: dict[str, dict[tuple[str, int], Point]] = {}
@@ -349,8 +349,8 @@ def _trend(report: ReportData, benchmark: str, figure: MetricView) -> Any:
     lines = [
         Line(system, [placed.get(system, {}).get(label, Point(None)) for label in labels]) for system in report.systems
     ]
-    title = f"{figure.label} over {len({day for day, _ in labels})} nights"
-    return trend(lines, [day[5:] for day, _ in labels], title, is_share=figure.is_share)
+    title = f"{view.label} over {len({day for day, _ in labels})} nights"
+    return trend(lines, [day[5:] for day, _ in labels], title, is_share=view.is_share)
 
 
 TILES = ("f1", "exact_match", "ndcg@10", "abstention_f1", "citation_jaccard", "judged_correct", "latency_p50_ms")

@@ -37,7 +37,7 @@ from rag_eval_pipeline.formats.store import AB_TEST, WEEKLY
 from rag_eval_pipeline.reporting.nightly import Night, Nights, find_reruns
 from rag_eval_pipeline.storage.files import publishing
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.parquet import raise_damage
+from rag_eval_pipeline.storage.parquet import limit_allocators, raise_damage
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "results.parquet"
@@ -241,13 +241,14 @@ def published_results(workspace: Workspace, *, verify_bytes: float = 0) -> list[
 
 def _read_rows(path: Path) -> dict[str, PublishedResult] | None:
     """Return the rows by evaluation; None if there is no file, or a damaged one."""
+    limit_allocators()
     try:
         with (
             raise_damage(),
             path.open("rb") as handle,
             pq.ParquetFile(handle, page_checksum_verification=True) as file,
         ):
-            batches = file.iter_batches(ROWS_PER_GROUP)
+            batches = file.iter_batches(ROWS_PER_GROUP, use_threads=False)
             rows = [PublishedResult(**row) for batch in batches for row in batch.to_pylist()]
         return {row.evaluation_id: row for row in rows}
     except (FileNotFoundError, NotADirectoryError, pa.ArrowException, TypeError, UnicodeDecodeError):

@@ -76,7 +76,7 @@ COLUMNS = (
 
 
 class Trust:
-    """The trust cards of a workspace, which say whether a judge's metrics may be relied on."""
+    """The trust cards of a workspace: whether a judge's metrics may be relied on."""
 
     def __init__(self, cards: Sequence[TrustCard]) -> None:
         self._cards = cards
@@ -157,7 +157,7 @@ def _leaderboard(workspace: Workspace, history: History) -> Leaderboard:
 
 
 def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
-    figures = {
+    metrics = {
         column: {
             "value": metric.value,
             "confidence_interval": metric.confidence_interval,
@@ -176,7 +176,7 @@ def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
         "queries": row.summary["total_queries"],
         "failed": row.summary["failed_queries"],
         "retrieval_level": row.retrieval_level,
-        "metrics": figures,
+        "metrics": metrics,
     }
 
 
@@ -189,10 +189,10 @@ def _csv(board: Leaderboard) -> bytes:
     )
     for row in board.rows:
         counts = [int(row.summary[name] or 0) for name in ("total_queries", "failed_queries")]
-        figures = ["" if (value := row.metric(column).value) is None else value for column in COLUMNS]
+        values = ["" if (value := row.metric(column).value) is None else value for column in COLUMNS]
         scored = [row.metric(column).n_scored for column in COLUMNS]
         facts = [row.benchmark, row.system, row.evaluation_id, *counts, row.retrieval_level]
-        writer.writerow([*facts, *figures, *scored])
+        writer.writerow([*facts, *values, *scored])
     return text.getvalue().encode()
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,17 +107,10 @@ def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
             best = smallest_detectable_drop(sizes, n_metrics=METRICS, alpha=alpha, min_effect=least) if sizes else None
             return PowerRow(share, Detection(best, None), round(needed_units(METRICS, alpha=settings.alpha) / WANTED))
 
-        def found(questions: int) -> Detection:
-            return detectable_drop(
-                questions,
-                flip_share=share,
-                n_metrics=METRICS,
-                n_runs=BASELINE_RUNS,
-                n_documents=documents,
-                alpha=alpha,
-                min_effect=least,
-            )
-
+        found = partial(
+            detectable_drop, flip_share=share, n_metrics=METRICS, n_runs=BASELINE_RUNS, n_documents=documents,
+            alpha=alpha, min_effect=least,
+        )  # fmt: skip
         return PowerRow(share, found(n_questions), _needed(found))
 
     shares = FLIP_SHARES[:1] if by_document or not sizes else FLIP_SHARES

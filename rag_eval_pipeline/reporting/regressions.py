@@ -102,35 +102,102 @@ def write_comparisons(workspace: Workspace) -> Comparisons:
 
 
 def read_comparisons(workspace: Workspace) -> Comparisons:
-    """Compare the newest evaluations without writing; a damaged evaluation costs its own comparisons only.
-
-    Rows of `regressions.json` that were made from the same runs under the same rules are reused.
-    """
-    settings = read_verdict_settings(workspace)
-    path = workspace.reports / REGRESSIONS
-    known = _known_rows(path)
+    """Compare the newest evaluations without writing; a damaged evaluation costs its own comparisons only."""
     headers = read_history(workspace).newest()
-    published = all_published(workspace)
-    nights: list[Nights] = []
-    rows = [
-        _or_error(
-            "baseline", one, "baseline", partial(_against_baseline, workspace, one, published, settings, nights, known)
-        )
-        for one in headers
-    ]
-    clusters = cache(partial(dataset_clusters, workspace, settings=settings))  # read once for all systems
-    rows += [
-        _or_error("systems", new, old.system, partial(_between, workspace, old, new, settings, clusters, known))
-        for old, new in combinations(headers, 2)
-        if old.benchmark == new.benchmark
-    ]
-    return Comparisons(rows, path, nights)
+    comparer = _Comparer(workspace)
+    rows = []
+    for one in headers:
+        row = Comparison("baseline", one.benchmark, "baseline", one.system, {})
+        rows.append(_or_error(row, partial(comparer.against_baseline, row, one)))
+    for old, new in combinations(headers, 2):
+        if old.benchmark == new.benchmark:
+            row = Comparison("systems", new.benchmark, old.system, new.system, {})
+            rows.append(_or_error(row, partial(comparer.between, row, old, new)))
+    return Comparisons(rows, workspace.reports / REGRESSIONS, comparer.nights)
 
 
-_Known = Mapping[str, ComparisonRow]  # digest of a row's inputs -> the row
+def _or_error(row: Comparison, compare: Callable[[], Comparison]) -> Comparison:
+    try:
+        return compare()
+    except InputError as error:
+        return replace(row, reason=str(error))
 
 
-def _known_rows(path: Path) -> _Known:
+class _Comparer:
+    """Compares newest evaluations; rows of `regressions.json` that were made from the same inputs are reused."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.nights: list[Nights] = []
+        self._workspace = workspace
+        self._settings = read_verdict_settings(workspace)
+        self._published = all_published(workspace)
+        self._known = _known_rows(workspace.reports / REGRESSIONS)
+        self._clusters = cache(partial(dataset_clusters, workspace, settings=self._settings))
+
+    def against_baseline(self, row: Comparison, header: ResultsHeader) -> Comparison:
+        load_evaluation(self._workspace, header.evaluation_id)  # results whose scores are gone have no verdict
+        evaluations = self._published.get((row.benchmark, row.new), ())
+        if not evaluations:
+            return replace(row, reason="not_published")
+        baseline = read_baseline(self._workspace, row.benchmark, row.new)
+        if baseline is None:
+            return self._provisional(row, evaluations)
+        found = update_nights(self._workspace, evaluations, baseline, self._settings)
+        self.nights.append(found)
+        if found.nights:
+            night = found.nights[-1]
+        elif header.evaluation_id in baseline.evaluations:
+            return replace(row, reason="is_baseline")
+        else:  # the newest evaluation came before the baseline was pinned
+            runs = read_baseline_runs(self._workspace, evaluations[-1], baseline.evaluations, self._settings)
+            night = new_night((), run_of_evaluation(evaluations[-1]), runs)
+        return replace(_with_night(row, night), note=flip_sentence(found.flip_share))
+
+    def _provisional(self, row: Comparison, evaluations: Sequence[Evaluation]) -> Comparison:
+        newest, earlier = evaluations[-1], earlier_runs(evaluations)
+        if not earlier:
+            return replace(row, reason="no_baseline")
+        judged = calibrated_measures(self._workspace, row.benchmark, newest.record.fingerprints.judge)
+        made_from = _made_from("provisional", (*earlier, newest), self._settings, judged)
+        if made_from in self._known:
+            return comparison_of(self._known[made_from])
+        names = [one.record.evaluation_id for one in earlier]
+        runs = read_baseline_runs(self._workspace, newest, names, self._settings)
+        run = run_of_evaluation(newest)
+        found = runs.gather_evidence(run)
+        # These nights are not kept, so changes that were not flagged show their questions as well.
+        moved = {name: questions for name, questions in found.moved.items() if questions}
+        return replace(_with_night(row, new_night((), run, runs, found)), moved=moved, made_from=made_from)
+
+    def between(self, row: Comparison, old: ResultsHeader, new: ResultsHeader) -> Comparison:
+        evaluations = [load_evaluation(self._workspace, one.evaluation_id) for one in (old, new)]
+        judged = calibrated_measures(self._workspace, row.benchmark, new.fingerprints.get("judge"))
+        made_from = _made_from("systems", evaluations, self._settings, judged)
+        if made_from in self._known:
+            return comparison_of(self._known[made_from])
+        first, second = (run_of_evaluation(one) for one in evaluations)
+        record = evaluations[1].record
+        clusters = self._clusters(record.dataset_id, record.dataset_version)
+        found = compare_runs(
+            "systems", second, [first], old=row.old, new=row.new, settings=self._settings, judged=judged,
+            clusters=clusters,
+        )  # fmt: skip
+        return replace(found, made_from=made_from)
+
+
+def _with_night(row: Comparison, night: Night) -> Comparison:
+    return replace(
+        row,
+        verdicts={name: metric.verdict(name) for name, metric in night.metrics.items()},
+        reason=night.reason,
+        moved={name: metric.moved for name, metric in night.metrics.items() if metric.moved},
+        evaluation_id=night.evaluation_id,
+        rerun=night.rerun,
+    )
+
+
+def _known_rows(path: Path) -> Mapping[str, ComparisonRow]:
+    """Return rows by the digest of their inputs."""
     try:
         rows = Regressions.model_validate_json(read_bytes(path)).root
     except (InputError, pydantic.ValidationError):  # not there, of another version, or edited
@@ -146,97 +213,6 @@ def _made_from(key: str, evaluations: Iterable[Evaluation], settings: VerdictSet
         stats = [(stat.st_mtime_ns, stat.st_size) for path in files if path.exists() for stat in [path.stat()]]
         parts += [evaluation.record.model_dump_json(), stats]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
-
-
-def _or_error(kind: str, header: ResultsHeader, old: str, make: Callable[[], Comparison]) -> Comparison:
-    try:
-        return make()
-    except InputError as error:
-        return Comparison(kind, header.benchmark, old, header.system, {}, str(error))
-
-
-def _against_baseline(
-    workspace: Workspace,
-    header: ResultsHeader,
-    published: Mapping[tuple[str, str], Sequence[Evaluation]],
-    settings: VerdictSettings,
-    nights: list[Nights],
-    known: _Known,
-) -> Comparison:
-    load_evaluation(workspace, header.evaluation_id)  # results whose scores are gone have no verdict
-    evaluations = published.get((header.benchmark, header.system), ())
-    if not evaluations:
-        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "not_published")
-    baseline = read_baseline(workspace, header.benchmark, header.system)
-    if baseline is None:
-        return _provisional(workspace, evaluations, settings, known)
-    found = update_nights(workspace, evaluations, baseline, settings)
-    nights.append(found)
-    if found.nights:
-        night = found.nights[-1]
-    elif header.evaluation_id in baseline.evaluations:
-        return Comparison("baseline", header.benchmark, "baseline", header.system, {}, "is_baseline")
-    else:  # the newest evaluation came before the baseline was pinned
-        runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
-        night = new_night((), run_of_evaluation(evaluations[-1]), runs)
-    return _comparison(header, night, flip_sentence(found.flip_share))
-
-
-def _provisional(
-    workspace: Workspace, evaluations: Sequence[Evaluation], settings: VerdictSettings, known: _Known
-) -> Comparison:
-    newest = evaluations[-1]
-    record = newest.record
-    earlier = earlier_runs(evaluations)
-    if not earlier:
-        return Comparison("baseline", record.benchmark, "baseline", record.system, {}, "no_baseline")
-    judged = calibrated_measures(workspace, record.benchmark, record.fingerprints.judge)
-    made_from = _made_from("provisional", (*earlier, newest), settings, judged)
-    if made_from in known:
-        return comparison_of(known[made_from])
-    runs = read_baseline_runs(workspace, newest, [one.record.evaluation_id for one in earlier], settings)
-    run = run_of_evaluation(newest)
-    found = runs.gather_evidence(run)
-    # These nights are not kept, so changes that were not flagged show their questions as well.
-    moved = {name: questions for name, questions in found.moved.items() if questions}
-    return replace(_comparison(record, new_night((), run, runs, found), None), moved=moved, made_from=made_from)
-
-
-def _comparison(of: Any, night: Night, note: str | None) -> Comparison:
-    return Comparison(
-        "baseline",
-        of.benchmark,
-        "baseline",
-        of.system,
-        {name: metric.verdict(name) for name, metric in night.metrics.items()},
-        night.reason,
-        {name: metric.moved for name, metric in night.metrics.items() if metric.moved},
-        night.evaluation_id,
-        night.rerun,
-        note,
-    )
-
-
-def _between(
-    workspace: Workspace,
-    old: ResultsHeader,
-    new: ResultsHeader,
-    settings: VerdictSettings,
-    clusters: Callable[[str, str], Mapping[str, str] | None],
-    known: _Known,
-) -> Comparison:
-    evaluations = [load_evaluation(workspace, one.evaluation_id) for one in (old, new)]
-    record = evaluations[1].record
-    judged = calibrated_measures(workspace, new.benchmark, new.fingerprints.get("judge"))
-    made_from = _made_from("systems", evaluations, settings, judged)
-    if made_from in known:
-        return comparison_of(known[made_from])
-    first, second = (run_of_evaluation(one) for one in evaluations)
-    documents = clusters(record.dataset_id, record.dataset_version)
-    found = compare_runs(
-        "systems", second, [first], old=old.system, new=new.system, settings=settings, judged=judged, clusters=documents
-    )
-    return replace(found, made_from=made_from)
 
 
 def verdict_lines(workspace: Workspace) -> Iterator[str]:
@@ -286,20 +262,20 @@ def _check(name: str, offenders: Sequence[str], *, blocking: bool = False, **num
 def _broken(thresholds: QualityThresholds, rows: Sequence[ResultsHeader], trust: Trust) -> Iterator[str]:
     """Yield a line for each metric beyond its threshold; without a value, or of an uncalibrated judge, it passes."""
     for row in rows:
-        figures = {
+        values = {
             "span_accuracy": row.citation_metrics["span_accuracy"]["mean_tolerance_jaccard"],
             "citation_validity": _value(row.citation_metrics["citation_correctness"]),
             "answer_consistency": _value(row.answer_quality_metrics["factual_consistency"]),
             "hallucination_tolerance": _value(row.answer_quality_metrics["hallucination_rate"]),
         }
         is_calibrated = trust.doubt(row, "faithfulness") is None
-        for name, held in check_thresholds(thresholds, figures, is_calibrated=is_calibrated).items():
+        for name, held in check_thresholds(thresholds, values, is_calibrated=is_calibrated).items():
             if held.is_broken:
                 yield f"{row.benchmark} x {row.system}: {name} {held.value:.3f}, at {held.bound} {held.limit:g}"
 
 
-def _value(figure: Any) -> float | None:
-    if figure is None:
+def _value(metric: Any) -> float | None:
+    if metric is None:
         return None
-    value: float | None = msgspec.convert(figure["value"], float | None)
+    value: float | None = msgspec.convert(metric["value"], float | None)
     return value

@@ -196,7 +196,7 @@ def _latency(row: ResultsHeader) -> dict[str, Any]:
 
 def _throughput(row: ResultsHeader) -> dict[str, Any]:
     seconds, answered = row.summary["total_evaluation_time_seconds"], row.summary["successful_queries"]
-    # Copied answers took no time: their rate would say nothing about the system.
+    # Copied answers took no time.
     is_measured = bool(seconds) and not row.performance_metrics.get("reused_from")
     return {
         "seconds": seconds,
@@ -356,7 +356,7 @@ def _data_model_evaluations(
     try:
         nights = [run_of_evaluation(one) for one in ours[-NIGHTS:]]
         other = run_of_evaluation(theirs[-1])
-    except InputError:  # the row of the benchmark says so
+    except InputError:  # it is in the row of the benchmark
         return
     newest = nights[-1]
     for measure in sorted(newest.columns.keys() & other.columns.keys() - {FAILURE_RATE}):

@@ -229,11 +229,8 @@ class NvidiaSystem:
             stream = read_stream(reply.events, unescape_html=settings.unescape_html, observe=self._reader.observe)
             check_stream(stream, is_cut=reply.is_cut, body=reply.body)
         except EndpointError as unusable:
-            unusable.requests, unusable.elapsed_ms, unusable.raw_sha256 = (
-                reply.requests,
-                reply.elapsed_ms,
-                reply.raw_sha256,
-            )
+            unusable.requests, unusable.elapsed_ms = reply.requests, reply.elapsed_ms
+            unusable.raw_sha256 = reply.raw_sha256
             return failed_request(query, unusable, settings.prices)
         return self._read(query, reply, stream)
 

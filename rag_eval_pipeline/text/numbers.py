@@ -237,7 +237,6 @@ def _without(text: str, start: int, end: int) -> str:
 
 
 def _find_dates(folded: str, written: str) -> list[tuple[Date, int, int]]:
-    """Return the dates of a text with their places, in order, none inside another."""
     found = []
     for pattern in _DATES:
         for match in pattern.finditer(folded):
@@ -291,7 +290,6 @@ def _number(match: re.Match[str], written: str, *, decimal_comma: bool) -> Quant
 
 
 def _worded(folded: str) -> Iterator[Quantity]:
-    """Yield numbers written as words: `twenty-five`, `three hundred and five thousand`, `twelfth`."""
     for match in _WORDED.finditer(folded):
         total = current = 0.0
         step = 1.0

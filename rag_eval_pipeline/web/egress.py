@@ -229,19 +229,11 @@ Resolver = Callable[[str, int], Awaitable[list[str]]]
 _REFUSED_NETWORKS = [
     ipaddress.ip_network(network)
     for network in (
-        *(
-            "0.0.0.0/8",
-            "100.64.0.0/10",
-            "192.0.0.0/24",
-            "192.88.99.0/24",
-            "198.18.0.0/15",
-            "224.0.0.0/4",
-            "240.0.0.0/4",
-        ),
-        *("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2002::/16", "3fff::/20", "5f00::/16"),
-        *("fc00::/7", "fec0::/10", "ff00::/8"),
+        "0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+        "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2002::/16", "3fff::/20", "5f00::/16",
+        "fc00::/7", "fec0::/10", "ff00::/8",
     )
-]
+]  # fmt: skip
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
 _NOWHERE_SUFFIXES = (".invalid", ".onion")  # RFC 6761, RFC 7686: no server may answer for them, so none is asked
 _LOOKUPS_AT_ONCE = 16  # a slow name server must not make one host wait for another

@@ -179,10 +179,11 @@ def test_majority_label_wins_and_ties_are_left_out():
     labels = [
         *[label("1", text, annotator=who) for text, who in [("correct", "a"), ("correct", "b"), ("incorrect", "c")]],
         *[label("2", text, annotator=who) for text, who in [("correct", "a"), ("incorrect", "b")]],
+        *[label("3", text, "refusal") for text in ("refused", "refused", "answered", "answered", "answered")],
     ]
     truth = majority_labels(labels)
 
-    assert list(truth.values.values()) == [True]
+    assert list(truth.values.values()) == [True, False]
     assert (truth.ties, truth.annotators) == ({"correctness": 1}, ("a", "b", "c"))
     # Units (1, 1, 0) and (1, 0): n = 5, 1 three times. Observed: 4/2 + 2/1 = 4; expected: (25 - 9 - 4) / 4 = 3.
     assert truth.alpha["correctness"] == pytest.approx(1 - 4 / 3)

@@ -14,7 +14,6 @@ from rag_eval_pipeline.metrics.registry import (
     metric_label,
     metrics,
 )
-from rag_eval_pipeline.metrics.retrieval.names import parse_measure
 from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
 from rag_eval_pipeline.metrics.spans import Citation, Span, find_tokens
 
@@ -90,7 +89,6 @@ def test_labels_are_made_from_keys():
 
 
 def test_custom_family_is_a_measure_by_its_import_path(package):
-    assert parse_measure("team_measures:HALF@3").meaning == "Half a point for a hit in the top 3."
     assert score_rankings([(["a"], {"a": 1})], ["team_measures:HALF@3"]) == [{"half@3": 0.5}]
 
 

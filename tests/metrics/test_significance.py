@@ -56,7 +56,6 @@ def test_sign_flip_p_on_binary_scores_is_exact_mcnemars(worse, better):
 SPECIAL = {
     "never 0": (column(*[-1.0] * 40), None, [1 / 20_000]),
     "nothing changed": (np.zeros((50, 2)), None, [1.0, 1.0]),
-    "a metric without pairs": (np.array([[0.0, np.nan], [0.0, np.nan]]), None, [1.0, None]),
     # Five up a tenth and five down: the observed sum is 0 but for rounding: (1 + C(10,5) / 2^10) / 2.
     "ties but for rounding": (column(*[0.1] * 5, *[-0.1] * 5), None, [pytest.approx((1 + 252 / 1024) / 2, abs=0.014)]),
     # Twelve questions fell, in three documents: p is 2^-3, not 2^-12.

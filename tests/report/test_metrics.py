@@ -78,7 +78,7 @@ def made_header(**parts):
 
 
 def names(groups):
-    return {group.heading: [row.figure.name for row in group.rows] for group in groups}
+    return {group.heading: [row.view.name for row in group.rows] for group in groups}
 
 
 def test_metric_groups_are_in_order():
@@ -109,7 +109,7 @@ def test_metric_groups_have_further_custom_and_unknown_metrics_once():
 def test_metric_groups_doubt_all_metrics_of_an_uncalibrated_judge_and_no_others():
     groups = metric_groups(made_header(), RunFile(further_metrics={"faithfulness": HALF}), NOBODY)
 
-    doubts = {row.figure.name: row.doubt for group in groups for row in group.rows if row.doubt}
+    doubts = {row.view.name: row.doubt for group in groups for row in group.rows if row.doubt}
     assert doubts == {"judged_correct": NOT_CALIBRATED, "faithfulness": NOT_CALIBRATED}
     assert {group.heading: group.doubt for group in groups if group.doubt} == {"The judge": NOT_CALIBRATED}
 

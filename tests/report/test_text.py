@@ -55,6 +55,9 @@ NUMBERS = {
     "a whole percent": (numbers.percent(1.0), "100 %"),
     "less than a cent": (numbers.dollars(0.0012), "$0.0012"),
     "more than a cent": (numbers.dollars(1.336), "$1.34"),
+    "a p": (numbers.p_value(0.0301), "0.030"),
+    "a small p": (numbers.p_value(0.0004), "<0.001"),
+    "no p": (numbers.p_value(None), "–"),
     "a second": (numbers.milliseconds(1340), "1.34 s"),
     "points without a minus of nothing": (numbers.points(-0.0001), "+0.0"),
 }

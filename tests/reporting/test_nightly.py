@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.evaluation.baseline_files import nights_file
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
-from rag_eval_pipeline.reporting.baselines import pin
+from rag_eval_pipeline.reporting.baselines import flip_share_of, pin
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.history import history_rows
 from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run, alerts_due, due_reruns
@@ -123,6 +123,11 @@ def test_night_on_other_fingerprints_is_not_compared_unless_the_system_changed(p
     [night] = nights(made_run("n1", FELL, prints=PRINTS.model_copy(update={part: "other"})))
 
     assert (night.reason, bool(night.metrics)) == ((None, True) if part == "system" else (f"different_{part}", False))
+
+
+def test_flip_share_counts_answers_that_differ_between_runs():
+    assert flip_share_of([made_run("a"), made_run("b", FELL)]) == 0.1
+    assert flip_share_of([made_run("a")]) is None
 
 
 def test_night_tests_documents_if_so_set():

@@ -32,12 +32,12 @@ async def asked(tmp_path, *steps, **settings):
         return await system.answer(ASKED), server
 
 
-def said(answer="In 1901.", **more):
+def answering(answer="In 1901.", **more):
     return reply(200, {"data": {"answer": answer, **more}})
 
 
 async def test_question_is_inserted_into_the_texts_of_the_template(tmp_path):
-    _, server = await asked(tmp_path, said(), headers={"X-Team": "qa"})
+    _, server = await asked(tmp_path, answering(), headers={"X-Team": "qa"})
 
     [request] = server.asked
     assert request.json == {"q": ASKED.text, "k": 3, "tags": ["coast/7", "{other}"]}
@@ -45,7 +45,7 @@ async def test_question_is_inserted_into_the_texts_of_the_template(tmp_path):
 
 
 async def test_question_may_be_in_the_url(tmp_path):
-    _, server = await asked(tmp_path, said(), method="GET", body=None, params={"q": "{question}"})
+    _, server = await asked(tmp_path, answering(), method="GET", body=None, params={"q": "{question}"})
 
     assert (server.asked[0].method, server.asked[0].body) == ("GET", b"")
     assert server.asked[0].target.startswith("/v1/ask?q=Who+said")
@@ -59,7 +59,7 @@ def test_question_arrives_unchanged(question):
 
 
 async def test_parts_are_found_at_their_paths(tmp_path):
-    step = said(
+    step = answering(
         "In 1901 [tollan.pdf:2:9-49].",
         hits=[{"meta": {"src": "in/light.pdf", "p": 1}, "body": "The light", "s": 0.5}],
         cites=[
@@ -96,7 +96,7 @@ async def test_passages_and_citations_need_no_paths_for_usual_keys(tmp_path):
     cites = [{"document": "tollan.pdf", "page": 1, "start": 0, "end": 40}]
     paths = {"contexts": {"path": "data.hits"}, "citations": {"path": "data.cites"}}
     conventions = {"page_base": 0, "offset_base": "page"}
-    answer, _ = await asked(tmp_path, said(hits=hits, cites=cites), **paths, **conventions)
+    answer, _ = await asked(tmp_path, answering(hits=hits, cites=cites), **paths, **conventions)
 
     assert [(p.document, p.page, p.text) for p in answer.contexts] == [
         ("light.pdf", 1, "The light"), ("", None, "only text"),
@@ -130,7 +130,7 @@ PAGES = {
 @pytest.mark.parametrize(("passage", "inner", "settings", "page"), PAGES.values(), ids=PAGES)
 async def test_pages_of_langchain_count_from_zero(passage, inner, settings, page, tmp_path):
     paths = {"contexts": {"path": "data.hits", **inner}}
-    async with opened(tmp_path, said(hits=[passage]), **paths, **settings) as (system, _):
+    async with opened(tmp_path, answering(hits=[passage]), **paths, **settings) as (system, _):
         answer = await system.answer(ASKED)
 
     assert [(c.document, c.page) for c in answer.contexts] == [("light.pdf", page)]
@@ -138,7 +138,7 @@ async def test_pages_of_langchain_count_from_zero(passage, inner, settings, page
 
 
 async def test_path_that_finds_nothing_in_any_reply_is_a_warning_with_the_keys(tmp_path):
-    step = said(hits=[{"name": "light.pdf", "body": "The light"}], usage={"in": 5})
+    step = answering(hits=[{"name": "light.pdf", "body": "The light"}], usage={"in": 5})
     paths = {
         "contexts": {"path": "data.hits", "document": "file", "text": "body"},
         "citations": {"path": "data.sources"},
@@ -156,8 +156,8 @@ async def test_path_that_finds_nothing_in_any_reply_is_a_warning_with_the_keys(t
 
 
 async def test_empty_answer_is_an_error_with_its_usage_or_an_abstention(tmp_path):
-    failed, _ = await asked(tmp_path, said("", n=5), prompt_tokens="data.n")
-    abstained, _ = await asked(tmp_path, said(""), empty_answer="abstained")
+    failed, _ = await asked(tmp_path, answering("", n=5), prompt_tokens="data.n")
+    abstained, _ = await asked(tmp_path, answering(""), empty_answer="abstained")
 
     assert (failed.status, failed.error_code, failed.usage.total_tokens) == ("error", "empty_answer", 5)
     assert (abstained.status, abstained.answer, abstained.abstained) == ("ok", "", True)
@@ -166,9 +166,9 @@ async def test_empty_answer_is_an_error_with_its_usage_or_an_abstention(tmp_path
 WRONG = {
     #                              script                                   settings                             status       code                what the message names
     "no answer":                  (reply(200, {"data": {}}),                {},                                  "error",     "bad_response",     "'data.answer'"),
-    "passages that are no list":  (said(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
-    "a citation of nothing":      (said(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "citations[0]"),
-    "a path that cannot be":      (said(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
+    "passages that are no list":  (answering(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
+    "a citation of nothing":      (answering(cites=[{"start": 1}]),              {"citations": {"path": "data.cites"}}, "error",   "bad_response",     "citations[0]"),
+    "a path that cannot be":      (answering(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
     "an error in a success":      (reply(200, {"error": "no index"}),       {"error": "error"},                  "error",     "error_reply",      "no index"),
     "a cut stream":               (events({"token": "In "}, end=False),     SSE,                                 "truncated", "stream_truncated", "1 events"),
     "a stream without JSON":      (stream("data: hello\n\n"),               SSE,                                 "error",     "bad_response",     "event 1"),

@@ -13,7 +13,7 @@ ASKED = Query("7", "When was the Marsh Point light first lit?")
 PRICES = {"usd_per_million_prompt_tokens": 1.0, "usd_per_request": 0.01}
 
 
-def said(text, *, finish_reason="stop", **more):
+def completion(text, *, finish_reason="stop", **more):
     choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish_reason}
     return reply(200, {"model": "m-2026", "choices": [choice], **more})
 
@@ -36,7 +36,7 @@ async def asked(tmp_path, *steps, **settings):
 
 async def test_plain_answer(tmp_path):
     usage = {"prompt_tokens": 1_000, "completion_tokens": 10}
-    answer, server = await asked(tmp_path, said("In 1887 [light.pdf:1:0-64].", usage=usage))
+    answer, server = await asked(tmp_path, completion("In 1887 [light.pdf:1:0-64].", usage=usage))
 
     assert (answer.query_id, answer.status, answer.answer) == ("7", "ok", "In 1887 [light.pdf:1:0-64].")
     assert [(c.file_name, c.start_char, c.end_char, c.page_number) for c in answer.citations] == [
@@ -50,7 +50,7 @@ async def test_plain_answer(tmp_path):
 
 
 async def test_retrieved_passages_are_sent_numbered_and_kept(tmp_path):
-    answer, server = await asked(tmp_path, said("3 May 1887 [1]."), retrieval={"k": 2})
+    answer, server = await asked(tmp_path, completion("3 May 1887 [1]."), retrieval={"k": 2})
     system_prompt, question = (message["content"] for message in server.asked[0].json["messages"])
 
     assert "[report.pdf:3:120-188]" in system_prompt
@@ -72,7 +72,7 @@ CITED = {
 
 @pytest.mark.parametrize(("text", "expected"), CITED.values(), ids=CITED)
 async def test_citations_by_number_and_by_mark(text, expected, tmp_path):
-    answer, _ = await asked(tmp_path, said(text), retrieval={"k": 1})
+    answer, _ = await asked(tmp_path, completion(text), retrieval={"k": 1})
 
     found = [(c.file_name, c.start_char, c.end_char, text[c.marker_start : c.marker_end]) for c in answer.citations]
     assert found == expected
@@ -86,7 +86,7 @@ async def test_server_that_retrieves_states_passages_and_citations_at_paths(tmp_
     cites = [{"document": "tollan", "page": 1, "start": 0, "end": 40}, {"document": "light.pdf"}]
     answer, _ = await asked(
         tmp_path,
-        said("1887", context={"sources": sources, "cites": cites}),
+        completion("1887", context={"sources": sources, "cites": cites}),
         contexts_path="context.sources[].{document: file, text: chunk, page: page, score: score}",
         citations_path="context.cites",
         page_base=0,
@@ -113,10 +113,10 @@ async def test_streamed_answer_has_a_first_token_time_and_passages_of_any_event(
 
 FAILED = {
     #                          script                                          status       code                  partial
-    "cut at the limit":        ([said("18", finish_reason="length")],          "truncated", "max_tokens_reached", "18"),
+    "cut at the limit":        ([completion("18", finish_reason="length")],          "truncated", "max_tokens_reached", "18"),
     "busy":                    ([reply(429)],                                  "error",     "rate_limited",       None),
-    "without a word":          ([said(" ")],                                   "error",     "empty_answer",       " "),
-    "a passage of nothing":    ([said("18", sources=[{}])],                    "error",     "bad_response",       "18"),
+    "without a word":          ([completion(" ")],                                   "error",     "empty_answer",       " "),
+    "a passage of nothing":    ([completion("18", sources=[{}])],                    "error",     "bad_response",       "18"),
 }  # fmt: skip
 
 
@@ -133,6 +133,6 @@ async def test_reply_that_is_no_answer_is_a_status(steps, status, code, partial,
 
 
 async def test_empty_system_prompt_sends_the_question_alone(tmp_path):
-    _, server = await asked(tmp_path, said("a"), system_prompt="")
+    _, server = await asked(tmp_path, completion("a"), system_prompt="")
 
     assert [message["role"] for message in server.asked[0].json["messages"]] == ["user"]

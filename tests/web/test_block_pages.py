@@ -1,4 +1,4 @@
-"""Block pages are told from documents: each kind by its signs, and never a document that only names them."""
+"""Block pages are detected: each kind by its signs, and never a document that only names them."""
 
 import csv
 import re

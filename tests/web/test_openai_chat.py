@@ -15,7 +15,7 @@ SCHEMA = {"title": "a verdict", "type": "object", "properties": {}, "required": 
 PRICES = {"usd_per_million_prompt_tokens": 2.0, "usd_per_million_completion_tokens": 10.0, "usd_per_request": 0.001}
 
 
-def said(text="Because.", *, finish_reason="stop", usage=None, **message):
+def completion(text="Because.", *, finish_reason="stop", usage=None, **message):
     body = {
         "id": "1",
         "object": "chat.completion",
@@ -59,7 +59,7 @@ async def failed(*steps, **arguments):
 
 async def test_chat_sends_what_is_set_and_the_servers_further_fields():
     settings = {"temperature": None, "seed": None, "max_tokens": 9, "extra_body": {"provider": {"order": ["a"]}}}
-    _, sent = await completed(said(), settings=settings)
+    _, sent = await completed(completion(), settings=settings)
 
     assert sent == [
         {
@@ -73,7 +73,7 @@ async def test_chat_sends_what_is_set_and_the_servers_further_fields():
 
 async def test_chat_reply_has_text_model_usage_and_account():
     usage = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100}
-    answer, _ = await completed(said(usage=usage, reasoning_content="Hm."), settings={"prices": PRICES})
+    answer, _ = await completed(completion(usage=usage, reasoning_content="Hm."), settings={"prices": PRICES})
 
     assert (answer.text, answer.refusal) == ("Because.", None)
     assert (answer.model, answer.finish_reason) == ("m-2026", "stop")
@@ -92,17 +92,17 @@ USAGES = {
 
 @pytest.mark.parametrize(("usage", "expected"), USAGES.values(), ids=USAGES)
 async def test_chat_usage(usage, expected):
-    answer, _ = await completed(said(usage=usage))
+    answer, _ = await completed(completion(usage=usage))
 
     assert answer.usage == expected
 
 
 ENDINGS = {
     #               message                                    text   refusal            finish_reason
-    "filtered":    (said(None, finish_reason="content_filter"), "",   "content_filter",  "content_filter"),
-    "refused":     (said(None, refusal="I will not."),         "",    "I will not.",     "stop"),
-    "empty":       (said(""),                                  "",    None,              "stop"),
-    "in parts":    (said([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]), "ab", None, "stop"),
+    "filtered":    (completion(None, finish_reason="content_filter"), "",   "content_filter",  "content_filter"),
+    "refused":     (completion(None, refusal="I will not."),         "",    "I will not.",     "stop"),
+    "empty":       (completion(""),                                  "",    None,              "stop"),
+    "in parts":    (completion([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]), "ab", None, "stop"),
 }  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def refusing(*names, status=400):
     async def step(asked, writer):
         found = next((name for name in names if name in asked.json), None)
         error = {"error": {"message": f"Unsupported parameter: '{found}' is not supported with this model."}}
-        await (said("{}") if found is None else reply(status, error))(asked, writer)
+        await (completion("{}") if found is None else reply(status, error))(asked, writer)
 
     return step
 
@@ -127,7 +127,7 @@ def refusing(*names, status=400):
 def knowing_formats(*known, refusal="response_format {} is unknown"):
     async def step(asked, writer):
         form = asked.json.get("response_format", {}).get("type", "plain")
-        await (said("{}") if form in known else reply(400, refusal.format(form)))(asked, writer)
+        await (completion("{}") if form in known else reply(400, refusal.format(form)))(asked, writer)
 
     return step
 
@@ -181,7 +181,7 @@ UNLEARNED = {
 
 @pytest.mark.parametrize(("refusals", "requests"), UNLEARNED.values(), ids=UNLEARNED)
 async def test_chat_learns_nothing_from_a_request_that_never_succeeded(refusals, requests):
-    async with serving(*refusals, said()) as server, opened(server) as endpoint:
+    async with serving(*refusals, completion()) as server, opened(server) as endpoint:
         chat = chat_over(endpoint)
         with pytest.raises(EndpointError) as raised:
             await chat.complete(ASK, schema=SCHEMA)
@@ -265,7 +265,7 @@ ENDS = {
     "an end without a reason": stream(chunk("a"), "data: [DONE]\n\n"),
     "a reason without an end": stream(chunk("a", finish_reason="stop")),
     "cut behind its end": stream(chunk("a", finish_reason="stop"), end=False),
-    "one object in place of a stream": said("a"),
+    "one object in place of a stream": completion("a"),
 }
 
 
@@ -282,7 +282,7 @@ async def test_chat_does_without_a_stream_that_is_refused():
         if "stream" in asked.json:
             await reply(400, {"message": "stream is unknown"})(asked, writer)
         else:
-            await said("a")(asked, writer)
+            await completion("a")(asked, writer)
 
     answer, _ = await completed(step, stream=True)
 

@@ -76,7 +76,6 @@ class Measure:
     name: str
     trec_name: str | None
     label: str
-    meaning: str
     family: Family
     parameters: Parameters
 
@@ -147,7 +146,6 @@ def _r_precision_multiple(rankings: Rankings, parameters: Parameters) -> Floats:
 
 
 def _reciprocal_rank(rankings: Rankings, _: Parameters) -> Floats:
-    """1 / rank of the first relevant document; 0.0 if none was retrieved."""
     found = np.zeros(rankings.n)
     is_first = rankings.ordinal == 1
     found[rankings.relevant.query[is_first]] = 1.0 / rankings.relevant.rank[is_first]
@@ -170,7 +168,6 @@ def _average_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
 
 
 def _log_average_precision(rankings: Rankings, _: Parameters) -> Floats:
-    """Logarithm of average precision, from which the geometric mean is made."""
     return apply_exactly(math.log, np.maximum(rankings.average_precision, MIN_GEOMETRIC))
 
 
@@ -188,7 +185,6 @@ def _mean_interpolated_precision(rankings: Rankings, parameters: Parameters) -> 
 
 
 def _best_later_precision(rankings: Rankings) -> Floats:
-    """Return the best precision at each retrieved relevant document or a later one."""
     query = rankings.relevant.query
     best, found = np.zeros(rankings.n), np.empty(query.size)
     for chosen in iterate_by_ordinal(rankings.n_found[query] - rankings.ordinal + 1):
@@ -227,7 +223,6 @@ def _binary_preference(rankings: Rankings, _: Parameters) -> Floats:
 
 
 def _log_binary_preference(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Logarithm of bpref, from which the geometric mean is made."""
     return apply_exactly(math.log, np.maximum(_binary_preference(rankings, parameters), MIN_GEOMETRIC))
 
 
@@ -243,7 +238,6 @@ def _inferred_average_precision(rankings: Rankings, _: Parameters) -> Floats:
 
 
 def _count_above(rankings: Rankings) -> tuple[Ints, Ints]:
-    """Count the non-relevant documents, and those in the pool but unjudged, above each relevant one."""
     query, _, grade = rankings.hits
     is_relevant = grade >= rankings.level
     first = np.searchsorted(query, query)
@@ -293,7 +287,6 @@ def _gains(rankings: Rankings, parameters: Parameters) -> tuple[RankedGains, Ran
 
 
 def _gain_of(grade: Ints, gains: Mapping[int, float]) -> Floats:
-    """Return the gain of each grade; 0.0 for negative grades, which are unjudged."""
     found = np.maximum(grade, 0).astype(np.float64)
     for given, gain in gains.items():
         found[grade == given] = gain
@@ -425,7 +418,6 @@ def _expected_reciprocal_rank(rankings: Rankings, parameters: Parameters) -> Flo
 
 
 def _powers(p: float, longest: int) -> Floats:
-    """Return p^0 to p^longest by repeated multiplication."""
     return np.multiply.accumulate(np.concatenate(([1.0], np.full(longest, p))))
 
 

@@ -134,9 +134,8 @@ def _make_measure(family: Family, text: str | None, parameters: Parameters, *, i
         name = f"{metric.name}_{text}"
     else:
         name = f"{metric.name}({text})" if text else metric.name
-    meaning = metric.meaning.replace("top k", f"top {parameters.k}")
     label = trec_name if is_trec and trec_name is not None else name
-    return Measure(name, trec_name, label, meaning, family, parameters)
+    return Measure(name, trec_name, label, family, parameters)
 
 
 def _defaults(family: Family, k: int) -> Parameters:

@@ -174,8 +174,6 @@ class _Scratch:
 
 
 class _JudgedRows(NamedTuple):
-    """Rows of a block that were judged, each with its query in the block and its row in the qrels."""
-
     rows: Ints
     query: Ints
     judged: Ints

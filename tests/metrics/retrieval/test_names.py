@@ -70,10 +70,6 @@ def test_other_names_are_understood():
     assert [parse_measure(name).name for name in OTHER_NAMES.values()] == [*OTHER_NAMES.values()]
 
 
-def test_meaning_names_the_cutoff():
-    assert parse_measure("recall@5").meaning == "Share of the relevant documents in the top 5."
-
-
 UNKNOWN = [
     "", "bleu@5", "hit@0", "hit@05", "recall", "ndcg@", "P.5,10", "official", "ndcg_cut.23.4", "P.-5", "ndcg.p=3",
     "utility.1,2", "map.5", "rbp(p=1)@10", "rbp(p=0)@10", "err(max_grade=1.5)@10", "err(p=0.5)@10",

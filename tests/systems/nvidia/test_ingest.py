@@ -55,8 +55,8 @@ def sent(server):
     return paths.get(UPLOAD, 0), paths.get(REPLACE, 0)
 
 
-def by_hand(server, names, collection=COLLECTION, **told):
-    plain_http.post(f"{server.ingestor}/v1/collection", json={"collection_name": collection} | told)
+def by_hand(server, names, collection=COLLECTION, **stated):
+    plain_http.post(f"{server.ingestor}/v1/collection", json={"collection_name": collection} | stated)
     files = [("documents", (name, b"%PDF", "application/pdf")) for name in names]
     data = {"data": json.dumps({"collection_name": collection, "blocking": True})}
     plain_http.post(f"{server.ingestor}/v1/documents", files=files, data=data)

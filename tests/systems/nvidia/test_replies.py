@@ -19,8 +19,8 @@ from rag_eval_pipeline.web.sse import Event
 
 
 def chunk(content="", *, finish=None, kind=None, **facts):
-    said = {"role": None, "content": content, "reasoning_content": None}
-    choice = {"index": 0, "message": {**said, "role": "assistant"}, "delta": said, "finish_reason": finish}
+    message = {"role": None, "content": content, "reasoning_content": None}
+    choice = {"index": 0, "message": {**message, "role": "assistant"}, "delta": message, "finish_reason": finish}
     return {"choices": [choice], "event_type": kind, "citations": {"total_results": 0, "results": []}} | facts
 
 
@@ -41,7 +41,7 @@ ANSWERS = {
     "escaped characters":           ([chunk("a &l"), chunk("t; b &amp;&amp; c &gt; &amp;lt;"), END], "a < b && c > &lt;"),
     "entities of its own":          ([chunk("&eacute; &quot; &#60;"), END], "&eacute; &quot; &#60;"),
     "only a message":               ([{"choices": [{"message": {"content": "31"}, "finish_reason": "stop"}]}], "31"),
-    "an error is its subject":      ([chunk("The log said: Error from rag-server."), END], "The log said: Error from rag-server."),
+    "an error is its subject":      ([chunk("The log message: Error from rag-server."), END], "The log message: Error from rag-server."),
 }  # fmt: skip
 
 

@@ -57,11 +57,11 @@ async def test_parameters_are_sent_and_published(server, corpus, opened):
         server, corpus, generate={"reranker_top_k": 1, "enable_reranker": False, "stop": ["a", "b"]}
     ) as s:
         answer = await s.answer(Query("1", "How long is the breakwater?"))
-        told = s.configuration()
+        stated = s.configuration()
 
     assert len(answer.contexts) == 1
-    assert (told["retrieval_k"], told["reranking_enabled"], told["stop"]) == (1, False, "a, b")
-    assert (told["model"], told["embedding_model"], told["page_base"]) == ("mock/llm", "mock/bm25", 1)
+    assert (stated["retrieval_k"], stated["reranking_enabled"], stated["stop"]) == (1, False, "a, b")
+    assert (stated["model"], stated["embedding_model"], stated["page_base"]) == ("mock/llm", "mock/bm25", 1)
     assert s.server_configuration()["rag_configuration"]["vdb_top_k"] == 100
 
 
@@ -96,9 +96,9 @@ async def test_stated_page_base_is_not_probed(server, corpus, opened):
 async def test_pages_are_none_if_the_base_is_unknown(canned, corpus, opened):  # canned passages stand on no page
     async with opened(canned, corpus) as system:
         answer = await system.answer(Query("1", "Who?"))
-        told = system.configuration()["page_base"]
+        stated = system.configuration()["page_base"]
 
-    assert (told, {context.page for context in answer.contexts}) == (None, {None})
+    assert (stated, {context.page for context in answer.contexts}) == (None, {None})
 
 
 FAILURES = {
