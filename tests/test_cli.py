@@ -220,7 +220,7 @@ def test_benchmark_is_started_converted_and_exported(rag_eval, workspace, tmp_pa
     assert source.read_text().endswith("broken\n")
 
 
-def test_an_internal_error_exits_70(rag_eval, monkeypatch):
+def test_internal_error_exits_70(rag_eval, monkeypatch):
     def broken(*arguments, **options):
         raise RuntimeError("a bug")
 
@@ -239,7 +239,7 @@ def test_every_command_has_help_an_example_and_a_place_in_the_readme():
         assert f"`{name}" in readme
 
 
-def test_a_place_that_cannot_be_written_is_one_line(rag_eval, workspace, monkeypatch, tmp_path):
+def test_place_that_cannot_be_written_is_one_line(rag_eval, workspace, monkeypatch, tmp_path):
     shutil.rmtree(workspace.reports, ignore_errors=True)
     workspace.reports.write_text("a file where a folder should be")
 
@@ -272,7 +272,7 @@ def test_evaluate_names_answers_that_the_judge_could_not_judge_and_strict_counts
     assert (code, err) == (0, f"rag-eval: {out.strip()}: {note}\n")
 
 
-def test_a_mean_that_failed_questions_are_missing_from_says_so(rag_eval, workspace, server):
+def test_mean_that_failed_questions_are_missing_from_says_so(rag_eval, workspace, server):
     server.refused = {3, 5}
     set_system(workspace, server)
 

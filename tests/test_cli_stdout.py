@@ -69,7 +69,7 @@ def heard(done, where):
     return {way for way in WAYS if f"{way} in {where}" in done.stderr}
 
 
-def test_a_system_and_a_metric_that_print_leave_json_alone(rag_eval, workspace):
+def test_system_and_a_metric_that_print_leave_json_alone(rag_eval, workspace):
     defaults = workspace.defaults_config
     defaults.write_text(defaults.read_text() + "custom_metrics: ['loud_metric:LOUD']\n")
     evaluated = rag_eval("evaluate", OBSERVATORY, "--system", "loud", "--json")
@@ -84,7 +84,7 @@ def test_a_system_and_a_metric_that_print_leave_json_alone(rag_eval, workspace):
     assert heard(rescored, "the metric") == set(WAYS)
 
 
-def test_a_reader_that_goes_away_is_no_error(rag_eval, workspace):
+def test_reader_that_goes_away_is_no_error(rag_eval, workspace):
     command = f"{sys.executable} -m rag_eval_pipeline.cli history --workspace {workspace.root} --json | true"
 
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
@@ -92,7 +92,7 @@ def test_a_reader_that_goes_away_is_no_error(rag_eval, workspace):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_closed_standard_error_is_no_error(workspace):
+def test_closed_standard_error_is_no_error(workspace):
     command = f"{sys.executable} -m rag_eval_pipeline.cli history --workspace {workspace.root} --json 2>&-"
 
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -71,7 +71,7 @@ def described() -> str:
     return "\n".join([*lines, ""])
 
 
-def test_the_graph_is_the_one_that_stands_here():
+def test_graph_is_the_one_that_stands_here():
     assert described() == GRAPH
 
 

@@ -17,7 +17,7 @@ def blocks(name):
 
 
 @pytest.mark.parametrize("block", blocks("systems.md"), ids=lambda block: block["kind"])
-def test_a_system_of_the_documents_is_valid(block):
+def test_system_of_the_documents_is_valid(block):
     assert parse_system(block, "docs/systems.md").kind == block["kind"]
 
 
@@ -30,7 +30,7 @@ def test_settings_of_the_documents_are_valid(block):
     assert EvaluationSettings.model_validate(block)
 
 
-def test_the_table_of_metrics_is_the_registry():
+def test_table_of_metrics_is_the_registry():
     spec = importlib.util.spec_from_file_location("write_metric_table", REPOSITORY / "tools" / "write_metric_table.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

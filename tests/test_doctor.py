@@ -111,7 +111,7 @@ def test_doctor_names_what_follows_without_a_sandbox(machine, stand_in):
 
 
 @pytest.mark.browser
-def test_a_browser_that_is_started_without_its_proxy_is_behind_the_guard_all_the_same(machine, stand_in):
+def test_browser_that_is_started_without_its_proxy_is_behind_the_guard_all_the_same(machine, stand_in):
     stand_in(PAST_THE_PROXY)
 
     assert examine(machine, "egress")["egress"].ok  # each page's context names the guard itself
@@ -137,5 +137,5 @@ LOST = {
 
 
 @pytest.mark.parametrize(("text", "lost"), LOST.values(), ids=LOST)
-def test_a_script_is_lost_with_its_first_character(text, lost):
+def test_script_is_lost_with_its_first_character(text, lost):
     assert lost_scripts(text) == lost

@@ -59,7 +59,7 @@ def test_commands_run_and_print_what_stands_here(command, output, demo, monkeypa
         assert capsys.readouterr().out.splitlines() == output
 
 
-def test_the_leaderboard_is_the_one_that_make_demo_prints(demo):
+def test_leaderboard_is_the_one_that_make_demo_prints(demo):
     screen = StringIO()
     Console(file=screen, width=80).print(leaderboard_table(read_leaderboard(demo)))
 
@@ -81,7 +81,7 @@ def test_targets_exist(target):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_yaml_is_valid():
+def test_yaml_is_valid():
     benchmark, system = (yaml.safe_load(body) for kind, body in BLOCKS if kind == "yaml")
 
     assert BenchmarkSpec.model_validate(benchmark).name == "frames"

@@ -72,7 +72,7 @@ def test_assets_name_unknown_retrieved_documents(run, workspace, instance):
     assert metadata(evaluated, "evaluation_results")["warnings"] == sentence
 
 
-def test_the_log_has_a_line_on_each_document_and_a_warning_on_each_that_is_missing(run, workspace, instance):
+def test_log_has_a_line_on_each_document_and_a_warning_on_each_that_is_missing(run, workspace, instance):
     paths = workspace.benchmark(RAILWAY)
     first, second = sorted(path.name for path in paths.corpus.iterdir())[:2]
     (paths.corpus / first).unlink()
@@ -90,14 +90,14 @@ def test_the_log_has_a_line_on_each_document_and_a_warning_on_each_that_is_missi
     assert any(text.startswith(f"corpus of {RAILWAY}: ") for _, text in said)
 
 
-def test_a_picture_that_cannot_be_drawn_is_a_reason_and_no_failure():
+def test_picture_that_cannot_be_drawn_is_a_reason_and_no_failure():
     def draw():
         raise FileNotFoundError(2, "No such file or directory", "a.pdf")
 
     assert png_image(draw, "first pages").value == "not drawn: [Errno 2] No such file or directory: 'a.pdf'"
 
 
-def test_a_failed_blocking_check_ends_the_run_and_leaves_no_stamp(run, workspace):
+def test_failed_blocking_check_ends_the_run_and_leaves_no_stamp(run, workspace):
     spec = workspace.benchmark(RAILWAY).spec
     spec.write_text(spec.read_text().replace("questions: 40", "questions: 41"))
 
@@ -113,7 +113,7 @@ def test_a_failed_blocking_check_ends_the_run_and_leaves_no_stamp(run, workspace
     assert "[not_converted]" in text
 
 
-def test_a_conversion_by_hand_waits_for_all_steps_of_a_run(run, workspace, instance, resources):
+def test_conversion_by_hand_waits_for_all_steps_of_a_run(run, workspace, instance, resources):
     """The hand begins in the middle of the run, and both come to their end."""
     lock = workspace.benchmark(RAILWAY).lock
     hands, refusals = [], []
@@ -140,7 +140,7 @@ def test_a_conversion_by_hand_waits_for_all_steps_of_a_run(run, workspace, insta
 
 
 @pytest.mark.parametrize("selection", [["questions"], ["corpus_text", "train_json"]], ids=str)
-def test_the_lock_is_free_after_the_last_step_of_a_run(selection, run, workspace, instance, resources):
+def test_lock_is_free_after_the_last_step_of_a_run(selection, run, workspace, instance, resources):
     result = dg.materialize(
         CONVERSION,
         selection=selection,
@@ -154,7 +154,7 @@ def test_the_lock_is_free_after_the_last_step_of_a_run(selection, run, workspace
         pass
 
 
-def test_the_lock_is_free_after_a_run_that_failed(run, workspace):
+def test_lock_is_free_after_a_run_that_failed(run, workspace):
     paths = workspace.benchmark(RAILWAY)
     spec = paths.spec.read_text()
     for change in (spec.replace("questions: 40", "questions: 41"), spec + "nonsense: 1\n"):

@@ -92,7 +92,7 @@ def said_by(process: "subprocess.Popen[str]") -> list[str]:
     return [line.strip() for line in process.communicate(timeout=PATIENCE_SECONDS)[0].splitlines()]
 
 
-def test_a_run_that_lost_an_interrupt_is_interrupted_again(start: Start):
+def test_run_that_lost_an_interrupt_is_interrupted_again(start: Start):
     process = start(SERVER)
     assert process.stdout is not None
     assert process.stdout.readline() == "run: begun\n"
@@ -105,7 +105,7 @@ def test_a_run_that_lost_an_interrupt_is_interrupted_again(start: Start):
     assert sorted(said[:-2]) == ["run: interrupted", "run: interrupted", "server: told"]
 
 
-def test_a_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(start: Start):
+def test_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(start: Start):
     process = start(SERVER)
     assert process.stdout is not None
     assert process.stdout.readline() == "run: begun\n"
@@ -120,7 +120,7 @@ def test_a_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(star
     assert process.returncode == 0
 
 
-def test_a_run_that_does_not_end_is_killed_with_all_that_it_has_started(start: Start):
+def test_run_that_does_not_end_is_killed_with_all_that_it_has_started(start: Start):
     process = start(SERVER.replace(repr(RUN), repr(DEAF_RUN)), "--grace", "1")
     assert process.stdout is not None
     begun, _, below = process.stdout.readline().rpartition(" ")
@@ -135,7 +135,7 @@ def test_a_run_that_does_not_end_is_killed_with_all_that_it_has_started(start: S
     assert not psutil.pid_exists(int(below)) or psutil.Process(int(below)).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_server_that_does_not_end_without_a_run_is_killed_too(start: Start):
+def test_server_that_does_not_end_without_a_run_is_killed_too(start: Start):
     process = start(DEAF_SERVER, "--grace", "1")
     assert process.stdout is not None
     assert process.stdout.readline() == "server: begun\n"
@@ -146,7 +146,7 @@ def test_a_server_that_does_not_end_without_a_run_is_killed_too(start: Start):
     assert process.returncode == 0
 
 
-def test_a_server_that_ends_by_itself_ends_the_container_with_its_code(start: Start):
+def test_server_that_ends_by_itself_ends_the_container_with_its_code(start: Start):
     process = start(BROKEN)
     process.communicate()
 

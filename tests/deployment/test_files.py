@@ -81,7 +81,7 @@ def test_versions_are_pinned():
         assert "--require-hashes" in line or "--no-deps" in line
 
 
-def test_the_image_has_the_packages_of_the_development_set_and_nothing_that_only_developers_need():
+def test_image_has_the_packages_of_the_development_set_and_nothing_that_only_developers_need():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     run, develop = pinned("requirements-run.txt"), pinned("requirements.txt")
     named = {re.split(r"[=<>~\[ ]", name, maxsplit=1)[0].lower() for name in project["dependencies"]}
@@ -92,7 +92,7 @@ def test_the_image_has_the_packages_of_the_development_set_and_nothing_that_only
     assert run.items() <= develop.items()
 
 
-def test_the_image_has_the_browser_and_fonts_of_the_set_up():
+def test_image_has_the_browser_and_fonts_of_the_set_up():
     script = (REPOSITORY / "tools" / "install_browser.sh").read_text()
     wanted = set(re.search(r'^PACKAGES="(.*)"', script, re.MULTILINE)[1].split())
     installed = re.search(r"apt-get install (.*?)&&", DOCKERFILE)[1].split()
@@ -100,19 +100,19 @@ def test_the_image_has_the_browser_and_fonts_of_the_set_up():
     assert {name for name in installed if not name.startswith("--")} == wanted | {"tini"}
 
 
-def test_the_image_does_not_run_as_root_and_its_first_process_reaps():
+def test_image_does_not_run_as_root_and_its_first_process_reaps():
     assert instructions("USER") == ["1000:1000"]
     assert instructions("ENTRYPOINT") == ['["tini", "--"]']
 
 
-def test_the_image_starts_what_compose_starts_as_the_code_location():
+def test_image_starts_what_compose_starts_as_the_code_location():
     assert json.loads(instructions("CMD")[0]) == SERVICES["code"]["command"]
     health = re.search(r"HEALTHCHECK .*? CMD (\[.*\])", DOCKERFILE)[1]
     assert ["CMD", *json.loads(health)] == SERVICES["code"]["healthcheck"]["test"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_has_no_rights_that_it_does_not_need(name):
+def test_service_has_no_rights_that_it_does_not_need(name):
     service = SERVICES[name]
 
     assert service["cap_drop"] == ["ALL"]
@@ -143,7 +143,7 @@ def test_services_share_the_instance_and_wait_for_the_code():
         assert SERVICES[name]["environment"] == {"RAG_EVAL_CODE_HOST": "code"}
 
 
-def test_the_launcher_of_the_browser_can_be_executed():
+def test_launcher_of_the_browser_can_be_executed():
     [temp] = SERVICES["code"]["tmpfs"]
 
     assert temp.startswith("/tmp:exec,")  # an engine mounts it noexec unless told
@@ -156,7 +156,7 @@ def test_files_that_compose_names_are_in_the_image_or_beside_it():
     assert "seccomp:deploy/seccomp.json" in SERVICES["code"]["security_opt"]
 
 
-def test_the_profile_lets_the_browser_make_its_sandbox_and_nothing_mount_or_trace():
+def test_profile_lets_the_browser_make_its_sandbox_and_nothing_mount_or_trace():
     profile = json.loads((REPOSITORY / "deploy" / "seccomp.json").read_text())
     allowed, refused = (set(rule["names"]) for rule in profile["syscalls"][:2])
 
@@ -169,7 +169,7 @@ def test_the_profile_lets_the_browser_make_its_sandbox_and_nothing_mount_or_trac
         assert rule["names"] == sorted(set(rule["names"]))
 
 
-def test_the_code_is_found_where_the_environment_says():
+def test_code_is_found_where_the_environment_says():
     [entry] = yaml.safe_load((REPOSITORY / "deploy" / "workspace.yaml").read_text())["load_from"]
 
     assert entry["grpc_server"]["host"] == {"env": "RAG_EVAL_CODE_HOST"}
@@ -177,7 +177,7 @@ def test_the_code_is_found_where_the_environment_says():
     assert "RAG_EVAL_CODE_PORT=4000" in DOCKERFILE
 
 
-def test_the_settings_that_the_document_shows_are_read_by_yaml_and_its_commands_name_what_is_there():
+def test_settings_that_the_document_shows_are_read_by_yaml_and_its_commands_name_what_is_there():
     document = (REPOSITORY / "docs" / "deployment.md").read_text()
     blocks = [yaml.safe_load(body) for body in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)]
     variables = set(re.findall(r"RAG_EVAL_[A-Z]+", document))
@@ -187,7 +187,7 @@ def test_the_settings_that_the_document_shows_are_read_by_yaml_and_its_commands_
     assert len(document.splitlines()) <= 120
 
 
-def test_the_versions_of_launchers_belong_to_the_pinned_dagster():
+def test_versions_of_launchers_belong_to_the_pinned_dagster():
     minor, patch = pinned("requirements-run.txt")["dagster"].split()[0].split(".")[1:]
     library = f"0.{int(minor) + 16}.{patch}"  # Dagster's libraries count 16 ahead of it
     texts = (REPOSITORY / "docs" / "deployment.md").read_text()
@@ -195,7 +195,7 @@ def test_the_versions_of_launchers_belong_to_the_pinned_dagster():
     assert set(re.findall(r"dagster-(?:k8s|celery|postgres)==([\d.]+)", texts)) == {library}
 
 
-def test_the_helm_values_confine_the_code_as_compose_does():
+def test_helm_values_confine_the_code_as_compose_does():
     values = yaml.safe_load((REPOSITORY / "deploy" / "helm-values.yaml").read_text())
     [deployment] = values["dagster-user-deployments"]["deployments"]
     launched = values["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]

@@ -106,7 +106,7 @@ def test_killed_evaluation_is_resumed_and_ends_as_an_undisturbed_one(server, wor
         assert getattr(mine, part) == getattr(theirs, part)
 
 
-def test_the_blueprint_answers_from_the_pdfs_that_it_was_sent_as_the_built_in_system_does(server, workspace):
+def test_blueprint_answers_from_the_pdfs_that_it_was_sent_as_the_built_in_system_does(server, workspace):
     write_system(workspace, blueprint(server))
 
     evaluate(workspace, load_pair(workspace, RAILWAY, "served"))
@@ -119,7 +119,7 @@ def test_the_blueprint_answers_from_the_pdfs_that_it_was_sent_as_the_built_in_sy
     assert served.record.fingerprints.server is not None
 
 
-def test_the_ledger_counts_every_request_that_the_server_saw(server, workspace):
+def test_ledger_counts_every_request_that_the_server_saw(server, workspace):
     write_system(workspace, chat(server))
 
     _, published = evaluate(workspace, load_pair(workspace, RAILWAY, "served"))
@@ -130,7 +130,7 @@ def test_the_ledger_counts_every_request_that_the_server_saw(server, workspace):
     assert usage["total_tokens"] > 0
 
 
-def test_a_judge_over_http_is_asked_once_and_answers_from_its_cache_afterwards(workspace):
+def test_judge_over_http_is_asked_once_and_answers_from_its_cache_afterwards(workspace):
     with mock_rag_server() as server:
         defaults = yaml.safe_load(workspace.defaults_config.read_text())
         judge = {
@@ -154,7 +154,7 @@ def test_a_judge_over_http_is_asked_once_and_answers_from_its_cache_afterwards(w
     assert results[0].judge_metrics == results[1].judge_metrics
 
 
-def test_a_server_that_is_down_is_one_line_and_is_asked_again_when_it_is_back(workspace):
+def test_server_that_is_down_is_one_line_and_is_asked_again_when_it_is_back(workspace):
     with mock_rag_server() as server:
         settings = chat(server)
         port = server.port
@@ -171,7 +171,7 @@ def test_a_server_that_is_down_is_one_line_and_is_asked_again_when_it_is_back(wo
     assert (report.asked, report.failed) == (40, 0)
 
 
-def test_a_secret_stands_in_no_file_and_no_message(workspace, monkeypatch, caplog):
+def test_secret_stands_in_no_file_and_no_message(workspace, monkeypatch, caplog):
     secret = "canary-3f9a77c1e0d24b58"
     monkeypatch.setenv("SERVED_KEY", secret)
     with mock_rag_server(api_key="another-key-entirely") as server:

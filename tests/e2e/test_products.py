@@ -212,7 +212,7 @@ def test_rag_eval_validate_says_so_of_every_file(converted):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_evaluation_dataset_asks_the_questions_of_train_json(name, converted):
+def test_evaluation_dataset_asks_the_questions_of_train_json(name, converted):
     queries = dataset(converted, name).queries
 
     assert [
@@ -230,7 +230,7 @@ def test_the_evaluation_dataset_asks_the_questions_of_train_json(name, converted
 
 
 @pytest.mark.parametrize("name", ["squad2", "hotpotqa"])
-def test_the_ground_truth_has_the_citations_of_the_dataset(name, converted):
+def test_ground_truth_has_the_citations_of_the_dataset(name, converted):
     [path] = converted.workspace.ground_truth.glob(f"{name}_v*.gt.json")
     annotated = {
         annotation.query_id: [(c.file_name, c.start_char, c.end_char) for c in annotation.citations]

@@ -19,7 +19,7 @@ def on_disk(workspace, name):
     return {file: (found.st_ino, found.st_mtime_ns) for file, found in status.items()}
 
 
-def test_a_second_conversion_starts_no_browser_and_leaves_every_byte(converted, lend, tmp_path):
+def test_second_conversion_starts_no_browser_and_leaves_every_byte(converted, lend, tmp_path):
     workspace = lend(*NAMES)
     before = {name: product_bytes(workspace, name) for name in NAMES}
     files = {name: on_disk(workspace, name) for name in NAMES}
@@ -40,7 +40,7 @@ def test_a_second_conversion_starts_no_browser_and_leaves_every_byte(converted, 
     assert before == {name: product_bytes(converted.workspace, name) for name in NAMES}
 
 
-def test_an_edited_page_is_the_only_one_that_is_printed_anew(lend):
+def test_edited_page_is_the_only_one_that_is_printed_anew(lend):
     workspace = lend("fetaqa")
     page = workspace.benchmark("fetaqa").source / "pages" / "015.html"  # Julian_Dennison
     page.write_bytes(page.read_bytes().replace(b"</body>", b"<p>An added sentence about gannets.</p></body>"))
@@ -54,7 +54,7 @@ def test_an_edited_page_is_the_only_one_that_is_printed_anew(lend):
     assert "added sentence about gannets" in pdf_text(workspace.benchmark("fetaqa").corpus / "Julian_Dennison.pdf")
 
 
-def test_a_document_taken_out_of_the_source_leaves_the_corpus(lend):
+def test_document_taken_out_of_the_source_leaves_the_corpus(lend):
     workspace = lend("kg-rag-sec10q")
     paths = workspace.benchmark("kg-rag-sec10q")
     (paths.source / "docs" / "2022 Q3 AAPL.pdf").unlink()

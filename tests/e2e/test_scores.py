@@ -143,14 +143,14 @@ def test_abstention_is_counted_against_the_unanswerable_questions(converted, res
 
 
 @pytest.mark.parametrize("name", ["squad2", "kg-rag-sec10q", "hotpotqa"])
-def test_the_crippled_system_finds_less(name, results):
+def test_crippled_system_finds_less(name, results):
     whole, crippled = (results[name, system].retrieval_metrics for system in SYSTEMS)
 
     for measure in ("hit@1", "hit@5", "ndcg@10", "mrr"):
         assert whole[measure].value > crippled[measure].value
 
 
-def test_the_crippled_system_answers_worse_and_never_abstains(results):
+def test_crippled_system_answers_worse_and_never_abstains(results):
     whole, crippled = (results["squad2", system].answer_quality_metrics for system in SYSTEMS)
 
     assert whole.exact_match.value > crippled.exact_match.value

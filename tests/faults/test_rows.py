@@ -87,7 +87,7 @@ ROWS = {
         "faults/test_names.py::test_any_name_of_a_benchmark_is_one_plain_component_or_refused",
         "faults/test_names.py::test_a_version_is_semantic_or_the_benchmark_is_refused",
         "faults/test_names.py::test_a_filename_in_train_json_is_exactly_one_of_the_corpus",
-        "formats/test_store.py::test_an_id_that_can_be_no_file_name_is_not_saved",
+        "formats/test_store.py::test_id_that_can_be_no_file_name_is_not_saved",
         "evaluation/test_results.py::test_evaluation_id_is_no_path",
     ),
     "24: archives with unsafe members": (
@@ -168,7 +168,7 @@ ROWS = {
         "faults/test_schemas.py::test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie",
     ),
     "44: secrets": (
-        "e2e/test_http_systems.py::test_a_secret_stands_in_no_file_and_no_message",
+        "e2e/test_http_systems.py::test_secret_stands_in_no_file_and_no_message",
         "web/test_client.py::test_secret_that_a_server_quotes_is_masked",
         "judges/test_llm.py::test_secrets_are_in_no_judgement_file_or_log",
     ),
@@ -200,7 +200,7 @@ ROWS = {
         "web/test_client.py::test_request_that_must_not_be_repeated_is_sent_once",
         "web/test_client.py::test_stream_is_read_and_never_paid_for_twice",
         "web/test_client.py::test_request_returns_the_body_and_its_account_by_no_proxy_of_the_environment",
-        "e2e/test_http_systems.py::test_the_ledger_counts_every_request_that_the_server_saw",
+        "e2e/test_http_systems.py::test_ledger_counts_every_request_that_the_server_saw",
     ),
     "50: attacks on a judge": (
         "judges/test_attacks.py::test_attacks_are_flagged_stay_inside_the_data_and_change_no_honest_verdict",

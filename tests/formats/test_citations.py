@@ -58,13 +58,13 @@ def test_citations_are_read_as_they_were_written(signs, most, data):
     assert strip_citations(answer, known) == "It opened in 1887."
 
 
-def test_the_answer_without_its_citations_is_what_scorers_compare():
+def test_answer_without_its_citations_is_what_scorers_compare():
     answer = "Ada Thorne [a.pdf:1:0-4], in 1887 [b.pdf:2:5-6]."
 
     assert strip_citations(answer) == "Ada Thorne, in 1887."
 
 
-def test_a_marker_is_where_its_bracket_is():
+def test_marker_is_where_its_bracket_is():
     answer = "In 1887[3] by Ada [a.pdf:1:0-5] and [b.pdf:2:1-3,7-9]."
 
     first, second = find_citations(answer)
@@ -83,7 +83,7 @@ EXCERPTS = {
 
 
 @pytest.mark.parametrize(("excerpt", "written"), EXCERPTS.values(), ids=EXCERPTS)
-def test_an_excerpt_is_written_on_one_line_and_read_as_it_was(excerpt, written):
+def test_excerpt_is_written_on_one_line_and_read_as_it_was(excerpt, written):
     citation = format_citation("a.pdf", 2, [(1, 4)], excerpt=excerpt)
 
     assert citation == f'[a.pdf:2:1-4 | excerpt: "{written}"]'
@@ -91,13 +91,13 @@ def test_an_excerpt_is_written_on_one_line_and_read_as_it_was(excerpt, written):
     assert span.context_text == excerpt
 
 
-def test_a_backslash_that_escapes_nothing_is_a_backslash():
+def test_backslash_that_escapes_nothing_is_a_backslash():
     (span,) = parse_citations(r'[a.pdf:2:1-4 | excerpt: "C:\data"]')
 
     assert span.context_text == r"C:\data"
 
 
-def test_an_unknown_file_is_not_taken_for_the_beginning_of_a_known_one_s_citation():
+def test_unknown_file_is_not_taken_for_the_beginning_of_a_known_one_s_citation():
     answer = "[gone.pdf:1:2-3] and [a.pdf:1:0-4]"
 
     assert [c.file_name for c in parse_citations(answer, {"a.pdf"})] == ["gone.pdf", "a.pdf"]

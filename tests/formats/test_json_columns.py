@@ -35,7 +35,7 @@ ROW = st.fixed_dictionaries(
 
 
 @given(st.lists(ROW, min_size=1, max_size=5))
-def test_an_indented_file_is_what_json_dump_writes(rows):
+def test_indented_file_is_what_json_dump_writes(rows):
     column = pa.array(rows, SCHEMA)
 
     written = b"[\n  " + bytes(consecutive(texts(column, 1), 1)) + b"\n]"
@@ -44,7 +44,7 @@ def test_an_indented_file_is_what_json_dump_writes(rows):
 
 
 @given(st.lists(ROW, min_size=1, max_size=5), st.integers(0, 4))
-def test_a_slice_of_a_column_is_written_as_the_slice(rows, start):
+def test_slice_of_a_column_is_written_as_the_slice(rows, start):
     column = pa.array(rows, SCHEMA).slice(start)
 
     assert texts(column).to_pylist() == [json.dumps(row, ensure_ascii=False) for row in rows[start:]]

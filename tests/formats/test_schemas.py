@@ -105,7 +105,7 @@ def test_no_constraint_has_a_name_that_no_validator_knows():
     )
 
 
-def test_the_committed_schemas_are_the_generated_ones(tmp_path):
+def test_committed_schemas_are_the_generated_ones(tmp_path):
     written = {path.name: path.read_text() for path in write_schemas(tmp_path)}
 
     committed = {path.name: path.read_text() for path in schema_folder().glob("*.schema.json") if path.name in written}

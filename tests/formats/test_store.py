@@ -208,7 +208,7 @@ def test_store_saves_into_the_file_that_holds_the_version(store):
 
 
 @pytest.mark.parametrize("dataset_id", ["../x", ".x", "x*", "x" * 129])
-def test_an_id_that_can_be_no_file_name_is_not_saved(dataset_id, store):
+def test_id_that_can_be_no_file_name_is_not_saved(dataset_id, store):
     assert code_of(store.save_dataset, dataset(dataset_id)) == "bad_identifier"
     assert code_of(store.save_evaluation_results, results(dataset_id)) == "bad_identifier"
     assert not list(store.datasets.iterdir())

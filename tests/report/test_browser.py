@@ -96,7 +96,7 @@ def test_ten_thousand_questions_are_searched_filtered_and_sorted(many, open_page
         assert set(column(page, 5)) == {value}
 
 
-def test_a_question_of_the_last_file_opens_by_its_address(many, open_page):
+def test_question_of_the_last_file_opens_by_its_address(many, open_page):
     page = open_page(many.with_name("question.html"), fragment="9999")
 
     expect(page.get_by_text("Question 9999")).to_be_visible()
@@ -105,7 +105,7 @@ def test_a_question_of_the_last_file_opens_by_its_address(many, open_page):
     expect(page.get_by_role("heading", level=1)).to_be_focused()
 
 
-def test_the_page_of_a_question_shows_what_there_is(site, open_page):
+def test_page_of_a_question_shows_what_there_is(site, open_page):
     page = open_page(newest(site) / "index.html")
 
     page.get_by_role("button", name="F1").first.click()
@@ -119,7 +119,7 @@ def test_the_page_of_a_question_shows_what_there_is(site, open_page):
     assert page.locator(".chip.supported").count() == 0
 
 
-def test_a_page_of_the_corpus_is_drawn_with_gold_and_cited_text_marked(site, open_page):
+def test_page_of_the_corpus_is_drawn_with_gold_and_cited_text_marked(site, open_page):
     page = open_page(newest(site) / "question.html", fragment="0")
     for place in range(40):
         page.goto(f"{page.url.partition('#')[0]}#{place}")
@@ -169,7 +169,7 @@ def test_no_page_scrolls_sideways_and_colours_are_those_of_the_system(width, sch
         assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
 
 
-def test_the_matrix_shows_the_chosen_metric_and_the_leaderboard_is_sorted_by_its_headings(site, open_page):
+def test_matrix_shows_the_chosen_metric_and_the_leaderboard_is_sorted_by_its_headings(site, open_page):
     page = open_page(site.reports / "index.html")
 
     page.get_by_label("Figure").select_option("exact_match")
@@ -182,7 +182,7 @@ def test_the_matrix_shows_the_chosen_metric_and_the_leaderboard_is_sorted_by_its
     assert values == sorted(values)
 
 
-def test_the_print_has_no_controls_and_is_light(site, open_page):
+def test_print_has_no_controls_and_is_light(site, open_page):
     page = open_page(newest(site) / "index.html", scheme="dark")
     expect(page.get_by_role("status")).to_have_text("40 questions")
 
@@ -245,7 +245,7 @@ def test_every_page_has_landmarks_a_title_names_and_a_visible_focus(pages, open_
             assert (found["outline"] != "none", found["width"] >= 2, found["height"] > 0) == (True,) * 3, (path, found)
 
 
-def test_the_link_to_the_content_leads_there(pages, open_page):
+def test_link_to_the_content_leads_there(pages, open_page):
     page = open_page(pages[0])
 
     page.keyboard.press("Tab")

@@ -82,7 +82,7 @@ def foreign(page):
     return page.locator("main :is(script, iframe, base, link, form, b, i, img, a[href^=javascript])").count()
 
 
-def test_a_hostile_question_is_text(hostile, open_page):
+def test_hostile_question_is_text(hostile, open_page):
     page = open_page(hostile / f"runs/{RUN}/question.html")
     for place, text in HOSTILE.items():
         page.goto(f"{page.url.partition('#')[0]}#{place}")
@@ -100,7 +100,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize(("name", "text"), PAGES.values(), ids=PAGES)
-def test_a_page_with_hostile_text_shows_it_and_does_nothing(name, text, hostile, open_page):
+def test_page_with_hostile_text_shows_it_and_does_nothing(name, text, hostile, open_page):
     page = open_page(hostile / name)
 
     expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -126,7 +126,7 @@ def test_odd_ids_metrics_and_addresses_are_text(hostile, open_page):
     assert any("proto" in text and "0.250" in text for text in scores)
 
 
-def test_a_hundred_thousand_characters_are_cut_and_wrap(hostile, open_page):
+def test_hundred_thousand_characters_are_cut_and_wrap(hostile, open_page):
     page = open_page(hostile / f"runs/{RUN}/question.html", fragment=str(LONG), width=390)
 
     expect(page.get_by_text(f"Question {LONG} ")).to_be_visible()

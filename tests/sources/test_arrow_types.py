@@ -61,7 +61,7 @@ def test_any_values_make_a_column_of_as_many_rows(values):
 
 
 @given(st.lists(JSON, max_size=6), st.lists(JSON, max_size=6))
-def test_the_kind_of_a_column_does_not_depend_on_where_a_file_was_cut(one, other):
+def test_kind_of_a_column_does_not_depend_on_where_a_file_was_cut(one, other):
     merged = merge_types(infer_type(one), infer_type(other))
 
     assert merged == merge_types(infer_type(other), infer_type(one))

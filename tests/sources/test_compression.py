@@ -87,7 +87,7 @@ def test_damaged_data_is_refused_with_its_place(tmp_path, kind, damage):
     assert "(byte " in error.found
 
 
-def test_a_wrong_checksum_of_zstandard_is_damage(tmp_path):
+def test_wrong_checksum_of_zstandard_is_damage(tmp_path):
     # "question,answer\nWho?,Ada\n" as the zstd command wrote it, with its checksum at the end; Arrow writes none.
     data = bytes.fromhex("28b52ffd0458c900007175657374696f6e2c616e737765720a57686f3f2c4164610a267c1a34")
 
@@ -114,13 +114,13 @@ def zeros(kind, size):
     return COMPRESS[kind](bytes(1_000_000)) * (size // 1_000_000)
 
 
-def test_a_high_ratio_is_refused_once_it_could_do_harm(tmp_path, kind):
+def test_high_ratio_is_refused_once_it_could_do_harm(tmp_path, kind):
     assert len(decoded(tmp_path / "x", zeros(kind, RATIO_FLOOR_BYTES), kind)) == RATIO_FLOOR_BYTES
     assert refusal(tmp_path / "x", zeros(kind, 200_000_000), kind).code == "archive_bomb"
 
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
-def test_a_bomb_is_decoded_within_flat_memory(tmp_path, kind):
+def test_bomb_is_decoded_within_flat_memory(tmp_path, kind):
     (tmp_path / "x").write_bytes(COMPRESS[kind](bytes(30_000_000)))
     tracemalloc.start()
     try:
@@ -133,7 +133,7 @@ def test_a_bomb_is_decoded_within_flat_memory(tmp_path, kind):
     assert peak < 16_000_000  # of which xz takes 8 MiB for its dictionary
 
 
-def test_an_xz_dictionary_beyond_the_memory_is_refused(tmp_path):
+def test_xz_dictionary_beyond_the_memory_is_refused(tmp_path):
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 30}]
     # The block's header says 1 GiB (size code 36); the encoder would need ten times as much to write it itself.
     small = bytearray(lzma.compress(b"x" * 1000, filters=[{**filters[0], "dict_size": 1 << 20}]))

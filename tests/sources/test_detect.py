@@ -66,7 +66,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("source", "raw", "message"), NAMED.values(), ids=NAMED)
-def test_a_file_that_is_no_table_is_named_for_what_it_is(source, raw, message, tmp_path):
+def test_file_that_is_no_table_is_named_for_what_it_is(source, raw, message, tmp_path):
     name = source.removeprefix("{path: ").partition(",")[0]
     spec = f"name: scratch\nversion: 1.0.0\nsource: {source}\nquestions: {{question: q, answer: a}}\n"
     with pytest.raises(InputError) as caught:

@@ -63,7 +63,7 @@ def test_members_are_chosen_by_a_glob_and_may_be_packed_themselves(benchmark):
     assert relation.files == ("q.zip/b/1.csv", "q.zip/b/2.csv.gz")
 
 
-def test_an_archive_of_several_files_is_answered_with_their_names(benchmark):
+def test_archive_of_several_files_is_answered_with_their_names(benchmark):
     paths = benchmark(HEAD, {"q.zip": zipped({"a.csv": CSV, "b.csv": CSV})})
 
     with pytest.raises(InputError, match=r"a\.csv.*b\.csv.*member") as caught:
@@ -88,7 +88,7 @@ def test_documents_of_an_archive_are_listed_and_are_bodies(benchmark):
     ]
 
 
-def test_a_source_behind_a_url_is_downloaded_once_and_planned_without_the_network(
+def test_source_behind_a_url_is_downloaded_once_and_planned_without_the_network(
     benchmark, server, tmp_path, monkeypatch
 ):
     server.answers["/q.csv"] = status(200, body=CSV)

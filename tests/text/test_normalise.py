@@ -23,7 +23,7 @@ MARKS = {
 
 
 @pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
-def test_a_mark_becomes_as_many_fillers(mark):
+def test_mark_becomes_as_many_fillers(mark):
     masked = mask_citations(f"It opened in 1887 {mark}. Then it closed.")
 
     assert masked == f"It opened in 1887 {FILLER * len(mark)}. Then it closed."

@@ -40,7 +40,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize(("text", "expected"), NUMBERS.values(), ids=NUMBERS)
-def test_a_number_has_a_value_and_a_unit(text, expected):
+def test_number_has_a_value_and_a_unit(text, expected):
     found = quantities(text)
 
     assert [(quantity.value, quantity.unit) for quantity in found] == expected
@@ -64,7 +64,7 @@ def test_day_month_and_year_are_one_date(text, expected):
     assert found.date == expected
 
 
-def test_a_verb_is_no_month():
+def test_verb_is_no_month():
     (found,) = quantities("You may 5 times ask.")
 
     assert (found.date, found.value) == (None, 5)
@@ -134,7 +134,7 @@ def test_either_side_may_lack_its_scale(value, scale):
     ("text", "expected"),
     [("1.577 million euros", [(1577e6, "currency")]), ("1,5 %", [(1.5, "%")]), ("3.5", [])],
 )
-def test_a_decimal_comma_is_never_guessed(text, expected):
+def test_decimal_comma_is_never_guessed(text, expected):
     found = quantities(text, decimal_comma=True)
 
     assert [(quantity.value, quantity.unit) for quantity in found] == expected

@@ -41,7 +41,7 @@ def test_abstention_and_judge_decide_alike(tmp_path):
     assert [verdict == "refused" for verdict in verdicts] == expected
 
 
-def test_a_sentence_that_goes_on_to_answer_is_a_claim():
+def test_sentence_that_goes_on_to_answer_is_a_claim():
     assert is_refusing("I don't have details of the survey.")
     assert not is_refusing("I don't have details of the survey, but the headings were 11 cm out of line.")
     assert is_refusing("I don't have details of the survey, but I cannot find the year either.")

@@ -225,7 +225,7 @@ def test_real_document_is_no_block_page(path):
     assert detect_block_page(facts(path.read_text("utf-8", "replace"), url=addresses().get(path.name, ASKED))) is None
 
 
-def test_the_real_documents_are_there():
+def test_real_documents_are_there():
     if not SHARED_PAGES.is_dir():
         pytest.skip("the saved encyclopedia pages are not part of the repository")
 
