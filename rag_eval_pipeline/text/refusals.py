@@ -275,7 +275,8 @@ _TOPIC = re.compile(
     r"(?:information|details|context|data))\b(?!.*\b(?:suggest|impl|indicat|mean|so )\w*)"
 )
 _QUOTED = re.compile(r'"[^"\n]{1,300}"')
-_WHOLLY_QUOTED = re.compile(r'\s*"([^"]*)"\W*$')  # some models put their whole answer between quotes
+# Some models put their whole answer between quotes, also as an item of a list.
+_WHOLLY_QUOTED = re.compile(r'\s*(?:[-*>+]|\d{1,3}\.)?\s*"([^"]*)"\W*$')
 _CLAUSE = re.compile(r", (?=(?:but|however|although|though)\b)|; ")
 _CONCESSION = re.compile(
     r"^\W*(?:although|though|even though|while|whilst|whereas) [^,]+(?:, [^,]+)*?, (?=(?:it|they|there|the|this|these"

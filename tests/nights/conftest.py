@@ -11,7 +11,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.definitions import defs
-from rag_eval_pipeline.defs import aggregation, checks, schedules, sensors
+from rag_eval_pipeline.defs import aggregation, checks, evaluation, schedules, sensors
 from rag_eval_pipeline.defs.partitions import benchmarks, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.evaluation import asking, pipeline
@@ -76,7 +76,7 @@ class World:
             def now(cls, tz=None):
                 return world.now.astimezone(tz)
 
-        for module in (asking, pipeline, aggregation, checks, sensors):
+        for module in (asking, pipeline, aggregation, checks, evaluation, sensors):
             monkeypatch.setattr(module, "datetime", Clock)
 
     @property

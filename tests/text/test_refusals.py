@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.judgement import Case
@@ -70,6 +70,7 @@ def test_refusal_has_its_families():
     emphasis=st.sampled_from(["**", "__", "***"]),
     bullet=st.sampled_from(["", "- ", "> ", "1. "]),
 )
+@example('"I cannot find that in the documents."', "[1]", "**", "- ")
 def test_citations_and_markdown_change_nothing(answer, mark, emphasis, bullet):
     first, space, rest = answer.partition(" ")
     dressed = f"{bullet}{emphasis}{first}{emphasis}{space}{rest} {mark}"
