@@ -58,7 +58,7 @@ def test_annotations_join_those_of_the_source_and_agreement_is_a_check(workspace
     assert checks(report)["annotations_conserved"].numbers == {"read": 2, "imported": 2, "refused": 0}
 
 
-def test_a_span_beyond_its_document_warns_and_blocks_nothing(workspace):
+def test_span_beyond_its_document_warns_and_blocks_nothing(workspace):
     annotate(workspace, "annotator_001", 0, 10_000_000)
 
     report = run_step(workspace, NAME, "ground_truth")
@@ -68,7 +68,7 @@ def test_a_span_beyond_its_document_warns_and_blocks_nothing(workspace):
     assert workspace.benchmark(NAME).stamp.exists()
 
 
-def test_a_citation_whose_text_stands_elsewhere_is_published_where_it_stands(workspace):
+def test_citation_whose_text_stands_elsewhere_is_published_where_it_stands(workspace):
     citation = annotate(workspace, "annotator_001", 40, 40)
 
     report = run_step(workspace, NAME, "ground_truth")

@@ -98,11 +98,11 @@ NOTES = {
 
 
 @pytest.mark.parametrize(("document", "note"), NOTES.values(), ids=NOTES)
-def test_a_note_names_file_url_reason_and_code(document, note):
+def test_note_names_file_url_reason_and_code(document, note):
     assert document_notes([row("b.pdf"), document]) == (note,)
 
 
-def test_a_line_says_what_was_made_under_which_names():
+def test_line_says_what_was_made_under_which_names():
     rows = [row(name, origin="rendered", pages=3, seconds=1.26, flags=("js_off",)) for name in ("a.pdf", "a#b.pdf")]
 
     assert document_line(rows, set()) == "a.pdf, a#b.pdf: rendered, 3 pages, 1.3 s, js_off"
@@ -127,7 +127,7 @@ def test_documents_are_counted_once_and_files_with_each_name(tmp_path):
     }  # fmt: skip
 
 
-def test_the_slowest_come_first_each_document_once():
+def test_slowest_come_first_each_document_once():
     seconds = {"a.pdf": 1.0, "b.pdf": 3.0, "b#c.pdf": 3.0, "d.pdf": 0.0, "e.pdf": 1.0}
 
     lines = slowest([row(name, key=name[0], seconds=time) for name, time in seconds.items()])
@@ -144,7 +144,7 @@ def colourful_pdf(number):
     return simple_pdf(f") Tj ET\n{drawing}\nBT /F 12 Tf (")
 
 
-def test_the_picture_is_drawn_when_it_is_asked_for_and_is_small(tmp_path):
+def test_picture_is_drawn_when_it_is_asked_for_and_is_small(tmp_path):
     assert first_pages([row("gone.pdf", origin="missing")], tmp_path) is None
     documents = [row(f"{n}.pdf") for n in range(12)]
     draw = first_pages([*documents, row("gone.pdf", origin="missing")], tmp_path)

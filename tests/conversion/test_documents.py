@@ -33,7 +33,7 @@ def test_bad_rows(benchmark, row, code):
     assert caught.value.code == code
 
 
-def test_the_same_document_twice_is_one_with_both_its_names(benchmark):
+def test_same_document_twice_is_one_with_both_its_names(benchmark):
     made = document_index(
         benchmark(HEAD, {"h.html": "<p>"}),
         {"url": "https://x.org/Harbour#Pilotage", "file": "h.html"},

@@ -61,7 +61,7 @@ def drift_check(report):
     return check
 
 
-def test_a_changed_page_is_a_failed_check_with_both_hashes_and_keeps_the_fingerprints(nights):
+def test_changed_page_is_a_failed_check_with_both_hashes_and_keeps_the_fingerprints(nights):
     assert drift_check(nights.convert()).passed
     before, stamp = Stamp.read(nights.paths.stamp), nights.paths.stamp.read_bytes()
     nights.web.answers["/paper"] = (304, {}, b"")
@@ -87,7 +87,7 @@ def test_a_changed_page_is_a_failed_check_with_both_hashes_and_keeps_the_fingerp
 
 
 @pytest.mark.parametrize(("on_drift", "recheck"), [("keep", "accept"), ("update", "look")])
-def test_a_changed_page_is_accepted_by_command_or_policy(nights, on_drift, recheck):
+def test_changed_page_is_accepted_by_command_or_policy(nights, on_drift, recheck):
     nights.policy(on_drift)
     nights.convert()
     nights.changes()

@@ -75,7 +75,7 @@ STATED = {
 
 
 @pytest.mark.parametrize(("body", "printed", "gold", "before"), STATED.values(), ids=STATED)
-def test_a_stated_place_wins_where_the_body_has_the_text_there(body, printed, gold, before):
+def test_stated_place_wins_where_the_body_has_the_text_there(body, printed, gold, before):
     start = body.index(before) + len(before)
     end = start + len(" ".join(gold.split()))
 
@@ -84,7 +84,7 @@ def test_a_stated_place_wins_where_the_body_has_the_text_there(body, printed, go
     assert span.start == printed.index(before) + len(before)
 
 
-def test_a_place_is_measured_in_the_body_of_its_own_document():
+def test_place_is_measured_in_the_body_of_its_own_document():
     # In a body of 6,000 characters 650 is near the beginning; in this one of 875 it is three quarters down.
     other = PlannedDocument("other", (FileName("Other.pdf"),), "text", content="x" * 6000)
 
@@ -120,5 +120,5 @@ def test_what_is_not_found_is_kept_without_a_place(tmp_path, given, file_name):
     assert read_gold_spans(tmp_path / "gold_spans.parquet") == spans
 
 
-def test_a_context_without_text_or_without_document_is_no_gold_text():
+def test_context_without_text_or_without_document_is_no_gold_text():
     assert located(Context("log", "Log.pdf"), Context(None, None, GOLD)) == []

@@ -111,7 +111,7 @@ def test_json_in_which_a_key_stands_twice_costs_its_row(benchmark):
     assert [(r.code, r.row, r.field, r.excerpt) for r in found.quarantine] == [("duplicate_key", 2, "metadata", "'k'")]
 
 
-def test_a_text_that_is_put_beside_json_names_the_remedy(benchmark):
+def test_text_that_is_put_beside_json_names_the_remedy(benchmark):
     with pytest.raises(InputError, match=r"CAST\(column AS VARCHAR\)") as caught:
         answers(benchmark, "SELECT q AS question, CASE WHEN q = 'one' THEN a ELSE 'none' END AS answer FROM source")
     assert caught.value.code == "bad_sql"

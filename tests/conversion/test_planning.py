@@ -211,7 +211,7 @@ def test_ids_of_the_source_that_repeat_are_noted(benchmark):
     assert found.notes == ["source_id: 1 ids are used by several questions, the first is '1'."]
 
 
-def test_a_source_of_nothing_but_bad_rows_is_quarantined_whole(benchmark):
+def test_source_of_nothing_but_bad_rows_is_quarantined_whole(benchmark):
     spec = HEAD + "source: {path: q.jsonl, format: jsonl}\nquestions: {question: q, answer: a}\n"
     found = plan(benchmark(spec, {"q.jsonl": "{\n[]\n"}))
     assert [(record.row, record.code) for record in found.quarantine] == [(1, "bad_json"), (2, "not_an_object")]

@@ -62,7 +62,7 @@ def test_refused(benchmark, text, code, line):
     assert caught.value.file == f"data/sources/scratch/benchmark.yaml, line {line}"
 
 
-def test_a_file_that_is_no_mapping_is_refused(benchmark):
+def test_file_that_is_no_mapping_is_refused(benchmark):
     with pytest.raises(InputError, match="a mapping with name"):
         read_spec(benchmark("- 1\n"))
 
@@ -96,7 +96,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("text", "line", "expected"), PLACES.values(), ids=PLACES)
-def test_a_line_of_sql_is_a_line_of_the_file(benchmark, text, line, expected):
+def test_line_of_sql_is_a_line_of_the_file(benchmark, text, line, expected):
     place = spec_place(benchmark(HEAD + text))
 
     assert place("questions", line).endswith(f"benchmark.yaml, line {expected}")

@@ -37,7 +37,7 @@ def mapped(relations, keys, limits=None):
     return map_source(spec, relations, lambda key, line: f"benchmark.yaml, {key}, line {line}", limits)
 
 
-def test_the_short_form_selects_their_columns_under_our_names(relations):
+def test_short_form_selects_their_columns_under_our_names(relations):
     columns = QuestionColumns(question="q", answer="a", metadata=('Odd "Name"', "q"))
 
     mapped = run(relations, short_form_sql(columns))
@@ -50,7 +50,7 @@ def test_the_short_form_selects_their_columns_under_our_names(relations):
     ]
 
 
-def test_a_column_that_the_source_lacks_is_named_with_those_it_has(relations):
+def test_column_that_the_source_lacks_is_named_with_those_it_has(relations):
     with pytest.raises(InputError, match=r"Known: q, a, Odd") as caught:
         mapped(relations, {"questions": {"question": "Question"}})
     assert caught.value.code == "unknown_column"
@@ -154,7 +154,7 @@ def test_columns_and_order_of_questions_are_checked(relations, sql, code):
     assert caught.value.code == code
 
 
-def test_an_error_names_the_line_of_the_sql_and_the_relations_there_are(relations):
+def test_error_names_the_line_of_the_sql_and_the_relations_there_are(relations):
     with pytest.raises(
         InputError,
         match=r'questions, line 2.*source\(q, a, Odd "Name", source_file, source_row\); docs\(file, name\)',
@@ -166,13 +166,13 @@ ENDLESS = """SELECT (SELECT sum(a.range * b.range) FROM range(10000000) a, range
                     '' AS answer"""
 
 
-def test_a_query_that_does_not_end_is_killed(relations):
+def test_query_that_does_not_end_is_killed(relations):
     with pytest.raises(InputError) as caught:
         run(relations, ENDLESS, limits=Limits(seconds=1.5))
     assert caught.value.code == "query_deadline"
 
 
-def test_a_query_that_takes_all_memory_is_refused(relations):
+def test_query_that_takes_all_memory_is_refused(relations):
     sql = "SELECT list(range)::VARCHAR AS question, '' AS answer FROM range(1000000000)"
 
     with pytest.raises(InputError) as caught:
@@ -254,5 +254,5 @@ NO_LITERALS = {
 
 
 @pytest.mark.parametrize(("text", "kind"), NO_LITERALS.values(), ids=NO_LITERALS)
-def test_a_cell_that_is_no_python_literal_has_no_value(text, kind):
+def test_cell_that_is_no_python_literal_has_no_value(text, kind):
     assert sql_worker.literal_json(text, kind) is None

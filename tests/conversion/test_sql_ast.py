@@ -78,7 +78,7 @@ def test_rows_made_of_several_are_not_traced(sql):
     assert traced(tree(sql)) is None
 
 
-def test_an_order_of_its_own_is_the_outermost():
+def test_order_of_its_own_is_the_outermost():
     assert has_own_order(tree("SELECT q FROM source ORDER BY q"))
     assert not has_own_order(tree("SELECT q FROM (SELECT q FROM source ORDER BY q)"))
 

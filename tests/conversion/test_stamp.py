@@ -21,7 +21,7 @@ def paths(workspace):
     return workspace.benchmark(OBSERVATORY)
 
 
-def test_a_conversion_by_other_code_is_no_conversion(paths, monkeypatch):
+def test_conversion_by_other_code_is_no_conversion(paths, monkeypatch):
     digest = source_digest(paths)
     assert is_converted(paths, digest)
     monkeypatch.setattr("rag_eval_pipeline.conversion.stamp.CODE_VERSION", "conversion/other")
@@ -33,7 +33,7 @@ def test_a_conversion_by_other_code_is_no_conversion(paths, monkeypatch):
         require_step(paths, "train_json", digest)
 
 
-def test_the_last_steps_own_check_keeps_the_stamp_back(workspace, paths, monkeypatch):
+def test_last_steps_own_check_keeps_the_stamp_back(workspace, paths, monkeypatch):
     paths.stamp.unlink()
     with monkeypatch.context() as patch:
         # No benchmark is known whose .gt.json is written wrong, so the finding is made up.

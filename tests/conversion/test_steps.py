@@ -26,7 +26,7 @@ def paths(workspace):
     return workspace.benchmark(NAME)
 
 
-def test_the_first_step_takes_the_stamp_away_and_the_last_gives_it_back(workspace, paths):
+def test_first_step_takes_the_stamp_away_and_the_last_gives_it_back(workspace, paths):
     paths.stamp.write_text(paths.stamp.read_text()[:100])
     assert not is_converted(paths, source_digest(paths))  # a damaged stamp is no stamp
 
@@ -134,7 +134,7 @@ def temporary():
     shutil.rmtree(folder)
 
 
-def test_a_killed_conversion_renders_only_the_rest(tmp_path, temporary):
+def test_killed_conversion_renders_only_the_rest(tmp_path, temporary):
     workspace = Workspace(tmp_path / "workspace")
     paths = workspace.benchmark("skarn-railway")
     shutil.copytree(REPOSITORY / "data" / "sources" / "skarn-railway", paths.source)

@@ -23,7 +23,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("raw", "expected"), ROWS.values(), ids=ROWS)
-def test_a_bad_row_is_quarantined_with_its_line_and_the_other_is_a_question(raw, expected, read):
+def test_bad_row_is_quarantined_with_its_line_and_the_other_is_a_question(raw, expected, read):
     found = read(raw, "q.csv")
 
     assert found.refused == [expected]
@@ -39,14 +39,14 @@ FILES = {
 
 
 @pytest.mark.parametrize(("raw", "code", "place"), FILES.values(), ids=FILES)
-def test_a_file_whose_rows_cannot_be_counted_is_refused_whole(raw, code, place, refuse):
+def test_file_whose_rows_cannot_be_counted_is_refused_whole(raw, code, place, refuse):
     error = refuse(raw, "q.csv")
 
     assert error.code == code
     assert error.file.endswith(place)
 
 
-def test_a_column_that_is_missing_is_asked_for_by_its_name(read):
+def test_column_that_is_missing_is_asked_for_by_its_name(read):
     with pytest.raises(InputError, match="Known: q, b") as caught:
         read(b"q,b\nx,y\n", "q.csv")
     assert (caught.value.code, caught.value.field) == ("unknown_column", "questions.answer")
@@ -82,7 +82,7 @@ def test_marked_and_stated_encodings_are_read(encoding, stated, read):
 
 
 @pytest.mark.parametrize(("row", "encoding"), [(b"\x81,1", "cp1252"), (b"\x83\xff\xff,1", "shift_jis")])
-def test_a_row_that_is_not_in_the_stated_encoding_is_refused_and_never_replaced(row, encoding, read):
+def test_row_that_is_not_in_the_stated_encoding_is_refused_and_never_replaced(row, encoding, read):
     found = read(b"q,a\n" + row + b"\ny,z\n", "q.csv", stated=f", encoding: {encoding}")
 
     assert found.refused == [("bad_encoding", 1, 2, "q")]

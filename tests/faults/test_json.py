@@ -30,14 +30,14 @@ LINES = {
 
 
 @pytest.mark.parametrize(("line", "code"), LINES.values(), ids=LINES)
-def test_a_bad_line_is_quarantined_and_the_lines_around_it_are_questions(line, code, read):
+def test_bad_line_is_quarantined_and_the_lines_around_it_are_questions(line, code, read):
     found = read(GOOD + b"\r\n" + line + b"\n" + GOOD, "q.jsonl")
 
     assert [(row.code, row.row, row.line) for row in found.refused] == [(code, 2, 3)]
     assert found.questions == ["x", "x"]
 
 
-def test_a_line_separator_inside_a_text_ends_no_line(read):
+def test_line_separator_inside_a_text_ends_no_line(read):
     found = read('{"q": "one\u2028two", "a": "y"}\r\n\r\n'.encode() + GOOD, "q.jsonl")
 
     assert (found.questions, found.refused) == (["one\u2028two", "x"], [])
@@ -52,7 +52,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("raw", "code"), FILES.values(), ids=FILES)
-def test_a_json_file_is_one_value_and_refused_as_one(raw, code, refuse):
+def test_json_file_is_one_value_and_refused_as_one(raw, code, refuse):
     assert refuse(raw, "q.json").code == code
 
 
@@ -80,7 +80,7 @@ IDS = {
 
 
 @pytest.mark.parametrize(("one", "two", "refused", "ids"), IDS.values(), ids=IDS)
-def test_the_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row(one, two, refused, ids, benchmark):
+def test_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row(one, two, refused, ids, benchmark):
     mapping = "source: q.jsonl\nquestions: {question: q, answer: a, source_id: i}\n"
     rows = "".join(f'{{"q": "x", "a": "y", "i": {value}}}\n' for value in (one, two))
 
@@ -96,7 +96,7 @@ def test_the_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row(one, t
 FLAGS = "questions: {question: q, answer: a, is_impossible: p}\n"
 
 
-def test_a_field_that_is_none_costs_its_row_and_false_as_a_text_is_false(read):
+def test_field_that_is_none_costs_its_row_and_false_as_a_text_is_false(read):
     rows = [
         {"q": "", "a": "y", "p": "false"},
         {"q": " ", "a": "y", "p": "false"},
@@ -118,7 +118,7 @@ def test_a_field_that_is_none_costs_its_row_and_false_as_a_text_is_false(read):
 
 
 @pytest.mark.parametrize("value", ["7", "[1]"])
-def test_a_question_that_is_no_text_is_refused_alone_and_among_texts(value, read):
+def test_question_that_is_no_text_is_refused_alone_and_among_texts(value, read):
     bad = f'{{"q": {value}, "a": "y"}}\n'.encode()
 
     assert read(bad, "q.jsonl").refused == [("bad_type", 1, 1, "q")]
@@ -130,7 +130,7 @@ SELECT = "questions: SELECT q AS question, a AS answer FROM source\n"
 
 
 @pytest.mark.parametrize("mapping", [SHORT, SELECT], ids=["short form", "SQL"])
-def test_a_deep_value_beside_the_question_does_no_harm(mapping, read):
+def test_deep_value_beside_the_question_does_no_harm(mapping, read):
     line = b'{"q": "n", "a": "y", "m": ' + b"[" * 500 + b"]" * 500 + b"}\n"
 
     found = read(GOOD + line, "q.jsonl", mapping=mapping)

@@ -46,7 +46,7 @@ def rows(*names):
     return "".join(json.dumps({"q": f"q{number}", "f": name}) + "\n" for number, name in enumerate(names))
 
 
-def test_a_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantined(benchmark):
+def test_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantined(benchmark):
     found = plan(benchmark(BY_FILE, {"q.jsonl": rows(*NAMES, "a.txt"), "docs/a.txt": "A"}))
 
     assert [(r.code, r.row, r.field) for r in found.quarantine] == [
@@ -57,7 +57,7 @@ def test_a_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantine
     assert found.counts.conserved
 
 
-def test_a_file_whose_name_is_a_pattern_or_has_quotes_is_that_file(benchmark):
+def test_file_whose_name_is_a_pattern_or_has_quotes_is_that_file(benchmark):
     files = {"docs/[a].txt": "A", 'docs/it\'s "so".txt': "B", "docs/a.txt": "C"}
 
     found = plan(benchmark(BY_FILE, files | {"q.jsonl": rows("[a].txt", 'it\'s "so".txt')}))
@@ -69,7 +69,7 @@ def test_a_file_whose_name_is_a_pattern_or_has_quotes_is_that_file(benchmark):
 OUTSIDE = ("../benchmark.yaml", "/etc/passwd", "docs/../docs/a.txt", "docs/link.txt", "linked/a.txt")
 
 
-def test_a_body_outside_of_the_benchmarks_folder_is_noted_and_never_read(benchmark):
+def test_body_outside_of_the_benchmarks_folder_is_noted_and_never_read(benchmark):
     paths = benchmark(BY_DOCUMENT, {"q.jsonl": rows(*OUTSIDE, "docs/a.txt"), "docs/a.txt": "A"})
     (paths.source / "docs" / "link.txt").symlink_to(paths.source / "docs" / "a.txt")
     (paths.source / "linked").symlink_to(paths.source / "docs")
@@ -82,7 +82,7 @@ def test_a_body_outside_of_the_benchmarks_folder_is_noted_and_never_read(benchma
 
 
 @pytest.mark.parametrize("version", ["1.0", "../1.0.0", "1.0.0*", "v1.0.0", "01.0.0", "1.0.0 "])
-def test_a_version_is_semantic_or_the_benchmark_is_refused(version, benchmark):
+def test_version_is_semantic_or_the_benchmark_is_refused(version, benchmark):
     with pytest.raises(InputError) as caught:
         plan(benchmark(PLAIN.replace("version: 1.0.0", f'version: "{version}"'), {"questions.csv": "q,a\nx,y\n"}))
 
@@ -113,14 +113,14 @@ def train(folder, name):
 
 
 @pytest.mark.parametrize("name", ["../train.json", "/etc/passwd", "*.pdf", "a.pdf\n", "A.PDF", "", "link.pdf"])
-def test_a_filename_in_train_json_is_exactly_one_of_the_corpus(name, tmp_path):
+def test_filename_in_train_json_is_exactly_one_of_the_corpus(name, tmp_path):
     [line] = train(tmp_path, name)
 
     assert 'row 1, field "contexts[0].filename"' in line
     assert "[missing_file]" in line
 
 
-def test_a_link_in_the_place_of_a_pdf_has_no_text(tmp_path, caplog):
+def test_link_in_the_place_of_a_pdf_has_no_text(tmp_path, caplog):
     (tmp_path / "secret.txt").write_bytes(one_page(stream(shown("secret"))))
     (tmp_path / "a.pdf").symlink_to(tmp_path / "secret.txt")
 

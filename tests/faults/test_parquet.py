@@ -49,7 +49,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("raw", "code"), REFUSED.values(), ids=REFUSED)
-def test_a_file_that_cannot_be_told_is_refused_by_name(raw, code, refuse):
+def test_file_that_cannot_be_told_is_refused_by_name(raw, code, refuse):
     assert refuse(raw, "f.parquet").code == code
 
 
@@ -112,7 +112,7 @@ def test_changed_bytes_are_read_or_refused_and_never_a_crash():
     assert refused
 
 
-def test_a_page_whose_checksum_is_wrong_is_refused():
+def test_page_whose_checksum_is_wrong_is_refused():
     raw = parquet({"q": ["marker of the page"] * 3}, write_page_checksum=True, compression="none", use_dictionary=False)
     statistics = 2  # of the page have the text, too, and stand before its data
     place = [match.start() for match in re.finditer(b"marker", raw)][statistics]
@@ -136,7 +136,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize(("limit", "value", "size", "message"), LIMITS.values(), ids=LIMITS)
-def test_a_file_that_decodes_to_more_than_the_limits_allow_is_refused(limit, value, size, message, monkeypatch):
+def test_file_that_decodes_to_more_than_the_limits_allow_is_refused(limit, value, size, message, monkeypatch):
     monkeypatch.setattr(parquet_reader, limit, value)
     raw = value_bomb(*size)
 
@@ -158,7 +158,7 @@ def test_large_rows_come_in_small_batches_and_in_order():
     assert max(piece.rows.nbytes for piece in found) < 20_000_000
 
 
-def test_a_bomb_leaves_the_reading_processs_memory_as_it_was(tmp_path):
+def test_bomb_leaves_the_reading_processs_memory_as_it_was(tmp_path):
     """44 kB were seen to become 403 MB; here 50 kB become 400 MB, which are fewer than are allowed, and are read."""
     (tmp_path / "small.parquet").write_bytes(GOOD)
     (tmp_path / "bomb.parquet").write_bytes(value_bomb(4_000, 100_000))

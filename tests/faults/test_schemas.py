@@ -82,7 +82,7 @@ def test_another_form_is_refused_and_named(change, code, field, name, model, val
     assert path.read_bytes() == before
 
 
-def test_a_stamp_that_later_code_wrote_is_no_stamp_of_ours(tmp_path):
+def test_stamp_that_later_code_wrote_is_no_stamp_of_ours(tmp_path):
     path = tmp_path / "conversion.json"
     texts = ("benchmark", "source_digest", "dataset_id", "dataset_version", "dataset_fingerprint", "corpus_fingerprint")
     Stamp(**dict.fromkeys(texts, "x"), files={}, counts={}, checks={}).write(path)

@@ -28,7 +28,7 @@ SPANS = {
 }
 
 
-def test_a_span_is_a_piece_of_its_document_or_costs_its_question(benchmark):
+def test_span_is_a_piece_of_its_document_or_costs_its_question(benchmark):
     rows = [{"q": name, "d": "d", "s": start, "e": end} for name, ((start, end), _) in SPANS.items()]
 
     found = plan(benchmark(SPEC, {"q.jsonl": "".join(json.dumps(row) + "\n" for row in rows)}))
@@ -51,7 +51,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("change", WRITTEN.values(), ids=WRITTEN)
-def test_a_span_of_a_dataset_is_found_to_be_bad_with_its_place(change, tmp_path):
+def test_span_of_a_dataset_is_found_to_be_bad_with_its_place(change, tmp_path):
     citation = {"file_name": "a.pdf", "start_char": 4, "end_char": 9} | change
     query = {"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"], "citations": [citation]}
     path = tmp_path / "d_v1.0.0.eval.json"
@@ -62,6 +62,6 @@ def test_a_span_of_a_dataset_is_found_to_be_bad_with_its_place(change, tmp_path)
     assert 'field "queries[0].citations[0]' in line
 
 
-def test_the_end_is_behind_the_last_character():
+def test_end_is_behind_the_last_character():
     # [0, 4) and [2, 6) share 2 of 6 characters; with an end that counts, they would share 3 of 7.
     assert overlap([Span(0, 4)], [Span(2, 6)]).jaccard == pytest.approx(2 / 6)

@@ -16,7 +16,7 @@ from tests.conversion.conftest import PLAIN
 HOSTILE = "a: &a [x, x]\nb: &b [*a, *a]\nc: !!python/object/apply:os.system [touch hacked]\n"
 
 
-def test_a_benchmark_is_refused_with_the_line(benchmark):
+def test_benchmark_is_refused_with_the_line(benchmark):
     with pytest.raises(InputError) as caught:
         plan(benchmark(PLAIN + HOSTILE, {"questions.csv": "q,a\nx,y\n"}))
 
@@ -24,7 +24,7 @@ def test_a_benchmark_is_refused_with_the_line(benchmark):
     assert "benchmark.yaml, line " in caught.value.file
 
 
-def test_the_settings_of_the_network_are_refused_with_the_line(tmp_path):
+def test_settings_of_the_network_are_refused_with_the_line(tmp_path):
     (tmp_path / "egress.config.yaml").write_text(HOSTILE)
 
     with pytest.raises(InputError, match=r"egress.config.yaml, line "):
@@ -32,7 +32,7 @@ def test_the_settings_of_the_network_are_refused_with_the_line(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["d_v1.0.0.eval.yaml", "d_v1.0.0.gt.yaml", "d.results.yaml"])
-def test_a_dataset_is_found_to_be_bad(name, tmp_path):
+def test_dataset_is_found_to_be_bad(name, tmp_path):
     (tmp_path / name).write_text(HOSTILE)
 
     [line] = validate(tmp_path / name)

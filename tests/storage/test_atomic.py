@@ -10,7 +10,7 @@ from rag_eval_pipeline.errors import os_fault
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, atomic_write_json, publish, publishing
 
 
-def test_a_writer_that_fails_leaves_the_old_file_and_no_temp_file(tmp_path):
+def test_writer_that_fails_leaves_the_old_file_and_no_temp_file(tmp_path):
     target = tmp_path / "file"
     target.write_bytes(b"old")
 
@@ -37,7 +37,7 @@ def test_of_several_files_none_is_published_when_one_cannot_be_written(tmp_path)
     assert list((tmp_path / "temp").iterdir()) == []
 
 
-def test_the_mode_is_the_umasks_not_the_temp_files(tmp_path):
+def test_mode_is_the_umasks_not_the_temp_files(tmp_path):
     before = os.umask(0o022)
     try:
         atomic_write(tmp_path / "one", b"")
@@ -63,7 +63,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
-def test_an_error_while_writing_names_the_file_that_was_to_be_published(tmp_path, write):
+def test_error_while_writing_names_the_file_that_was_to_be_published(tmp_path, write):
     target = tmp_path / "results.json"
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, before[1]))
@@ -77,7 +77,7 @@ def test_an_error_while_writing_names_the_file_that_was_to_be_published(tmp_path
     assert not target.exists()
 
 
-def test_an_error_while_moving_names_the_file_that_was_to_be_published(tmp_path):
+def test_error_while_moving_names_the_file_that_was_to_be_published(tmp_path):
     target = tmp_path / "corpus"
     (target / "inside").mkdir(parents=True)
 

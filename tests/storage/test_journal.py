@@ -24,7 +24,7 @@ def test_reading_gives_what_was_appended(records, tmp_path_factory):
 
 
 @given(records=st.lists(st.text(max_size=5), min_size=1, max_size=5), cut=st.integers(1, 200), data=st.data())
-def test_a_journal_cut_anywhere_gives_a_prefix_and_goes_on(records, cut, data, tmp_path_factory):
+def test_journal_cut_anywhere_gives_a_prefix_and_goes_on(records, cut, data, tmp_path_factory):
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
     with JournalWriter(path) as journal:
         for record in records:
@@ -40,7 +40,7 @@ def test_a_journal_cut_anywhere_gives_a_prefix_and_goes_on(records, cut, data, t
     assert list(read_journal(path)) == [*kept, "after"]
 
 
-def test_a_changed_bit_before_good_lines_is_named(tmp_path):
+def test_changed_bit_before_good_lines_is_named(tmp_path):
     path = tmp_path / "journal.jsonl"
     with JournalWriter(path) as journal:
         for record in ("first", "second", "third"):
@@ -66,7 +66,7 @@ def test_lines_longer_than_what_is_read_of_the_end_are_kept(tmp_path, monkeypatc
     assert list(read_journal(path)) == ["a" * 500, "b" * 3000, "c"]
 
 
-def test_an_index_gives_the_last_record_of_each_key_in_the_order_asked_for(tmp_path):
+def test_index_gives_the_last_record_of_each_key_in_the_order_asked_for(tmp_path):
     path = tmp_path / "journal.jsonl"
     with JournalWriter(path) as journal:
         journal.extend([["a", 1], ["b", 2], ["a", 3]])

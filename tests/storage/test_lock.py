@@ -6,7 +6,7 @@ from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
 
 
-def test_a_busy_lock_names_its_holder(tmp_path):
+def test_busy_lock_names_its_holder(tmp_path):
     path = tmp_path / "frames" / ".lock"
 
     with (
@@ -31,7 +31,7 @@ def test_shared_holders_do_not_wait_for_each_other(tmp_path):
         pass
 
 
-def test_a_lock_is_free_and_without_a_holder_after_its_block_failed(tmp_path):
+def test_lock_is_free_and_without_a_holder_after_its_block_failed(tmp_path):
     path = tmp_path / "frames" / ".lock"
     with pytest.raises(RuntimeError), locked(path, holder="convert frames, process 412", exclusive=True):
         raise RuntimeError
