@@ -144,3 +144,8 @@ def citations_in(answer: str, known_files: Collection[str]) -> tuple[Citation, .
         for marker in find_citations(answer, known_files)
         for span in marker.spans
     )
+
+
+def ranked(scored: dict[str, float]) -> list[str]:
+    """Rank as trec_eval does: higher scores first, equal scores by the ids' bytes, the greatest first."""
+    return sorted(sorted(scored, key=str.encode, reverse=True), key=lambda document: -scored[document])

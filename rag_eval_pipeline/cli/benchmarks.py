@@ -141,13 +141,13 @@ def convert(
 
     root = find_workspace(workspace)
     quarantined = 0
-    look: Recheck = "accept" if accept else "look" if recheck else "no"
+    pages: Recheck = "accept" if accept else "report" if recheck else "no"
 
     def one(name: str) -> dict[str, Any]:
         nonlocal quarantined
         with progress_bars() as bar:
             reports = run(
-                root, name, progress=bar, done=lambda step: print_notes(step.notes), replace=replace, recheck=look
+                root, name, progress=bar, done=lambda step: print_notes(step.notes), replace=replace, recheck=pages
             )
         counts = {report.record.step: report.record.counts for report in reports}
         report_to_dagster(root, tuple(counts), name)

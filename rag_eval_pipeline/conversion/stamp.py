@@ -23,7 +23,7 @@ from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 Progress = Callable[[int, int], None]
 LogLine = Callable[[str], None]
-Recheck = Literal["no", "look", "accept"]
+Recheck = Literal["no", "report", "accept"]
 
 CODE_VERSION = "conversion/6"  # raised when the same source may convert differently; then every benchmark converts anew
 

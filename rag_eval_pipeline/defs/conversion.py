@@ -78,7 +78,7 @@ def corpus(
 
     Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/specifications.md).
     """
-    return _run(context, workspace, "accept" if config.accept else "look" if config.recheck else "no")
+    return _run(context, workspace, "accept" if config.accept else "report" if config.recheck else "no")
 
 
 @dg.asset(

@@ -86,7 +86,7 @@ def test_changed_page_is_a_failed_check_with_both_hashes_and_keeps_the_fingerpri
     assert not drift_check(nights.convert()).passed  # until it is accepted
 
 
-@pytest.mark.parametrize(("on_drift", "recheck"), [("keep", "accept"), ("update", "look")])
+@pytest.mark.parametrize(("on_drift", "recheck"), [("keep", "accept"), ("update", "report")])
 def test_changed_page_is_accepted_by_command_or_policy(nights, on_drift, recheck):
     nights.policy(on_drift)
     nights.convert()

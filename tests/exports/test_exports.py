@@ -94,6 +94,7 @@ REFUSED = {
     "not converted":           (lambda w: w.benchmark("awkward").stamp.unlink(),                     "not_converted"),
     "source edited":           (lambda w: (w.benchmark("awkward").source / "new").touch(),           "stale_conversion"),
     "train.json edited":       (change_train_json,                                                   "changed_dataset"),
+    "pages edited":            (lambda w: w.benchmark("awkward").pages.write_bytes(b"PAR1"),         "changed_dataset"),
     "document edited":         (change_document,                                                     "changed_document"),
     "document deleted":        (lambda w: (w.benchmark("awkward").corpus / "a b.pdf").unlink(),      "missing_document"),
     "benchmark deleted":       (lambda w: w.benchmark("awkward").spec.unlink(),                      "no_benchmark"),

@@ -14,8 +14,9 @@ from rag_eval_pipeline.exports import ExportOptions, export
 from rag_eval_pipeline.formats.beir import read_beir
 from rag_eval_pipeline.formats.dataset import read_evret_dataset
 from rag_eval_pipeline.formats.trec import read_qrels, read_run
-from rag_eval_pipeline.metrics.retrieval.scoring import rank_by_score, score_rankings
+from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
+from tests.conftest import ranked
 
 RAILWAY = "skarn-railway"
 BOTH = {"caf%C3%A9.pdf#A.pdf", "caf%C3%A9.pdf#B.pdf"}  # two names of one document
@@ -101,7 +102,7 @@ def test_trec_run_scores_as_the_evaluation_did(level, workspace, tmp_path):
     qrels, run = read_qrels(tmp_path / "out" / "qrels.txt"), read_run(tmp_path / "out" / "run.txt")
     metrics = ["hit@1", "ndcg@5", "mrr", "map@5"]
     judged = [query for query in qrels if query in run]
-    scores = score_rankings([(rank_by_score(run[query]), qrels[query]) for query in judged], metrics)
+    scores = score_rankings([(ranked(dict(run[query])), qrels[query]) for query in judged], metrics)
     theirs = {query: row for query, row in zip(judged, scores, strict=True) if row is not None}
     prefix = PAGE if level == "page" else ""
     evaluation = load_evaluation(workspace, report.evaluation_id)

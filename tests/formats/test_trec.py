@@ -26,7 +26,8 @@ from rag_eval_pipeline.formats.trec import (
     write_run,
     write_topics,
 )
-from rag_eval_pipeline.metrics.retrieval.scoring import rank_by_score, score_rankings
+from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
+from tests.conftest import ranked
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1)
 # Pieces that meet each other's escapes: white space, its escapes, escapes of escapes, escapes of something else.
@@ -275,7 +276,7 @@ def test_trec_files_of_trec_eval_score_as_it_printed(shared):
     qrels, run = read_qrels(folder / "qrels.test"), read_run(folder / "results.test")
 
     assert (sum(map(len, qrels.values())), sum(map(len, run.values()))) == (3681, 1500)  # wc -l
-    scores = score_rankings([(rank_by_score(run[query]), grades) for query, grades in qrels.items()], ["map"])
+    scores = score_rankings([(ranked(dict(run[query])), grades) for query, grades in qrels.items()], ["map"])
     printed = [line.split() for line in (folder / "out.test.aq").read_text().splitlines()]
     expected = {query: text for measure, query, text in printed if measure == "map" and query != "all"}
     assert {query: f"{score['map']:.4f}" for query, score in zip(qrels, scores, strict=True)} == expected

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import PageText, Query
-from rag_eval_pipeline.systems.bm25 import EmbeddedSettings, EmbeddedSystem, split_passages, split_sentences
+from rag_eval_pipeline.systems.bm25 import (
+    EmbeddedSettings,
+    EmbeddedSystem,
+    inverse_document_frequency,
+    split_passages,
+    split_sentences,
+)
 from rag_eval_pipeline.systems.parsing import ABSTENTION
 from tests.conftest import REPOSITORY
 from tests.systems.conftest import PAGES
@@ -66,6 +73,16 @@ def test_answer_carries_its_citation(question, settings, expected, span):
 
     assert answer.answer == expected
     assert [(c.start_char, c.end_char) for c in answer.citations] == [span]
+
+
+def test_name_is_no_first_word_of_a_sentence():
+    pages = [PageText("boats.pdf", 1, 0, "Boats carried Ada Thorne.")]
+
+    assert ask("Who was carried?", pages, abstention_threshold=0.0).answer == "Ada Thorne [boats.pdf:1:0-25]"
+
+
+def test_rare_terms_weigh_more():
+    assert inverse_document_frequency(["rope lamp", "lamp"]) == {"rope": math.log(3), "lamp": math.log(2)}
 
 
 def test_abstention_follows_from_the_threshold():

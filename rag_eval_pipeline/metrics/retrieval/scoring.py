@@ -123,22 +123,6 @@ def score_rankings(
     ]
 
 
-def rank_by_score(scored: Iterable[tuple[str, float]]) -> list[str]:
-    """Rank (document id, score) as trec_eval does: higher score first, equal scores by document id, descending.
-
-    Raises:
-        InputError: `bad_score` for NaN, `duplicate_document`.
-    """
-    ranking = []
-    # Python compares code points, which sort like the bytes of UTF-8 that trec_eval's strcmp compares.
-    for document, value in sorted(scored, key=lambda item: (item[1], item[0]), reverse=True):
-        if math.isnan(value):
-            raise InputError("bad_score", "run", f"a number as the score of {document!r}", found=value)
-        ranking.append(document)
-    _check_ranking(ranking)
-    return ranking
-
-
 def _check_ranking(ranking: Sequence[str]) -> None:
     seen = set()
     for document in ranking:

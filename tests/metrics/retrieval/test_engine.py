@@ -19,7 +19,8 @@ from rag_eval_pipeline.metrics.retrieval.runs import (
     qrels_from_dict,
     run_from_dict,
 )
-from rag_eval_pipeline.metrics.retrieval.scoring import rank_by_score, score, score_rankings
+from rag_eval_pipeline.metrics.retrieval.scoring import score, score_rankings
+from tests.conftest import ranked
 
 # Few ids, so that rankings and judgements meet; of one, two, three and four bytes, and prefixes of one another.
 documents = st.one_of(
@@ -28,6 +29,7 @@ documents = st.one_of(
         ["é", "z", "Z", "ﾮ", "\U0001f600", "document-of-a-long-name-1", "document-of-a-long-name-2", "12345678"]
     ),
 )
+
 scores = st.one_of(st.sampled_from([0.0, -0.0, 1.0, 2.0, math.inf, -math.inf]), st.floats(-2, 2, width=16))
 rankings = st.dictionaries(documents, scores, max_size=25)
 judgements = st.dictionaries(documents, st.integers(-1, 5), min_size=1, max_size=20)
@@ -35,11 +37,6 @@ queries = st.sampled_from(["q1", "q2", "q10", "é", "Q"])
 collections = st.tuples(st.dictionaries(queries, rankings), st.dictionaries(queries, judgements, min_size=1))
 # The grade at each rank, which every other measure follows from, and what depends on the level.
 MEASURES = parse_measures(["relstring.25", "num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret"])
-
-
-def ranked(scored):
-    """Higher scores first, equal scores by the ids' bytes, the greatest first."""
-    return sorted(sorted(scored, key=str.encode, reverse=True), key=lambda document: -scored[document])
 
 
 def plain_scores(scored, judged, level):
@@ -129,27 +126,9 @@ def test_score_rankings_keeps_the_order_of_queries():
     assert score_rankings([], ["mrr"]) == []
 
 
-SORTED = {
-    "higher scores first": ([("a", 0.1), ("b", 0.3), ("c", 0.2)], ["b", "c", "a"]),
-    "equal scores by id, descending": ([("a", 1.0), ("c", 1.0), ("b", 1.0)], ["c", "b", "a"]),
-    "outside the basic plane last, unlike in UTF-16": ([("\uffee", 1.0), ("\U0001f600", 1.0)], ["\U0001f600", "\uffee"]),
-    "infinite scores are scores": ([("a", -math.inf), ("b", 0.0), ("c", math.inf)], ["c", "b", "a"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("scored", "expected"), SORTED.values(), ids=SORTED)
-def test_rank_by_score_sorts_as_trec_eval(scored, expected):
-    assert rank_by_score(scored) == expected
-
-
-def test_rankings_refuse_nan_and_a_document_twice():
-    for work, code in (
-        (lambda: rank_by_score([("a", 1.0), ("b", math.nan)]), "bad_score"),
-        (lambda: rank_by_score([("a", 1.0), ("a", 2.0)]), "duplicate_document"),
-        (lambda: score_rankings([(["a", "b", "a"], {"a": 1})], ["mrr"]), "duplicate_document"),
-    ):
-        with pytest.raises(InputError, match=code):
-            work()
+def test_ranking_refuses_a_document_twice():
+    with pytest.raises(InputError, match="duplicate_document"):
+        score_rankings([(["a", "b", "a"], {"a": 1})], ["mrr"])
 
 
 @pytest.mark.parametrize("is_grouped", [True, False])
