@@ -1,4 +1,4 @@
-"""Every metric: one key, one label, one meaning, one direction; `docs/metrics.md` is written from these rows.
+"""Every metric: one key, one label, one meaning, one direction; docs/reference/metrics.md lists them.
 
 The rows of retrieval measures are in `retrieval.measures`; custom metrics of installed packages join the list.
 """
