@@ -42,7 +42,7 @@ FRESH_AT_SIX = dg.FreshnessPolicy.cron(deadline_cron="0 6 * * *", lower_bound_de
 def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The newest results of every benchmark and system; each metric has a line over the nights under Plots.
 
-    Source: Evaluation Data Formats 4.2 (docs/specifications.md).
+    Source: Evaluation Data Formats 4.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
 
@@ -68,7 +68,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     A change counts if a paired sign-flip test over the questions, Holm-corrected for the number of metrics, finds it
     significant. It alerts only after a rerun has confirmed it.
 
-    Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/specifications.md).
+    Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.alerts import send_change_alerts
     from rag_eval_pipeline.reporting.regressions import write_comparisons
@@ -96,7 +96,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The report: a site of static files that needs no network.
 
-    Source: Citation Accuracy Evaluation 9.2 (docs/specifications.md).
+    Source: Citation Accuracy Evaluation 9.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.report.site import write_report
     from rag_eval_pipeline.reporting.regressions import aggregation_checks, read_comparisons
@@ -125,7 +125,7 @@ def weekly_results(
 ) -> dg.MaterializeResult:
     """`benchmark_weekly_<date>.results.json`: the mean of seven nights of each pair against its pinned baseline.
 
-    Source: Evaluation Data Formats 3.2 (docs/specifications.md).
+    Source: Evaluation Data Formats 3.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.summaries import write_week
 
@@ -145,7 +145,7 @@ def weekly_results(
 def benchmark_files(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The four `data/benchmarks/**.benchmark.json`: latency, throughput, retrieval quality, citation accuracy.
 
-    Source: Evaluation Data Formats 3.2 (docs/specifications.md).
+    Source: Evaluation Data Formats 3.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.summaries import write_benchmark_files
 

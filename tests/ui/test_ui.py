@@ -178,7 +178,7 @@ def test_leaderboard_page_shows_owner_deadline_table_chart_and_plots(
 
     for text in (
         "rag-evaluation",
-        "Source: Evaluation Data Formats 4.2 (docs/specifications.md).",
+        "Source: Evaluation Data Formats 4.2 (docs/reference/specifications.md).",
         "Deadline: At 06:00 AM UTC",
     ):
         expect(page.get_by_text(text).first).to_be_visible()
